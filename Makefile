@@ -1,0 +1,49 @@
+# Everything a newcomer needs: make demo (build an image and train in it), make test (run every test).
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+IMAGE := pytorch-deepspeed.sif
+
+.PHONY: demo test check engine venv image cluster cluster-stop bench clean
+
+demo: image ## build pytorch-deepspeed and train in it with two ranks
+	@$(BIN)/lumicontainer run $(IMAGE) -- lumi-entry -m torch.distributed.run \
+		--standalone --nproc-per-node 2 tests/workloads/train_ddp.py
+
+image: engine venv
+	@$(BIN)/lumicontainer build pytorch-deepspeed --output $(IMAGE)
+
+engine: ## install what this host lacks to build and run images
+	@lumicontainer/host/install-engine.sh
+
+venv: $(VENV)/.installed ## make the virtual environment
+
+$(VENV)/.installed: pyproject.toml lumicontainer/host/make-venv.sh
+	@lumicontainer/host/make-venv.sh $(VENV) $(PYTHON)
+	@touch $@
+
+check: venv ## linters, strict types, shellcheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.10 lumicontainer/inside
+	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
+
+test: check image cluster ## run every test, with the real engine and the real Slurm
+	$(BIN)/pytest
+
+cluster: ## start a two-node Slurm on this machine
+	@tests/cluster/start.sh
+
+cluster-stop: ## stop it
+	@tests/cluster/stop.sh
+
+bench: image ## measure what README quotes
+	$(BIN)/python tests/bench/run.py
+
+clean:
+	rm -rf $(VENV) $(IMAGE) .mypy_cache .ruff_cache .pytest_cache .hypothesis

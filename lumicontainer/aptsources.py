@@ -1,0 +1,52 @@
+"""Read apt's lists of sources, in both of the forms that sources.list(5) describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_ONE_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)\s*(.*)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Hold one source of binary packages."""
+
+    uri: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+
+
+def parse(text: str) -> Iterator[Entry]:
+    """Yield the entries of one file, whichever form it has."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    for line in lines:
+        found = _ONE_LINE.match(line)
+        if found:
+            yield Entry(found.group(1), (found.group(2),), tuple(found.group(3).split()))
+    for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
+        yield from _paragraph(paragraph)
+
+
+def _paragraph(text: str) -> Iterator[Entry]:
+    unfolded = re.sub(r"\n[ \t]+", " ", text)
+    fields = dict(
+        (name.strip().lower(), value.split())
+        for name, colon, value in (line.partition(":") for line in unfolded.splitlines())
+        if colon
+    )
+    if "deb" not in fields.get("types", []) or fields.get("enabled") == ["no"]:
+        return
+    for uri in fields.get("uris", []):
+        yield Entry(uri, tuple(fields.get("suites", [])), tuple(fields.get("components", [])))
+
+
+def main_archive(texts: Iterable[str], releases: Iterable[str]) -> str:
+    """Return the URI that serves the component ``main`` of one of ``releases``, or nothing."""
+    wanted = set(releases)
+    for text in texts:
+        for entry in parse(text):
+            if wanted & set(entry.suites) and "main" in entry.components:
+                return entry.uri.rstrip("/")
+    return ""

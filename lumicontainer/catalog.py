@@ -1,0 +1,148 @@
+"""Find recipes, layers and platforms: the shipped ones, and a user's own beside them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from lumicontainer import load
+from lumicontainer.document import Problems
+from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.model import Layer, LayerFile, Platform, Recipe
+
+MAX_FILE_BYTES = 1 << 20
+T = TypeVar("T")
+
+
+def shipped_folder(name: str) -> Path:
+    """Return the folder of shipped data called ``name``: in the wheel, or in a checkout."""
+    package = Path(__file__).resolve().parent
+    inside = package / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Know where recipes lie; a user's folder stands before the shipped one."""
+
+    recipes: tuple[Path, ...]
+    envs: tuple[Path, ...]
+
+    def recipe_names(self) -> list[str]:
+        """Return the names of all recipes, sorted."""
+        return _stems(self.recipes)
+
+    def platform_names(self) -> list[str]:
+        """Return the names of all platforms, sorted."""
+        return _stems(self.envs)
+
+    def layer_names(self) -> list[str]:
+        """Return the names of all layers, sorted."""
+        folders = (path for root in self.recipes for path in (root / "layers").glob("*/layer.yaml"))
+        return sorted({path.parent.name for path in folders})
+
+    def recipe(self, name: str) -> Recipe:
+        """Read one recipe; raise ``InputError`` where there is none or it is wrong."""
+        path = _find(name, "recipe", self.recipes, f"{name}.yaml", self.recipe_names())
+        return _read(path, lambda text, file, p: load.read_recipe(text, file, p, stem=name))
+
+    def platform(self, name: str) -> Platform:
+        """Read one platform; raise ``InputError`` where there is none or it is wrong."""
+        path = _find(name, "platform", self.envs, f"{name}.yaml", self.platform_names())
+        return _read(path, lambda text, file, p: load.read_platform(text, file, p, stem=name))
+
+    def layer(self, name: str, problems: Problems) -> Layer | None:
+        """Read one layer that is known to be there, noting what is wrong in it."""
+        path = _lookup(self.recipes, f"layers/{name}/layer.yaml")
+        assert path is not None
+        files = tuple(_layer_files(path.parent, problems))
+        text = _read_text(path)
+        return load.read_layer(text, display(path), problems, stem=name, files=files)
+
+
+def open_catalog(own: Path | None = None) -> Catalog:
+    """Return the shipped catalog, with the user's ``own`` recipes and layers before it."""
+    recipes, envs = [shipped_folder("recipes")], [shipped_folder("envs")]
+    if own is not None:
+        if not own.is_dir():
+            raise InputError(
+                Problem("there is no such folder of recipes", str(own), mend="check --recipes")
+            )
+        recipes.insert(0, own)
+        envs.insert(0, own / "envs")
+    return Catalog(tuple(recipes), tuple(envs))
+
+
+def display(path: Path) -> str:
+    """Return ``path`` as a user would open it from the present folder."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)
+
+
+def _stems(roots: tuple[Path, ...]) -> list[str]:
+    return sorted({path.stem for root in roots for path in root.glob("*.yaml")})
+
+
+def _lookup(roots: tuple[Path, ...], relative: str) -> Path | None:
+    return next((root / relative for root in roots if (root / relative).is_file()), None)
+
+
+def _find(name: str, what: str, roots: tuple[Path, ...], relative: str, known: list[str]) -> Path:
+    path = _lookup(roots, relative) if "/" not in name else None
+    if path is None:
+        where = ", ".join(display(root) for root in roots)
+        raise InputError(
+            Problem(f"there is no {what} '{name}'", where, mend=did_you_mean(name, known))
+        )
+    return path
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            Problem("the file is not UTF-8 text", display(path), str(error), "save it as UTF-8")
+        ) from error
+    except OSError as error:
+        raise InputError(
+            Problem("the file cannot be read", display(path), error.strerror or "")
+        ) from error
+
+
+def _read(path: Path, reader: Callable[[str, str, Problems], T | None]) -> T:
+    problems = Problems()
+    value = reader(_read_text(path), display(path), problems)
+    problems.raise_if_any()
+    assert value is not None
+    return value
+
+
+def _layer_files(folder: Path, problems: Problems) -> Iterator[LayerFile]:
+    """Yield the files of a layer's folder, refusing what could bring in bytes from elsewhere."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode) or name == "layer.yaml" or "__pycache__" in name:
+            continue
+        reason = _refusal(path, mode)
+        if reason:
+            problems.add(
+                "this file of a layer is not taken", display(path), why=reason, mend="copy it in"
+            )
+            continue
+        yield LayerFile(name, 0o755 if mode & stat.S_IXUSR else 0o644, path.read_bytes())
+
+
+def _refusal(path: Path, mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "it is a symbolic link, which may lead out of the folder"
+    if not stat.S_ISREG(mode):
+        return "it is not a regular file"
+    if path.stat().st_size > MAX_FILE_BYTES:
+        return f"it is larger than {MAX_FILE_BYTES >> 20} MiB; large inputs are downloaded"
+    return ""

@@ -1,0 +1,80 @@
+"""What several verbs share: their options, and the way from these to a plan."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lumicontainer.catalog import Catalog, open_catalog
+from lumicontainer.machine import detect_platform
+from lumicontainer.model import Platform
+from lumicontainer.plan import Plan, make_plan, read_inside
+from lumicontainer.resolve import Resolved, resolve
+
+
+def add_catalog(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a user's own recipes."""
+    parser.add_argument(
+        "--recipes",
+        metavar="DIR",
+        type=Path,
+        help="a folder with recipes (and layers/, envs/) of your own, which stand first",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option that prints JSON."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide an image."""
+    parser.add_argument("recipe", metavar="RECIPE", help="the name of a recipe")
+    parser.add_argument(
+        "--platform", metavar="NAME", help="where it will run; default: what fits this host"
+    )
+    parser.add_argument(
+        "--set",
+        metavar="LAYER.PARAMETER=VALUE",
+        action="append",
+        default=[],
+        dest="options",
+        help="set a parameter of a layer; may be given again",
+    )
+    add_catalog(parser)
+
+
+def platform_of(catalog: Catalog, name: str | None) -> Platform:
+    """Return the named platform, or the one that fits this host."""
+    return catalog.platform(name) if name else detect_platform(catalog)
+
+
+def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
+    """Resolve the recipe that the arguments name."""
+    catalog = open_catalog(arguments.recipes)
+    recipe = catalog.recipe(arguments.recipe)
+    platform = platform_of(catalog, arguments.platform)
+    return resolve(recipe, catalog, platform=platform, options=arguments.options)
+
+
+def planned(resolved: Resolved) -> Plan:
+    """Plan a resolved recipe with the programs that are baked into images."""
+    return make_plan(resolved, read_inside(Path(__file__).parents[1] / "inside"))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON to stdout."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def print_table(rows: Sequence[tuple[str, ...]], *, indent: str = "  ") -> None:
+    """Print rows in columns to stdout; the last column is as wide as it is."""
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))] if rows else []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        sys.stdout.write((indent + "  ".join(cells)).rstrip() + "\n")

@@ -1,0 +1,31 @@
+"""``lumicontainer doctor``: what this host can do, and what is missing, each with its mend."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+
+from lumicontainer.commands import common
+from lumicontainer.diagnosis import diagnose
+from lumicontainer.errors import EXAMINED_FAILED, OK
+
+MARKS = {"ok": "✓", "missing": "✗", "note": "·"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    common.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one line a finding; fail where something that a build needs is missing."""
+    findings = diagnose()
+    if arguments.json:
+        common.print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            sys.stdout.write(f"{MARKS[finding.state]} {finding.what}: {finding.seen}\n")
+            if finding.mend:
+                sys.stdout.write(f"    mend: {finding.mend}\n")
+    return EXAMINED_FAILED if any(f.state == "missing" for f in findings) else OK

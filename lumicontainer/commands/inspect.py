@@ -1,0 +1,82 @@
+"""``lumicontainer inspect``: what an image tells of itself, read without starting it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from lumicontainer import build, pack, sif
+from lumicontainer.commands import common
+from lumicontainer.errors import OK, ExaminedError, Problem
+from lumicontainer.plan import HOME
+from lumicontainer.process import ProgramError
+from lumicontainer.shell import shell_value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("image", metavar="IMAGE", type=Path)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--recipe", action="store_true", help="print the recipe it was built from")
+    what.add_argument("--definition", action="store_true", help="print its definition")
+    what.add_argument("--packages", action="store_true", help="print the installed packages")
+    common.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what the image holds."""
+    image = arguments.image
+    sif.read_objects(image)
+    if arguments.recipe:
+        sys.stdout.write(_record(image, "recipe.yaml"))
+    elif arguments.definition:
+        sys.stdout.write(build.metadata(image)["data"]["attributes"]["deffile"])
+    elif arguments.packages:
+        _print_packages(json.loads(_record(image, "packages.json")), as_json=arguments.json)
+    else:
+        _print_summary(image, as_json=arguments.json)
+    return OK
+
+
+def _record(image: Path, name: str) -> str:
+    try:
+        return pack.read_file(image, f"{HOME[1:]}/{name}").decode()
+    except ProgramError as error:
+        raise ExaminedError(
+            Problem(
+                "the image has no record of lumicontainer",
+                str(image),
+                why=f"{HOME}/{name} is not in it: it was built by something else",
+                mend="singularity inspect tells what the engine knows of it",
+            )
+        ) from error
+
+
+def _print_packages(packages: dict[str, dict[str, str]], *, as_json: bool) -> None:
+    if as_json:
+        common.print_json(packages)
+        return
+    for kind, versions in packages.items():
+        sys.stdout.write(f"{kind}\n")
+        common.print_table(sorted(versions.items()))
+
+
+def _print_summary(image: Path, *, as_json: bool) -> None:
+    data: dict[str, Any] = json.loads(_record(image, "resolved.json"))
+    if as_json:
+        common.print_json({**data, "key": build.image_key(image), "bytes": image.stat().st_size})
+        return
+    out = sys.stdout.write
+    platform = data["platform"]
+    out(f"{data['recipe']}: {data['summary']}\n")
+    out(f"platform {platform['name']}, accelerator {platform['accelerator']}\n")
+    out(f"{image.stat().st_size / 1e6:.0f} MB, key {build.image_key(image)[:12]}\n")
+    for name, layer in data["layers"].items():
+        out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
+        for parameter, value in layer["parameters"].items():
+            out(f"    {parameter} = {shell_value(value)}\n")
+    for name, reason in data["omitted"].items():
+        out(f"  left out: {name}: {reason}\n")

@@ -1,0 +1,137 @@
+"""Look at this host: each finding says what was seen, and how to mend what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lumicontainer import machine, process
+from lumicontainer.catalog import open_catalog
+from lumicontainer.errors import LumicontainerError
+from lumicontainer.site import debian_mirror
+from lumicontainer.workspace import GIB, temporary_root
+
+_ENGINE = "make engine in a checkout, or ask your system's support"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Hold one thing that was looked at; ``state`` is ``ok``, ``missing`` or ``note``."""
+
+    what: str
+    state: str
+    seen: str
+    mend: str = ""
+
+
+def diagnose() -> list[Finding]:
+    """Look at all that building and running need; nothing is changed."""
+    findings = [look() for look in _LOOKS]
+    return findings + [_program(name, why, package) for name, why, package in _PROGRAMS]
+
+
+_PROGRAMS = (
+    ("mksquashfs", "packs images", "squashfs-tools"),
+    ("unsquashfs", "reads images for inspect", "squashfs-tools"),
+    ("squashfuse_ll", "mounts images without root", "squashfuse"),
+    ("fuse-overlayfs", "overlays without root, on older kernels", "fuse-overlayfs"),
+    ("debootstrap", "makes Debian bases", "debootstrap"),
+    ("newuidmap", "maps subordinate ids", "uidmap"),
+    ("unshare", "enters a user namespace to pack", "util-linux"),
+)
+
+
+def _program(name: str, why: str, package: str) -> Finding:
+    path = process.find(name) or (process.find("squashfuse") if name == "squashfuse_ll" else None)
+    if path is None:
+        return Finding(name, "missing", f"not found; it {why}", f"install the package {package}")
+    return Finding(name, "ok", str(path))
+
+
+def _engine() -> Finding:
+    path = machine.engine_path()
+    if path is None:
+        return Finding("engine", "missing", "neither apptainer nor singularity is there", _ENGINE)
+    try:
+        version = process.capture([str(path), "--version"]).strip()
+    except LumicontainerError as error:
+        return Finding("engine", "missing", f"{path} does not start: {error}", _ENGINE)
+    return Finding("engine", "ok", f"{version} ({path})")
+
+
+def _platform() -> Finding:
+    platform = machine.detect_platform(open_catalog())
+    return Finding("platform", "note", f"{platform.name}: {platform.summary}")
+
+
+def _rights() -> Finding:
+    if machine.needs_user_namespace():
+        seen = "root without every capability: containers start in a user namespace (--userns)"
+        return Finding("rights", "note", seen)
+    return Finding("rights", "note", "root" if os.getuid() == 0 else "an ordinary user")
+
+
+def _namespaces() -> Finding:
+    try:
+        process.capture(["unshare", "--user", "--map-root-user", "true"])
+    except LumicontainerError as error:
+        return Finding(
+            "user namespaces",
+            "missing",
+            str(error.problems[0].why or error.problems[0].what),
+            "on Ubuntu 24.04: sysctl kernel.apparmor_restrict_unprivileged_userns=0; on LUMI there "
+            "are none: build with PRoot from what lumicontainer render prints",
+        )
+    return Finding("user namespaces", "ok", "can be made")
+
+
+def _subordinate() -> Finding:
+    found = [machine.subordinate_ids(Path(f"/etc/{name}")) for name in ("subuid", "subgid")]
+    if None in found:
+        user = os.environ.get("USER", "you")
+        mend = f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
+        return Finding("subordinate ids", "missing", "no range in /etc/subuid and subgid", mend)
+    first = found[0]
+    assert first is not None
+    return Finding("subordinate ids", "ok", f"{first.count} from {first.start}")
+
+
+def _fuse() -> Finding:
+    if os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return Finding("/dev/fuse", "ok", "can be opened")
+    mend = "sudo chmod 0666 /dev/fuse (as udev does), or modprobe fuse where it is not there"
+    return Finding("/dev/fuse", "missing", "cannot be opened for reading and writing", mend)
+
+
+def _room() -> Finding:
+    try:
+        root = temporary_root()
+    except LumicontainerError as error:
+        problem = error.problems[0]
+        return Finding("room for builds", "missing", problem.what, problem.mend)
+    return Finding(
+        "room for builds", "ok", f"{shutil.disk_usage(root).free / GIB:.0f} GiB in {root}"
+    )
+
+
+def _mirror() -> Finding:
+    if debian_mirror("bookworm"):
+        return Finding("mirror of Debian", "ok", "known from this host's configuration")
+    return Finding(
+        "mirror of Debian", "missing", "no apt source names one", "set LUMICONTAINER_MIRROR=URL"
+    )
+
+
+_LOOKS: tuple[Callable[[], Finding], ...] = (
+    _platform,
+    _engine,
+    _rights,
+    _namespaces,
+    _subordinate,
+    _fuse,
+    _room,
+    _mirror,
+)

@@ -1,0 +1,182 @@
+"""Read YAML text into nodes that know their place, and refuse what would surprise.
+
+YAML 1.1 reads an unquoted ``no`` as false, ``3.10`` as 3.1 and ``0755`` as 493. Here a plain
+scalar keeps its text until a reader (see ``fields``) says what it must be. Aliases, tags,
+duplicate keys, several documents, and documents that are too large or too deep are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from lumicontainer.errors import InputError, Problem
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 20
+MAX_NODES = 20_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Name a position in a file; lines and columns count from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """Hold one scalar: its text, and whether it stood there without quotes."""
+
+    place: Place
+    text: str
+    plain: bool
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Hold a list of nodes."""
+
+    place: Place
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Hold the entries of a mapping, in the order in which they were written."""
+
+    place: Place
+    entries: tuple[tuple[Scalar, Node], ...]
+
+
+Node: TypeAlias = Scalar | Sequence | Mapping
+
+
+@dataclass
+class Problems:
+    """Collect every problem of a document, so that all are reported at once."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, what: str, place: Place | str, *, why: str = "", mend: str = "") -> None:
+        """Note one problem at its place."""
+        self.found.append(Problem(what, str(place), why, mend))
+
+    def raise_if_any(self) -> None:
+        """Raise ``InputError`` with all that was noted; do nothing where all is well."""
+        if self.found:
+            raise InputError(*self.found)
+
+
+class _Composer:
+    """Turn the parser's events into nodes."""
+
+    def __init__(self, events: Iterator[Any], file: str, problems: Problems) -> None:
+        self.events = events
+        self.file = file
+        self.problems = problems
+        self.nodes = 0
+
+    def place(self, event: Any) -> Place:
+        return Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def refuse(self, what: str, event: Any, mend: str) -> None:
+        place = self.place(event)
+        self.problems.add(what, place, mend=mend)
+        raise _Refused
+
+    def node(self, event: Any, depth: int = 0) -> Node:
+        self.nodes += 1
+        if self.nodes > MAX_NODES or depth > MAX_DEPTH:
+            limit = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
+            self.refuse("the document is too large or nested too deep", event, limit)
+        self.check_plain_yaml(event)
+        kind = type(event).__name__
+        if kind == "ScalarEvent":
+            return Scalar(self.place(event), event.value, event.implicit[0])
+        if kind == "SequenceStartEvent":
+            return Sequence(self.place(event), tuple(self.items(depth)))
+        return self.mapping(event, depth)
+
+    def check_plain_yaml(self, event: Any) -> None:
+        if type(event).__name__ == "AliasEvent" or event.anchor is not None:
+            self.refuse("anchors and aliases are not taken", event, "write the value out")
+        if event.tag is not None and event.tag != "!":
+            self.refuse(f"the tag '{event.tag}' is not taken", event, "leave the tag out")
+
+    def items(self, depth: int) -> Iterator[Node]:
+        for event in self.events:
+            if type(event).__name__ == "SequenceEndEvent":
+                return
+            yield self.node(event, depth + 1)
+
+    def mapping(self, start: Any, depth: int) -> Mapping:
+        entries: dict[str, tuple[Scalar, Node]] = {}
+        for event in self.events:
+            if type(event).__name__ == "MappingEndEvent":
+                break
+            key = self.node(event, depth + 1)
+            value = self.node(next(self.events), depth + 1)
+            if not isinstance(key, Scalar):
+                self.problems.add("a key must be a word", key.place)
+            elif key.text in entries:
+                first = entries[key.text][0].place
+                self.problems.add(
+                    f"'{key.text}' stands here twice",
+                    key.place,
+                    why=f"the first is at line {first.line}",
+                    mend="keep one of them",
+                )
+            else:
+                entries[key.text] = (key, value)
+        return Mapping(self.place(start), tuple(entries.values()))
+
+
+class _Refused(Exception):
+    """Stop reading a document of which a problem was noted."""
+
+
+def parse(text: str, file: str, problems: Problems) -> Node | None:
+    """Return the root node of ``text``, or None where a problem was noted."""
+    import yaml  # noqa: PLC0415 - 8 ms that `--version` need not pay
+
+    if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
+        problems.add("the document is too large", Place(file), mend=f"at most {MAX_BYTES} bytes")
+        return None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    before = len(problems.found)
+    try:
+        root = _compose(yaml.parse(text, Loader=loader), file, problems)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
+        problems.add("this is not YAML", place, why=error.problem or "", mend="correct the line")
+        return None
+    except yaml.YAMLError as error:
+        why = str(error).splitlines()[0]
+        problems.add("this is not YAML", Place(file), why=why, mend="save the file as UTF-8 text")
+        return None
+    except _Refused:
+        return None
+    return root if len(problems.found) == before else None
+
+
+def _compose(events: Iterator[Any], file: str, problems: Problems) -> Node | None:
+    composer = _Composer(events, file, problems)
+    documents = []
+    for event in events:
+        if type(event).__name__ == "DocumentStartEvent":
+            documents.append((event, composer.node(next(events))))
+    if not documents:
+        problems.add("the document is empty", Place(file))
+        return None
+    if len(documents) > 1:
+        problems.add("only one document a file", composer.place(documents[1][0]))
+        return None
+    return documents[0][1]

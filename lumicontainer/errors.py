@@ -1,0 +1,84 @@
+"""What can go wrong, in the one form in which every message is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+OK = 0
+EXAMINED_FAILED = 1
+INPUT_WRONG = 2
+HOST_UNFIT = 3
+STEP_FAILED = 5
+DOWNLOAD_FAILED = 6
+NO_SPACE = 8
+INTERNAL = 70
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Hold one thing that is wrong: what, where, why it is wrong, and how to mend it."""
+
+    what: str
+    where: str = ""
+    why: str = ""
+    mend: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"error: {self.what}"]
+        for label in ("where", "why", "mend"):
+            text = getattr(self, label)
+            if text:
+                lines.append(f"{label:>7}: {text}".replace("\n", "\n" + " " * 9))
+        return "\n".join(lines)
+
+
+class LumicontainerError(Exception):
+    """Carry problems to the command line, which prints them and exits with ``code``."""
+
+    code = INTERNAL
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class InputError(LumicontainerError):
+    """The user's input is wrong: a recipe, a value, an option."""
+
+    code = INPUT_WRONG
+
+
+class HostError(LumicontainerError):
+    """This host cannot do what was asked: no engine, no user namespaces."""
+
+    code = HOST_UNFIT
+
+
+class StepError(LumicontainerError):
+    """A step of a build failed."""
+
+    code = STEP_FAILED
+
+
+class ExaminedError(LumicontainerError):
+    """What was examined does not hold: an image fails its checks."""
+
+    code = EXAMINED_FAILED
+
+
+class SpaceError(LumicontainerError):
+    """There is not enough room for what was asked."""
+
+    code = NO_SPACE
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a mend that names the known word nearest to ``word``, or all that are known."""
+    choices = sorted(known)
+    near = get_close_matches(word, choices, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"known: {', '.join(choices)}" if choices else ""

@@ -1,0 +1,102 @@
+"""What this machine can do: its engine, its user namespaces, its rights."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lumicontainer import process
+from lumicontainer.catalog import Catalog
+from lumicontainer.model import Platform
+
+
+@dataclass(frozen=True)
+class SubordinateIds:
+    """Hold a range of ids that a user may map into a namespace (subuid(5))."""
+
+    start: int
+    count: int
+
+
+def subordinate_ids(path: Path) -> SubordinateIds | None:
+    """Return the first range of the present user in ``path``, /etc/subuid or /etc/subgid."""
+    import pwd  # noqa: PLC0415 - only builds need it
+
+    uid = os.getuid()
+    try:
+        names = {pwd.getpwuid(uid).pw_name, str(uid)}
+    except KeyError:
+        names = {str(uid)}
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, numbers = line.partition(":")
+        start, _, count = numbers.partition(":")
+        if name in names and start.isdigit() and count.isdigit():
+            return SubordinateIds(int(start), int(count))
+    return None
+
+
+def namespace_command() -> list[str]:
+    """Return the start of a command that runs as root of a namespace with subordinate ids.
+
+    The ranges are given in numbers because ``--map-auto`` of util-linux 2.38 takes the first line
+    of /etc/subuid for root, whoever's it is.
+    """
+    users = subordinate_ids(Path("/etc/subuid"))
+    groups = subordinate_ids(Path("/etc/subgid"))
+    assert users is not None
+    assert groups is not None
+    return [
+        "unshare",
+        "--map-root-user",
+        f"--map-users={users.start},1,{users.count}",
+        f"--map-groups={groups.start},1,{groups.count}",
+        "--",
+    ]
+
+
+def needs_user_namespace() -> bool:
+    """Tell whether a container must start in a user namespace although this is root.
+
+    Apptainer, started by root, asks for every capability, and fails where one is withheld.
+    """
+    if os.getuid() != 0:
+        return False
+    wanted = (1 << (int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1)) - 1
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16) & wanted != wanted
+    return False
+
+
+def detect_platform(catalog: Catalog) -> Platform:
+    """Return the platform whose paths are all there, else ``workstation``."""
+    for name in catalog.platform_names():
+        platform = catalog.platform(name)
+        if platform.detect and all(Path(path).exists() for path in platform.detect):
+            return platform
+    return catalog.platform("workstation")
+
+
+def clean_environment() -> dict[str, str]:
+    """Return the environment without what would reach into a container unasked.
+
+    With a site's bindings module loaded a build dies on a missing mount point (LUMI training
+    materials, docs/2day-20260422/205-Containers.md), so the engines' own variables go, but for
+    the places of their caches.
+    """
+    kept = ("_CACHEDIR", "_TMPDIR", "_CONFIGDIR")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("APPTAINER", "SINGULARITY")) or name.endswith(kept)
+    }
+
+
+def engine_path() -> Path | None:
+    """Return the container engine of this host, Apptainer before SingularityCE."""
+    return process.find("apptainer") or process.find("singularity")

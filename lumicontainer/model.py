@@ -1,0 +1,133 @@
+"""The types that users write: recipes, layers, platforms. They hold values and do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lumicontainer.document import Node, Place
+
+Value: TypeAlias = str | int | bool
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Declare one value that a layer's ``install.sh`` receives as a shell variable."""
+
+    name: str
+    type: str
+    default: Value
+    place: Place
+    summary: str = ""
+    choices: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """For a boolean: the accelerators for which ``true`` cannot be built, each with the reason."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Name one Python source distribution; it is pinned where ``sha256`` is known."""
+
+    python: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Content:
+    """Hold what a layer, or its variant for one accelerator, puts into an image."""
+
+    apt: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Say how a layer differs for one accelerator, or why it is left out there."""
+
+    content: Content = field(default_factory=Content)
+    parameters: Mapping[str, tuple[Node, Place]] = field(default_factory=dict)
+    omit: str = ""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Say where a base image comes from: an agent of Apptainer's and what it needs."""
+
+    agent: str
+    release: str = ""
+    include: tuple[str, ...] = ()
+    image: str = ""
+    """The same system as a Docker image, for engines that start from one."""
+
+
+@dataclass(frozen=True)
+class LayerFile:
+    """Hold one file of a layer's folder; ``mode`` is 0o644 or 0o755, as git keeps it."""
+
+    name: str
+    mode: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Describe one piece of software; everything about it lies in one folder."""
+
+    name: str
+    summary: str
+    place: Place
+    requires: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    content: Content = field(default_factory=Content)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    bootstrap: Mapping[str, Bootstrap] = field(default_factory=dict)
+    files: tuple[LayerFile, ...] = ()
+    checks: tuple[LayerFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class LayerUse:
+    """Name a layer in a recipe, with the values that the recipe gives its parameters."""
+
+    layer: str
+    place: Place
+    values: Mapping[str, tuple[Node, Place]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Say what goes into an image: a base and layers, in order."""
+
+    name: str
+    summary: str
+    place: Place
+    base: LayerUse
+    layers: tuple[LayerUse, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Name a host path that containers need on a platform, and why."""
+
+    path: str
+    why: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Describe one place where images run."""
+
+    name: str
+    summary: str
+    accelerator: str
+    place: Place
+    detect: tuple[str, ...] = ()
+    """Host paths that are all there on this platform, and together nowhere else."""
+    binds: tuple[Bind, ...] = ()

@@ -1,0 +1,142 @@
+"""Start other programs. This is the only module that does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from lumicontainer.errors import HostError, LumicontainerError, Problem
+
+_GRACE = 10.0
+"""Seconds that an interrupted program has before it is killed."""
+
+_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class ProgramError(LumicontainerError):
+    """A program that was needed failed; its message is the reason."""
+
+    def __init__(self, command: Sequence[str], status: int, output: str) -> None:
+        self.status = status
+        shown = "\n".join(clean(output).strip().splitlines()[-20:])
+        super().__init__(Problem(f"{command[0]} failed ({describe(status)})", why=shown))
+
+
+def describe(status: int) -> str:
+    """Return an exit status in words: a code, or the signal that ended the program."""
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"ended by signal {-status}"
+
+
+def clean(text: str) -> str:
+    """Return the text of another program without what could steer a terminal."""
+    last = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _UNPRINTABLE.sub("", _ESCAPE.sub("", last))
+
+
+def quoted(command: Sequence[str]) -> str:
+    """Return a command as a user would type it."""
+    return shlex.join(command)
+
+
+def capture(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:
+    """Run a program and return what it printed; raise ``ProgramError`` where it fails."""
+    return capture_bytes(command, env=env).decode("utf-8", "replace")
+
+
+def capture_bytes(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> bytes:
+    """Run a program and return the bytes it printed; raise ``ProgramError`` where it fails."""
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise _not_started(command, error) from error
+    if done.returncode:
+        raise ProgramError(command, done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.stdout
+
+
+def logged(
+    command: Sequence[str],
+    log: IO[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Run a program with its output, cleaned, in ``log``; return its exit status.
+
+    The program and all that it started end with it when this one is interrupted.
+    """
+    try:
+        child = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _not_started(command, error) from error
+    assert child.stdout is not None
+    try:
+        for raw in child.stdout:
+            line = clean(raw.decode("utf-8", "replace").rstrip("\n"))
+            log.write(line + "\n")
+            log.flush()
+            on_line(line)
+        return child.wait()
+    finally:
+        _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is not None:
+        return
+    os.killpg(child.pid, signal.SIGTERM)
+    try:
+        child.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def become(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Replace this program by another, which gets its signals and gives its exit code."""
+    try:
+        os.execvpe(command[0], list(command), dict(env))  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        raise _not_started(command, error) from error
+
+
+def find(program: str) -> Path | None:
+    """Return the path of a program that can be started, or None."""
+    # A login shell of an ordinary user may lack the sbin folders, where debootstrap lies.
+    folders = [*os.get_exec_path(), "/usr/local/sbin", "/usr/sbin", "/sbin"]
+    for folder in folders:
+        path = Path(folder) / program
+        if os.access(path, os.X_OK) and path.is_file():
+            return path
+    return None
+
+
+def _not_started(command: Sequence[str], error: OSError) -> HostError:
+    return HostError(
+        Problem(
+            f"cannot start {command[0]}",
+            why=error.strerror or str(error),
+            mend="lumicontainer doctor says what this host lacks",
+        )
+    )

@@ -1,0 +1,92 @@
+"""Render whole documents from a plan. The same plan renders the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.plan import HOME, SYSTEM_PATH, Plan
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+FORMATS = {"def": "definition.def.j2", "dockerfile": "Dockerfile.j2"}
+
+# Linux gives one argument of a program at most 128 KiB (MAX_ARG_STRLEN), and a Dockerfile's RUN
+# is one argument of its shell.
+MAX_DOCKER_STEP = 120_000
+
+
+def _docker_quote(value: str) -> str:
+    for character in '\\"$':
+        value = value.replace(character, "\\" + character)
+    return f'"{value}"'
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - 30 ms
+
+    environment = Environment(
+        loader=PackageLoader("lumicontainer"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - no document here is HTML; each value has a quoting filter
+    )
+    environment.filters["quote"] = shlex.quote
+    environment.filters["docker"] = _docker_quote
+    environment.filters["base64"] = lambda text: base64.b64encode(text.encode()).decode()
+    return environment
+
+
+def render(plan: Plan, form: str, *, mirror: str) -> str:
+    """Return the document that builds a plan's image with a plain engine.
+
+    ``form`` is a key of ``FORMATS``; ``mirror`` is the URL from which debootstrap takes the base.
+    Raises ``InputError`` where a step is too large for a Dockerfile.
+    """
+    if form == "dockerfile":
+        _check_docker_steps(plan)
+    return _render(FORMATS[form], plan, mirror=mirror, steps=plan.steps)
+
+
+def render_base(plan: Plan, *, mirror: str) -> str:
+    """Return the definition of the base alone, with the final image's environment and labels."""
+    return _render(FORMATS["def"], plan, mirror=mirror, steps=())
+
+
+def _render(template: str, plan: Plan, **values: Any) -> str:
+    recipe = plan.resolved.recipe
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            name=recipe.name,
+            summary=recipe.summary,
+            platform=plan.resolved.platform.name,
+            bootstrap=plan.bootstrap,
+            environment=plan.environment,
+            path=plan.path,
+            home=HOME,
+            system_path=SYSTEM_PATH,
+            **values,
+        )
+    )
+
+
+def _check_docker_steps(plan: Plan) -> None:
+    large = [step for step in plan.steps if len(step.program.encode()) * 4 // 3 > MAX_DOCKER_STEP]
+    if large:
+        raise InputError(
+            *(
+                Problem(
+                    f"the step '{step.name}' is too large for a Dockerfile",
+                    why="its files do not fit in one argument of a program (128 KiB)",
+                    mend="use --format def, or let install.sh download the large files",
+                )
+                for step in large
+            )
+        )

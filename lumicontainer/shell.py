@@ -1,0 +1,76 @@
+"""Write shell text that carries values and files unchanged, also through a definition."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping
+
+from lumicontainer.hazards import is_hazardous
+from lumicontainer.model import LayerFile, Value
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def shell_value(value: Value) -> str:
+    """Return how a value reads in the shell: booleans as 1 or 0, all else as it is written."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return str(value)
+
+
+def exports(values: Mapping[str, Value]) -> str:
+    """Return one ``export`` line a value, quoted so that nothing in it is run."""
+    return "".join(
+        f"export {name}={shlex.quote(shell_value(value))}\n" for name, value in values.items()
+    )
+
+
+def write_files(folder: str, files: Iterable[LayerFile]) -> str:
+    """Return shell text that writes ``files`` under ``folder`` and proves each by its sha256.
+
+    Text goes in a heredoc where people can read it; what a definition or a heredoc would change
+    (see ``hazards``) goes as base64. ``folder`` is a constant path without shell characters.
+    """
+    text, sums = "", ""
+    folders: dict[str, None] = {}
+    for each in files:
+        path = f"{folder}/{each.name}"
+        folders.setdefault(path.rpartition("/")[0])
+        text += _write_file(path, each)
+        sums += f"{hashlib.sha256(each.content).hexdigest()}  {path}\n"
+    if not sums:
+        return ""
+    made = " ".join(map(shlex.quote, folders))
+    return f"mkdir -p {made}\n{text}sha256sum --check --quiet - <<'SHA256'\n{sums}SHA256\n"
+
+
+def _write_file(path: str, file: LayerFile) -> str:
+    quoted = shlex.quote(path)
+    mode = f"chmod {file.mode:o} {quoted}\n"
+    body = _as_heredoc(file.content)
+    if body is not None:
+        return f"cat >{quoted} {body}{mode}"
+    encoded = "\n".join(textwrap.wrap(base64.b64encode(file.content).decode(), 100))
+    return f"base64 -d >{quoted} <<'BASE64'\n{encoded}\nBASE64\n{mode}"
+
+
+def _as_heredoc(content: bytes) -> str | None:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    if not text.endswith("\n") or _CONTROL.search(text) or is_hazardous(text):
+        return None
+    word = "END_OF_FILE"
+    while word in text:
+        word += "_"
+    return f"<<'{word}'\n{text}{word}\n"
+
+
+def words(values: Iterable[str]) -> str:
+    """Return values as words of a command line."""
+    return " ".join(map(shlex.quote, values))

@@ -1,0 +1,163 @@
+"""The site's own trust and mirrors: used while a build runs, and left in no image."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lumicontainer import aptsources, process, shell
+from lumicontainer.errors import HostError, Problem
+
+_CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_CA_FILES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/var/lib/ca-certificates/ca-bundle.pem",
+)
+_PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy\Z")
+_TRUST = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Hold what a build borrows from its host."""
+
+    mirror: str
+    """The URL from which debootstrap takes Debian; empty where the host has none."""
+    trust: Path | None
+    environment: Mapping[str, str]
+    folders: tuple[Path, ...]
+    """Host folders that pip's configuration names; seen at the same path while building."""
+
+
+def read_site(release: str) -> Site:
+    """Read the host's CA bundle, proxies, pip configuration and apt mirror."""
+    pip = pip_settings()
+    environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
+    environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
+    environment.pop("PIP_CERT", None)
+    return Site(
+        mirror=debian_mirror(release),
+        trust=_trust(pip),
+        environment=environment,
+        folders=tuple(_local_folders(pip.values())),
+    )
+
+
+def pip_settings() -> dict[str, str]:
+    """Return pip's settings of this host that say where packages come from, by option name."""
+    wanted = {"index-url", "extra-index-url", "find-links", "cert", "timeout", "retries", "proxy"}
+    settings: dict[str, str] = {}
+    for line in process.capture([sys.executable, "-m", "pip", "config", "list"]).splitlines():
+        key, _, value = line.partition("=")
+        scope, _, option = key.partition(".")
+        option = option.strip(".")
+        if option in wanted and scope in ("global", "install", "download", ":env:"):
+            settings[option] = " ".join(_unquoted(value).split())
+    return settings
+
+
+def _unquoted(value: str) -> str:
+    """Return a value of ``pip config list``, which prints them as Python literals."""
+    import ast  # noqa: PLC0415 - only builds need it
+
+    try:
+        return str(ast.literal_eval(value))
+    except (ValueError, SyntaxError):
+        return value
+
+
+def _trust(pip: Mapping[str, str]) -> Path | None:
+    named = [os.environ.get(name, "") for name in _CA_VARIABLES]
+    for name in (pip.get("cert", ""), *named, *_CA_FILES):
+        if name and Path(name).is_file():
+            return Path(name).resolve()
+    return None
+
+
+def _local_folders(values: Iterable[str]) -> Iterable[Path]:
+    """Yield the folders of this host that pip's settings name, as paths or ``file:`` URLs."""
+    seen = set()
+    for word in " ".join(values).split():
+        name = unquote(urlsplit(word).path) if word.startswith("file:") else word
+        path = Path(name)
+        if path.is_absolute() and path.is_dir() and path not in seen:
+            seen.add(path)
+            yield path
+
+
+def debian_mirror(release: str) -> str:
+    """Return the mirror for debootstrap.
+
+    It is what LUMICONTAINER_MIRROR says, else the host's own where it
+    is a Debian, else debootstrap's default.
+    """
+    named = os.environ.get("LUMICONTAINER_MIRROR", "")
+    return named or _apt_mirror(release) or _debootstrap_default(release)
+
+
+def _apt_mirror(release: str) -> str:
+    """Return the URI from which this host, where it is a Debian itself, takes its packages.
+
+    A mirror holds every release, so the host's own release serves as well as the wanted one.
+    """
+    try:
+        system = Path("/etc/os-release").read_text()
+    except OSError:
+        return ""
+    if not re.search(r"(?m)^ID=\"?debian\"?$", system):
+        return ""
+    own = re.findall(r"(?m)^VERSION_CODENAME=(\w+)$", system)
+    return aptsources.main_archive(_apt_sources(), (release, *own))
+
+
+def _apt_sources() -> Iterable[str]:
+    folder = Path("/etc/apt/sources.list.d")
+    files = [Path("/etc/apt/sources.list")]
+    files += sorted([*folder.glob("*.sources"), *folder.glob("*.list")])
+    for path in files:
+        try:
+            yield path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+
+
+def _debootstrap_default(release: str) -> str:
+    """Return the mirror that debootstrap itself takes for a release, from its script."""
+    script = Path("/usr/share/debootstrap/scripts") / release
+    try:
+        found = re.search(r"(?m)^\s*default_mirror\s+(\S+)", script.read_text())
+    except OSError:
+        return ""
+    return found.group(1) if found else ""
+
+
+def require_mirror(mirror: str) -> str:
+    """Return ``mirror``; raise ``HostError`` where the host names none."""
+    if mirror:
+        return mirror
+    raise HostError(
+        Problem(
+            "no mirror is known from which debootstrap could take Debian",
+            where="/etc/apt/sources.list.d, /usr/share/debootstrap/scripts",
+            mend="install debootstrap, or name one with LUMICONTAINER_MIRROR=URL",
+        )
+    )
+
+
+def stage_site(site: Site, folder: Path, seen_as: str) -> None:
+    """Write into ``folder`` the script that a step sources; it is seen at ``seen_as`` inside."""
+    variables = dict(site.environment)
+    if site.trust is not None:
+        bundle = f"{seen_as}/ca.crt"
+        (folder / "ca.crt").write_bytes(site.trust.read_bytes())
+        variables |= dict.fromkeys(_TRUST, bundle)
+        apt = folder / "apt.conf"
+        apt.write_text(f'Acquire::https::CaInfo "{bundle}";\n')
+        variables["APT_CONFIG"] = f"{seen_as}/apt.conf"
+    (folder / "site.sh").write_text(shell.exports(variables))

@@ -1,0 +1,65 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.resolve import Resolved, resolve
+
+ROOT = Path(__file__).parents[1]
+
+Write = Callable[[dict[str, str]], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write files of a user's own recipes folder, and return the folder."""
+
+    def write_files(files: dict[str, str]) -> Path:
+        folder = tmp_path / "own"
+        folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return folder
+
+    return write_files
+
+
+HELLO = {
+    "hello.yaml": "summary: a small image\nbase: tiny\nlayers:\n  - greet\n",
+    "layers/tiny/layer.yaml": (
+        "summary: the base\n"
+        "bootstrap:\n  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm'}\n"
+    ),
+    "layers/greet/layer.yaml": (
+        "summary: says hello\nparameters:\n"
+        "  greeting: {type: string, default: hello}\n"
+        "  loud: {type: boolean, default: false, refused: {cpu: no loudspeaker}}\n"
+        "  times: {type: integer, default: 1}\n"
+    ),
+    "layers/greet/install.sh": 'set -euo pipefail\necho "$greeting" >/opt/greeting\n',
+}
+"""A user's own recipe of two layers, as texts by file name."""
+
+
+@pytest.fixture
+def resolved(write: Write) -> Callable[..., Resolved]:
+    """Resolve the recipe ``hello`` from given files, for the platform ``workstation``."""
+
+    def resolve_hello(files: dict[str, str] | None = None, *options: str) -> Resolved:
+        catalog = open_catalog(write({**HELLO, **(files or {})}))
+        recipe = catalog.recipe("hello")
+        platform = catalog.platform("workstation")
+        return resolve(recipe, catalog, platform=platform, options=options)
+
+    return resolve_hello
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")

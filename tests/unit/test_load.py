@@ -1,0 +1,163 @@
+"""Recipes, layers and platforms are read whole, and all that is wrong is said at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.document import Problems
+from lumicontainer.errors import InputError
+
+from ..conftest import HELLO, Write
+
+
+def complaints(error: pytest.ExceptionInfo[InputError]) -> str:
+    return "\n".join(str(problem) for problem in error.value.problems)
+
+
+def layer_problems(folder: Path, name: str = "greet") -> str:
+    problems = Problems()
+    open_catalog(folder).layer(name, problems)
+    return "\n".join(str(problem) for problem in problems.found)
+
+
+def test_five_mistakes_are_told_at_once_each_at_its_line_and_column(write: Write) -> None:
+    folder = write(
+        {
+            "broken.yaml": (
+                "sumary: a\n"
+                "base: [x]\n"
+                "layers:\n"
+                "  - no\n"
+                "  - {a: {}, b: {}}\n"
+                "  - Bad Name\n"
+            )
+        }
+    )
+    with pytest.raises(InputError) as error:
+        open_catalog(folder).recipe("broken")
+    text = complaints(error)
+    for place in ("1:1", "2:7", "4:5", "5:5", "6:5"):
+        assert f"broken.yaml:{place}" in text
+    assert "did you mean 'summary'?" in text
+    assert "recipe needs 'summary'" in text
+
+
+def test_an_unknown_recipe_names_the_nearest(write: Write) -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog(write(HELLO)).recipe("helo")
+    assert "did you mean 'hello'?" in complaints(error)
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/b", ""])
+def test_a_recipe_name_does_not_lead_out_of_the_folder(write: Write, name: str) -> None:
+    with pytest.raises(InputError):
+        open_catalog(write(HELLO)).recipe(name)
+
+
+def test_an_unknown_platform_names_the_nearest() -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog().platform("lumig")
+    assert "did you mean 'lumi-g'?" in complaints(error)
+
+
+def test_a_folder_of_recipes_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog(Path("nowhere"))
+    assert "check --recipes" in complaints(error)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("%post", "'%'"),
+        ("   %files /etc/shadow", "'%'"),
+        ("echo {{ word }}", "build argument"),
+        ("Bootstrap: docker", "stage"),
+    ],
+)
+def test_a_script_line_that_apptainer_would_take_for_its_own_is_refused(
+    write: Write, line: str, reason: str
+) -> None:
+    text = layer_problems(write({**HELLO, "layers/greet/install.sh": f"true\n{line}\n"}))
+    assert "layers/greet/install.sh:2:1" in text
+    assert reason in text
+
+
+def test_a_script_that_is_not_text_is_refused(write: Write) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet/install.sh").write_bytes(b"echo \xff\n")
+    assert "the script is not UTF-8 text" in layer_problems(folder)
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../hello.yaml", "layer.yaml"])
+def test_a_symbolic_link_in_a_layer_is_refused(write: Write, target: str) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet/link").symlink_to(target)
+    assert "symbolic link" in layer_problems(folder)
+
+
+def test_a_pipe_in_a_layer_is_refused_and_not_waited_for(write: Write) -> None:
+    folder = write(HELLO)
+    os.mkfifo(folder / "layers/greet/pipe")
+    assert "not a regular file" in layer_problems(folder)
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "IFS", "HOME", "jobs", "version"])
+def test_a_parameter_cannot_take_a_name_that_the_shell_or_the_build_needs(
+    write: Write, name: str
+) -> None:
+    layer = f"summary: x\nparameters:\n  {name}: {{type: string, default: x}}\n"
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert f"a parameter cannot be named '{name}'" in text
+
+
+def test_a_default_must_fit_its_own_declaration(write: Write) -> None:
+    layer = (
+        "summary: x\nparameters:\n"
+        "  a: {type: boolean, default: maybe}\n"
+        "  b: {type: string, default: x, choices: [u, v]}\n"
+    )
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert "true or false is wanted" in text
+    assert "'x' is no choice of 'b'" in text
+
+
+@pytest.mark.parametrize("package", ["-rf", "a b", "x; rm", "$(id)", "../x"])
+def test_a_package_name_cannot_be_an_option_or_a_command(write: Write, package: str) -> None:
+    layer = f"summary: x\npackages: {{apt: ['{package}']}}\n"
+    assert "name of a Debian package" in layer_problems(
+        write({**HELLO, "layers/greet/layer.yaml": layer})
+    )
+
+
+def test_an_environment_value_that_a_definition_cannot_hold_is_refused(write: Write) -> None:
+    layer = "summary: x\nenvironment: {A: '{{ secret }}'}\n"
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert "build argument" in text
+
+
+def test_escape_sequences_in_a_summary_are_refused(write: Write) -> None:
+    layer = 'summary: "x \\e[2J"\n'
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert "printable" in text
+
+
+def test_the_users_layer_stands_before_the_shipped_one(write: Write) -> None:
+    folder = write({"layers/python/layer.yaml": "summary: mine\n"})
+    problems = Problems()
+    layer = open_catalog(folder).layer("python", problems)
+    assert layer is not None
+    assert layer.summary == "mine"
+
+
+def test_every_shipped_recipe_layer_and_platform_is_right() -> None:
+    catalog = open_catalog()
+    problems = Problems()
+    assert [catalog.recipe(name).name for name in catalog.recipe_names()]
+    assert [catalog.platform(name).name for name in catalog.platform_names()]
+    assert [catalog.layer(name, problems) for name in catalog.layer_names()]
+    assert not problems.found

@@ -1,0 +1,113 @@
+"""Every value of an image is decided, and where it came from is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lumicontainer.errors import InputError
+from lumicontainer.resolve import Resolved
+
+Resolve = Callable[..., Resolved]
+
+
+def test_a_value_comes_from_the_option_before_the_recipe_before_the_variant_before_the_layer(
+    resolved: Resolve,
+) -> None:
+    layer = (
+        "summary: x\nparameters:\n"
+        + "".join(f"  {name}: {{type: string, default: layer}}\n" for name in "abcd")
+        + "variants:\n  cpu: {parameters: {b: variant, c: variant, d: variant}}\n"
+    )
+    recipe = (
+        "summary: x\nbase: tiny\nlayers:\n  - greet: {c: recipe, d: recipe}\n"
+    )
+    result = resolved(
+        {"layers/greet/layer.yaml": layer, "hello.yaml": recipe}, "greet.d=option"
+    )
+    settings = {s.name: (s.value, s.origin) for s in result.layers[1].settings}
+    assert settings == {name: (name2, name2) for name, name2 in zip(
+        "abcd", ("layer", "variant", "recipe", "option"), strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("greet.greting=x", "did you mean 'greeting'?"),
+        ("gret.greeting=x", "did you mean 'greet'?"),
+        ("greeting=x", "write --set layer.parameter=value"),
+        ("greet.loud=maybe", "true or false is wanted"),
+        ("greet.times=1.5", "a whole number is wanted"),
+        ("greet.loud=true", "cannot build loud for 'cpu'"),
+    ],
+)
+def test_a_wrong_option_says_what_is_right(
+    resolved: Resolve, option: str, complaint: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        resolved(None, option)
+    assert complaint in str(error.value)
+
+
+def test_an_option_gives_text_as_it_is_typed(resolved: Resolve) -> None:
+    values = resolved(None, "greet.greeting=3.10", "greet.times=7").layers[1].values()
+    assert values["greeting"] == "3.10"
+    assert values["times"] == 7
+
+
+def test_what_the_accelerator_cannot_build_is_refused_by_name_with_the_reason(
+    resolved: Resolve,
+) -> None:
+    recipe = "summary: x\nbase: tiny\nlayers:\n  - greet: {loud: true}\n"
+    with pytest.raises(InputError) as error:
+        resolved({"hello.yaml": recipe})
+    assert "layer 'greet' cannot build loud for 'cpu'" in str(error.value)
+    assert "no loudspeaker" in str(error.value)
+    assert "hello.yaml:4:19" in str(error.value)
+
+
+def test_unknown_layers_and_parameters_are_told_at_once(resolved: Resolve) -> None:
+    recipe = "summary: x\nbase: tinny\nlayers:\n  - gret\n  - greet\n  - greet\n"
+    with pytest.raises(InputError) as error:
+        resolved({"hello.yaml": recipe})
+    text = str(error.value)
+    assert "did you mean 'tiny'?" in text
+    assert "did you mean 'greet'?" in text
+    assert "layer 'greet' stands here twice" in text
+
+
+def test_a_layer_that_is_left_out_says_why_and_settles_nothing(resolved: Resolve) -> None:
+    layer = "summary: x\nvariants:\n  cpu: {omit: there is no GPU}\n"
+    result = resolved({"layers/greet/layer.yaml": layer})
+    assert result.layers[1].omitted == "there is no GPU"
+    assert [layer.name for layer in result.included()] == ["tiny"]
+
+
+def test_a_layer_without_a_variant_for_the_platform_is_an_error(resolved: Resolve) -> None:
+    layer = "summary: x\nvariants:\n  rocm: {}\n"
+    with pytest.raises(InputError) as error:
+        resolved({"layers/greet/layer.yaml": layer})
+    assert "no variant for the accelerator 'cpu'" in str(error.value)
+
+
+def test_a_layer_must_stand_behind_what_it_requires(resolved: Resolve) -> None:
+    recipe = "summary: x\nbase: tiny\nlayers:\n  - loud\n  - greet\n"
+    loud = "summary: x\nrequires: [greet]\n"
+    with pytest.raises(InputError) as error:
+        resolved({"hello.yaml": recipe, "layers/loud/layer.yaml": loud})
+    assert "put '- greet' above '- loud'" in str(error.value)
+
+
+def test_layers_that_exclude_each_other_are_refused(resolved: Resolve) -> None:
+    recipe = "summary: x\nbase: tiny\nlayers:\n  - greet\n  - quiet\n"
+    quiet = "summary: x\nconflicts: [greet]\n"
+    with pytest.raises(InputError) as error:
+        resolved({"hello.yaml": recipe, "layers/quiet/layer.yaml": quiet})
+    assert "'quiet' and 'greet' exclude each other" in str(error.value)
+
+
+def test_a_layer_that_is_no_base_cannot_be_the_base(resolved: Resolve) -> None:
+    with pytest.raises(InputError) as error:
+        resolved({"hello.yaml": "summary: x\nbase: greet\nlayers: []\n"})
+    assert "layer 'greet' is no base" in str(error.value)

@@ -1,0 +1,62 @@
+"""The image file is laid out as the engines want it, and damaged ones are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer import sif
+from lumicontainer.errors import InputError
+
+
+def image(path: Path, definition: str = "Bootstrap: x\n", payload: bytes = b"squash" * 99) -> Path:
+    plan = sif.layout(definition, {"data": {}})
+    with path.open("wb") as file:
+        file.seek(plan.offset)
+        file.write(payload)
+    sif.complete(path, plan)
+    return path
+
+
+def test_what_was_laid_out_is_read_again(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif", "Bootstrap: x\nä\n")
+    objects = sif.read_objects(path)
+    assert [each.kind for each in objects] == [sif.DEFINITION, sif.JSON, sif.PARTITION]
+    content = path.read_bytes()
+    first, _, last = objects
+    assert content[first.offset : first.offset + first.size].decode() == "Bootstrap: x\nä\n"
+    assert content[last.offset : last.offset + last.size] == b"squash" * 99
+    assert sif.system_partition(path).offset % 4096 == 0
+
+
+def test_equal_content_makes_equal_bytes(tmp_path: Path) -> None:
+    one, two = image(tmp_path / "1.sif"), image(tmp_path / "2.sif")
+    assert one.read_bytes() == two.read_bytes()
+
+
+@given(st.binary(max_size=9000))
+def test_bytes_that_are_no_image_are_told_and_never_crash(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("x") / "x.sif"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        sif.system_partition(path)
+
+
+def test_a_truncated_image_is_told(tmp_path: Path) -> None:
+    whole = image(tmp_path / "x.sif").read_bytes()
+    path = tmp_path / "short.sif"
+    path.write_bytes(whole[:4200])
+    with pytest.raises(InputError):
+        sif.system_partition(path)
+
+
+@pytest.mark.parametrize("name", ["missing.sif", "."])
+def test_a_missing_image_and_a_folder_are_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError) as error:
+        sif.read_objects(tmp_path / name)
+    assert "no image" in str(error.value)
