@@ -85,6 +85,8 @@ def check_output(output: Path) -> None:
 
 def check_host(output: Path) -> None:
     """Raise where this host cannot build, or has too little room, before anything is begun."""
+    require_space(temporary_root(), _NEED_TREE, "the build's files")
+    require_space(output.parent, _NEED_IMAGE, "the image")
     if machine.subordinate_ids(Path("/etc/subuid")) is None:
         raise HostError(
             Problem(
@@ -96,8 +98,6 @@ def check_host(output: Path) -> None:
                 "lumicontainer render RECIPE >x.def; singularity build x.sif x.def",
             )
         )
-    require_space(temporary_root(), _NEED_TREE, "the build's files")
-    require_space(output.parent, _NEED_IMAGE, "the image")
 
 
 def build(builder: Builder, output: Path) -> None:

@@ -20,14 +20,14 @@ MAX_NODES = 20_000
 
 @dataclass(frozen=True)
 class Place:
-    """Name a position in a file; lines and columns count from 1."""
+    """Name a position in a file; lines and columns count from 1. Line 0 is no file's: an option."""
 
     file: str
     line: int = 1
     column: int = 1
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,7 @@ def _settings(
 def _option_node(layer: Layer, name: str, value: str) -> tuple[Node, Place]:
     """Return the node of a value from the command line, where text needs no quotes."""
     declared = next((p for p in layer.parameters if p.name == name), None)
-    place = Place(f"--set {layer.name}.{name}")
+    place = Place(f"--set {layer.name}.{name}", line=0)
     plain = declared is not None and declared.type != "string"
     return Scalar(place, value, plain), place
 

@@ -16,7 +16,7 @@ ORIGINS = {
     "layer": "the layer's default",
     "variant": "the layer's variant for this accelerator",
     "recipe": "the recipe",
-    "option": "--set",
+    "option": "the command line",
 }
 
 

@@ -1,0 +1,187 @@
+"""Decide every variable of a rank: what the user set, what the launcher tells, what follows.
+
+A variable that says who this process is has one value that is right, and the launcher knows it.
+Where the user's differs it is nearly always left over from a place outside the ranks (``export
+RANK=$SLURM_PROCID`` in the batch script makes every rank 0). A wrong WORLD_SIZE is seen by every
+rank alike, so all of them can stop. A left-over RANK=0 is right on rank 0, which would wait for the
+others for ever if they stopped; so there the launcher's value is used, with a warning.
+Every other variable is the user's to set.
+"""
+
+from __future__ import annotations
+
+from . import rendezvous, threads
+from .errors import LaunchError
+from .launchers import NONE, RANKS, TORCHRUN, recognise
+from .setting import DEFAULT, USER, Setting, is_number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .launchers import Launch
+
+FEATURES: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (
+    ("MASTER_ADDR", rendezvous.address),
+    ("MASTER_PORT", rendezvous.port),
+    ("OMP_NUM_THREADS", threads.openmp),
+)
+"""Each variable with what decides it where the user has not set it."""
+
+
+MARK = "LUMI_ENTRY_SET"
+"""Lists what lumi-entry set, so that another one further in does not take it for the user's."""
+_HERE = "the environment of this process"
+
+
+class Decision:
+    """Hold what was decided for this process, and what is to be said about it."""
+
+    __slots__ = ("launch", "settings", "warnings")
+
+    def __init__(self, launch: Launch, settings: list[Setting], warnings: list[str]) -> None:
+        self.launch = launch
+        self.settings = settings
+        self.warnings = warnings
+
+    def changes(self) -> dict[str, str]:
+        """Return the variables that the program gets in place of those that are there."""
+        ours = {s.name: s.value for s in self.settings if s.value and s.origin != USER}
+        if self.launch.name == TORCHRUN or not ours:
+            return {}
+        return {**ours, MARK: " ".join(f"{name}={value}" for name, value in ours.items())}
+
+    def warned(self) -> bool:
+        """Tell whether this process is the one that passes the warnings on.
+
+        A left-over RANK=0 is right on rank 0, so rank 1 is the first that can see it.
+        """
+        ranks = [s.value for s in self.settings if s.name == "RANK"]
+        return ranks[0] in ("0", "1") if ranks else False
+
+
+def decide(env: Mapping[str, str]) -> Decision:
+    """Decide the variables of the process whose environment is ``env``.
+
+    Raises LaunchError where the variables that tell of the ranks contradict each other.
+    """
+    launch = recognise(env)
+    if launch.name == TORCHRUN:
+        return Decision(launch, _left_alone(env, launch), [])
+    ranks = [_rank_setting(name, env, launch) for name in RANKS]
+    _check(ranks)
+    others = (_other(name, decider, env, launch) for name, decider in FEATURES)
+    settings = ranks + [setting for setting in others if setting is not None]
+    return Decision(launch, settings, [*_overridden(ranks, env, launch), *_no_srun(env, launch)])
+
+
+def without_own(env: Mapping[str, str]) -> dict[str, str]:
+    """Return ``env`` without what a lumi-entry further out set for a process of its own.
+
+    Where one of its variables was changed since, a launcher in between has numbered its processes.
+    """
+    rest = dict(env)
+    ours = [entry.partition("=") for entry in rest.pop(MARK, "").split()]
+    if "TORCHELASTIC_RUN_ID" in env or any(env.get(name) != value for name, _, value in ours):
+        return rest
+    for name, _, _ in ours:
+        rest.pop(name, None)
+    return rest
+
+
+def _left_alone(env: Mapping[str, str], launch: Launch) -> list[Setting]:
+    names = [name for name in (*RANKS, *(name for name, _ in FEATURES)) if name in env]
+    why = f"left as {launch.name} set it"
+    return [Setting(name, env[name], origin=launch.name, why=why) for name in names]
+
+
+def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
+    given = env.get(name)
+    known = name in launch.facts
+    if given and (launch.name == NONE or not known):
+        return Setting(name, given, origin=USER, why="set already")
+    if not known:
+        return Setting(name, None, origin=launch.name, why="the launcher does not tell it")
+    value, why = launch.facts[name]
+    origin = DEFAULT if launch.name == NONE else launch.name
+    if not given:
+        return Setting(name, str(value), origin=origin, why=why)
+    if is_number(given) and int(given) == value:
+        return Setting(name, given, origin=USER, why=f"set already, as {why} has it")
+    if name == "WORLD_SIZE":
+        raise LaunchError(
+            f"WORLD_SIZE={given} is set, but there are {value} ranks",
+            where=f"launched by {launch.title}",
+            why=f"{why}={value}; every rank would wait for a number of others that never comes",
+            mend="unset WORLD_SIZE, or start as many ranks as it says",
+        )
+    return Setting(name, str(value), origin=origin, why=f"{why}, not the {given} that was set")
+
+
+def _other(
+    name: str,
+    decider: Callable[[Mapping[str, str], Launch], Setting | None],
+    env: Mapping[str, str],
+    launch: Launch,
+) -> Setting | None:
+    if env.get(name):
+        return Setting(name, env[name], origin=USER, why="set already")
+    return decider(env, launch)
+
+
+def _check(ranks: list[Setting]) -> None:
+    known = {}
+    for setting in ranks:
+        if setting.value is not None:
+            known[setting.name] = _number(setting.name, setting.value)
+        elif setting.name in ("RANK", "LOCAL_RANK"):
+            raise LaunchError(
+                f"{setting.name} is not set",
+                where=_HERE,
+                why="the ranks are numbered by hand or by a launcher that does not tell it",
+                mend=f"export {setting.name} in each rank, or start them with srun or mpiexec",
+            )
+    pairs = {"RANK": "WORLD_SIZE"}
+    # One process on its own may choose its GPU with LOCAL_RANK; some launchers tell no local size.
+    if known["WORLD_SIZE"] > 1 and "LOCAL_WORLD_SIZE" in known:
+        pairs["LOCAL_RANK"] = "LOCAL_WORLD_SIZE"
+    for name, size in pairs.items():
+        if known[name] >= known[size]:
+            raise LaunchError(
+                f"{name}={known[name]} is not below {size}={known[size]}",
+                where=_HERE,
+                why="ranks are counted from 0",
+                mend=f"let the launcher number the ranks: unset {name} and {size}",
+            )
+
+
+def _number(name: str, text: str) -> int:
+    if is_number(text):
+        return int(text)
+    raise LaunchError(
+        f"{name} is not a number: '{text}'",
+        where=_HERE,
+        why="it was set so before lumi-entry started",
+        mend=f"unset {name}, or give it a number",
+    )
+
+
+def _overridden(ranks: list[Setting], env: Mapping[str, str], launch: Launch) -> Iterator[str]:
+    lost = [s for s in ranks if s.origin == launch.name and s.value and env.get(s.name)]
+    if lost:
+        given = " ".join(f"{s.name}={env[s.name]}" for s in lost)
+        used = " ".join(f"{s.name}={s.value}" for s in lost)
+        yield (
+            f"{given} was set outside the ranks; this is {used} of {launch.title}, "
+            "and that is used (do not export it in the batch script)"
+        )
+
+
+def _no_srun(env: Mapping[str, str], launch: Launch) -> Iterator[str]:
+    tasks = env.get("SLURM_NTASKS", "")
+    alone = launch.name == NONE and "SLURM_JOB_ID" in env and launch.fact("WORLD_SIZE") == 1
+    if alone and is_number(tasks) and int(tasks) > 1:
+        yield (
+            f"this is one process on its own, though Slurm's job has {tasks} tasks: "
+            "srun starts a rank for each of them"
+        )

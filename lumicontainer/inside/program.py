@@ -1,0 +1,109 @@
+"""Become the program: the last thing that lumi-entry does, so signals and exit codes pass."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` takes 4 ms more
+import os
+import sys
+
+from .errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+_NOT_EXECUTABLE = 126
+_NOT_FOUND = 127
+"""What a shell exits with in these two cases."""
+
+
+def restore_signals() -> None:
+    """Undo what Python does to signals at its start: ignored ones would stay so in the program."""
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        _signal.signal(getattr(_signal, name), _signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+def inherited() -> dict[str, str]:
+    """Return the environment as it was handed over.
+
+    Python adds LC_CTYPE to its own in the C locale (PEP 538); the program shall not see that.
+    """
+    env = dict(os.environ)
+    if env.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
+        try:
+            with open("/proc/self/environ", "rb") as stream:
+                handed_over = stream.read().split(b"\0")
+        except OSError:
+            return env
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in handed_over):
+            del env["LC_CTYPE"]
+    return env
+
+
+def interpreter() -> str:
+    """Return the container's Python: the first on PATH, which runs lumi-entry as well."""
+    return sys.executable or "python3"
+
+
+def check_readable(script: str) -> None:
+    """Raise LaunchError where the script is not there or cannot be read."""
+    if os.access(script, os.R_OK):
+        return
+    if os.path.exists(script):
+        raise LaunchError(
+            f"cannot read the script '{script}'",
+            where=_here(),
+            why="this user may not read it",
+            mend=f"chmod a+r {script}",
+        )
+    raise LaunchError(
+        f"no such script: '{script}'",
+        where=_here(),
+        why="the container holds no file of this name",
+        mend="name it as the container sees it, and bind its folder; a command follows '--'",
+    )
+
+
+def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
+    """Replace this process by ``command``, looked for on PATH where its name holds no slash.
+
+    Raises LaunchError, with the exit code of a shell, where there is no such command or the system
+    refuses to run it.
+    """
+    name = command[0]
+    try:
+        os.execvpe(name, command, env)  # noqa: S606 - no shell: the arguments arrive as they are
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: an empty name
+        if "/" in name and os.path.exists(name):
+            raise LaunchError(
+                f"cannot run '{name}': its interpreter is missing",
+                where=_here(),
+                why="its first line names a program that is not in the container",
+                mend="mend the first line of the file",
+                code=_NOT_FOUND,
+            ) from None
+        raise LaunchError(
+            f"command not found: '{name}'",
+            where=_here() if "/" in name else f"PATH={env.get('PATH', '')}",
+            why="the container holds no program of this name there",
+            mend="install it in the image, or name it as the container sees it",
+            code=_NOT_FOUND,
+        ) from None
+    except OSError as error:
+        raise LaunchError(
+            f"cannot run '{name}': {error.strerror}",
+            where=_here(),
+            why="the file is there, and the system refuses to execute it",
+            mend="a script needs chmod +x and a first line like #!/bin/sh",
+            code=_NOT_EXECUTABLE,
+        ) from None
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "a folder that is gone"

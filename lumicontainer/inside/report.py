@@ -1,0 +1,34 @@
+"""What was decided, as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .decide import Decision
+
+
+def as_text(decision: Decision) -> str:
+    """Return one line a variable: what the program gets, who says so, and why."""
+    rows = [
+        (f"{s.name}={s.value}" if s.value is not None else f"{s.name} unset", s.origin, s.why)
+        for s in decision.settings
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows]
+    return "\n".join([f"launcher: {decision.launch.name} ({decision.launch.title})", *lines, ""])
+
+
+def as_json(decision: Decision) -> str:
+    """Return one line of JSON, so that the ranks' lines can follow each other on one stdout."""
+    import json  # noqa: PLC0415 - slow to import, and seldom needed
+
+    record = {
+        "launcher": decision.launch.name,
+        "title": decision.launch.title,
+        "variables": [
+            {"name": s.name, "value": s.value, "origin": s.origin, "why": s.why}
+            for s in decision.settings
+        ],
+        "warnings": decision.warnings,
+    }
+    return json.dumps(record) + "\n"

@@ -1,0 +1,122 @@
+"""The verbs that read: what they print, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from ..conftest import HELLO, Write
+from .conftest import Run
+
+
+def test_list_names_recipes_layers_and_platforms(lumicontainer: Run) -> None:
+    done = lumicontainer("list")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for word in ("pytorch-deepspeed", "deepspeed", "workstation", "lumi-g"):
+        assert word in done.stdout
+
+
+def test_list_as_json_says_which_platform_this_is(lumicontainer: Run) -> None:
+    data = json.loads(lumicontainer("list", "--json").stdout)
+    assert "pytorch-deepspeed" in data["recipes"]
+    assert data["platform_here"] == "workstation"
+
+
+def test_a_users_own_recipes_stand_beside_the_shipped_ones(
+    lumicontainer: Run, write: Write
+) -> None:
+    data = json.loads(lumicontainer("list", "--json", "--recipes", write(HELLO)).stdout)
+    assert {"hello", "pytorch-deepspeed"} <= set(data["recipes"])
+    assert {"greet", "deepspeed"} <= set(data["layers"])
+
+
+def test_show_tells_each_value_and_where_it_came_from(lumicontainer: Run) -> None:
+    done = lumicontainer("show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_CPU_LION=true")
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  DS_")}
+    assert "the recipe, " in lines["DS_BUILD_FUSED_ADAM"]
+    assert "pytorch-deepspeed.yaml:" in lines["DS_BUILD_FUSED_ADAM"]
+    assert "the command line, --set deepspeed" in lines["DS_BUILD_CPU_LION"]
+    assert "the layer's default" in lines["DS_BUILD_AIO"]
+
+
+def test_show_says_why_a_layer_is_left_out(lumicontainer: Run) -> None:
+    data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
+    assert set(data["omitted"]) == {"rocm", "aws-ofi-rccl", "flash-attention"}
+    text = lumicontainer("show", "pytorch-deepspeed").stdout
+    assert text.count("left out: ") == 3
+
+
+def test_show_marks_every_input_that_no_hash_holds(lumicontainer: Run) -> None:
+    data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
+    assert "apt mpich" in data["layers"]["mpich"]["not_pinned"]
+    assert data["layers"]["horovod"]["places"]["version"].endswith("layer.yaml:2:10")
+
+
+@pytest.mark.parametrize("form", ["def", "dockerfile"])
+def test_render_prints_the_same_document_every_time(lumicontainer: Run, form: str) -> None:
+    first = lumicontainer("render", "pytorch-deepspeed", "--format", form)
+    assert first.returncode == 0, first.stderr
+    other = {"TZ": "Asia/Tokyo", "LANG": "C", "PYTHONHASHSEED": "7"}
+    assert first.stdout == lumicontainer("render", "pytorch-deepspeed", "--format", form, env=other).stdout
+
+
+def test_a_dry_run_prints_the_steps_and_does_nothing(lumicontainer: Run, write: Write) -> None:
+    folder = write(HELLO)
+    done = lumicontainer("build", "hello", "--recipes", folder, "--dry-run", cwd=folder)
+    assert done.returncode == 0
+    assert "greet" in done.stdout
+    assert sorted(path.name for path in folder.iterdir()) == ["hello.yaml", "layers"]
+    data = json.loads(
+        lumicontainer("build", "hello", "--recipes", folder, "--dry-run", "--json").stdout
+    )
+    assert [step["name"] for step in data["steps"]] == ["greet", "lumicontainer"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_completion_is_right_in_the_shells_own_eyes(lumicontainer: Run, shell: str) -> None:
+    script = lumicontainer("completion", shell).stdout
+    assert "pytorch-deepspeed" not in script
+    for word in ("render", "--dry-run", "--platform"):
+        assert word in script
+    if shell == "bash":
+        done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_bash_completes_a_verb(lumicontainer: Run) -> None:
+    script = lumicontainer("completion", "bash").stdout
+    ask = "COMP_WORDS=(lumicontainer ren); COMP_CWORD=1; _shtab_lumicontainer; echo ${COMPREPLY[@]}"
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{ask}"], text=True, capture_output=True, check=False
+    )
+    assert done.stdout.split() == ["render"]
+
+
+def test_doctor_says_what_this_host_can_do(lumicontainer: Run) -> None:
+    done = lumicontainer("doctor", "--json")
+    findings = {each["what"]: each for each in json.loads(done.stdout)}
+    assert findings["engine"]["state"] == "ok"
+    assert done.returncode == 0, done.stdout
+
+
+def test_doctor_names_what_is_missing_and_its_mend(lumicontainer: Run, write: Write) -> None:
+    folder = write({})
+    done = lumicontainer("doctor", env={"LUMICONTAINER_TMPDIR": str(folder / "missing")})
+    assert done.returncode == 1
+    assert "✗ room for builds" in done.stdout
+    assert "LUMICONTAINER_TMPDIR" in done.stdout
+
+
+def test_reading_into_a_pipe_that_closes_is_no_error(write: Write) -> None:
+    import sys
+
+    command = f"{sys.executable} -m lumicontainer render pytorch-deepspeed | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.startswith("# Made by lumicontainer")

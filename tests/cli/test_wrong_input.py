@@ -1,0 +1,141 @@
+"""Wrong input gets a clear error with exit code 2, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..conftest import HELLO, Write
+from .conftest import Run
+
+
+@pytest.mark.parametrize(
+    ("words", "mend"),
+    [
+        (["biuld", "hello"], "did you mean 'build'?"),
+        (["show", "pytorch-depspeed"], "did you mean 'pytorch-deepspeed'?"),
+        (["show", "pytorch-deepspeed", "--platform", "workstaton"], "did you mean 'workstation'?"),
+        (["show", "pytorch-deepspeed", "--set", "deepsped.version=1"], "did you mean 'deepspeed'?"),
+        (
+            ["show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_FUSED_ADM=true"],
+            "did you mean 'DS_BUILD_FUSED_ADAM'?",
+        ),
+        (["show", "pytorch-deepspeed", "--set", "nothing"], "--set layer.parameter=value"),
+        (["show", "--recipes", "nowhere", "hello"], "check --recipes"),
+        (["render", "pytorch-deepspeed", "--format", "odf"], "--help"),
+        (["inspect", "missing.sif"], "image.sif"),
+        (["run", "missing.sif"], "-- COMMAND"),
+        (["run", "missing.sif", "--", "true"], "image.sif"),
+    ],
+)
+def test_the_error_names_the_mend(lumicontainer: Run, words: list[str], mend: str) -> None:
+    done = lumicontainer(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "error: " in done.stderr
+    assert mend in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_flag_of_deepspeed_that_the_cpu_cannot_build_is_refused_by_name(
+    lumicontainer: Run,
+) -> None:
+    done = lumicontainer("show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_GDS=true")
+    assert done.returncode == 2
+    assert "cannot build DS_BUILD_GDS for 'cpu'" in done.stderr
+
+
+def test_the_misspelt_flags_of_the_slides_are_refused_by_name(lumicontainer: Run) -> None:
+    done = lumicontainer(
+        "show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_SPARSE_ATTEN=false"
+    )
+    assert done.returncode == 2
+    assert "did you mean 'DS_BUILD_SPARSE_ATTN'?" in done.stderr
+
+
+def test_the_platform_whose_variants_are_missing_is_told_layer_by_layer(
+    lumicontainer: Run,
+) -> None:
+    done = lumicontainer("show", "pytorch-deepspeed", "--platform", "lumi-g")
+    assert done.returncode == 2
+    assert "has no variant for the accelerator 'rocm'" in done.stderr
+
+
+@pytest.mark.parametrize("content", ["precious notes\n", ""])
+def test_a_file_that_is_no_image_is_never_overwritten(
+    lumicontainer: Run, write: Write, tmp_path: Path, content: str
+) -> None:
+    output = tmp_path / "notes.txt"
+    output.write_text(content)
+    done = lumicontainer("build", "hello", "--recipes", write(HELLO), "--output", output)
+    assert done.returncode == 2
+    assert "only an image is replaced by an image" in done.stderr
+    assert output.read_text() == content
+
+
+def test_an_output_in_a_missing_folder_is_told_before_anything_is_begun(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    done = lumicontainer(
+        "build", "hello", "--recipes", write(HELLO), "--output", tmp_path / "no/x.sif"
+    )
+    assert done.returncode == 2
+    assert "the image's folder is not there" in done.stderr
+
+
+def test_without_an_engine_the_error_says_how_to_get_one(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    # Only this folder is searched, and what find() adds to it for sbin has no engine either.
+    done = lumicontainer(
+        "build", "hello", "--recipes", write(HELLO), env={"PATH": str(tmp_path)}
+    )
+    assert done.returncode == 3
+    assert "this host has no container engine" in done.stderr
+    assert "make engine" in done.stderr
+
+
+def test_a_place_for_builds_that_cannot_be_written_is_told(
+    lumicontainer: Run, write: Write
+) -> None:
+    done = lumicontainer(
+        "build", "hello", "--recipes", write(HELLO), env={"LUMICONTAINER_TMPDIR": "/proc/self"}
+    )
+    assert done.returncode == 3
+    assert "name one with LUMICONTAINER_TMPDIR" in done.stderr
+
+
+def test_a_folder_for_builds_that_others_can_enter_is_refused(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    planted = tmp_path / f"lumicontainer-{os.getuid()}"
+    planted.mkdir()
+    planted.chmod(0o777)
+    done = lumicontainer(
+        "build", "hello", "--recipes", write(HELLO), env={"LUMICONTAINER_TMPDIR": str(tmp_path)}
+    )
+    assert done.returncode == 3
+    assert "is not private" in done.stderr
+
+
+def test_without_room_the_error_says_how_much_is_needed_and_how_much_is_free(
+    write: Write, tmp_path: Path
+) -> None:
+    inner = (
+        f"mount -t tmpfs -o size=64m tmpfs {tmp_path} && "
+        f"{sys.executable} -m lumicontainer build hello --recipes {write(HELLO)}"
+    )
+    namespace = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-user"])
+    done = subprocess.run(
+        [*namespace, "bash", "-c", inner],
+        env={**os.environ, "LUMICONTAINER_TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 8
+    assert "it needs 4.0 GiB, and 0.1 GiB are free" in done.stderr

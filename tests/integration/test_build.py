@@ -1,0 +1,208 @@
+"""Images are built by the real engine; what fails loses nothing and says how to go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import DATA, lumicontainer, run, write_small
+
+
+def inside(image: Path, *command: object) -> str:
+    done = lumicontainer("run", image, "--", *command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_value_with_shell_characters_arrives_as_that_value(small: Path) -> None:
+    assert inside(small, "cat", "/opt/greet/greeting") == "it's $(id) `id` %post {{ x }}"
+
+
+def test_a_file_of_the_layer_arrives_byte_for_byte(small: Path) -> None:
+    digest = inside(small, "sha256sum", "/opt/greet/data").split()[0]
+    assert digest == hashlib.sha256(DATA).hexdigest()
+
+
+def test_the_step_leaves_nothing_of_the_build(small: Path) -> None:
+    names = inside(small, "ls", "-A", "/opt/lumicontainer", "/var/lib/apt/lists", "/var/cache/apt")
+    assert ".stage" not in names
+    assert "Packages" not in names
+
+
+def test_the_environment_of_the_layers_holds_in_every_way_of_entering(small: Path) -> None:
+    for options in ([], ["--cleanenv"], ["--containall"], ["--no-home"]):
+        command = ["apptainer", "--silent", "exec", "--userns", *options, small]
+        done = run([*command, "sh", "-c", "echo $GREETING_STYLE $PATH"])
+        assert done.stdout.startswith("plain /opt/greet/bin:"), (options, done)
+
+
+def test_run_passes_the_exit_code_of_the_program(small: Path) -> None:
+    assert lumicontainer("run", small, "--", "sh", "-c", "exit 7").returncode == 7
+
+
+def test_inspect_tells_recipe_values_packages_and_definition(small: Path, recipes: Path) -> None:
+    data = json.loads(lumicontainer("inspect", small, "--json").stdout)
+    assert data["recipe"] == "small"
+    assert data["layers"]["greet"]["parameters"]["greeting"].startswith("it's")
+    assert data["layers"]["greet"]["origins"]["greeting"] == "recipe"
+    recipe = lumicontainer("inspect", small, "--recipe").stdout
+    assert recipe == (recipes / "small.yaml").read_text()
+    packages = json.loads(lumicontainer("inspect", small, "--packages", "--json").stdout)
+    listed = inside(small, "dpkg-query", "-W", "-f", "${binary:Package} ${Version}\n").splitlines()
+    assert packages["system"] == dict(line.split() for line in listed)
+    definition = lumicontainer("inspect", small, "--definition").stdout
+    assert "# layer: greet" in definition
+
+
+def test_the_engine_reads_the_image_that_was_written(small: Path) -> None:
+    listed = run(["apptainer", "sif", "list", small]).stdout
+    for kind in ("Def.FILE", "JSON.Generic", "FS (Squashfs/*System/amd64)"):
+        assert kind in listed
+    labels = run(["apptainer", "inspect", "--json", "--labels", small]).stdout
+    assert json.loads(labels)["data"]["attributes"]["labels"]["org.opencontainers.image.title"]
+
+
+def test_inspect_of_an_image_from_elsewhere_says_so(small: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "tree"
+    (empty / "etc").mkdir(parents=True)
+    assert run(["mksquashfs", empty, tmp_path / "x.sqfs", "-quiet"]).returncode == 0
+    other = tmp_path / "other.sif"
+    run(["apptainer", "sif", "new", other])
+    add = ["apptainer", "sif", "add", "--datatype", "4", "--partfs", "1", "--parttype", "2"]
+    done = run([*add, "--partarch", "2", "--groupid", "1", other, tmp_path / "x.sqfs"])
+    assert done.returncode == 0, done.stderr
+    done = lumicontainer("inspect", other)
+    assert done.returncode == 1
+    assert "no record of lumicontainer" in done.stderr
+
+
+def test_nothing_is_built_twice_and_a_change_is_seen(small: Path, recipes: Path) -> None:
+    words = ("build", "small", "--recipes", recipes, "--json")
+    data = json.loads(lumicontainer(*words, cwd=small.parent).stdout)
+    assert data["built"] is False
+    changed = json.loads(
+        lumicontainer(*words, "--set", "greet.greeting=x", "--dry-run", cwd=small.parent).stdout
+    )
+    assert changed["steps"][-1]["key"] != data["key"]
+
+
+def copied(small: Path, folder: Path) -> tuple[Path, bytes]:
+    """Return a copy of the image that a failing build must leave alone, and its bytes."""
+    image = folder / "small.sif"
+    image.write_bytes(small.read_bytes())
+    return image, image.read_bytes()
+
+
+def test_a_failing_script_shows_its_end_its_log_and_a_shell_and_keeps_the_old_image(
+    small: Path, tmp_path: Path
+) -> None:
+    script = "set -euo pipefail\ntouch /opt/reached\nseq 1 30\necho 'no such flag' >&2\nexit 3\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/install.sh": script})
+    image, before = copied(small, tmp_path)
+    done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
+    assert done.returncode == 5
+    assert "the step 'greet' failed (exit code 3)" in done.stderr
+    shown = done.stderr.split("why: ")[1]
+    assert "12\n" in shown
+    assert "\n         11\n" not in shown
+    assert "no such flag" in shown
+    assert image.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+    log = Path(re.search(r"the whole log: (\S+)", done.stderr).group(1))
+    assert log.read_text().startswith("1\n2\n3\n")
+    shell = shlex.split(re.search(r"the failure: (.+)", done.stderr).group(1))
+    opened = run(shell, stdin="ls /opt/reached; bash /tmp/.lumicontainer/step.sh; echo code $?\n")
+    assert "/opt/reached" in opened.stdout, opened.stderr
+    assert "code 3" in opened.stdout
+
+
+def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: Path) -> None:
+    check = "echo 'the greeting is missing'; exit 1\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
+    image, before = copied(small, tmp_path)
+    done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
+    assert done.returncode == 1
+    assert "the check 'greet/greeting.sh' does not hold" in done.stderr
+    assert "the greeting is missing" in done.stderr
+    assert image.read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_build_leaves_the_old_image_and_nothing_else(
+    small: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = write_small(tmp_path / "own", {"layers/greet/install.sh": "true # another key\n"})
+    image, before = copied(small, tmp_path)
+    place = tmp_path / "place"
+    place.mkdir()
+    command = [sys.executable, "-m", "lumicontainer", "build", "small"]
+    with subprocess.Popen(
+        [*command, "--recipes", folder, "--output", image],
+        env={**os.environ, "LUMICONTAINER_TMPDIR": str(place)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as build:
+        log = None
+        while log is None or not log.stat().st_size:
+            assert build.poll() is None, build.stderr.read()
+            log = next(place.glob("*/small-*/logs/base.log"), None)
+        build.send_signal(number)
+        stderr = build.stderr.read()
+        assert build.wait() == 130
+    assert "interrupted" in stderr
+    assert image.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "place", "small.sif"]
+    assert list(place.glob("*/*")) == []
+
+
+def tree(image: Path, root: Path) -> dict[str, str]:
+    """Return what an image holds, by name: kind, mode, target or digest."""
+    if not root.exists():
+        offset = run(["apptainer", "sif", "list", image]).stdout
+        start = re.search(r"\|(\d+)-\d+\s+\|FS", offset).group(1)
+        done = run(["unsquashfs", "-quiet", "-no-progress", "-o", start, "-d", root, image])
+        assert root.is_dir(), done.stderr
+    result = {}
+    for folder, names, files in os.walk(root):
+        for name in (*names, *files):
+            path = Path(folder, name)
+            key = str(path.relative_to(root))
+            if key.startswith(".singularity.d"):
+                continue
+            info = path.lstat()
+            content = ""
+            if path.is_symlink():
+                content = os.readlink(path)
+            elif path.is_file():
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+            result[key] = f"{info.st_mode:o} {content}"
+    return result
+
+
+def test_a_plain_build_of_the_printed_definition_makes_the_same_image(
+    small: Path, recipes: Path, tmp_path: Path
+) -> None:
+    definition = tmp_path / "small.def"
+    definition.write_text(lumicontainer("render", "small", "--recipes", recipes).stdout)
+    plain = tmp_path / "plain.sif"
+    done = run(["apptainer", "build", "--fakeroot", plain, definition])
+    assert done.returncode == 0, done.stderr[-2000:]
+    ours, theirs = tree(small, tmp_path / "ours"), tree(plain, tmp_path / "theirs")
+    # What differs between any two installations of Debian at different moments.
+    moment = re.compile(r"var/cache/ldconfig/aux-cache|var/log/.*|etc/(passwd|group|g?shadow)-?")
+    different = {
+        name
+        for name in ours.keys() | theirs.keys()
+        if ours.get(name) != theirs.get(name) and not moment.fullmatch(name)
+    }
+    assert different == set()

@@ -1,0 +1,75 @@
+"""The installed wheel works in an empty folder, for root and for an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import run, write_small
+
+NAME = "lumicontainer-test"
+
+
+@pytest.fixture(scope="module")
+def ordinary_user() -> Iterator[list[object]]:
+    """Return the start of a command that runs as an ordinary user, in that user's home.
+
+    Root makes a user for the test and removes it again; anybody else is an ordinary user already.
+    """
+    if os.getuid() != 0:
+        yield []
+        return
+    made = run(["useradd", "--create-home", "--shell", "/bin/bash", NAME])
+    assert made.returncode == 0, made.stderr
+    home = pwd.getpwnam(NAME).pw_dir
+    try:
+        yield ["runuser", "-u", NAME, "--", "env", "-C", home, f"HOME={home}", f"USER={NAME}"]
+    finally:
+        run(["userdel", "--remove", NAME])
+
+
+def test_the_wheel_brings_recipes_and_platforms(wheel_bin: Path, tmp_path: Path) -> None:
+    done = run([wheel_bin / "lumicontainer", "list", "--json"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert "pytorch-deepspeed" in data["recipes"]
+    assert {"workstation", "lumi-g"} <= set(data["platforms"])
+    shown = run([wheel_bin / "lumicontainer", "show", "pytorch-deepspeed"], cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert str(wheel_bin.parent) in shown.stdout
+
+
+def test_an_ordinary_user_builds_and_runs_an_image_with_the_wheel(
+    wheel_bin: Path, ordinary_user: list[object], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("shared")
+    for path in (folder, *folder.parents[:2]):
+        path.chmod(0o755)
+    recipes = write_small(folder)
+    program = [*ordinary_user, wheel_bin / "lumicontainer"]
+    built = run([*program, "build", "small", "--recipes", recipes, "--output", "mine.sif"])
+    assert built.returncode == 0, built.stderr
+    image = built.stdout.strip()
+    seen = run([*program, "run", image, "--", "cat", "/opt/greet/greeting"])
+    assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
+    kept = run([*ordinary_user, "sh", "-c", "ls -A /var/tmp/lumicontainer-$(id -u)"])
+    assert kept.stdout == ""
+    run([*ordinary_user, "rm", "-rf", image])
+
+
+def test_files_are_readable_for_others_whatever_the_umask_of_the_builder(
+    small: Path, recipes: Path, tmp_path: Path
+) -> None:
+    """LUMI's umask is 0007 (cotainr, cotainr/container.py); it must not reach into the image."""
+    script = f"umask 0007; cd {tmp_path}; exec lumicontainer build small --recipes {recipes}"
+    done = run(["bash", "-c", script], env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    assert done.returncode == 0, done.stderr
+    listed = "find /opt /etc /usr/bin -xdev ! -perm -o=r ! -type l ! -name '*shadow*'"
+    strangers = run(["apptainer", "exec", "--userns", tmp_path / "small.sif", "sh", "-c", listed])
+    assert "/opt" not in strangers.stdout

@@ -1,0 +1,60 @@
+"""Lay lumi-entry out as an image has it, and start it with an environment of the test's own."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer import inside
+
+SOURCE = Path(inside.__file__).parent
+PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+
+Entry = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return lumi-entry's place in a tree like an image's: a link that lies in another folder."""
+    root = tmp_path_factory.mktemp("image")
+    home = root / "opt/lumicontainer"
+    modules = home / "lib/lumi_inside"
+    modules.mkdir(parents=True)
+    for file in SOURCE.glob("*.py"):
+        shutil.copy(file, modules)
+    (home / "bin").mkdir()
+    shutil.copy(SOURCE / "lumi-entry", home / "bin")
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    compileall.compile_dir(modules, quiet=1, invalidation_mode=unchecked)
+    link = root / "usr/local/bin/lumi-entry"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(home / "bin/lumi-entry")
+    return link
+
+
+@pytest.fixture
+def entry(launcher: Path, tmp_path: Path) -> Entry:
+    """Run lumi-entry with given words; ``env`` is all of its environment but PATH."""
+
+    def run(
+        *words: str, env: dict[str, str] | None = None, cwd: Path = tmp_path, **options: object
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [os.fspath(launcher), *words],
+            env={"PATH": PATH, **(env or {})},
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
+            **options,
+        )
+
+    return run

@@ -1,0 +1,200 @@
+"""What launchers really put into the environment of a process.
+
+Written down from Slurm 22.05 with three nodes and MPICH 4.0 (its mpiexec on its own, and in a batch
+job); Open MPI's and PALS' from their documents. Left out: what tells of users, ports and folders.
+"""
+
+from __future__ import annotations
+
+_JOB = {
+    "SLURM_JOB_ID": "1",
+    "SLURM_JOBID": "1",
+    "SLURM_JOB_NODELIST": "nid[005001-005002]",
+    "SLURM_JOB_NUM_NODES": "2",
+    "SLURM_NNODES": "2",
+    "SLURM_NODELIST": "nid[005001-005002]",
+    "SLURM_NPROCS": "4",
+    "SLURM_NTASKS": "4",
+    "SLURM_TASKS_PER_NODE": "3,1",
+}
+
+# salloc -N2 -n4 COMMAND
+SALLOC = {**_JOB, "SLURM_JOB_CPUS_PER_NODE": "3,1", "SLURM_NODE_ALIASES": "(null)"}
+
+# sbatch -N2 -n4
+BATCH = {
+    **SALLOC,
+    "SLURMD_NODENAME": "nid005001",
+    "SLURM_GTIDS": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "SLURM_TASK_PID": "3456",
+}
+
+# salloc -N2 -n4, with LaunchParameters=use_interactive_step
+INTERACTIVE = {
+    **BATCH,
+    "SLURM_STEPID": "4294967290",
+    "SLURM_STEP_ID": "4294967290",
+    "SLURM_STEP_NODELIST": "nid005001",
+    "SLURM_STEP_NUM_NODES": "1",
+    "SLURM_STEP_NUM_TASKS": "1",
+    "SLURM_STEP_TASKS_PER_NODE": "1",
+}
+
+# srun -n1 sbatch -N2 -n4: the batch shell inherits the step that it was submitted from
+BATCH_FROM_A_STEP = {
+    **BATCH,
+    "PMI_FD": "11",
+    "PMI_JOBID": "13.0",
+    "PMI_RANK": "0",
+    "PMI_SIZE": "1",
+    "SLURM_STEPID": "0",
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NODELIST": "nid005009",
+    "SLURM_STEP_NUM_NODES": "1",
+    "SLURM_STEP_NUM_TASKS": "1",
+    "SLURM_STEP_TASKS_PER_NODE": "1",
+}
+
+
+def srun(rank: int) -> dict[str, str]:
+    """Return task ``rank`` (0 to 3) of ``srun -N2 -n4``: three on one node, one on the other."""
+    node, local = divmod(rank, 3)
+    return {
+        **_JOB,
+        "SLURMD_NODENAME": f"nid00500{node + 1}",
+        "SLURM_CPUS_ON_NODE": "3" if node == 0 else "1",
+        "SLURM_DISTRIBUTION": "block",
+        "SLURM_GTIDS": "0,1,2" if node == 0 else "3",
+        "SLURM_LOCALID": str(local),
+        "SLURM_NODEID": str(node),
+        "SLURM_PROCID": str(rank),
+        "SLURM_STEPID": "0",
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NODELIST": "nid[005001-005002]",
+        "SLURM_STEP_NUM_NODES": "2",
+        "SLURM_STEP_NUM_TASKS": "4",
+        "SLURM_STEP_TASKS_PER_NODE": "3,1",
+        "SLURM_TASK_PID": "3140",
+    }
+
+
+def srun_pmi2(rank: int) -> dict[str, str]:
+    """Return the same task of ``srun --mpi=pmi2``."""
+    pmi = {"PMI_FD": "11", "PMI_JOBID": "1.0", "PMI_RANK": str(rank), "PMI_SIZE": "4"}
+    return {**srun(rank), **pmi}
+
+
+def srun_cray_shasta(rank: int) -> dict[str, str]:
+    """Return the same task of ``srun --mpi=cray_shasta``, after the source of that plugin."""
+    task = srun(rank)
+    return {
+        **task,
+        "PALS_APID": "1.0",
+        "PALS_LOCAL_RANKID": task["SLURM_LOCALID"],
+        "PALS_NODEID": task["SLURM_NODEID"],
+        "PALS_RANKID": str(rank),
+        "PMI_CONTROL_PORT": "20011",
+        "PMI_JOBID": "1",
+        "PMI_LOCAL_RANK": task["SLURM_LOCALID"],
+        "PMI_LOCAL_SIZE": "3" if rank < 3 else "1",
+        "PMI_RANK": str(rank),
+        "PMI_SIZE": "4",
+        "PMI_UNIVERSE_SIZE": "4",
+    }
+
+
+# srun -N3 -m arbitrary, with a host file that begins with the last node
+ARBITRARY = {
+    **srun(0),
+    "SLURMD_NODENAME": "nid005003",
+    "SLURM_DISTRIBUTION": "arbitrary",
+    "SLURM_JOB_NODELIST": "nid[005001-005003]",
+    "SLURM_NODEID": "2",
+    "SLURM_STEP_NODELIST": "nid[005001-005003]",
+    "SLURM_STEP_NUM_NODES": "3",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2),2",
+}
+
+# srun -N1 -n2 A : -N2 -n3 B, the second task of B
+HETEROGENEOUS = {
+    **srun(0),
+    "SLURMD_NODENAME": "nid005002",
+    "SLURM_JOB_NODELIST": "nid[005001-005003]",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "SLURM_NTASKS": "5",
+    "SLURM_PROCID": "3",
+    "SLURM_STEP_NODELIST": "nid[005001-005003]",
+    "SLURM_STEP_NUM_NODES": "3",
+    "SLURM_STEP_NUM_TASKS": "5",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+}
+
+
+def mpiexec(rank: int, size: int = 2) -> dict[str, str]:
+    """Return process ``rank`` of ``mpiexec -n SIZE`` of MPICH on one machine."""
+    return {
+        "GFORTRAN_UNBUFFERED_PRECONNECTED": "y",
+        "HYDI_CONTROL_FD": "7",
+        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "workstation",
+        "MPI_LOCALNRANKS": str(size),
+        "MPI_LOCALRANKID": str(rank),
+        "PMI_FD": "6",
+        "PMI_RANK": str(rank),
+        "PMI_SIZE": str(size),
+    }
+
+
+def mpiexec_in_batch(rank: int) -> dict[str, str]:
+    """Return process ``rank`` of ``mpiexec -n 4`` in the batch job; its two daemons are a step."""
+    node, local = divmod(rank, 3)
+    step = {
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": str(node),
+        "SLURM_PROCID": str(node),
+        "SLURM_STEPID": "0",
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NODELIST": "nid[005001-005002]",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    }
+    local_size = "3" if node == 0 else "1"
+    pmi = {"MPI_LOCALNRANKS": local_size, "MPI_LOCALRANKID": str(local), "PMI_RANK": str(rank)}
+    return {**BATCH, **step, **mpiexec(rank, 4), **pmi}
+
+
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_UNIVERSE_SIZE": "4",
+    "PMIX_RANK": "3",
+}
+
+PALS = {
+    "PALS_LOCAL_RANKID": "1",
+    "PALS_RANKID": "3",
+    "PMI_LOCAL_RANK": "1",
+    "PMI_LOCAL_SIZE": "2",
+    "PMI_RANK": "3",
+    "PMI_SIZE": "4",
+}
+
+# torchrun with two processes a node, started by srun with one task a node; on the second node
+TORCHRUN_IN_SRUN = {
+    **srun(3),
+    "GROUP_RANK": "1",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "nid005001",
+    "MASTER_PORT": "29400",
+    "OMP_NUM_THREADS": "1",
+    "RANK": "3",
+    "ROLE_RANK": "3",
+    "TORCHELASTIC_RUN_ID": "1234",
+    "WORLD_SIZE": "8",
+}

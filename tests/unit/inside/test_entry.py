@@ -1,0 +1,292 @@
+"""lumi-entry becomes the program: nothing of a rank is lost or added on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lumicontainer
+from lumicontainer import inside
+
+from . import seen
+from .conftest import PATH, Entry
+
+PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
+PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
+ARGUMENTS = [
+    "two words",
+    "it's",
+    '"quoted"',
+    "$(id)",
+    "`id`",
+    "",
+    "*",
+    "a\nb",
+    "--help",
+    "--",
+    "%x",
+]
+
+
+def script(folder: Path, text: str, name: str = "train.py") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_arguments_of_a_script_arrive_as_they_are(entry: Entry, tmp_path: Path) -> None:
+    done = entry(script(tmp_path, PRINT_ARGUMENTS), *ARGUMENTS)
+    assert done.stdout == ascii(ARGUMENTS) + "\n"
+    assert done.stderr == ""
+
+
+def test_the_arguments_of_a_command_arrive_as_they_are(entry: Entry) -> None:
+    done = entry("--", "python3", "-c", PRINT_ARGUMENTS, *ARGUMENTS)
+    assert done.stdout == ascii(ARGUMENTS) + "\n"
+
+
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}])
+def test_bytes_that_are_no_text_arrive_as_they_are(launcher: Path, locale: dict[str, str]) -> None:
+    done = subprocess.run(
+        [os.fsencode(launcher), b"--", b"printf", b"%s|", b"a\xff\xc3", "ä".encode()],
+        env={"PATH": PATH, **locale},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"a\xff\xc3|" + "ä".encode() + b"|"
+
+
+def test_a_module_runs_with_its_arguments(entry: Entry, tmp_path: Path) -> None:
+    script(tmp_path, PRINT_ARGUMENTS, "trainer.py")
+    done = entry("-m", "trainer", "--epochs", "3")
+    assert done.stdout == "['--epochs', '3']\n"
+
+
+def test_a_script_runs_under_the_first_python_on_the_path(entry: Entry, tmp_path: Path) -> None:
+    done = entry(script(tmp_path, "import sys; print(sys.prefix)"))
+    assert done.stdout.strip() == sys.prefix
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 255])
+def test_the_exit_code_passes(entry: Entry, code: int) -> None:
+    assert entry("--", "sh", "-c", f"exit {code}").returncode == code
+
+
+def test_a_program_that_dies_of_a_signal_is_seen_to(entry: Entry) -> None:
+    assert entry("--", "sh", "-c", "kill -SEGV $$").returncode == -signal.SIGSEGV
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_a_signal_reaches_the_program_which_is_the_same_process(
+    launcher: Path, sent: signal.Signals
+) -> None:
+    text = f"trap 'exit 5' {sent.value}; echo $$; while :; do read -r _ || exit 9; done"
+    with subprocess.Popen(
+        [launcher, "--", "sh", "-c", text],
+        env={"PATH": PATH},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        assert int(program.stdout.readline()) == program.pid
+        program.send_signal(sent)
+        assert program.wait(timeout=20) == 5
+
+
+def _signals(*command: object) -> list[str]:
+    text = subprocess.run(
+        [*command, "cat", "/proc/self/status"],
+        env={"PATH": PATH},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [line for line in text.splitlines() if line.startswith("Sig")]
+
+
+def test_the_program_ignores_and_blocks_the_signals_that_it_would_without(launcher: Path) -> None:
+    assert _signals(launcher, "--") == _signals()
+    ignoring = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+    assert _signals(*ignoring, launcher, "--") == _signals(*ignoring)
+
+
+def test_an_open_file_of_the_launcher_stays_open(entry: Entry) -> None:
+    reading, writing = os.pipe()
+    try:
+        entry("--", "bash", "-c", f"echo here >&{writing}", pass_fds=[writing])
+        os.close(writing)
+        assert os.read(reading, 100) == b"here\n"
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}, {"PYTHONPATH": "/x", "HOME": "/y"}])
+def test_the_environment_gains_what_was_decided_and_nothing_else(
+    entry: Entry, given: dict[str, str]
+) -> None:
+    done = entry("--", "env", "-0", env={**given, **seen.srun_pmi2(3)})
+    got = dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
+    assert {k: v for k, v in got.items() if k != "LUMI_ENTRY_SET"} == {
+        "PATH": PATH,
+        **given,
+        **seen.srun_pmi2(3),
+        "RANK": "3",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "4",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": "1",
+        "GROUP_RANK": "1",
+        "MASTER_ADDR": "nid005001",
+        "MASTER_PORT": "10001",
+    }
+
+
+def test_a_lumi_entry_within_another_decides_anew(entry: Entry, launcher: Path) -> None:
+    changes = [f"{name}={value}" for name, value in seen.mpiexec(1).items()]
+    done = entry(
+        "--", "env", *changes, str(launcher), "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"
+    )
+    assert (done.stdout, done.stderr) == ("1 of 2\n", "")
+
+
+def test_it_runs_from_any_folder_and_leaves_nothing_there_or_in_the_image(
+    entry: Entry, launcher: Path, tmp_path: Path
+) -> None:
+    image = launcher.parents[3]
+    before = sorted(image.rglob("*"))
+    assert entry("--", "true", cwd=Path("/")).returncode == 0
+    assert entry("--print-env", env={"HOME": "/nonexistent"}).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+    assert sorted(image.rglob("*")) == before
+
+
+def test_it_does_not_import_what_lies_in_the_folder_or_on_the_user_s_path(
+    entry: Entry, tmp_path: Path
+) -> None:
+    for name in ("os.py", "json.py", "lumi_inside.py", "sitecustomize.py"):
+        script(tmp_path, "raise SystemExit(99)", name)
+    done = entry("--print-env", "--json", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_starts_in_a_folder_that_is_gone(launcher: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", launcher, "--", "echo", "here"]
+    done = subprocess.run(
+        command, cwd=gone, env={"PATH": PATH}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "here\n")
+
+
+def test_a_missing_script_is_told_once_with_its_mend(entry: Entry, tmp_path: Path) -> None:
+    done = entry("trian.py", "--epochs", "3")
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert lines[0] == "error: no such script: 'trian.py'"
+    assert [line.split(":")[0].strip() for line in lines] == ["error", "where", "why", "mend"]
+    assert str(tmp_path) in lines[1]
+
+
+def test_of_four_ranks_one_tells_what_is_wrong_and_all_exit_alike(entry: Entry) -> None:
+    done = [entry("trian.py", env=seen.srun(rank)) for rank in range(4)]
+    assert [one.returncode for one in done] == [2, 2, 2, 2]
+    assert [bool(one.stderr) for one in done] == [True, False, False, False]
+
+
+def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) -> None:
+    plain = script(tmp_path, "echo\n", "plain")
+    orphan = script(tmp_path, "#!/no/such/interpreter\n", "orphan")
+    Path(orphan).chmod(0o755)
+    for name in ("no-such-command", "./no-such-command", plain, orphan, str(tmp_path), ""):
+        shell = subprocess.run(
+            ["bash", "-c", '"$0"', name], cwd=tmp_path, capture_output=True, check=False
+        )
+        done = entry("--", name)
+        assert done.returncode == shell.returncode in (126, 127), name
+        assert done.stderr.startswith(("error: command not found: ", "error: cannot run "))
+        assert "mend: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ([], "no program was given"),
+        (["--"], "no program was given"),
+        (["-m"], "no program was given"),
+        (["--launch"], "unknown option '--launch'"),
+        (["-u", "train.py"], "unknown option '-u'"),
+        (["--json", "train.py"], "--json goes with --print-env"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_refused(
+    entry: Entry, words: list[str], what: str
+) -> None:
+    done = entry(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: {what}\n")
+    assert "mend: lumi-entry --help" in done.stderr
+
+
+def test_print_env_shows_every_variable_with_its_reason_and_starts_nothing(
+    entry: Entry, tmp_path: Path
+) -> None:
+    name = script(tmp_path, "open('started', 'w')")
+    done = entry("--print-env", name, env={**seen.srun(3), "MASTER_PORT": "1234"})
+    assert done.returncode == 0
+    first, *lines = done.stdout.splitlines()
+    assert first == "launcher: slurm (srun, step 1.0)"
+    rows = [line.split(maxsplit=2) for line in lines]
+    assert ["RANK=3", "slurm", "SLURM_PROCID"] in rows
+    assert ["MASTER_PORT=1234", "user", "set already"] in rows
+    assert not (tmp_path / "started").exists()
+
+
+def test_print_env_as_json_is_one_line_a_rank(entry: Entry) -> None:
+    done = entry("--print-env", "--json", env=seen.srun(3))
+    assert done.stdout.count("\n") == 1
+    record = json.loads(done.stdout)
+    assert record["launcher"] == "slurm"
+    assert {
+        "name": "MASTER_ADDR",
+        "value": "nid005001",
+        "origin": "slurm",
+        "why": "the first host of SLURM_STEP_NODELIST=nid[005001-005002]",
+    } in record["variables"]
+
+
+def test_print_env_tells_what_the_program_then_gets(entry: Entry, tmp_path: Path) -> None:
+    env = {**seen.mpiexec(1), "MASTER_ADDR": "näher"}
+    told = json.loads(entry("--print-env", "--json", env=env).stdout)["variables"]
+    got = json.loads(entry(script(tmp_path, PRINT_ENVIRONMENT), env=env).stdout)
+    assert all(got.get(one["name"]) == one["value"] for one in told)
+
+
+def test_a_warning_is_one_line_and_the_program_starts(entry: Entry) -> None:
+    done = entry("--", "sh", "-c", "echo $RANK", env={**seen.srun(1), "RANK": "0"})
+    assert done.stdout == "1\n"
+    assert done.stderr.startswith("warning: RANK=0 was set")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_and_version_are_results(entry: Entry) -> None:
+    assert entry("--help").stdout.startswith("Usage: lumi-entry ")
+    assert entry("--version").stdout == f"lumi-entry {inside.__version__}\n"
+    assert inside.__version__ == lumicontainer.__version__
+
+
+def test_output_that_nobody_reads_ends_it_quietly(launcher: Path) -> None:
+    command = f"'{launcher}' --help | true; echo \"${{PIPESTATUS[0]}}\""
+    done = subprocess.run(
+        ["bash", "-c", command], env={"PATH": PATH}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() in ("0", str(128 + signal.SIGPIPE))
+    assert done.stderr == ""
