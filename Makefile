@@ -11,11 +11,17 @@ IMAGE := pytorch-deepspeed.sif
 .PHONY: demo test check engine venv image cluster cluster-stop bench clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
+	@$(MAKE) --no-print-directory build/demo.log
+	@tail -n 1 build/demo.log
+
+# The training's output is its result: it is made again when the image or the program is newer.
+build/demo.log: $(IMAGE) $(wildcard tests/workloads/*.py)
+	@mkdir -p $(@D)
 	@$(BIN)/lumicontainer run $(IMAGE) -- lumi-entry -m torch.distributed.run \
-		--standalone --nproc-per-node 2 tests/workloads/train_ddp.py
+		--standalone --nproc-per-node 2 tests/workloads/train_ddp.py | tee $@
 
 image: engine venv
-	@$(BIN)/lumicontainer build pytorch-deepspeed --output $(IMAGE)
+	@$(BIN)/lumicontainer build pytorch-deepspeed --output $(IMAGE) >/dev/null
 
 engine: ## install what this host lacks to build and run images
 	@lumicontainer/host/install-engine.sh
@@ -46,4 +52,4 @@ bench: image ## measure what README quotes
 	$(BIN)/python tests/bench/run.py
 
 clean:
-	rm -rf $(VENV) $(IMAGE) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(IMAGE) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -31,11 +31,8 @@ def parse(text: str) -> Iterator[Entry]:
 
 def _paragraph(text: str) -> Iterator[Entry]:
     unfolded = re.sub(r"\n[ \t]+", " ", text)
-    fields = dict(
-        (name.strip().lower(), value.split())
-        for name, colon, value in (line.partition(":") for line in unfolded.splitlines())
-        if colon
-    )
+    rows = (line.partition(":") for line in unfolded.splitlines())
+    fields = {name.strip().lower(): value.split() for name, colon, value in rows if colon}
     if "deb" not in fields.get("types", []) or fields.get("enabled") == ["no"]:
         return
     for uri in fields.get("uris", []):

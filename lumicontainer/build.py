@@ -107,7 +107,7 @@ def build(builder: Builder, output: Path) -> None:
     at ``output`` before is then as it was.
     """
     with workspace(builder.plan.resolved.recipe.name) as place:
-        stage_site(builder.site, _staged(place), f"/tmp/{_STAGED}")  # noqa: S108 - in the container
+        stage_site(builder.site, _staged(place), f"/tmp/{_STAGED}")
         with builder.progress.step("base"):
             _bootstrap(builder, place)
         for step in builder.plan.steps:
@@ -154,7 +154,7 @@ def _bootstrap(builder: Builder, place: Workspace) -> None:
 def _run_step(builder: Builder, place: Workspace, step: Step) -> None:
     staged = _staged(place)
     (staged / "step.sh").write_text(step.program)
-    inside = f"/tmp/{_STAGED}"  # noqa: S108 - in the container
+    inside = f"/tmp/{_STAGED}"
     script = f". {inside}/site.sh && exec bash {inside}/step.sh"
     command = ["/usr/bin/env", f"LUMICONTAINER_JOBS={builder.jobs}", "bash", "-c", script]
     with _mount_points(place.tree, builder.site.folders):

@@ -89,7 +89,7 @@ class _Composer:
     def refuse(self, what: str, event: Any, mend: str) -> None:
         place = self.place(event)
         self.problems.add(what, place, mend=mend)
-        raise _Refused
+        raise _RefusedError
 
     def node(self, event: Any, depth: int = 0) -> Node:
         self.nodes += 1
@@ -138,7 +138,7 @@ class _Composer:
         return Mapping(self.place(start), tuple(entries.values()))
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """Stop reading a document of which a problem was noted."""
 
 
@@ -162,7 +162,7 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
         why = str(error).splitlines()[0]
         problems.add("this is not YAML", Place(file), why=why, mend="save the file as UTF-8 text")
         return None
-    except _Refused:
+    except _RefusedError:
         return None
     return root if len(problems.found) == before else None
 

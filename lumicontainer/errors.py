@@ -52,7 +52,7 @@ class InputError(LumicontainerError):
 
 
 class HostError(LumicontainerError):
-    """This host cannot do what was asked: no engine, no user namespaces."""
+    """The host cannot do what was asked: no engine, no user namespaces."""
 
     code = HOST_UNFIT
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lumicontainer import fields
-from lumicontainer.document import Node, Place, Problems, parse
 from lumicontainer.document import Mapping as MappingNode
+from lumicontainer.document import Node, Place, Problems, parse
 from lumicontainer.hazards import hazards
 from lumicontainer.model import (
     Bind,
@@ -31,10 +31,10 @@ TYPES: dict[str, fields.Reader[Any]] = {
     "boolean": fields.boolean,
 }
 # Names that would change how the shell itself works, or that the build sets.
-RESERVED = frozenset(
-    ("PATH", "HOME", "TMPDIR", "PWD", "IFS", "CDPATH", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS")
-    + ("PS4", "UID", "EUID", "PPID", "jobs")
-)
+RESERVED = {
+    *("PATH", "HOME", "TMPDIR", "PWD", "IFS", "CDPATH", "ENV", "BASH_ENV", "SHELLOPTS"),
+    *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs"),
+}
 
 name = fields.matching(r"[a-z0-9][a-z0-9.+-]*", "a name of small letters, digits, '-', '.', '+'")
 _variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")

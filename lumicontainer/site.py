@@ -81,14 +81,17 @@ def _trust(pip: Mapping[str, str]) -> Path | None:
 
 
 def _local_folders(values: Iterable[str]) -> Iterable[Path]:
-    """Yield the folders of this host that pip's settings name, as paths or ``file:`` URLs."""
+    """Yield the folders of this host that pip's settings name, as paths or ``file:`` URLs.
+
+    The pages of an index, in its folder ``simple``, lead to files in a folder beside it.
+    """
     seen = set()
     for word in " ".join(values).split():
-        name = unquote(urlsplit(word).path) if word.startswith("file:") else word
-        path = Path(name)
-        if path.is_absolute() and path.is_dir() and path not in seen:
-            seen.add(path)
-            yield path
+        path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word)
+        folder = path.parent if path.name == "simple" else path
+        if path.is_absolute() and folder.is_dir() and folder not in seen:
+            seen.add(folder)
+            yield folder
 
 
 def debian_mirror(release: str) -> str:

@@ -59,7 +59,7 @@ def temporary_root() -> Path:
 
     Raises ``HostError`` where something else stands in its place.
     """
-    parent = os.environ.get("LUMICONTAINER_TMPDIR") or os.environ.get("TMPDIR") or "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it
+    parent = os.environ.get("LUMICONTAINER_TMPDIR") or os.environ.get("TMPDIR") or "/var/tmp"
     root = Path(parent) / f"lumicontainer-{os.getuid()}"
     try:
         root.mkdir(mode=0o700, exist_ok=True)

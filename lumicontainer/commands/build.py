@@ -67,9 +67,8 @@ def _build(plan: Plan, output: Path, *, jobs: int) -> dict[str, float]:
         plan, engine, site.read_site(plan.bootstrap.release), progress, max(1, jobs)
     )
     build.build(builder, output)
-    say(
-        f"{output.name}: {output.stat().st_size / 1e6:.0f} MB in {sum(progress.times.values()):.0f} s"
-    )
+    total = sum(progress.times.values())
+    say(f"{output.name}: {output.stat().st_size / 1e6:.0f} MB in {total:.0f} s")
     return {name: round(seconds, 1) for name, seconds in progress.times.items()}
 
 

@@ -38,7 +38,7 @@ class Apptainer:
         # umask of 0007, LUMI's default, would leave files that nobody else can read.
         command = [self.program, "--silent", verb, "--fakeroot", "--writable", "--no-home"]
         command += ["--contain", "--cleanenv", "--no-umask", "--pwd", "/"]
-        for inside in ("/tmp", "/var/tmp"):  # noqa: S108 - paths in the container
+        for inside in ("/tmp", "/var/tmp"):
             command += ["--bind", f"{temporary}:{inside}"]
         for folder in folders:
             command += ["--bind", f"{folder}:{folder}:ro"]

@@ -172,8 +172,8 @@ def _overridden(ranks: list[Setting], env: Mapping[str, str], launch: Launch) ->
         given = " ".join(f"{s.name}={env[s.name]}" for s in lost)
         used = " ".join(f"{s.name}={s.value}" for s in lost)
         yield (
-            f"{given} was set outside the ranks; this is {used} of {launch.title}, "
-            "and that is used (do not export it in the batch script)"
+            f"{given}, set outside the ranks, is not used: {launch.title} made this {used} "
+            "(do not export it in the batch script)"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 
 import pytest
 
@@ -61,7 +62,10 @@ def test_render_prints_the_same_document_every_time(lumicontainer: Run, form: st
     first = lumicontainer("render", "pytorch-deepspeed", "--format", form)
     assert first.returncode == 0, first.stderr
     other = {"TZ": "Asia/Tokyo", "LANG": "C", "PYTHONHASHSEED": "7"}
-    assert first.stdout == lumicontainer("render", "pytorch-deepspeed", "--format", form, env=other).stdout
+    assert (
+        first.stdout
+        == lumicontainer("render", "pytorch-deepspeed", "--format", form, env=other).stdout
+    )
 
 
 def test_a_dry_run_prints_the_steps_and_does_nothing(lumicontainer: Run, write: Write) -> None:
@@ -83,7 +87,9 @@ def test_the_completion_is_right_in_the_shells_own_eyes(lumicontainer: Run, shel
     for word in ("render", "--dry-run", "--platform"):
         assert word in script
     if shell == "bash":
-        done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+        done = subprocess.run(
+            ["bash", "-n"], input=script, text=True, capture_output=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -112,8 +118,6 @@ def test_doctor_names_what_is_missing_and_its_mend(lumicontainer: Run, write: Wr
 
 
 def test_reading_into_a_pipe_that_closes_is_no_error(write: Write) -> None:
-    import sys
-
     command = f"{sys.executable} -m lumicontainer render pytorch-deepspeed | head -n 1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False

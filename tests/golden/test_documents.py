@@ -21,7 +21,7 @@ MIRROR = "http://mirror.site/debian"
 FILES = {
     "hello.yaml": (
         "summary: a small image\nbase: tiny\nlayers:\n"
-        "  - greet: {greeting: \"it's $(id) {{ x }}\", loud: false}\n  - absent\n"
+        '  - greet: {greeting: "it\'s $(id) {{ x }}", loud: false}\n  - absent\n'
     ),
     "layers/absent/layer.yaml": "summary: x\nvariants: {cpu: {omit: there is no GPU}}\n",
     "layers/greet/layer.yaml": (

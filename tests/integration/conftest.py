@@ -15,7 +15,7 @@ from ..conftest import ROOT
 SMALL = {
     "small.yaml": (
         "summary: a small image\nbase: tiny\nlayers:\n"
-        "  - greet: {greeting: \"it's $(id) `id` %post {{ x }}\"}\n"
+        '  - greet: {greeting: "it\'s $(id) `id` %post {{ x }}"}\n'
     ),
     "layers/tiny/layer.yaml": (
         "summary: Debian with Python\nbootstrap:\n"
@@ -29,7 +29,7 @@ SMALL = {
     "layers/greet/install.sh": (
         "set -euo pipefail\nmkdir -p /opt/greet/bin\n"
         "printf '%s' \"$greeting\" >/opt/greet/greeting\n"
-        "cat data.bin >/opt/greet/data\nenv >\"$HOME/environment\"\n"
+        'cat data.bin >/opt/greet/data\nenv >"$HOME/environment"\n'
     ),
     "layers/greet/checks/greeting.sh": "test -s /opt/greet/greeting\n",
 }

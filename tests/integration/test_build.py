@@ -182,7 +182,7 @@ def tree(image: Path, root: Path) -> dict[str, str]:
             info = path.lstat()
             content = ""
             if path.is_symlink():
-                content = os.readlink(path)
+                content = str(path.readlink())
             elif path.is_file():
                 content = hashlib.sha256(path.read_bytes()).hexdigest()
             result[key] = f"{info.st_mode:o} {content}"

@@ -68,7 +68,9 @@ def test_files_are_readable_for_others_whatever_the_umask_of_the_builder(
 ) -> None:
     """LUMI's umask is 0007 (cotainr, cotainr/container.py); it must not reach into the image."""
     script = f"umask 0007; cd {tmp_path}; exec lumicontainer build small --recipes {recipes}"
-    done = run(["bash", "-c", script], env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    done = run(
+        ["bash", "-c", script], env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    )
     assert done.returncode == 0, done.stderr
     listed = "find /opt /etc /usr/bin -xdev ! -perm -o=r ! -type l ! -name '*shadow*'"
     strangers = run(["apptainer", "exec", "--userns", tmp_path / "small.sif", "sh", "-c", listed])

@@ -14,7 +14,10 @@ Suites: bookworm bookworm-updates
 Components: main contrib
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
-ONE_LINE = "# deb http://old.site/debian bookworm main\ndeb [arch=amd64] http://mirror.site/debian bookworm main\n"
+ONE_LINE = """\
+# deb http://old.site/debian bookworm main
+deb [arch=amd64] http://mirror.site/debian bookworm main
+"""
 
 
 @pytest.mark.parametrize("text", [DEB822, ONE_LINE, DEB822.replace("URIs: ", "URIs:\n ")])

@@ -28,12 +28,7 @@ def test_five_mistakes_are_told_at_once_each_at_its_line_and_column(write: Write
     folder = write(
         {
             "broken.yaml": (
-                "sumary: a\n"
-                "base: [x]\n"
-                "layers:\n"
-                "  - no\n"
-                "  - {a: {}, b: {}}\n"
-                "  - Bad Name\n"
+                "sumary: a\nbase: [x]\nlayers:\n  - no\n  - {a: {}, b: {}}\n  - Bad Name\n"
             )
         }
     )

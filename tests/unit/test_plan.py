@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.model import LayerFile
+from lumicontainer.model import LayerFile, Source
 from lumicontainer.plan import Plan, make_plan, record, requirement
-from lumicontainer.model import Source
 from lumicontainer.resolve import Resolved
 
 from ..conftest import HELLO
@@ -55,7 +55,10 @@ def test_a_change_of_the_content_changes_the_key(resolved: Resolve, name: str, t
     [
         ("layers/greet/layer.yaml", LAYER.replace("says hello", "greets")),
         ("layers/greet/layer.yaml", "# a comment\n" + LAYER),
-        ("layers/greet/layer.yaml", LAYER.replace("{type: integer, default: 1}", "{default: 1, type: integer}")),
+        (
+            "layers/greet/layer.yaml",
+            LAYER.replace("{type: integer, default: 1}", "{default: 1, type: integer}"),
+        ),
         ("layers/greet/checks/a.sh", "true\n"),
         ("hello.yaml", HELLO["hello.yaml"].replace("a small", "the smallest")),
     ],
@@ -69,8 +72,6 @@ def test_what_leaves_the_content_as_it_is_leaves_the_key(
 def test_the_mode_of_a_file_is_in_the_key_and_its_time_is_not(
     resolved: Resolve, write: Callable[..., object]
 ) -> None:
-    import os
-
     first = keys(plan_of(resolved, {"layers/greet/tool": "x"}))["greet"]
     path = write({}) / "layers/greet/tool"  # type: ignore[operator]
     os.utime(path, (1, 1))

@@ -20,15 +20,13 @@ def test_a_value_comes_from_the_option_before_the_recipe_before_the_variant_befo
         + "".join(f"  {name}: {{type: string, default: layer}}\n" for name in "abcd")
         + "variants:\n  cpu: {parameters: {b: variant, c: variant, d: variant}}\n"
     )
-    recipe = (
-        "summary: x\nbase: tiny\nlayers:\n  - greet: {c: recipe, d: recipe}\n"
-    )
-    result = resolved(
-        {"layers/greet/layer.yaml": layer, "hello.yaml": recipe}, "greet.d=option"
-    )
+    recipe = "summary: x\nbase: tiny\nlayers:\n  - greet: {c: recipe, d: recipe}\n"
+    result = resolved({"layers/greet/layer.yaml": layer, "hello.yaml": recipe}, "greet.d=option")
     settings = {s.name: (s.value, s.origin) for s in result.layers[1].settings}
-    assert settings == {name: (name2, name2) for name, name2 in zip(
-        "abcd", ("layer", "variant", "recipe", "option"), strict=True)}
+    assert settings == {
+        name: (name2, name2)
+        for name, name2 in zip("abcd", ("layer", "variant", "recipe", "option"), strict=True)
+    }
 
 
 @pytest.mark.parametrize(
@@ -42,9 +40,7 @@ def test_a_value_comes_from_the_option_before_the_recipe_before_the_variant_befo
         ("greet.loud=true", "cannot build loud for 'cpu'"),
     ],
 )
-def test_a_wrong_option_says_what_is_right(
-    resolved: Resolve, option: str, complaint: str
-) -> None:
+def test_a_wrong_option_says_what_is_right(resolved: Resolve, option: str, complaint: str) -> None:
     with pytest.raises(InputError) as error:
         resolved(None, option)
     assert complaint in str(error.value)

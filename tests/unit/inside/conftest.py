@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import compileall
 import os
-import py_compile
 import shutil
 import subprocess
 import sys
@@ -32,8 +30,6 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(file, modules)
     (home / "bin").mkdir()
     shutil.copy(SOURCE / "lumi-entry", home / "bin")
-    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir(modules, quiet=1, invalidation_mode=unchecked)
     link = root / "usr/local/bin/lumi-entry"
     link.parent.mkdir(parents=True)
     link.symlink_to(home / "bin/lumi-entry")

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+providers=$(fi_info --list | sed -n 's/^\([a-z].*\):$/\1/p' | paste -sd ' ')
+echo "providers: ${providers:-none}"
+if [[ " $providers " != *" tcp "* ]]; then
+    echo "fi_info lists no tcp provider, which needs nothing but a loopback interface" >&2
+    exit 1
+fi

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+python=$(command -v python3)
+if [[ $python != /opt/venv/bin/python3 ]]; then
+    echo "python3 on PATH is $python, not the virtual environment's /opt/venv/bin/python3" >&2
+    exit 1
+fi
+# Every installed package finds the others in versions that it accepts.
+python3 -m pip check
+python3 --version

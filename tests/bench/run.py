@@ -1,0 +1,85 @@
+"""Measure what the README quotes: whole processes, medians, side by side in one run.
+
+Usage: python tests/bench/run.py [IMAGE]      default: pytorch-deepspeed.sif in this folder
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lumicontainer.pack import squash_command
+from lumicontainer.sif import system_partition
+
+HERE = Path(__file__).parent
+LUMICONTAINER = [sys.executable, "-m", "lumicontainer"]
+RUNS = 15
+
+
+def seconds(command: Sequence[object]) -> float:
+    """Return the wall time of one whole process; it must end well."""
+    begun = time.perf_counter()
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun
+
+
+def median_ms(command: Sequence[object]) -> float:
+    """Return the median wall time of a command in milliseconds, after one run not counted."""
+    seconds(command)
+    return statistics.median(seconds(command) for _ in range(RUNS)) * 1000
+
+
+def row(what: str, seen: str, limit: str, *, holds: bool) -> None:
+    """Print one line of the table."""
+    print(f"{'ok ' if holds else 'NOT':<4}{what:<44}{seen:<34}{limit}", flush=True)
+
+
+def command_line() -> None:
+    """Measure the start of the command line, and the rendering of the first recipe."""
+    for words, limit in (("--version", 80), ("render pytorch-deepspeed", 200)):
+        seen = median_ms([*LUMICONTAINER, *words.split()])
+        row(f"lumicontainer {words}", f"{seen:.0f} ms", f"<= {limit} ms", holds=seen <= limit)
+
+
+def entry(image: Path) -> None:
+    """Measure what lumi-entry adds to the start of python, both inside one container."""
+    script = (HERE / "starts.py").read_text()
+    command = [*LUMICONTAINER, "run", image, "--", "python3", "-c", script]
+    output = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
+    plain, entered = (float(word) for word in output.stdout.split())
+    added = entered - plain
+    seen = f"{entered:.0f} ms against {plain:.0f} ms: {added:.0f} ms"
+    row("python started by lumi-entry", seen, "<= 40 ms more", holds=added <= 40)
+
+
+def packing(image: Path, folder: Path) -> None:
+    """Measure packing with zstd against gzip, the engines' default, on the same tree."""
+    tree = folder / "tree"
+    start = system_partition(image).offset
+    unpack = ["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-offset", start, "-d", tree]
+    seconds([*unpack, image])
+    zstd, gzip = folder / "zstd", folder / "gzip"
+    fast = seconds(squash_command(tree, zstd, 0))
+    slow = seconds(["mksquashfs", tree, gzip, "-noappend", "-quiet", "-no-progress"])
+    size, old = zstd.stat().st_size / 1e6, gzip.stat().st_size / 1e6
+    seen = f"{fast:.1f} s against {slow:.1f} s: 1/{slow / fast:.0f}"
+    row("packing, zstd against gzip", seen, "<= 1/5", holds=fast <= slow / 5)
+    row("packed size", f"{size:.0f} MB against {old:.0f} MB", "<= 110 %", holds=size <= 1.1 * old)
+
+
+def main(words: Sequence[str]) -> None:
+    """Run every measurement."""
+    image = Path(words[0] if words else "pytorch-deepspeed.sif").absolute()
+    command_line()
+    entry(image)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        packing(image, Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,196 @@
+"""The image of the first recipe really contains what the recipe says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.sif import system_partition
+from lumicontainer.site import pip_settings, read_site
+
+from .conftest import lumicontainer, run
+
+
+def inside(image: Path, *command: object) -> str:
+    done = lumicontainer("run", image, "--", *command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def parameters(image: Path, layer: str) -> dict[str, object]:
+    return json.loads(lumicontainer("inspect", image, "--json").stdout)["layers"][layer][
+        "parameters"
+    ]
+
+
+ENTERING = {
+    "exec": ["exec", "--userns"],
+    "exec --cleanenv": ["exec", "--userns", "--cleanenv"],
+    "exec --containall": ["exec", "--userns", "--containall"],
+    "exec --no-home": ["exec", "--userns", "--no-home"],
+}
+
+
+@pytest.mark.parametrize("way", ENTERING)
+def test_the_virtual_environment_is_on_path_under_exec(image: Path, way: str) -> None:
+    done = run(
+        [
+            "apptainer",
+            "-s",
+            *ENTERING[way],
+            image,
+            "python3",
+            "-c",
+            "import sys, torch; print(sys.prefix)",
+        ]
+    )
+    assert done.stdout == "/opt/venv\n", done.stderr
+
+
+def test_the_virtual_environment_is_on_path_under_run_and_shell(image: Path) -> None:
+    program = "import sys; print(sys.prefix)"
+    done = run(["apptainer", "-s", "run", "--userns", image, "--", "python3", "-c", program])
+    assert done.stdout == "/opt/venv\n", done.stderr
+    done = run(["apptainer", "-s", "shell", "--userns", image], stdin=f"python3 -c '{program}'\n")
+    assert "/opt/venv\n" in done.stdout, done.stderr
+
+
+def test_python_is_three_eleven(image: Path) -> None:
+    assert inside(image, "python3", "--version").startswith("Python 3.11.")
+
+
+def test_libfabric_shows_its_providers(image: Path) -> None:
+    providers = set(re.findall(r"provider: (\S+)", inside(image, "fi_info")))
+    assert {"tcp", "shm"} <= {part for name in providers for part in name.split(";")}
+
+
+def test_mpi4py_is_linked_against_the_mpich_of_the_image(image: Path) -> None:
+    version = inside(
+        image, "python3", "-c", "from mpi4py import MPI; print(MPI.Get_library_version())"
+    )
+    assert version.startswith("MPICH Version:")
+    linked = inside(image, "sh", "-c", "ldd /opt/venv/lib/python3.11/site-packages/mpi4py/MPI*.so")
+    assert "libmpich.so" in linked
+    assert "not found" not in linked
+
+
+def test_torch_is_for_the_cpu_and_brings_no_cuda_packages(image: Path) -> None:
+    seen = inside(
+        image, "python3", "-c", "import torch; print(torch.version.cuda, torch.__version__)"
+    )
+    assert seen.startswith("None 2.13.0")
+    packages = json.loads(lumicontainer("inspect", image, "--packages", "--json").stdout)
+    assert [name for name in packages["python"] if re.match("nvidia|cuda", name)] == []
+
+
+def test_ds_report_shows_exactly_the_ops_of_the_recipe_as_installed(image: Path) -> None:
+    report = re.sub(r"\x1b\[[0-9;]*m", "", inside(image, "ds_report"))
+    installed = set(re.findall(r"(?m)^(\w+) \.+ \[YES\]", report))
+    listed = set(re.findall(r"(?m)^(\w+) \.+ \[(?:YES|NO)\]", report)) - {"ninja"}
+    flags = parameters(image, "deepspeed")
+    wanted = {
+        name.removeprefix("DS_BUILD_").lower()
+        for name, value in flags.items()
+        if name.startswith("DS_BUILD_") and value is True
+    }
+    names = {"shm_comm": "deepspeed_shm_comm", "ccl_comm": "deepspeed_ccl_comm", "aio": "async_io"}
+    assert wanted == {"fused_adam", "cpu_adam", "shm_comm"}
+    assert installed == {names.get(name, name) for name in wanted}
+    assert listed - installed, "ds_report lists ops that are not installed, too"
+
+
+def test_horovod_has_mpi_and_pytorch(image: Path) -> None:
+    report = inside(image, "horovodrun", "--check-build")
+    for line in ("[X] PyTorch", "[X] MPI", "[ ] TensorFlow", "[ ] Gloo"):
+        assert line in report
+
+
+def test_lumi_entry_is_on_path_and_says_what_it_would_do(image: Path) -> None:
+    data = json.loads(inside(image, "lumi-entry", "--print-env", "--json"))
+    assert "WORLD_SIZE" in json.dumps(data)
+
+
+def test_inspect_lists_exactly_the_python_distributions_that_the_image_sees(image: Path) -> None:
+    packages = json.loads(lumicontainer("inspect", image, "--packages", "--json").stdout)
+    listed = json.loads(inside(image, "python3", "-m", "pip", "list", "--format", "json"))
+    assert {each["name"]: each["version"] for each in listed} == packages["python"]
+
+
+@pytest.fixture(scope="module")
+def tree(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("unpacked") / "tree"
+    start = system_partition(image).offset
+    run(["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-o", start, "-d", root, image])
+    assert (root / "opt/venv").is_dir()
+    return root
+
+
+def canaries() -> dict[str, str]:
+    """Return what must not be in an image: of this host, its site, and this checkout."""
+    site = read_site("bookworm")
+    found = {f"folder {folder}": str(folder) for folder in site.folders}
+    found |= {f"pip's {name}": value for name, value in pip_settings().items() if "/" in value}
+    found["the checkout"] = str(Path(__file__).parents[2])
+    found["the builds' folder"] = f"/lumicontainer-{os.getuid()}/"
+    found["the stage of a step"] = "/opt/lumicontainer/.stage/"
+    found.pop("pip's cert", None)
+    return found
+
+
+def test_nothing_of_the_site_or_the_host_is_left_in_the_image(tree: Path, tmp_path: Path) -> None:
+    patterns = tmp_path / "patterns"
+    patterns.write_text("\n".join(canaries().values()) + "\n")
+    found = run(["grep", "-rlF", "-f", patterns, tree]).stdout.splitlines()
+    # The record of the recipe holds the programs of the steps, which name the stage.
+    allowed = (".singularity.d/Singularity", "opt/lumicontainer/")
+    assert [name for name in found if not name[len(str(tree)) + 1 :].startswith(allowed)] == []
+
+
+def test_the_hosts_certificates_are_not_the_images(tree: Path) -> None:
+    host = read_site("bookworm").trust
+    assert host is not None
+    bundle = (tree / "etc/ssl/certs/ca-certificates.crt").read_bytes()
+    certificates = re.findall(rb"-----BEGIN.*?-----END", host.read_bytes(), re.DOTALL)
+    own = [each for each in certificates if each not in bundle]
+    for path in tree.rglob("*.crt"):
+        if path.is_file() and not path.is_symlink():
+            content = path.read_bytes()
+            assert not [each for each in own if each in content], path
+
+
+def test_the_mirror_of_the_build_is_not_the_mirror_of_the_image(tree: Path) -> None:
+    default = (tree / "usr/share/doc/apt/examples/sources.list").read_text()
+    assert (tree / "etc/apt/sources.list").read_text() == default
+    assert list((tree / "var/lib/apt/lists").iterdir()) == []
+    assert "MirrorURL: (your mirror of Debian)" in (tree / ".singularity.d/Singularity").read_text()
+
+
+def test_no_file_is_writable_for_everybody_and_none_changes_who_it_runs_as(tree: Path) -> None:
+    loose = [
+        path
+        for path in tree.rglob("*")
+        if not path.is_symlink()
+        and path.stat().st_mode & 0o002
+        and not (path.is_dir() and path.stat().st_mode & 0o1000)
+    ]
+    assert loose == []
+
+
+def test_the_host_name_of_the_build_is_not_in_the_image(tree: Path) -> None:
+    assert (tree / "etc/hostname").read_text() == ""
+
+
+def test_no_cache_is_left(tree: Path) -> None:
+    caches = [
+        "root/.cache",
+        "var/cache/apt/archives",
+        "opt/lumicontainer/.stage",
+        "tmp/.lumicontainer",
+    ]
+    assert [
+        name for name in caches if (tree / name).exists() and any((tree / name).iterdir())
+    ] == []

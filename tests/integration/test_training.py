@@ -1,0 +1,110 @@
+"""Programs train on real data, on one machine and across the two nodes of a real Slurm."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from ..conftest import ROOT
+from .conftest import lumicontainer, run
+
+WORKLOADS = Path("tests/workloads")
+LINE = re.compile(r"(?m)^accuracy (0\.\d+|1\.0+) · (\d+) ranks? agree")
+
+
+def reached(output: str, ranks: int) -> float:
+    """Return the accuracy of a run's closing line, which must come once and of all ranks."""
+    lines = LINE.findall(output)
+    assert len(lines) == 1, output[-3000:]
+    assert int(lines[0][1]) == ranks
+    return float(lines[0][0])
+
+
+def test_two_ranks_of_torchrun_train_on_one_machine(image: Path) -> None:
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
+    program = WORKLOADS / "train_ddp.py"
+    done = lumicontainer("run", image, "--", "lumi-entry", *torchrun, program, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert reached(done.stdout, 2) >= 0.95
+
+
+def test_one_process_trains_without_a_launcher(image: Path) -> None:
+    program = ROOT / WORKLOADS / "train_ddp.py"
+    done = lumicontainer("run", image, "--", "lumi-entry", program, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert reached(done.stdout, 1) >= 0.95
+
+
+def test_two_ranks_of_mpiexec_train_with_horovod_in_one_container(image: Path) -> None:
+    program = WORKLOADS / "train_horovod.py"
+    command = ("mpiexec", "-n", 2, "lumi-entry", program)
+    done = lumicontainer("run", image, "--", *command, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert reached(done.stdout, 2) >= 0.95
+
+
+@pytest.fixture(scope="module")
+def cluster() -> dict[str, str]:
+    """Return the environment in which Slurm's commands find the cluster that is running."""
+    done = run([ROOT / "tests/cluster/start.sh"])
+    assert done.returncode == 0, done.stderr
+    exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", done.stdout))
+    # What a site sets in the engine's configuration: containers start in a user namespace.
+    return {**exported, "APPTAINER_USERNS": "1"}
+
+
+def srun(
+    cluster: dict[str, str], *command: object, mpi: str = "none", nodes: int = 2, tasks: int = 4
+):
+    words = ["srun", f"--nodes={nodes}", f"--ntasks={tasks}", f"--mpi={mpi}"]
+    return run([*words, *command], cwd=ROOT, env=cluster)
+
+
+@pytest.mark.parametrize(
+    ("program", "mpi"),
+    [("train_ddp.py", "none"), ("train_deepspeed.py", "none"), ("train_horovod.py", "pmi2")],
+)
+def test_four_ranks_on_two_nodes_of_slurm_train(
+    image: Path, cluster: dict[str, str], program: str, mpi: str
+) -> None:
+    command = ("singularity", "exec", image, "lumi-entry", WORKLOADS / program)
+    done = srun(cluster, *command, mpi=mpi)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert reached(done.stdout, 4) >= 0.95
+
+
+def test_the_ranks_of_a_step_are_told_apart_and_meet_at_the_first_node(
+    image: Path, cluster: dict[str, str]
+) -> None:
+    show = 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR"'
+    done = srun(cluster, "singularity", "exec", image, "lumi-entry", "--", "sh", "-c", show)
+    assert sorted(done.stdout.splitlines()) == [
+        "0 0 4 2 0 nid005001",
+        "1 1 4 2 0 nid005001",
+        "2 0 4 2 1 nid005001",
+        "3 1 4 2 1 nid005001",
+    ], done.stderr
+
+
+def test_two_steps_that_share_a_node_meet_at_different_ports(
+    image: Path, cluster: dict[str, str]
+) -> None:
+    command = ("singularity", "exec", image, "lumi-entry", "--", "sh", "-c", "echo $MASTER_PORT")
+    ports = {srun(cluster, *command, nodes=1, tasks=1).stdout for _ in range(3)}
+    assert len(ports) == 3
+
+
+def test_the_exit_code_of_a_rank_passes_through(image: Path, cluster: dict[str, str]) -> None:
+    command = ("singularity", "exec", image, "lumi-entry", "--", "sh", "-c", "exit 7")
+    assert srun(cluster, *command, nodes=1, tasks=1).returncode == 7
+
+
+def test_what_the_user_has_set_wins(image: Path, cluster: dict[str, str]) -> None:
+    command = ("singularity", "exec", image, "lumi-entry", "--", "sh", "-c", "echo $MASTER_PORT")
+    done = srun({**cluster, "MASTER_PORT": "12345"}, *command, nodes=1, tasks=1)
+    assert done.stdout == "12345\n"
+    inherited = {**os.environ, **cluster, "SINGULARITYENV_MASTER_PORT": "23456"}
+    assert srun(inherited, *command, nodes=1, tasks=1).stdout == "23456\n"
