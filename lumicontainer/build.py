@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lumicontainer import machine, pack, process, sif
 from lumicontainer.engines import Engine
@@ -20,13 +19,13 @@ from lumicontainer.errors import (
     SpaceError,
     StepError,
 )
+from lumicontainer.image import KEY_LABEL
 from lumicontainer.plan import HOME, Plan, Step
 from lumicontainer.progress import Progress
 from lumicontainer.render import render, render_base
 from lumicontainer.site import Site, require_mirror, stage_site
 from lumicontainer.workspace import GIB, Workspace, require_space, temporary_root, workspace
 
-KEY_LABEL = "org.lumicontainer.key"
 _STAGED = ".lumicontainer"
 _NEED_TREE, _NEED_IMAGE = 4 * GIB, 2 * GIB
 _FULL = 64 << 20
@@ -43,24 +42,6 @@ class Builder:
     site: Site
     progress: Progress
     jobs: int
-
-
-def image_key(image: Path) -> str:
-    """Return the key of the plan that an image was built from, or nothing."""
-    labels = metadata(image).get("data", {}).get("attributes", {}).get("labels", {})
-    return str(labels.get(KEY_LABEL, ""))
-
-
-def metadata(image: Path) -> dict[str, Any]:
-    """Return the metadata object of an image file; empty where it has none."""
-    import json  # noqa: PLC0415 - only for images
-
-    for each in sif.read_objects(image):
-        if each.kind == sif.JSON and each.name == "inspect-metadata.json":
-            with image.open("rb") as file:
-                file.seek(each.offset)
-                return dict(json.loads(file.read(each.size)))
-    return {}
 
 
 def check_output(output: Path) -> None:

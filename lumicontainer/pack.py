@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +48,3 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def read_file(image: Path, name: str) -> bytes:
-    """Return the bytes of one file in an image, without starting a container."""
-    offset = sif.system_partition(image).offset
-    command: Sequence[str] = ["unsquashfs", "-offset", str(offset), "-cat", str(image), name]
-    return process.capture_bytes(command)

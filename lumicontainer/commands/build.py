@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from lumicontainer import build, site
+from lumicontainer import build, image, site
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         return OK
     build.check_output(output)
     result = {"image": str(output), "key": plan.steps[-1].key, "built": False}
-    if arguments.rebuild or not output.exists() or build.image_key(output) != result["key"]:
+    if arguments.rebuild or not output.exists() or image.key(output) != result["key"]:
         result["seconds"] = _build(plan, output, jobs=arguments.jobs)
         result["built"] = True
     else:

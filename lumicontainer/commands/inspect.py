@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import build, pack, sif
+from lumicontainer import image as images
+from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, ExaminedError, Problem
 from lumicontainer.plan import HOME
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.recipe:
         sys.stdout.write(_record(image, "recipe.yaml"))
     elif arguments.definition:
-        sys.stdout.write(build.metadata(image)["data"]["attributes"]["deffile"])
+        sys.stdout.write(images.metadata(image)["data"]["attributes"]["deffile"])
     elif arguments.packages:
         _print_packages(json.loads(_record(image, "packages.json")), as_json=arguments.json)
     else:
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _record(image: Path, name: str) -> str:
     try:
-        return pack.read_file(image, f"{HOME[1:]}/{name}").decode()
+        return images.read_file(image, f"{HOME[1:]}/{name}").decode()
     except ProgramError as error:
         raise ExaminedError(
             Problem(
@@ -67,13 +68,13 @@ def _print_packages(packages: dict[str, dict[str, str]], *, as_json: bool) -> No
 def _print_summary(image: Path, *, as_json: bool) -> None:
     data: dict[str, Any] = json.loads(_record(image, "resolved.json"))
     if as_json:
-        common.print_json({**data, "key": build.image_key(image), "bytes": image.stat().st_size})
+        common.print_json({**data, "key": images.key(image), "bytes": image.stat().st_size})
         return
     out = sys.stdout.write
     platform = data["platform"]
     out(f"{data['recipe']}: {data['summary']}\n")
     out(f"platform {platform['name']}, accelerator {platform['accelerator']}\n")
-    out(f"{image.stat().st_size / 1e6:.0f} MB, key {build.image_key(image)[:12]}\n")
+    out(f"{image.stat().st_size / 1e6:.0f} MB, key {images.key(image)[:12]}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
         for parameter, value in layer["parameters"].items():

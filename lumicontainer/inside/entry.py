@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import __version__, report
+from . import __version__
 from .decide import decide, without_own
 from .errors import LaunchError
 from .launchers import speaks
@@ -119,6 +119,8 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
     if decision.warned():
         sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
     if order.show:
+        from . import report  # noqa: PLC0415 - no rank that starts a program needs it
+
         _print(report.as_json(decision) if order.json else report.as_text(decision))
         return 0
     if order.script:

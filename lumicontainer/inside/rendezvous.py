@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 FIRST_PORT = 10000
 PORTS = 9973
-"""A prime, so the ports end at 19972: below those that the kernel gives away (32768 and up), those
-that HPE's PMI takes (20000 and up), torchrun's 29400 and PyTorch's own 29500."""
+"""A prime, so the ports end at 19972: above those of Slurm's daemons (6817 to 6819),
+below torchrun's 29400, PyTorch's 29500 and what the kernel gives away (32768 and up)."""
 STEP_STRIDE = 6163
 """About PORTS divided by the golden ratio: it keeps the steps of one job far from each other and
 from those of the jobs with a near id."""

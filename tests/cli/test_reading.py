@@ -35,13 +35,13 @@ def test_a_users_own_recipes_stand_beside_the_shipped_ones(
 
 
 def test_show_tells_each_value_and_where_it_came_from(lumicontainer: Run) -> None:
-    done = lumicontainer("show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_CPU_LION=true")
+    done = lumicontainer("show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_AIO=true")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  DS_")}
     assert "the recipe, " in lines["DS_BUILD_FUSED_ADAM"]
     assert "pytorch-deepspeed.yaml:" in lines["DS_BUILD_FUSED_ADAM"]
-    assert "the command line, --set deepspeed" in lines["DS_BUILD_CPU_LION"]
-    assert "the layer's default" in lines["DS_BUILD_AIO"]
+    assert "the command line, --set deepspeed" in lines["DS_BUILD_AIO"]
+    assert "the layer's default" in lines["DS_BUILD_GDS"]
 
 
 def test_show_says_why_a_layer_is_left_out(lumicontainer: Run) -> None:

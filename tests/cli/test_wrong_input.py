@@ -123,14 +123,16 @@ def test_a_folder_for_builds_that_others_can_enter_is_refused(
 def test_without_room_the_error_says_how_much_is_needed_and_how_much_is_free(
     write: Write, tmp_path: Path
 ) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
     inner = (
-        f"mount -t tmpfs -o size=64m tmpfs {tmp_path} && "
+        f"mount -t tmpfs -o size=64m tmpfs {room} && "
         f"{sys.executable} -m lumicontainer build hello --recipes {write(HELLO)}"
     )
     namespace = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-user"])
     done = subprocess.run(
         [*namespace, "bash", "-c", inner],
-        env={**os.environ, "LUMICONTAINER_TMPDIR": str(tmp_path)},
+        env={**os.environ, "LUMICONTAINER_TMPDIR": str(room)},
         capture_output=True,
         text=True,
         check=False,

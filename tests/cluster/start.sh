@@ -27,8 +27,8 @@ install_slurm() {
 make_state() {
     local gpu file
     rm -rf "$STATE"
-    mkdir -p "$STATE"/{munge,log}
-    mkdir -m 700 "$STATE"/{secret,slurmctld} "${NODES[@]/#/$STATE/}"
+    mkdir -p "$STATE"/{munge,log} "${NODES[@]/#/$STATE/}"
+    mkdir -m 700 "$STATE"/{secret,slurmctld}
     for gpu in {0..7}; do
         ln -s /dev/null "$STATE/gpu$gpu"
     done
@@ -46,8 +46,8 @@ on_host() { unshare --uts sh -c 'hostname "$0" && exec "$@"' "$@"; }
 
 start_servers() {
     local node
-    munged --key-file="$STATE/secret/munge.key" --seed-file="$STATE/secret/munge.seed" --socket="$STATE/munge/socket" \
-        --pid-file="$STATE/munged.pid" --log-file="$STATE/log/munged"
+    munged --origin=127.0.0.1 --socket="$STATE/munge/socket" --pid-file="$STATE/munged.pid" \
+        --log-file="$STATE/log/munged" --key-file="$STATE/secret/munge.key" --seed-file="$STATE/secret/munge.seed"
     on_host localhost slurmctld -f "$STATE/servers.conf"
     for node in "${NODES[@]}"; do
         on_host "$node" slurmd -N "$node" -f "$STATE/servers.conf"

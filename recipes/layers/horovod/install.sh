@@ -8,7 +8,9 @@ python -m pip install --target "$build" --requirement build.txt
 python -m pip download --no-deps --no-build-isolation --no-binary horovod \
     --require-hashes --requirement requirements.txt
 tar --extract --file "horovod-$version.tar.gz"
-patch --directory "horovod-$version" --strip 1 <cxx17.patch
+for change in cxx17 no-debug-info; do
+    patch --directory "horovod-$version" --strip 1 <"$change.patch"
+done
 
 export HOROVOD_CMAKE="$build/cmake/data/bin/cmake"
 export HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1

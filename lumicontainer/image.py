@@ -1,0 +1,38 @@
+"""Read an image without starting a container: its metadata, its key, its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lumicontainer import process, sif
+
+KEY_LABEL = "org.lumicontainer.key"
+METADATA = "inspect-metadata.json"
+
+
+def metadata(image: Path) -> dict[str, Any]:
+    """Return the metadata object of an image; empty where it has none.
+
+    Raises ``InputError`` where ``image`` is no image.
+    """
+    for each in sif.read_objects(image):
+        if each.kind == sif.JSON and each.name == METADATA:
+            with image.open("rb") as file:
+                file.seek(each.offset)
+                return dict(json.loads(file.read(each.size)))
+    return {}
+
+
+def key(image: Path) -> str:
+    """Return the key of the plan that an image was built from, or nothing."""
+    labels = metadata(image).get("data", {}).get("attributes", {}).get("labels", {})
+    return str(labels.get(KEY_LABEL, ""))
+
+
+def read_file(image: Path, name: str) -> bytes:
+    """Return the bytes of one file in an image; raise ``ProgramError`` where it has none."""
+    offset = sif.system_partition(image).offset
+    command = ["unsquashfs", "-offset", str(offset), "-cat", str(image), name]
+    return process.capture_bytes(command)
