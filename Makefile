@@ -8,7 +8,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 IMAGE := pytorch-deepspeed.sif
 
-.PHONY: demo test check engine venv image cluster cluster-stop bench clean
+help: ## list what there is to make
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
+
+.PHONY: help demo test check engine venv image cluster cluster-stop bench clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory build/demo.log
@@ -18,7 +21,7 @@ demo: image ## build pytorch-deepspeed and train in it with two ranks
 build/demo.log: $(IMAGE) $(wildcard tests/workloads/*.py)
 	@mkdir -p $(@D)
 	@$(BIN)/lumicontainer run $(IMAGE) -- lumi-entry -m torch.distributed.run \
-		--standalone --nproc-per-node 2 tests/workloads/train_ddp.py | tee $@
+		--standalone --nproc-per-node 2 tests/workloads/train_ddp.py | tee $@ >&2
 
 image: engine venv
 	@$(BIN)/lumicontainer build pytorch-deepspeed --output $(IMAGE) >/dev/null

@@ -90,11 +90,13 @@ def clean_environment() -> dict[str, str]:
     the places of their caches.
     """
     kept = ("_CACHEDIR", "_TMPDIR", "_CONFIGDIR")
-    return {
+    cleaned = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("APPTAINER", "SINGULARITY")) or name.endswith(kept)
     }
+    # debootstrap calls chroot by name, which an ordinary user's PATH on Debian has not.
+    return cleaned | {"PATH": ":".join([*os.get_exec_path(), "/usr/sbin", "/sbin"])}
 
 
 def engine_path() -> Path | None:

@@ -35,9 +35,10 @@ class Apptainer:
         self, verb: str, tree: Path, temporary: Path, folders: Sequence[Path]
     ) -> list[str]:
         # --contain alone would put a tmpfs of 64 MiB on /tmp and /var/tmp; --no-umask because a
-        # umask of 0007, LUMI's default, would leave files that nobody else can read.
+        # umask of 0007, LUMI's default, would leave files that nobody else can read; --pid because
+        # otherwise what a step started outlives an interrupted build.
         command = [self.program, "--silent", verb, "--fakeroot", "--writable", "--no-home"]
-        command += ["--contain", "--cleanenv", "--no-umask", "--pwd", "/"]
+        command += ["--contain", "--cleanenv", "--no-umask", "--pid", "--pwd", "/"]
         for inside in ("/tmp", "/var/tmp"):
             command += ["--bind", f"{temporary}:{inside}"]
         for folder in folders:

@@ -53,13 +53,14 @@ def cluster() -> dict[str, str]:
     assert done.returncode == 0, done.stderr
     exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", done.stdout))
     # What a site sets in the engine's configuration: containers start in a user namespace.
-    return {**exported, "APPTAINER_USERNS": "1"}
+    return {**exported, "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
 
 
 def srun(
     cluster: dict[str, str], *command: object, mpi: str = "none", nodes: int = 2, tasks: int = 4
 ):
     words = ["srun", f"--nodes={nodes}", f"--ntasks={tasks}", f"--mpi={mpi}"]
+    words += [f"--ntasks-per-node={tasks // nodes}"]
     return run([*words, *command], cwd=ROOT, env=cluster)
 
 

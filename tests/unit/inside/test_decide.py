@@ -294,25 +294,27 @@ def test_a_task_gets_as_many_threads_as_srun_gave_it_and_as_it_may_use(processor
     assert values({**env, "SLURM_CPUS_PER_TASK": "10000"})["OMP_NUM_THREADS"] == str(usable)
 
 
-def test_without_a_number_from_slurm_the_threads_are_left_to_the_program() -> None:
+def on_a_machine(monkeypatch: pytest.MonkeyPatch, *, processors: int, usable: int) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
+
+
+@pytest.mark.parametrize(("processors", "share"), [(1, "1"), (2, "1"), (64, "32"), (65, "32")])
+def test_ranks_that_are_not_bound_share_the_machine(
+    monkeypatch: pytest.MonkeyPatch, processors: int, share: str
+) -> None:
+    on_a_machine(monkeypatch, processors=processors, usable=processors)
+    env = seen.srun(0)
+    assert values(env)["LOCAL_WORLD_SIZE"] == "2"
+    assert values(env)["OMP_NUM_THREADS"] == share
+
+
+def test_a_rank_that_is_bound_counts_its_processors_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_a_machine(monkeypatch, processors=64, usable=7)
     assert values(seen.srun(0))["OMP_NUM_THREADS"] is None
     assert "OMP_NUM_THREADS" not in decide(seen.srun(0)).changes()
+
+
+def test_one_process_on_its_own_has_the_whole_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_a_machine(monkeypatch, processors=64, usable=64)
     assert "OMP_NUM_THREADS" not in values({})
-
-
-def test_a_launcher_between_two_lumi_entries_is_not_hindered_by_the_outer_one() -> None:
-    outer = decide({}).changes()
-    inner = without_own({**outer, **seen.mpiexec(1)})
-    assert inner == seen.mpiexec(1)
-
-
-def test_what_was_changed_since_the_outer_lumi_entry_is_the_user_s() -> None:
-    outer = decide({}).changes()
-    by_hand = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1"}
-    assert ranks(without_own({**outer, **by_hand}))[:3] == ("0", "0", "2")
-
-
-def test_what_torchrun_set_is_kept_though_an_outer_lumi_entry_set_the_same() -> None:
-    outer = decide({}).changes()
-    rest = without_own({**outer, "TORCHELASTIC_RUN_ID": "x"})
-    assert rest["RANK"] == "0"

@@ -1,0 +1,137 @@
+"""Hold what the training programs share: the data, the model, the shards and the verdict.
+
+The data are scikit-learn's handwritten digits: 1,797 images of 8 by 8 pixels, which come with the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+
+GLOBAL_BATCH = 256
+LEARNING_RATE = 1e-2
+ACCURACY_REQUIRED = 0.95
+
+
+class Digits(NamedTuple):
+    """Images (N, 1, 8, 8) of floats in 0..1 and labels (N,) of integers in 0..9, for training and for testing."""
+
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+def parse_epochs(description: str | None) -> int:
+    """Read the number of epochs from the command line."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--epochs", type=int, default=12, help="passes over the data (default: %(default)s)"
+    )
+    return parser.parse_args().epochs
+
+
+def choose_device() -> torch.device:
+    """Take this rank's GPU, or the CPU where there is none."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    # A launcher may show each rank one GPU only, or all of the node's.
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def load(device: torch.device) -> Digits:
+    """Split the images, the same on every rank, four fifths for training and one fifth for testing."""
+    images, labels = load_digits(return_X_y=True)
+    train_images, test_images, train_labels, test_labels = train_test_split(
+        images.reshape(-1, 1, 8, 8) / 16, labels, test_size=0.2, stratify=labels, random_state=0
+    )
+    return Digits(
+        torch.tensor(train_images, dtype=torch.float32, device=device),
+        torch.tensor(train_labels, device=device),
+        torch.tensor(test_images, dtype=torch.float32, device=device),
+        torch.tensor(test_labels, device=device),
+    )
+
+
+def make_model(rank: int) -> nn.Module:
+    """Make the network with weights of this rank's own.
+
+    Ranks that start apart and end together have been brought together by the framework.
+    """
+    torch.manual_seed(rank)
+    return nn.Sequential(
+        nn.Conv2d(1, 16, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 4 * 4, 10),
+    )
+
+
+def batches(data: Digits, epoch: int, *, rank: int, ranks: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield this rank's share of the epoch's batches, as many of the same size as every other rank gets.
+
+    All ranks together take `GLOBAL_BATCH` images a step, so the training does not depend on their number.
+    """
+    share = max(1, GLOBAL_BATCH // ranks)
+    order = torch.randperm(len(data.train_labels), generator=torch.Generator().manual_seed(epoch))
+    for first in range(0, len(order) - share * ranks + 1, share * ranks):
+        mine = order[first + rank * share : first + (rank + 1) * share]
+        yield data.train_images[mine], data.train_labels[mine]
+
+
+def measure_accuracy(model: nn.Module, data: Digits) -> float:
+    """Return the part of the test images that the model names rightly."""
+    model.eval()
+    with torch.no_grad():
+        named = model(data.test_images).argmax(dim=1)
+    return (named == data.test_labels).sum().item() / len(data.test_labels)
+
+
+def checksum(model: nn.Module) -> str:
+    """Hash every bit of every parameter, in order."""
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def conclude(
+    model: nn.Module,
+    data: Digits,
+    *,
+    gather: Callable[[str], list[str]],
+    rank: int,
+    seconds: float,
+) -> int:
+    """Compare the ranks, print the result from rank 0, and return the exit code, the same on every rank.
+
+    `gather` hands the checksums of all ranks, in their order, to every rank.
+    """
+    checksums = gather(checksum(model))
+    accuracy = measure_accuracy(model, data)
+    apart = [other for other, value in enumerate(checksums) if value != checksums[0]]
+    problems = []
+    if apart:
+        problems.append(f"the parameters of rank {', '.join(map(str, apart))} differ from rank 0's")
+    if accuracy < ACCURACY_REQUIRED:
+        problems.append(f"accuracy {accuracy:.3f} is below {ACCURACY_REQUIRED}")
+    if rank == 0 and problems:
+        print("error: " + "; ".join(problems), file=sys.stderr, flush=True)
+    elif rank == 0:
+        agree = f"{len(checksums)} ranks agree" if len(checksums) > 1 else "1 rank"
+        print(f"accuracy {accuracy:.3f} · {agree} · {seconds:.1f} s", flush=True)
+    return 1 if problems else 0
