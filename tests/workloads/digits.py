@@ -1,6 +1,6 @@
 """Hold what the training programs share: the data, the model, the shards and the verdict.
 
-The data are scikit-learn's handwritten digits: 1,797 images of 8 by 8 pixels, which come with the package.
+The data are handwritten digits that come with scikit-learn: 1,797 images of 8 by 8 pixels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ACCURACY_REQUIRED = 0.95
 
 
 class Digits(NamedTuple):
-    """Images (N, 1, 8, 8) of floats in 0..1 and labels (N,) of integers in 0..9, for training and for testing."""
+    """Hold images (N, 1, 8, 8) in 0..1 and labels (N,) in 0..9, to train and to test."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -51,7 +51,7 @@ def choose_device() -> torch.device:
 
 
 def load(device: torch.device) -> Digits:
-    """Split the images, the same on every rank, four fifths for training and one fifth for testing."""
+    """Split the images, the same on every rank: four fifths to train, one fifth to test."""
     images, labels = load_digits(return_X_y=True)
     train_images, test_images, train_labels, test_labels = train_test_split(
         images.reshape(-1, 1, 8, 8) / 16, labels, test_size=0.2, stratify=labels, random_state=0
@@ -82,9 +82,10 @@ def make_model(rank: int) -> nn.Module:
 
 
 def batches(data: Digits, epoch: int, *, rank: int, ranks: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield this rank's share of the epoch's batches, as many of the same size as every other rank gets.
+    """Yield this rank's share of the epoch's batches, as many and as large as every other rank's.
 
-    All ranks together take `GLOBAL_BATCH` images a step, so the training does not depend on their number.
+    All ranks together take `GLOBAL_BATCH` images a step, so the training does not depend on how
+    many they are.
     """
     share = max(1, GLOBAL_BATCH // ranks)
     order = torch.randperm(len(data.train_labels), generator=torch.Generator().manual_seed(epoch))
@@ -117,7 +118,7 @@ def conclude(
     rank: int,
     seconds: float,
 ) -> int:
-    """Compare the ranks, print the result from rank 0, and return the exit code, the same on every rank.
+    """Compare the ranks, print the result from rank 0, and return the exit code of every rank.
 
     `gather` hands the checksums of all ranks, in their order, to every rank.
     """
@@ -126,12 +127,13 @@ def conclude(
     apart = [other for other, value in enumerate(checksums) if value != checksums[0]]
     problems = []
     if apart:
-        problems.append(f"the parameters of rank {', '.join(map(str, apart))} differ from rank 0's")
+        problems.append(f"parameters differ from rank 0's on rank {', '.join(map(str, apart))}")
     if accuracy < ACCURACY_REQUIRED:
         problems.append(f"accuracy {accuracy:.3f} is below {ACCURACY_REQUIRED}")
-    if rank == 0 and problems:
-        print("error: " + "; ".join(problems), file=sys.stderr, flush=True)
-    elif rank == 0:
-        agree = f"{len(checksums)} ranks agree" if len(checksums) > 1 else "1 rank"
-        print(f"accuracy {accuracy:.3f} · {agree} · {seconds:.1f} s", flush=True)
+    if rank == 0:
+        for problem in problems:
+            print(f"error: {problem}", file=sys.stderr, flush=True)
+        if not problems:
+            agree = f"{len(checksums)} ranks agree" if len(checksums) > 1 else "1 rank"
+            print(f"accuracy {accuracy:.3f} · {agree} · {seconds:.1f} s", flush=True)
     return 1 if problems else 0

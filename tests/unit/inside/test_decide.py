@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.decide import Decision, decide, without_own
+from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import speaks
 from lumicontainer.inside.rendezvous import port_of
@@ -299,13 +299,13 @@ def on_a_machine(monkeypatch: pytest.MonkeyPatch, *, processors: int, usable: in
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
 
 
-@pytest.mark.parametrize(("processors", "share"), [(1, "1"), (2, "1"), (64, "32"), (65, "32")])
+@pytest.mark.parametrize(("processors", "share"), [(1, "1"), (3, "1"), (64, "21"), (66, "22")])
 def test_ranks_that_are_not_bound_share_the_machine(
     monkeypatch: pytest.MonkeyPatch, processors: int, share: str
 ) -> None:
     on_a_machine(monkeypatch, processors=processors, usable=processors)
     env = seen.srun(0)
-    assert values(env)["LOCAL_WORLD_SIZE"] == "2"
+    assert values(env)["LOCAL_WORLD_SIZE"] == "3"
     assert values(env)["OMP_NUM_THREADS"] == share
 
 

@@ -1,0 +1,31 @@
+"""Check that exactly the ops whose flags are set are compiled in, and that each can be loaded."""
+
+import contextlib
+import importlib
+import json
+import sys
+from pathlib import Path
+
+# DeepSpeed talks on stdout while it is imported.
+with contextlib.redirect_stdout(sys.stderr):
+    from deepspeed.git_version_info import installed_ops
+    from deepspeed.ops.op_builder.all_ops import ALL_OPS
+
+resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
+parameters = resolved["layers"]["deepspeed"]["parameters"]
+wanted = {name for name, value in parameters.items() if name.startswith("DS_BUILD_") and value}
+installed = {ALL_OPS[name].BUILD_VAR: ALL_OPS[name] for name, yes in installed_ops.items() if yes}
+print("installed:", *sorted(installed))
+
+missing = sorted(wanted - installed.keys())
+if missing:
+    sys.exit(f"set in the recipe, but not compiled in: {', '.join(missing)}")
+surplus = sorted(installed.keys() - wanted)
+if surplus:
+    sys.exit(f"compiled in, but not set in the recipe: {', '.join(surplus)}")
+
+for flag, builder in installed.items():
+    try:
+        importlib.import_module(builder.absolute_name())
+    except ImportError as error:
+        sys.exit(f"{flag} is compiled in, but its op cannot be loaded: {error}")

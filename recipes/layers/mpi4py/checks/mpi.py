@@ -1,0 +1,17 @@
+"""Check that mpi4py uses the image's own MPICH."""
+
+import sys
+
+from mpi4py import MPI
+
+library = MPI.Get_library_version()
+print(library.splitlines()[0].replace("\t", " "))
+if not library.startswith("MPICH"):
+    sys.exit(f"mpi4py found another library than MPICH: {library}")
+
+with open("/proc/self/maps", encoding="utf-8") as maps:
+    loaded = {line.split()[-1] for line in maps if "/libmpi" in line}
+print("\n".join(sorted(loaded)))
+strange = sorted(path for path in loaded if not path.startswith("/usr/lib/"))
+if strange:
+    sys.exit(f"mpi4py loads an MPI library that is not the image's: {', '.join(strange)}")
