@@ -53,7 +53,7 @@ class Progress:
 
     def _label(self) -> str:
         width = len(str(self.total))
-        return f"[{self.done:>{width}}/{self.total}] {self._name:<16}"
+        return f"[{self.done:>{width}}/{self.total}] {self._name:<18}"
 
     def _say(self, text: str) -> None:
         start = "\r\x1b[K" if sys.stderr.isatty() else ""

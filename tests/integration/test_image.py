@@ -194,3 +194,13 @@ def test_no_cache_is_left(tree: Path) -> None:
     assert [
         name for name in caches if (tree / name).exists() and any((tree / name).iterdir())
     ] == []
+
+
+def test_the_table_of_flags_covers_every_op_of_deepspeeds_builders(image: Path) -> None:
+    builders = "/opt/venv/lib/python3.11/site-packages/deepspeed/ops/op_builder"
+    found = inside(image, "grep", "-rhoE", "BUILD_VAR = ['\"]DS_BUILD_[A-Z_]+", builders)
+    variables = set(re.findall(r"DS_BUILD_[A-Z_]+", found))
+    flags = {name for name in parameters(image, "deepspeed") if name.startswith("DS_BUILD_")}
+    assert len(variables) > 15
+    # The builder that stands for "not implemented" on an accelerator is no op.
+    assert variables - {"DS_BUILD_NOT_IMPLEMENTED"} == flags

@@ -1,0 +1,82 @@
+"""The shipped recipes and layers hold what every layer promises."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.document import Problems
+from lumicontainer.load import SCRIPT
+from lumicontainer.model import Layer
+from lumicontainer.resolve import resolve
+
+from ..conftest import ROOT
+
+CATALOG = open_catalog()
+SCRIPTS = sorted(ROOT.glob("recipes/layers/*/install.sh"))
+FILES = sorted(path for path in ROOT.glob("recipes/**/*") if path.is_file())
+
+
+def layer(name: str) -> Layer:
+    problems = Problems()
+    found = CATALOG.layer(name, problems)
+    assert found is not None, problems.found
+    return found
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.parent.name)
+def test_a_script_stops_at_the_first_error(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert lines[1] == "set -euo pipefail"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.parent.name)
+def test_a_script_uses_only_variables_that_it_is_given(path: Path) -> None:
+    text = path.read_text()
+    given = {parameter.name for parameter in layer(path.parent.name).parameters}
+    given |= {"jobs", "TMPDIR", "HOME", "PATH"}
+    given |= set(re.findall(r"(?m)(?:^|[;( ])(\w+)\+?=", text))
+    given |= set(re.findall(r"\bfor (\w+) in\b", text))
+    used = set(re.findall(r"\$\{?(\w+)", text)) - {"@", "1", "2"}
+    assert used - given == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_file_switches_trust_off(path: Path) -> None:
+    text = path.read_text()
+    for word in ("--no-check-certificate", "--trusted-host", "--nogpgcheck", "trusted=yes"):
+        assert word not in text
+    assert not re.search(r"\bcurl\b[^\n]* (-k|--insecure)\b", text)
+
+
+@pytest.mark.parametrize("name", CATALOG.layer_names())
+def test_every_python_package_is_held_to_one_version(name: str) -> None:
+    found = layer(name)
+    for requirement in found.content.python:
+        assert "==" in requirement, requirement
+    for source in found.content.sources:
+        assert source.sha256, source.python
+
+
+@pytest.mark.parametrize("name", CATALOG.recipe_names())
+def test_every_recipe_resolves_for_a_workstation(name: str) -> None:
+    resolved = resolve(CATALOG.recipe(name), CATALOG, platform=CATALOG.platform("workstation"))
+    for each in resolved.included():
+        if any(file.name == SCRIPT for file in each.files):
+            assert each.checks, f"the layer {each.name} installs something and proves nothing"
+
+
+def test_the_flags_of_deepspeed_are_refused_for_the_cpu_where_it_has_no_builder() -> None:
+    flags = {p.name: p for p in layer("deepspeed").parameters if p.name.startswith("DS_BUILD_")}
+    assert len(flags) >= 20
+    buildable = {name for name, flag in flags.items() if "cpu" not in flag.refused}
+    assert buildable == {
+        "DS_BUILD_FUSED_ADAM",
+        "DS_BUILD_CPU_ADAM",
+        "DS_BUILD_SHM_COMM",
+        "DS_BUILD_AIO",
+    }
