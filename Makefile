@@ -11,7 +11,7 @@ IMAGE := pytorch-deepspeed.sif
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test check engine venv image cluster cluster-stop bench clean
+.PHONY: help demo test check engine venv image cluster cluster-stop docker docker-stop bench clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory build/demo.log
@@ -42,7 +42,7 @@ check: venv ## linters, strict types, shellcheck
 	$(BIN)/mypy --python-version 3.10 lumicontainer/inside
 	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
 
-test: check image cluster ## run every test, with the real engine and the real Slurm
+test: check image cluster docker ## run every test, with the real engines and the real Slurm
 	$(BIN)/pytest
 
 cluster: ## start a two-node Slurm on this machine
@@ -50,6 +50,12 @@ cluster: ## start a two-node Slurm on this machine
 
 cluster-stop: ## stop it
 	@tests/cluster/stop.sh
+
+docker: ## start a Docker engine of its own on this machine
+	@tests/docker/start.sh
+
+docker-stop: ## stop it
+	@tests/docker/stop.sh
 
 bench: image ## measure what README quotes
 	$(BIN)/python tests/bench/run.py

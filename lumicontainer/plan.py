@@ -35,7 +35,9 @@ if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
     exit 1
 fi
-touch /etc/hosts /etc/resolv.conf
+for file in /etc/hosts /etc/resolv.conf; do
+    [ -e "$file" ] || : >"$file"
+done
 : >/etc/hostname
 if [ -e /usr/share/doc/apt/examples/sources.list ]; then
     cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list

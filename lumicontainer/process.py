@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.errors import HostError, Problem
 
 _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
@@ -20,7 +20,7 @@ _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class ProgramError(LumicontainerError):
+class ProgramError(HostError):
     """A program that was needed failed; its message is the reason."""
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:

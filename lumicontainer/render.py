@@ -25,6 +25,12 @@ def _docker_quote(value: str) -> str:
     return f'"{value}"'
 
 
+def _base64_lines(text: str) -> str:
+    """Return ``text`` as base64 on continued lines: Docker takes no line above 65,535 bytes."""
+    lines = base64.encodebytes(text.encode()).decode().splitlines()
+    return "\\\n".join(lines)
+
+
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - 30 ms
 
@@ -38,7 +44,7 @@ def _environment() -> Environment:
     )
     environment.filters["quote"] = shlex.quote
     environment.filters["docker"] = _docker_quote
-    environment.filters["base64"] = lambda text: base64.b64encode(text.encode()).decode()
+    environment.filters["base64"] = _base64_lines
     return environment
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lumicontainer import aptsources, process, shell
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, LumicontainerError, Problem
 
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FILES = (
@@ -53,13 +53,28 @@ def pip_settings() -> dict[str, str]:
     """Return pip's settings of this host that say where packages come from, by option name."""
     wanted = {"index-url", "extra-index-url", "find-links", "cert", "timeout", "retries", "proxy"}
     settings: dict[str, str] = {}
-    for line in process.capture([sys.executable, "-m", "pip", "config", "list"]).splitlines():
+    for line in _pip_config().splitlines():
         key, _, value = line.partition("=")
         scope, _, option = key.partition(".")
         option = option.strip(".")
         if option in wanted and scope in ("global", "install", "download", ":env:"):
             settings[option] = " ".join(_unquoted(value).split())
     return settings
+
+
+def _pip_config() -> str:
+    """Return what the first pip of this host that answers says of its configuration.
+
+    The environment of this program may have none (made by uv or pipx), and the host may have none.
+    """
+    for command in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
+        try:
+            return process.capture([*command, "config", "list"])
+        except LumicontainerError:
+            continue
+    named = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    options = {name[4:].lower().replace("_", "-"): value for name, value in named.items()}
+    return "".join(f":env:.{option}={value!r}\n" for option, value in options.items())
 
 
 def _unquoted(value: str) -> str:

@@ -12,13 +12,12 @@ engine_pid() {
 
 end_engine() {
     local pid
-    pid=$(engine_pid) || return 0
-    kill "$pid"
-    # It gives its containers 15 s to end by themselves.
+    pid=$(engine_pid) && kill "$pid" 2>/dev/null || return 0
+    # It gives its containers 15 s to end by themselves; its own containerd ends with it.
     timeout 30 tail --sleep-interval=0.1 --pid="$pid" -f /dev/null || kill -KILL "$pid"
 }
 
-# What the engine mounts for its containers outlives it where it was killed.
+# The mount of its data outlives an engine that was killed.
 unmount_all() {
     local folder
     while read -r folder; do

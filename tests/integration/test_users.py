@@ -34,25 +34,39 @@ def ordinary_user() -> Iterator[list[object]]:
         run(["userdel", "--remove", NAME])
 
 
-def test_the_wheel_brings_recipes_and_platforms(wheel_bin: Path, tmp_path: Path) -> None:
-    done = run([wheel_bin / "lumicontainer", "list", "--json"], cwd=tmp_path)
+@pytest.fixture(scope="module")
+def program(ordinary_user: list[object], wheel: Path) -> list[object]:
+    """Return the command of the wheel, installed in a virtual environment of the user's own."""
+    made = run([*ordinary_user, "python3", "-m", "venv", "--without-pip", "lumicontainer-venv"])
+    assert made.returncode == 0, made.stderr
+    home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
+    python = home / "lumicontainer-venv/bin/python"
+    # This pip, because the user's Python may have none of its own.
+    done = run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", wheel])
+    assert done.returncode == 0, done.stderr
+    return [*ordinary_user, home / "lumicontainer-venv/bin/lumicontainer"]
+
+
+def test_the_wheel_brings_recipes_and_platforms(program: list[object]) -> None:
+    done = run([*program, "list", "--json"])
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert "pytorch-deepspeed" in data["recipes"]
     assert {"workstation", "lumi-g"} <= set(data["platforms"])
-    shown = run([wheel_bin / "lumicontainer", "show", "pytorch-deepspeed"], cwd=tmp_path)
+    shown = run([*program, "show", "pytorch-deepspeed"])
     assert shown.returncode == 0, shown.stderr
-    assert str(wheel_bin.parent) in shown.stdout
+    assert "site-packages/lumicontainer/recipes/layers" in shown.stdout
 
 
-def test_an_ordinary_user_builds_and_runs_an_image_with_the_wheel(
-    wheel_bin: Path, ordinary_user: list[object], tmp_path_factory: pytest.TempPathFactory
+def test_an_ordinary_user_builds_and_runs_an_image(
+    program: list[object],
+    ordinary_user: list[object],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("shared")
     for path in (folder, *folder.parents[:2]):
         path.chmod(0o755)
     recipes = write_small(folder)
-    program = [*ordinary_user, wheel_bin / "lumicontainer"]
     built = run([*program, "build", "small", "--recipes", recipes, "--output", "mine.sif"])
     assert built.returncode == 0, built.stderr
     image = built.stdout.strip()
@@ -60,7 +74,7 @@ def test_an_ordinary_user_builds_and_runs_an_image_with_the_wheel(
     assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
     kept = run([*ordinary_user, "sh", "-c", "ls -A /var/tmp/lumicontainer-$(id -u)"])
     assert kept.stdout == ""
-    run([*ordinary_user, "rm", "-rf", image])
+    run([*ordinary_user, "rm", "-rf", image, "lumicontainer-venv"])
 
 
 def test_files_are_readable_for_others_whatever_the_umask_of_the_builder(

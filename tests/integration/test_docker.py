@@ -1,0 +1,124 @@
+"""A real Docker engine builds the Dockerfile, and the image does what the SIF does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.plan import HOME
+from lumicontainer.site import read_site
+
+from ..conftest import ROOT
+from .conftest import DATA, SMALL, lumicontainer, run, write_small
+
+BASE = "lumicontainer-test-base"
+IMAGE = "lumicontainer-test-small"
+STRANGE = 'it\'s "$HOME" ${X:-y} `id` \\ $$ # é \\'
+
+Docker = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def docker() -> Docker:
+    """Return the client of an engine into which the base image was put, so that none is pulled."""
+    started = run([ROOT / "tests/docker/start.sh"])
+    assert started.returncode == 0, started.stderr
+    exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", started.stdout))
+    # Debian's engine comes without buildx, which later clients want for BuildKit.
+    env = {**exported, "DOCKER_BUILDKIT": "0"}
+
+    def client(*words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        return run(["docker", *words], env=env, stdin=stdin)
+
+    if client("image", "inspect", BASE).returncode != 0:
+        pipe = (
+            'set -o pipefail; mmdebstrap --variant=minbase bookworm - "$0" | docker import - "$1"'
+        )
+        made = run(["bash", "-c", pipe, read_site("bookworm").mirror, BASE], env=env)
+        assert made.returncode == 0, made.stderr[-2000:]
+    return client
+
+
+def build(docker: Docker, recipes: Path, *options: str) -> None:
+    """Build the recipe ``small`` from its Dockerfile alone, as README says."""
+    rendered = lumicontainer("render", "small", "--recipes", recipes, "--format", "dockerfile")
+    assert rendered.returncode == 0, rendered.stderr
+    words = ("build", "--network=host", "--build-arg", f"BASE={BASE}", *options, "-")
+    done = docker(*words, stdin=rendered.stdout)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+
+
+@pytest.fixture(scope="module")
+def started(docker: Docker, recipes: Path) -> Docker:
+    """Build the image once; return what starts it with the words that follow its name."""
+    build(docker, recipes, "--no-cache", "--tag", IMAGE)
+    return lambda *words: docker("run", "--rm", "--network=host", IMAGE, *words)
+
+
+def test_a_value_with_shell_characters_arrives_as_that_value(started: Docker) -> None:
+    seen = started("--", "cat", "/opt/greet/greeting")
+    assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
+
+
+def test_a_file_of_the_layer_arrives_byte_for_byte(started: Docker) -> None:
+    seen = started("--", "sha256sum", "/opt/greet/data")
+    assert seen.stdout.split()[0] == hashlib.sha256(DATA).hexdigest(), seen.stderr
+
+
+def test_the_environment_of_the_layers_holds_without_lumi_entry_too(
+    started: Docker, docker: Docker
+) -> None:
+    script = 'echo "$GREETING_STYLE $PATH"'
+    for seen in (
+        started("--", "sh", "-c", script),
+        docker("run", "--rm", "--network=host", "--entrypoint", "sh", IMAGE, "-c", script),
+    ):
+        assert seen.stdout.startswith("plain /opt/greet/bin:/usr/local/sbin:"), seen.stderr
+
+
+def test_the_entrypoint_is_lumi_entry(started: Docker) -> None:
+    assert re.fullmatch(r"lumi-entry \d\S*\n", started("--version").stdout)
+    assert started("--", "sh", "-c", "exit 7").returncode == 7
+    assert started("--", "sh", "-c", "echo $RANK of $WORLD_SIZE").stdout == "0 of 1\n"
+
+
+def test_the_record_of_the_values_is_the_sifs(started: Docker, small: Path) -> None:
+    seen = started("--", "cat", f"{HOME}/resolved.json")
+    inspected = json.loads(lumicontainer("inspect", small, "--json").stdout)
+    of_the_file = {"key", "bytes"}
+    assert json.loads(seen.stdout) == {
+        name: value for name, value in inspected.items() if name not in of_the_file
+    }
+
+
+def test_the_build_leaves_no_stage_and_no_lists_of_packages(started: Docker) -> None:
+    folders = (HOME, "/run", "/var/lib/apt/lists")
+    names = started("--", "ls", "-A", *folders).stdout
+    assert "resolved.json" in names
+    assert not [name for name in (".stage", "lumicontainer-step", "Packages") if name in names]
+
+
+def test_quotes_dollars_and_a_large_file_pass_through_the_dockerfile(
+    docker: Docker, tmp_path: Path
+) -> None:
+    """Docker expands variables in LABEL and ENV, and takes no line above 65,535 bytes."""
+    layer = SMALL["layers/greet/layer.yaml"].replace("plain", json.dumps(STRANGE))
+    recipe = SMALL["small.yaml"].replace("a small image", json.dumps(STRANGE))
+    folder = write_small(tmp_path / "own", {"layers/greet/layer.yaml": layer, "small.yaml": recipe})
+    large = bytes(range(256)) * 240
+    (folder / "layers/greet/data.bin").write_bytes(large)
+    build(docker, folder, "--tag", f"{IMAGE}-strange")
+
+    shown = docker("image", "inspect", f"{IMAGE}-strange", "--format", "{{json .Config}}")
+    config = json.loads(shown.stdout)
+    assert config["Labels"]["org.opencontainers.image.description"] == STRANGE
+    assert f"GREETING_STYLE={STRANGE}" in config["Env"]
+    words = ("run", "--rm", "--network=host", f"{IMAGE}-strange", "--", "sha256sum")
+    seen = docker(*words, "/opt/greet/data")
+    assert seen.stdout.split()[0] == hashlib.sha256(large).hexdigest(), seen.stderr
