@@ -14,7 +14,7 @@ help: ## list what there is to make
 .PHONY: help demo test check engine venv image cluster cluster-stop docker docker-stop bench clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
-	@$(MAKE) --no-print-directory build/demo.log
+	@$(MAKE) --no-print-directory --silent build/demo.log
 	@tail -n 1 build/demo.log
 
 # The training's output is its result: it is made again when the image or the program is newer.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer import machine, pack, process, sif
+from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import Engine
 from lumicontainer.errors import (
     ExaminedError,
@@ -20,17 +21,24 @@ from lumicontainer.errors import (
     StepError,
 )
 from lumicontainer.image import KEY_LABEL
-from lumicontainer.plan import HOME, Plan, Step
+from lumicontainer.plan import HOME, STAGE, Plan, Step
 from lumicontainer.progress import Progress
 from lumicontainer.render import render, render_base
 from lumicontainer.site import Site, require_mirror, stage_site
-from lumicontainer.workspace import GIB, Workspace, require_space, temporary_root, workspace
+from lumicontainer.workspace import (
+    GIB,
+    NEED_TREE,
+    Workspace,
+    remove_tree,
+    require_space,
+    temporary_root,
+    workspace,
+)
 
 _STAGED = ".lumicontainer"
-_NEED_TREE, _NEED_IMAGE = 4 * GIB, 2 * GIB
+_NEED_IMAGE = 2 * GIB
 _FULL = 64 << 20
 """Bytes: with less than this free after a failure, the disk was full."""
-_SHOWN_MIRROR = "(your mirror of Debian)"
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,14 @@ def check_output(output: Path) -> None:
         raise InputError(
             Problem("the image's folder is not there", str(output.parent), mend="make it first")
         )
+    if not os.access(output.parent, os.W_OK | os.X_OK):
+        raise InputError(
+            Problem(
+                "the image's folder cannot be written to",
+                str(output.parent),
+                mend="name another --output",
+            )
+        )
     if output.exists() or output.is_symlink():
         try:
             sif.read_objects(output)
@@ -66,7 +82,7 @@ def check_output(output: Path) -> None:
 
 def check_host(output: Path) -> None:
     """Raise where this host cannot build, or has too little room, before anything is begun."""
-    require_space(temporary_root(), _NEED_TREE, "the build's files")
+    require_space(temporary_root(), NEED_TREE, "the build's files")
     require_space(output.parent, _NEED_IMAGE, "the image")
     if machine.subordinate_ids(Path("/etc/subuid")) is None:
         raise HostError(
@@ -101,6 +117,8 @@ def build(builder: Builder, output: Path) -> None:
                 _check(builder, place, partial)
             partial.replace(output)
             pack.sync(output.parent)
+        with builder.progress.step("tidy"):
+            remove_tree(place.root)
 
 
 def _staged(place: Workspace) -> Path:
@@ -181,16 +199,31 @@ def _failure(builder: Builder, place: Workspace, name: str, status: int) -> Exce
     place.keep = place.tree.is_dir()
     kept = place.root if place.keep else None
     saved = log if kept else _save_log(place, name)
-    opener = builder.engine.shell(
-        place.tree, temporary=place.temporary, folders=builder.site.folders
-    )
     mend = f"read the whole log: {saved}"
     if kept:
-        mend += f"\nopen a shell in the state of the failure: {process.quoted(opener)}"
+        mend += f"\nopen a shell in the state of the failure: {_write_opener(builder, place)}"
         mend += "\n(it is kept until the next build of this recipe)"
     return StepError(
         Problem(f"the step '{name}' failed ({process.describe(status)})", why=tail, mend=mend)
     )
+
+
+def _write_opener(builder: Builder, place: Workspace) -> Path:
+    """Write a script that opens a shell with the step's files, values and working folder."""
+    settings = f"for file in /tmp/{_STAGED}/site.sh {STAGE}/values.sh; do\n"
+    settings += '    if [ -e "$file" ]; then . "$file"; fi\ndone\n'
+    settings += f"if [ -d {STAGE}/layer ]; then cd {STAGE}/layer; fi\n"
+    (_staged(place) / "shell.rc").write_text(settings)
+    command = builder.engine.step(
+        place.tree,
+        ["bash", "--rcfile", f"/tmp/{_STAGED}/shell.rc", "-i"],
+        temporary=place.temporary,
+        folders=builder.site.folders,
+    )
+    opener = place.root / "shell"
+    opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
+    opener.chmod(0o700)
+    return opener
 
 
 def _save_log(place: Workspace, name: str) -> Path:
@@ -211,7 +244,8 @@ def _partial(output: Path) -> Iterator[Path]:
 
 def _pack(builder: Builder, place: Workspace, partial: Path) -> None:
     plan = builder.plan
-    definition = render(plan, "def", mirror=_SHOWN_MIRROR)
+    mirror = _public_mirror(place.tree, plan.bootstrap.release)
+    definition = render(plan, "def", mirror=mirror)
     labels = {
         "org.opencontainers.image.title": plan.resolved.recipe.name,
         "org.opencontainers.image.description": plan.resolved.recipe.summary,
@@ -233,6 +267,13 @@ def _pack(builder: Builder, place: Workspace, partial: Path) -> None:
                 Problem("the image ran out of room", str(partial.parent), why, "make room")
             ) from error
         raise
+
+
+def _public_mirror(tree: Path, release: str) -> str:
+    """Return the mirror that the image itself names, which is the distribution's default."""
+    sources = tree / "etc/apt/sources.list"
+    texts = [sources.read_text()] if sources.is_file() else []
+    return main_archive(texts, [release])
 
 
 def _scrub(tree: Path, definition: str, labels: dict[str, str]) -> None:
@@ -264,6 +305,11 @@ def _check(builder: Builder, place: Workspace, partial: Path) -> None:
             status = process.logged(command, file, env=machine.clean_environment())
         if status:
             tail = "\n".join(log.read_text().splitlines()[-20:])
-            problems.append(Problem(f"the check '{name}' does not hold", why=tail))
+            what = f"the check '{name}' does not hold ({process.describe(status)})"
+            problems.append(Problem(what, process.quoted(inside), why=tail))
     if problems:
-        raise ExaminedError(*problems)
+        kept = shutil.move(partial, place.root / "image.sif")
+        place.keep = True
+        again = process.quoted(builder.engine.execute(Path(kept), ["bash"], binds=()))
+        mend = f"the image is kept until the next build of this recipe; enter it with: {again}"
+        raise ExaminedError(*problems, Problem("the image was not put in place", mend=mend))

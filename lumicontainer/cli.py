@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import signal
@@ -12,7 +13,16 @@ from types import FrameType, ModuleType
 from typing import NoReturn
 
 from lumicontainer import __version__
-from lumicontainer.errors import INTERNAL, INTERRUPTED, OK, LumicontainerError, did_you_mean
+from lumicontainer.errors import (
+    HOST_UNFIT,
+    INTERNAL,
+    INTERRUPTED,
+    NO_SPACE,
+    OK,
+    LumicontainerError,
+    Problem,
+    did_you_mean,
+)
 
 VERBS = {
     "list": "list recipes, layers and platforms",
@@ -56,13 +66,13 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         description="Build, prove and run training containers for LUMI from one recipe.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"lumicontainer {__version__}")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for verb, summary in VERBS.items():
-        sub = subparsers.add_parser(
-            verb, help=summary, description=summary[0].upper() + summary[1:]
-        )
+        told = summary[0].upper() + summary[1:]
+        sub = subparsers.add_parser(verb, help=summary, description=told, allow_abbrev=False)
         if verb in verbs:
             verb_module(verb).add_arguments(sub)
     return parser
@@ -77,21 +87,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: there is no command '{verb}'\n   mend: {mend}\n")
         return 2
     arguments = make_parser([verb]).parse_args(words)
-    signal.signal(signal.SIGTERM, _terminated)
+    # A closed terminal (SIGHUP) must end a build like Ctrl-C does, with all that it started.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
     try:
         return int(verb_module(verb).run(arguments))
-    except LumicontainerError as error:
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> int:
+    """Print what went wrong, and return the exit code for it."""
+    if isinstance(error, LumicontainerError):
         sys.stderr.write(f"{error}\n")
         return error.code
-    except KeyboardInterrupt:
+    if isinstance(error, KeyboardInterrupt):
         sys.stderr.write("\ninterrupted: what was begun is removed, what was there is as it was\n")
         return INTERRUPTED
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         # The reader of stdout has gone, as `head` does; nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except Exception as error:  # noqa: BLE001 - the last resort, shown as a bug of ours
-        return _bug(error)
+    return _host(error) if isinstance(error, OSError) else _bug(error)
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
@@ -99,7 +116,14 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _bug(error: Exception) -> int:
+def _host(error: OSError) -> int:
+    """Report what the host refused, such as a full disk or a folder that cannot be written."""
+    problem = Problem(error.strerror or str(error), str(error.filename or ""))
+    sys.stderr.write(f"{problem}\n")
+    return NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else HOST_UNFIT
+
+
+def _bug(error: BaseException) -> int:
     if os.environ.get("LUMICONTAINER_DEBUG"):
         raise error
     sys.stderr.write(

@@ -12,7 +12,7 @@ from lumicontainer import machine, process
 from lumicontainer.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError
 from lumicontainer.site import debian_mirror
-from lumicontainer.workspace import GIB, temporary_root
+from lumicontainer.workspace import GIB, NEED_TREE, temporary_root
 
 _ENGINE = "make engine in a checkout, or ask your system's support"
 
@@ -112,9 +112,11 @@ def _room() -> Finding:
     except LumicontainerError as error:
         problem = error.problems[0]
         return Finding("room for builds", "missing", problem.what, problem.mend)
-    return Finding(
-        "room for builds", "ok", f"{shutil.disk_usage(root).free / GIB:.0f} GiB in {root}"
-    )
+    free = shutil.disk_usage(root).free
+    seen = f"{free / GIB:.1f} GiB in {root}; a build wants {NEED_TREE / GIB:.0f} GiB"
+    if free < NEED_TREE:
+        return Finding("room for builds", "missing", seen, "name a place with LUMICONTAINER_TMPDIR")
+    return Finding("room for builds", "ok", seen)
 
 
 def _mirror() -> Finding:

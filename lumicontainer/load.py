@@ -45,6 +45,17 @@ _image = fields.matching(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", "an image such as deb
 _sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
 
 
+def _constant(node: Node, problems: Problems) -> str | None:
+    """Read the name of a variable that an image may hold for good."""
+    value = _variable(node, problems)
+    if value in RESERVED:
+        mend = "use 'path:' for folders" if value == "PATH" else "leave it out"
+        why = "it belongs to the shell or to the user who enters the image"
+        problems.add(f"the environment cannot hold '{value}'", node.place, why=why, mend=mend)
+        return None
+    return value
+
+
 def _printed(node: Node, problems: Problems) -> str | None:
     """Read a line of text that a definition can hold."""
     value = fields.line(node, problems)
@@ -70,7 +81,7 @@ _SOURCE = fields.record("a source", {"python": name, "sha256": _sha256}, require
 _CONTENT: dict[str, fields.Reader[Any]] = {
     "packages": _PACKAGES,
     "sources": fields.sequence(_SOURCE),
-    "environment": fields.mapping(_printed, key=_variable),
+    "environment": fields.mapping(_printed, key=_constant),
     "path": fields.sequence(_absolute),
 }
 _VARIANT = fields.record("a variant", {**_CONTENT, "parameters": _values, "omit": fields.line})
@@ -236,12 +247,26 @@ def _parameters(values: dict[str, Any], problems: Problems) -> tuple[Parameter, 
                 mend="choose another name",
             )
             continue
+        _check_declaration(key, declared, place, problems)
         bare = {k: v for k, v in declared.items() if k != "default"}
         parameter = Parameter(name=key, default="", place=place, **bare)
         default = parameter_value(parameter, declared["default"][0], problems)
         if default is not None:
             result.append(Parameter(name=key, default=default, place=place, **bare))
     return tuple(result)
+
+
+def _check_declaration(
+    name: str, declared: dict[str, Any], place: Place, problems: Problems
+) -> None:
+    """Note where a declaration says what its type has no use for."""
+    for field, kind in (("choices", "string"), ("refused", "boolean")):
+        if field in declared and declared["type"] != kind:
+            problems.add(
+                f"'{field}' of '{name}' is for the type {kind} only, not {declared['type']}",
+                place,
+                mend=f"remove it, or make the parameter a {kind}",
+            )
 
 
 def _content(values: dict[str, Any]) -> Content:

@@ -32,7 +32,11 @@ class Progress:
         self._name, self._begun, self._told = name, time.monotonic(), time.monotonic()
         if not sys.stderr.isatty():
             self._say(f"{self._label()} …")
-        yield
+        try:
+            yield
+        except BaseException:
+            self._say(f"{self._label()}  not finished")
+            raise
         self.times[name] = time.monotonic() - self._begun
         self._say(f"{self._label()}  {self.times[name]:.1f} s")
 

@@ -130,6 +130,8 @@ def system_partition(path: Path) -> Object:
     """Return the partition that holds the image's root file system."""
     for each in read_objects(path):
         if each.kind == PARTITION:
+            if each.offset + each.size > path.stat().st_size:
+                raise _no_image(path, "it is cut short: its file system ends behind its end")
             return each
     raise _no_image(path, "it holds no file system")
 

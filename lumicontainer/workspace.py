@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.machine import namespace_command
 
 GIB = 1 << 30
+NEED_TREE = 4 * GIB
+"""Free bytes without which no build begins; the tree of PyTorch takes 2.3 GB."""
 
 
 @dataclass
@@ -136,8 +139,17 @@ def _locked(path: Path) -> int | None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder, also where files in it belong to subordinate ids of the user."""
+    """Remove a folder, also where files in it belong to subordinate ids of the user.
+
+    Signals are passed over meanwhile, so that nothing half removed stays behind.
+    """
     if not folder.exists():
         return
     namespace = namespace_command() if os.getuid() != 0 else []
-    process.capture([*namespace, "rm", "-rf", "--one-file-system", "--", str(folder)])
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
+    try:
+        process.capture([*namespace, "rm", "-rf", "--one-file-system", "--", str(folder)])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

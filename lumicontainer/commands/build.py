@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         "-j",
         metavar="N",
-        type=int,
+        type=_jobs,
         default=os.cpu_count() or 1,
         help="compile jobs; default: the cores of this host",
     )
@@ -35,20 +35,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_json(parser)
 
 
+def _jobs(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least one job is needed")
+    return number
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the one that is there was built from the same inputs."""
     plan = common.planned(common.resolved_recipe(arguments))
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
-    if arguments.dry_run:
-        _print_steps(plan, output, as_json=arguments.json)
-        return OK
     build.check_output(output)
-    result = {"image": str(output), "key": plan.steps[-1].key, "built": False}
-    if arguments.rebuild or not output.exists() or image.key(output) != result["key"]:
-        result["seconds"] = _build(plan, output, jobs=arguments.jobs)
-        result["built"] = True
-    else:
+    wanted = plan.steps[-1].key
+    current = not arguments.rebuild and output.exists() and image.key(output) == wanted
+    if arguments.dry_run:
+        _print_steps(plan, output, current=current, as_json=arguments.json)
+        return OK
+    result = {"image": str(output), "key": wanted, "built": not current}
+    if current:
         say(f"{output.name} is up to date")
+    else:
+        result["seconds"] = _build(plan, output, jobs=arguments.jobs)
     if arguments.json:
         common.print_json(result)
     else:
@@ -62,23 +70,24 @@ def _build(plan: Plan, output: Path, *, jobs: int) -> dict[str, float]:
             say(f"left out: {layer.name}: {layer.omitted}")
     engine = find_engine()
     build.check_host(output)
-    progress = Progress(total=len(plan.steps) + 3)
-    builder = build.Builder(
-        plan, engine, site.read_site(plan.bootstrap.release), progress, max(1, jobs)
-    )
+    progress = Progress(total=len(plan.steps) + 4)
+    builder = build.Builder(plan, engine, site.read_site(plan.bootstrap.release), progress, jobs)
     build.build(builder, output)
     total = sum(progress.times.values())
     say(f"{output.name}: {output.stat().st_size / 1e6:.0f} MB in {total:.0f} s")
     return {name: round(seconds, 1) for name, seconds in progress.times.items()}
 
 
-def _print_steps(plan: Plan, output: Path, *, as_json: bool) -> None:
+def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> None:
     if as_json:
         steps = [{"name": step.name, "key": step.key} for step in plan.steps]
-        common.print_json({"image": str(output), "base_key": plan.base_key, "steps": steps})
+        common.print_json(
+            {"image": str(output), "up_to_date": current, "base_key": plan.base_key, "steps": steps}
+        )
         return
     bootstrap = plan.bootstrap
-    sys.stdout.write(f"would build {output}\n")
+    state = "up to date, would not build" if current else "would build"
+    sys.stdout.write(f"{state}: {output}\n")
     rows = [("base", plan.base_key[:12], f"{bootstrap.agent} {bootstrap.release}")]
     open_inputs = {layer.name: unpinned(layer) for layer in plan.resolved.included()}
     for step in plan.steps:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 
 from lumicontainer.catalog import Catalog, open_catalog
 from lumicontainer.commands import common
 from lumicontainer.document import Problems
-from lumicontainer.errors import OK
+from lumicontainer.errors import OK, InputError
 from lumicontainer.machine import detect_platform
 
 
@@ -22,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what is known."""
     catalog = open_catalog(arguments.recipes)
     found = {
-        "recipes": {name: catalog.recipe(name).summary for name in catalog.recipe_names()},
+        "recipes": dict(_recipes(catalog)),
         "layers": _layers(catalog),
         "platforms": {name: catalog.platform(name).summary for name in catalog.platform_names()},
     }
@@ -39,6 +40,16 @@ def run(arguments: argparse.Namespace) -> int:
             ]
         )
     return OK
+
+
+def _recipes(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Yield each recipe with its summary; a broken one says so and hides no other."""
+    for name in catalog.recipe_names():
+        try:
+            yield name, catalog.recipe(name).summary
+        except InputError as error:
+            sys.stderr.write(f"{error}\n")
+            yield name, "(cannot be read)"
 
 
 def _layers(catalog: Catalog) -> dict[str, str]:

@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     parser.add_argument("image", metavar="IMAGE", type=Path)
     parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
+    common.add_catalog(parser)
     parser.add_argument("command", metavar="-- COMMAND", nargs=argparse.REMAINDER)
 
 
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         )
     sif.read_objects(arguments.image)
-    platform = common.platform_of(open_catalog(), arguments.platform)
+    platform = common.platform_of(open_catalog(arguments.recipes), arguments.platform)
     binds = [bind.path for bind in platform.binds if Path(bind.path).exists()]
     process.become(find_engine().execute(arguments.image, command, binds=binds), os.environ)
     return OK

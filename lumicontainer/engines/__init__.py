@@ -31,9 +31,6 @@ class Engine(Protocol):
         ``temporary`` becomes /tmp; each of ``folders`` is seen at its own path, read-only.
         """
 
-    def shell(self, tree: Path, *, temporary: Path, folders: Sequence[Path]) -> list[str]:
-        """Return the command that opens a shell in ``tree`` in the state of a step."""
-
     def execute(self, image: Path, command: Sequence[str], *, binds: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` in an image as the present user."""
 

@@ -25,25 +25,16 @@ class Apptainer:
 
         ``temporary`` becomes /tmp; each of ``folders`` is seen at its own path, read-only.
         """
-        return self._changing("exec", tree, temporary, folders) + list(command)
-
-    def shell(self, tree: Path, *, temporary: Path, folders: Sequence[Path]) -> list[str]:
-        """Return the command that opens a shell in ``tree`` in the state of a step."""
-        return self._changing("shell", tree, temporary, folders)
-
-    def _changing(
-        self, verb: str, tree: Path, temporary: Path, folders: Sequence[Path]
-    ) -> list[str]:
         # --contain alone would put a tmpfs of 64 MiB on /tmp and /var/tmp; --no-umask because a
         # umask of 0007, LUMI's default, would leave files that nobody else can read; --pid because
         # otherwise what a step started outlives an interrupted build.
-        command = [self.program, "--silent", verb, "--fakeroot", "--writable", "--no-home"]
-        command += ["--contain", "--cleanenv", "--no-umask", "--pid", "--pwd", "/"]
+        options = ["--fakeroot", "--writable", "--no-home", "--contain", "--cleanenv"]
+        options += ["--no-umask", "--pid", "--pwd", "/"]
         for inside in ("/tmp", "/var/tmp"):
-            command += ["--bind", f"{temporary}:{inside}"]
+            options += ["--bind", f"{temporary}:{inside}"]
         for folder in folders:
-            command += ["--bind", f"{folder}:{folder}:ro"]
-        return [*command, str(tree)]
+            options += ["--bind", f"{folder}:{folder}:ro"]
+        return [self.program, "--silent", "exec", *options, str(tree), *command]
 
     def execute(self, image: Path, command: Sequence[str], *, binds: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` in an image as the present user."""

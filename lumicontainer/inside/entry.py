@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from . import __version__
@@ -54,8 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _run(arguments, env)
     except LaunchError as error:
-        if speaks(env):
-            sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{error}\n" if speaks(env) else _brief(error))
         return error.code
     except Exception:  # noqa: BLE001 - what is left is a fault of lumi-entry
         import traceback  # noqa: PLC0415 - slow to import, and hopefully never needed
@@ -63,6 +63,11 @@ def main(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         sys.stderr.write("error: this is a fault of lumi-entry itself\n")
         return 70
+
+
+def _brief(error: LaunchError) -> str:
+    """Return one line: an error may be this node's alone, and is then told nowhere else."""
+    return f"error: {error.what} (on {os.uname().nodename}; not rank 0, which tells more)\n"
 
 
 def parse(arguments: Sequence[str]) -> Order:

@@ -198,7 +198,7 @@ def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
 
 
 def speaks(env: Mapping[str, str]) -> bool:
-    """Tell whether this process is the one that reports an error which all ranks meet.
+    """Tell whether this process is the one that tells all of an error; the others tell a line.
 
     It trusts nothing: a process that cannot tell its rank speaks.
     """

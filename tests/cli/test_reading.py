@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,18 @@ def test_the_completion_is_right_in_the_shells_own_eyes(lumicontainer: Run, shel
         assert done.returncode == 0, done.stderr
 
 
+def test_bash_completes_files_where_a_file_is_wanted(lumicontainer: Run) -> None:
+    script = lumicontainer("completion", "bash").stdout
+    assert "_shtab_lumicontainer_inspect_pos_0_COMPGEN=_shtab_compgen_files" in script
+    assert "_shtab_lumicontainer_build___recipes_COMPGEN=_shtab_compgen_dirs" in script
+
+
+def test_a_broken_recipe_hides_no_other(lumicontainer: Run, write: Write) -> None:
+    done = lumicontainer("list", "--recipes", write({**HELLO, "broken.yaml": "sumary: x\n"}))
+    assert "hello" in done.stdout
+    assert "broken.yaml:1:1" in done.stderr
+
+
 def test_bash_completes_a_verb(lumicontainer: Run) -> None:
     script = lumicontainer("completion", "bash").stdout
     ask = "COMP_WORDS=(lumicontainer ren); COMP_CWORD=1; _shtab_lumicontainer; echo ${COMPREPLY[@]}"
@@ -115,6 +128,14 @@ def test_doctor_names_what_is_missing_and_its_mend(lumicontainer: Run, write: Wr
     assert done.returncode == 1
     assert "✗ room for builds" in done.stdout
     assert "LUMICONTAINER_TMPDIR" in done.stdout
+
+
+def test_a_full_disk_is_the_hosts_fault_and_no_bug_of_ours() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "lumicontainer", "completion", "bash"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 8
+    assert "No space left on device" in done.stderr
 
 
 def test_reading_into_a_pipe_that_closes_is_no_error(write: Write) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,22 @@ def test_the_platform_whose_variants_are_missing_is_told_layer_by_layer(
     assert "has no variant for the accelerator 'rocm'" in done.stderr
 
 
+@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
+def test_a_number_of_jobs_that_cannot_be_is_refused(
+    lumicontainer: Run, write: Write, jobs: str
+) -> None:
+    done = lumicontainer("build", "hello", "--recipes", write(HELLO), "--dry-run", f"--jobs={jobs}")
+    assert done.returncode == 2
+
+
+def test_a_dry_run_refuses_what_the_build_would_refuse(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    words = ("build", "hello", "--recipes", write(HELLO), "--dry-run")
+    assert lumicontainer(*words, "--output", tmp_path).returncode == 2
+    assert lumicontainer(*words, "--output", tmp_path / "no/x.sif").returncode == 2
+
+
 @pytest.mark.parametrize("content", ["precious notes\n", ""])
 def test_a_file_that_is_no_image_is_never_overwritten(
     lumicontainer: Run, write: Write, tmp_path: Path, content: str
@@ -120,22 +137,34 @@ def test_a_folder_for_builds_that_others_can_enter_is_refused(
     assert "is not private" in done.stderr
 
 
-def test_without_room_the_error_says_how_much_is_needed_and_how_much_is_free(
-    write: Write, tmp_path: Path
-) -> None:
-    room = tmp_path / "room"
+def on_a_tmpfs(room: Path, options: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line where ``room`` is a small file system of its own."""
     room.mkdir()
-    inner = (
-        f"mount -t tmpfs -o size=64m tmpfs {room} && "
-        f"{sys.executable} -m lumicontainer build hello --recipes {write(HELLO)}"
-    )
+    program = shlex.join([sys.executable, "-m", "lumicontainer", *map(str, words)])
     namespace = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-user"])
-    done = subprocess.run(
-        [*namespace, "bash", "-c", inner],
+    return subprocess.run(
+        [*namespace, "bash", "-c", f"mount -t tmpfs -o {options} tmpfs {room} && {program}"],
         env={**os.environ, "LUMICONTAINER_TMPDIR": str(room)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_without_room_the_error_says_how_much_is_needed_and_how_much_is_free(
+    write: Write, tmp_path: Path
+) -> None:
+    words = ("build", "hello", "--recipes", write(HELLO), "--output", tmp_path / "x.sif")
+    done = on_a_tmpfs(tmp_path / "room", "size=64m", *words)
     assert done.returncode == 8
     assert "it needs 4.0 GiB, and 0.1 GiB are free" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_begun(
+    write: Write, tmp_path: Path
+) -> None:
+    room = tmp_path / "room"
+    words = ("build", "hello", "--recipes", write(HELLO), "--output", room / "x.sif")
+    done = on_a_tmpfs(room, "ro", *words)
+    assert done.returncode == 2
+    assert "the image's folder cannot be written to" in done.stderr

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -120,9 +119,12 @@ def test_a_failing_script_shows_its_end_its_log_and_a_shell_and_keeps_the_old_im
 
     log = Path(re.search(r"the whole log: (\S+)", done.stderr).group(1))
     assert log.read_text().startswith("1\n2\n3\n")
-    shell = shlex.split(re.search(r"the failure: (.+)", done.stderr).group(1))
-    opened = run(shell, stdin="ls /opt/reached; bash /tmp/.lumicontainer/step.sh; echo code $?\n")
+    shell = re.search(r"the failure: (\S+)", done.stderr).group(1)
+    asked = 'ls /opt/reached; pwd; echo "$greeting"; bash ./install.sh; echo code $?\n'
+    opened = run([shell], stdin=asked)
     assert "/opt/reached" in opened.stdout, opened.stderr
+    assert "/opt/lumicontainer/.stage/layer" in opened.stdout
+    assert "it's $(id) `id` %post {{ x }}" in opened.stdout
     assert "code 3" in opened.stdout
 
 
@@ -132,12 +134,14 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     image, before = copied(small, tmp_path)
     done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
     assert done.returncode == 1
-    assert "the check 'greet/greeting.sh' does not hold" in done.stderr
+    assert "the check 'greet/greeting.sh' does not hold (exit code 1)" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert image.read_bytes() == before
+    kept = re.search(r"\S+/image\.sif", done.stderr).group(0)
+    assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_build_leaves_the_old_image_and_nothing_else(
     small: Path, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -136,7 +136,6 @@ def canaries() -> dict[str, str]:
     found |= {f"pip's {name}": value for name, value in pip_settings().items() if "/" in value}
     found["the checkout"] = str(Path(__file__).parents[2])
     found["the builds' folder"] = f"/lumicontainer-{os.getuid()}/"
-    found["the stage of a step"] = "/opt/lumicontainer/.stage/"
     found.pop("pip's cert", None)
     return found
 
@@ -145,9 +144,7 @@ def test_nothing_of_the_site_or_the_host_is_left_in_the_image(tree: Path, tmp_pa
     patterns = tmp_path / "patterns"
     patterns.write_text("\n".join(canaries().values()) + "\n")
     found = run(["grep", "-rlF", "-f", patterns, tree]).stdout.splitlines()
-    # The record of the recipe holds the programs of the steps, which name the stage.
-    allowed = (".singularity.d/Singularity", "opt/lumicontainer/")
-    assert [name for name in found if not name[len(str(tree)) + 1 :].startswith(allowed)] == []
+    assert found == []
 
 
 def test_the_hosts_certificates_are_not_the_images(tree: Path) -> None:
@@ -166,7 +163,10 @@ def test_the_mirror_of_the_build_is_not_the_mirror_of_the_image(tree: Path) -> N
     default = (tree / "usr/share/doc/apt/examples/sources.list").read_text()
     assert (tree / "etc/apt/sources.list").read_text() == default
     assert list((tree / "var/lib/apt/lists").iterdir()) == []
-    assert "MirrorURL: (your mirror of Debian)" in (tree / ".singularity.d/Singularity").read_text()
+    named = re.search(r"(?m)^deb (\S+) bookworm main", default)
+    definition = (tree / ".singularity.d/Singularity").read_text()
+    assert named is not None
+    assert f"MirrorURL: {named.group(1)}\n" in definition
 
 
 def test_no_file_is_writable_for_everybody_and_none_changes_who_it_runs_as(tree: Path) -> None:
@@ -198,8 +198,8 @@ def test_no_cache_is_left(tree: Path) -> None:
 
 def test_the_table_of_flags_covers_every_op_of_deepspeeds_builders(image: Path) -> None:
     builders = "/opt/venv/lib/python3.11/site-packages/deepspeed/ops/op_builder"
-    found = inside(image, "grep", "-rhoE", "BUILD_VAR = ['\"]DS_BUILD_[A-Z_]+", builders)
-    variables = set(re.findall(r"DS_BUILD_[A-Z_]+", found))
+    found = inside(image, "grep", "-rhoE", "BUILD_VAR = ['\"]DS_BUILD_[A-Za-z0-9_]+", builders)
+    variables = set(re.findall(r"DS_BUILD_\w+", found))
     flags = {name for name in parameters(image, "deepspeed") if name.startswith("DS_BUILD_")}
     assert len(variables) > 15
     # The builder that stands for "not implemented" on an accelerator is no op.

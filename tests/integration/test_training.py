@@ -12,7 +12,7 @@ from ..conftest import ROOT
 from .conftest import lumicontainer, run
 
 WORKLOADS = Path("tests/workloads")
-LINE = re.compile(r"(?m)^accuracy (0\.\d+|1\.0+) · (\d+) ranks? agree")
+LINE = re.compile(r"(?m)^accuracy (0\.\d+|1\.0+) · (\d+) rank")
 
 
 def reached(output: str, ranks: int) -> float:

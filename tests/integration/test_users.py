@@ -27,11 +27,13 @@ def ordinary_user() -> Iterator[list[object]]:
         return
     made = run(["useradd", "--create-home", "--shell", "/bin/bash", NAME])
     assert made.returncode == 0, made.stderr
-    home = pwd.getpwnam(NAME).pw_dir
+    entry = pwd.getpwnam(NAME)
+    home = entry.pw_dir
     try:
         yield ["runuser", "-u", NAME, "--", "env", "-C", home, f"HOME={home}", f"USER={NAME}"]
     finally:
         run(["userdel", "--remove", NAME])
+        run(["rmdir", f"/var/tmp/lumicontainer-{entry.pw_uid}"])
 
 
 @pytest.fixture(scope="module")

@@ -121,6 +121,30 @@ def test_a_default_must_fit_its_own_declaration(write: Write) -> None:
     assert "'x' is no choice of 'b'" in text
 
 
+@pytest.mark.parametrize("name", ["PATH", "HOME", "IFS", "TMPDIR"])
+def test_an_image_holds_no_variable_that_belongs_to_the_shell_or_the_user(
+    write: Write, name: str
+) -> None:
+    layer = f"summary: x\nenvironment: {{{name}: /x}}\n"
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert f"the environment cannot hold '{name}'" in text
+
+
+@pytest.mark.parametrize(
+    ("declaration", "complaint"),
+    [
+        ("{type: integer, default: 1, choices: [a]}", "'choices' of 'a' is for the type string"),
+        ("{type: integer, default: 1, refused: {cpu: x}}", "'refused' of 'a' is for the type bool"),
+    ],
+)
+def test_a_declaration_says_nothing_that_its_type_has_no_use_for(
+    write: Write, declaration: str, complaint: str
+) -> None:
+    layer = f"summary: x\nparameters:\n  a: {declaration}\n"
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert complaint in text
+
+
 @pytest.mark.parametrize("package", ["-rf", "a b", "x; rm", "$(id)", "../x"])
 def test_a_package_name_cannot_be_an_option_or_a_command(write: Write, package: str) -> None:
     layer = f"summary: x\npackages: {{apt: ['{package}']}}\n"

@@ -53,6 +53,10 @@ def test_a_truncated_image_is_told(tmp_path: Path) -> None:
     path.write_bytes(whole[:4200])
     with pytest.raises(InputError):
         sif.system_partition(path)
+    path.write_bytes(whole[:-1])
+    with pytest.raises(InputError) as error:
+        sif.system_partition(path)
+    assert "cut short" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["missing.sif", "."])
