@@ -87,9 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: there is no command '{verb}'\n   mend: {mend}\n")
         return 2
     arguments = make_parser([verb]).parse_args(words)
-    # A closed terminal (SIGHUP) must end a build like Ctrl-C does, with all that it started.
+    # A closed terminal (SIGHUP) must end a build like Ctrl-C does, with all that it started; but
+    # nohup has a program ignore it, and that stays so.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminated)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _terminated)
     try:
         return int(verb_module(verb).run(arguments))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours

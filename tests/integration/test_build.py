@@ -141,32 +141,50 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
 
+def begun(folder: Path, image: Path, place: Path, *prefix: str) -> subprocess.Popen[str]:
+    """Start a build, and return once its first program has said something."""
+    place.mkdir()
+    command = [*prefix, sys.executable, "-m", "lumicontainer", "build", "small"]
+    build = subprocess.Popen(
+        [*command, "--recipes", folder, "--output", image],
+        env={**os.environ, "LUMICONTAINER_TMPDIR": str(place)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = None
+    while log is None or not log.stat().st_size:
+        assert build.poll() is None, build.stderr.read()
+        log = next(place.glob("*/small-*/logs/base.log"), None)
+    return build
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_build_leaves_the_old_image_and_nothing_else(
     small: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     folder = write_small(tmp_path / "own", {"layers/greet/install.sh": "true # another key\n"})
     image, before = copied(small, tmp_path)
-    place = tmp_path / "place"
-    place.mkdir()
-    command = [sys.executable, "-m", "lumicontainer", "build", "small"]
-    with subprocess.Popen(
-        [*command, "--recipes", folder, "--output", image],
-        env={**os.environ, "LUMICONTAINER_TMPDIR": str(place)},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as build:
-        log = None
-        while log is None or not log.stat().st_size:
-            assert build.poll() is None, build.stderr.read()
-            log = next(place.glob("*/small-*/logs/base.log"), None)
+    with begun(folder, image, tmp_path / "place") as build:
         build.send_signal(number)
         stderr = build.stderr.read()
         assert build.wait() == 130
     assert "interrupted" in stderr
     assert image.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "place", "small.sif"]
-    assert list(place.glob("*/*")) == []
+    assert list((tmp_path / "place").glob("*/*")) == []
+
+
+def test_a_build_under_nohup_outlives_its_terminal(small: Path, tmp_path: Path) -> None:
+    folder = write_small(tmp_path / "own", {"layers/greet/install.sh": "true # another key\n"})
+    image, _ = copied(small, tmp_path)
+    with begun(folder, image, tmp_path / "place", "nohup") as build:
+        build.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            build.wait(timeout=2)
+        build.send_signal(signal.SIGTERM)
+        build.stderr.read()
+        assert build.wait() == 130
 
 
 def tree(image: Path, root: Path) -> dict[str, str]:
