@@ -1,0 +1,16 @@
+# What the scripts share that start and end a test run's own servers; SERVICE names what they serve.
+# shellcheck shell=bash
+
+# On Debian an ordinary user's PATH lacks the folder that servers lie in.
+PATH+=:/usr/sbin:/sbin
+
+say() { printf '%s: %s\n' "$SERVICE" "$*" >&2; }
+
+as_root() {
+    ((EUID)) || return 0
+    type -P sudo >/dev/null || {
+        say "error: starting and ending servers needs root: run $0 as root, or install sudo."
+        exit 3
+    }
+    exec sudo -- "$BASH" "$0"
+}
