@@ -1,55 +1,42 @@
-"""Build an image: carry out a plan's steps, pack the tree, check the image, put it in place."""
+"""Build an image: make the layers that are missing, pack them, check the image, put it in place."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
+import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import machine, pack, process, sif
+from lumicontainer import cache, layers, machine, pack, process, sif
 from lumicontainer.aptsources import main_archive
-from lumicontainer.engines import Engine
+from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import (
     ExaminedError,
     HostError,
     InputError,
+    LumicontainerError,
     Problem,
     SpaceError,
-    StepError,
 )
+from lumicontainer.failure import tail
 from lumicontainer.image import KEY_LABEL
-from lumicontainer.plan import HOME, STAGE, Plan, Step
-from lumicontainer.progress import Progress
-from lumicontainer.render import render, render_base
-from lumicontainer.site import Site, require_mirror, stage_site
-from lumicontainer.workspace import (
-    GIB,
-    NEED_TREE,
-    Workspace,
-    remove_tree,
-    require_space,
-    temporary_root,
-    workspace,
-)
+from lumicontainer.layers import Builder, Run, Stack
+from lumicontainer.model import LayerFile, Platform
+from lumicontainer.plan import HOME, Compile, Plan, Step
+from lumicontainer.progress import Task
+from lumicontainer.render import render, render_notes
+from lumicontainer.workspace import GIB, NEED_TREE, require_space, temporary_root
 
-_STAGED = ".lumicontainer"
+PACKS = ("layered", "flat")
 _NEED_IMAGE = 2 * GIB
-_FULL = 64 << 20
-"""Bytes: with less than this free after a failure, the disk was full."""
-
-
-@dataclass(frozen=True)
-class Builder:
-    """Hold what a build works with."""
-
-    plan: Plan
-    engine: Engine
-    site: Site
-    progress: Progress
-    jobs: int
+_MEMORY_OF_A_JOB = 2 * GIB
+"""What a compiler takes at most for a source that includes PyTorch's headers (measured: 1.6 GB)."""
 
 
 def check_output(output: Path) -> None:
@@ -80,9 +67,10 @@ def check_output(output: Path) -> None:
             ) from error
 
 
-def check_host(output: Path) -> None:
+def check_host(output: Path, store: cache.Cache) -> None:
     """Raise where this host cannot build, or has too little room, before anything is begun."""
     require_space(temporary_root(), NEED_TREE, "the build's files")
+    require_space(store.root, _NEED_IMAGE, "the cache")
     require_space(output.parent, _NEED_IMAGE, "the image")
     if machine.subordinate_ids(Path("/etc/subuid")) is None:
         raise HostError(
@@ -97,144 +85,134 @@ def check_host(output: Path) -> None:
         )
 
 
-def build(builder: Builder, output: Path) -> None:
-    """Build the image and give it its name once it is whole and its checks hold.
+def choose_pack(wanted: str | None, engine: Engine, platform: Platform) -> str:
+    """Return how an image is packed: as asked, else as the engines that meet it allow.
 
-    Raises ``StepError`` where a step fails, ``ExaminedError`` where a check does; whatever stood
-    at ``output`` before is then as it was.
+    Raises ``InputError`` where an engine cannot read what is asked for.
     """
-    with workspace(builder.plan.resolved.recipe.name) as place:
-        stage_site(builder.site, _staged(place), f"/tmp/{_STAGED}")
-        with builder.progress.step("base"):
-            _bootstrap(builder, place)
-        for step in builder.plan.steps:
-            with builder.progress.step(step.name):
-                _run_step(builder, place, step)
-        with _partial(output) as partial:
-            with builder.progress.step("pack"):
-                _pack(builder, place, partial)
-            with builder.progress.step("check"):
-                _check(builder, place, partial)
-            partial.replace(output)
-            pack.sync(output.parent)
-        with builder.progress.step("tidy"):
-            remove_tree(place.root)
-
-
-def _staged(place: Workspace) -> Path:
-    folder = place.temporary / _STAGED
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def _environment(place: Workspace) -> dict[str, str]:
-    scratch = place.root / "engine"
-    scratch.mkdir(exist_ok=True)
-    names = ("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR")
-    return machine.clean_environment() | dict.fromkeys(names, str(scratch))
-
-
-def _run(builder: Builder, place: Workspace, name: str, command: Sequence[str]) -> None:
-    log = place.log(name)
-    with log.open("w") as file:
-        environment = _environment(place)
-        status = process.logged(command, file, env=environment, on_line=builder.progress.line)
-    if status:
-        raise _failure(builder, place, name, status)
-
-
-def _bootstrap(builder: Builder, place: Workspace) -> None:
-    definition = place.root / "base.def"
-    mirror = require_mirror(builder.site.mirror)
-    definition.write_text(render_base(builder.plan, mirror=mirror))
-    _run(builder, place, "base", builder.engine.bootstrap(definition, place.tree))
-
-
-def _run_step(builder: Builder, place: Workspace, step: Step) -> None:
-    staged = _staged(place)
-    (staged / "step.sh").write_text(step.program)
-    inside = f"/tmp/{_STAGED}"
-    script = f". {inside}/site.sh && exec bash {inside}/step.sh"
-    command = ["/usr/bin/env", f"LUMICONTAINER_JOBS={builder.jobs}", "bash", "-c", script]
-    with _mount_points(place.tree, builder.site.folders):
-        full = builder.engine.step(
-            place.tree, command, temporary=place.temporary, folders=builder.site.folders
-        )
-        _run(builder, place, step.name, full)
-
-
-@contextmanager
-def _mount_points(tree: Path, folders: Sequence[Path]) -> Iterator[None]:
-    """Make the folders onto which the host's are bound, and remove those that were made.
-
-    A writable container cannot make them itself.
-    """
-    made: list[Path] = []
-    for folder in folders:
-        inside = tree / str(folder).lstrip("/")
-        missing = [inside, *inside.parents]
-        for path in reversed(missing[: missing.index(tree)]):
-            if not path.is_dir():
-                path.mkdir()
-                made.append(path)
-    yield
-    # After a failure they stay, so that a shell in the kept state finds the same binds.
-    for path in reversed(made):
-        if path.is_dir() and not any(path.iterdir()):
-            path.rmdir()
-
-
-def _failure(builder: Builder, place: Workspace, name: str, status: int) -> Exception:
-    log = place.log(name)
-    tail = "\n".join(log.read_text().rstrip("\n").splitlines()[-20:])
-    if shutil.disk_usage(place.root).free < _FULL:
-        return SpaceError(
+    here = engine.stacks
+    there = ENGINES[platform.engine].reads_layers if platform.engine else here
+    if wanted == "layered" and not here:
+        raise InputError(
             Problem(
-                f"the step '{name}' ran out of room",
-                str(place.root.parent),
-                why=tail,
-                mend="make room, or name another place with LUMICONTAINER_TMPDIR",
+                "this host's engine reads no image of layers",
+                why="it has no fuse-overlayfs, or it is SingularityCE, which would show the "
+                "lowest layer alone and say nothing",
+                mend="use --pack flat",
             )
         )
-    place.keep = place.tree.is_dir()
-    kept = place.root if place.keep else None
-    saved = log if kept else _save_log(place, name)
-    mend = f"read the whole log: {saved}"
-    if kept:
-        mend += f"\nopen a shell in the state of the failure: {_write_opener(builder, place)}"
-        mend += "\n(it is kept until the next build of this recipe)"
-    return StepError(
-        Problem(f"the step '{name}' failed ({process.describe(status)})", why=tail, mend=mend)
-    )
+    return wanted or ("layered" if here and there else "flat")
 
 
-def _write_opener(builder: Builder, place: Workspace) -> Path:
-    """Write a script that opens a shell with the step's files, values and working folder."""
-    settings = f"for file in /tmp/{_STAGED}/site.sh {STAGE}/values.sh; do\n"
-    settings += '    if [ -e "$file" ]; then . "$file"; fi\ndone\n'
-    settings += f"if [ -d {STAGE}/layer ]; then cd {STAGE}/layer; fi\n"
-    (_staged(place) / "shell.rc").write_text(settings)
-    command = builder.engine.step(
-        place.tree,
-        ["bash", "--rcfile", f"/tmp/{_STAGED}/shell.rc", "-i"],
-        temporary=place.temporary,
-        folders=builder.site.folders,
-    )
-    opener = place.root / "shell"
-    opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
-    opener.chmod(0o700)
-    return opener
+def compression_of(engine: Engine, platform: Platform) -> str:
+    """Return the compression that this host's engine reads, and that of the platform."""
+    named = [engine.compression]
+    if platform.engine:
+        named.append(ENGINES[platform.engine].compression)
+    return "gzip" if "gzip" in named else "zstd"
 
 
-def _save_log(place: Workspace, name: str) -> Path:
-    saved = place.root.parent / f"{place.root.name}.{name}.log"
-    shutil.copy(place.log(name), saved)
-    return saved
+async def build(builder: Builder, output: Path, *, form: str) -> Stack:
+    """Build the image and give it its name once it is whole and its checks hold.
+
+    ``form`` is one of ``PACKS``. Returns the layers. Raises ``StepError`` where a step fails,
+    ``ExaminedError`` where a check does; whatever stood at ``output`` before is then as it was.
+    """
+    builder.cache.reclaim()
+    compiles = sum(step.compiled is not None for step in _to_make(builder))
+    builder.progress.expect(len(builder.plan.steps) + compiles + 3)
+    stack = await assemble(builder)
+    with _partial(output) as partial:
+        await _pack(builder, stack, partial, form=form)
+        await _check(builder, stack, partial, every=form == "flat")
+        partial.replace(output)
+        cache.sync(output.parent)
+    return stack
+
+
+async def assemble(builder: Builder) -> Stack:
+    """Return the layers of the plan, each from the cache or made."""
+    plan = builder.plan
+    base = await layers.base_layer(builder)
+    ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
+    ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
+    room = asyncio.Semaphore(side_by_side(builder.jobs))
+    async with _together() as group:
+        compiling = {
+            step.key: group.create_task(_compile(builder, step.compiled, ready, room))
+            for step in _to_make(builder)
+            if step.compiled
+        }
+        stack: Stack = (base,)
+        for step in plan.steps:
+            wheels = await compiling[step.key] if step.key in compiling else None
+            stack = (*stack, await layers.step_layer(builder, step, stack, wheels))
+            ready[step.key].set_result(stack)
+    return stack
+
+
+def _done(stack: Stack) -> asyncio.Future[Stack]:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(stack)
+    return future
+
+
+def _to_make(builder: Builder) -> Sequence[Step]:
+    """Return the steps from the first that the cache lacks; nothing is proven here."""
+    base = builder.cache.entry(cache.object_name(builder.plan.base_key, ""))
+    if base is None:
+        return builder.plan.steps
+    parent = base.digest
+    for number, step in enumerate(builder.plan.steps):
+        entry = builder.cache.entry(cache.object_name(step.key, parent))
+        if entry is None or builder.fresh:
+            return builder.plan.steps[number:]
+        parent = entry.digest
+    return ()
+
+
+async def _compile(
+    builder: Builder,
+    compiled: Compile,
+    ready: dict[str, asyncio.Future[Stack]],
+    room: asyncio.Semaphore,
+) -> cache.Entry:
+    below = await ready[compiled.parent]
+    async with room:
+        return await layers.wheels(builder, compiled, below)
+
+
+@contextlib.asynccontextmanager
+async def _together() -> AsyncIterator[asyncio.TaskGroup]:
+    """Run tasks side by side; where one fails, end the others and raise its error itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+def side_by_side(jobs: int) -> int:
+    """Return how many layers may compile at the same time, each with that many jobs.
+
+    The kernel shares the cores among them; memory is what would run out.
+    """
+    return max(1, machine.free_memory() // (jobs * _MEMORY_OF_A_JOB))
+
+
+def default_jobs() -> int:
+    """Return the compile jobs that the cores and the free memory of this host allow."""
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores, machine.free_memory() // _MEMORY_OF_A_JOB))
 
 
 @contextmanager
 def _partial(output: Path) -> Iterator[Path]:
     """Give the name under which an image is written; what is left there at the end goes."""
+    for dead in output.parent.glob(f".{output.name}.partial-*"):
+        number = dead.name.rpartition("-")[2]
+        if not Path(f"/proc/{number}").exists():
+            dead.unlink(missing_ok=True)
     partial = output.with_name(f".{output.name}.partial-{os.getpid()}")
     try:
         yield partial
@@ -242,74 +220,149 @@ def _partial(output: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _pack(builder: Builder, place: Workspace, partial: Path) -> None:
+async def _pack(builder: Builder, stack: Stack, partial: Path, *, form: str) -> None:
     plan = builder.plan
-    mirror = _public_mirror(place.tree, plan.bootstrap.release)
-    definition = render(plan, "def", mirror=mirror)
+    definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
     labels = {
         "org.opencontainers.image.title": plan.resolved.recipe.name,
         "org.opencontainers.image.description": plan.resolved.recipe.summary,
         KEY_LABEL: plan.steps[-1].key,
     }
-    _scrub(place.tree, definition, labels)
     attributes = {"labels": labels, "deffile": definition}
-    try:
-        pack.pack(
-            place.tree,
-            partial,
-            definition=definition,
-            metadata={"data": {"attributes": attributes}, "type": "container"},
-        )
-    except process.ProgramError as error:
-        if shutil.disk_usage(partial.parent).free < _FULL:
-            why = str(error.problems[0].why)
-            raise SpaceError(
-                Problem("the image ran out of room", str(partial.parent), why, "make room")
-            ) from error
-        raise
+    metadata = {"data": {"attributes": attributes}, "type": "container"}
+    layout = sif.layout(definition, metadata)
+    with builder.progress.step("pack") as task:
+        run = Run(builder, "pack", stack, task)
+        notes = run.root / "notes"
+        write_tree(notes, render_notes(plan, definition=definition, labels=labels))
+        try:
+            if form == "layered":
+                await layers.squash(run, notes, run.root / cache.LAYER)
+                parts = [*(entry.layer for entry in stack), run.root / cache.LAYER]
+                await asyncio.to_thread(pack.join, parts, partial, layout, reached=task.reached)
+            else:
+                await _flatten(run, stack, notes, partial, layout=layout)
+        except OSError as error:
+            raise _no_room(partial, error) from error
 
 
-def _public_mirror(tree: Path, release: str) -> str:
+def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:
+    """Write files with their folders, whatever the umask."""
+    for file in files:
+        path = folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+        path.chmod(file.mode)
+    for each in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        each.chmod(0o755)
+
+
+async def _flatten(
+    run: Run, stack: Stack, notes: Path, partial: Path, *, layout: sif.Layout
+) -> None:
+    """Unpack the layers one over the other, and pack what they make together."""
+    tree = run.root / "tree"
+    tree.mkdir()
+    for entry in stack:
+        await run.module("lumicontainer.unpack", str(tree), str(entry.folder))
+    await run.namespaced("cp", "-a", "--no-preserve=timestamps", f"{notes}/.", str(tree))
+    resolved = run.builder.plan.resolved
+    compression = compression_of(run.builder.engine, resolved.platform)
+    await layers.squash(run, tree, partial, layout.offset, compression)
+    size = partial.stat().st_size - layout.offset
+    await asyncio.to_thread(pack.complete, partial, layout, [sif.Partition(layout.offset, size)])
+
+
+def _no_room(partial: Path, error: OSError) -> LumicontainerError:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return HostError(Problem("the image cannot be written", str(partial), str(error)))
+    return SpaceError(
+        Problem("the image ran out of room", str(partial.parent), str(error), "make room")
+    )
+
+
+def _public_mirror(base: cache.Entry, release: str) -> str:
     """Return the mirror that the image itself names, which is the distribution's default."""
-    sources = tree / "etc/apt/sources.list"
-    texts = [sources.read_text()] if sources.is_file() else []
-    return main_archive(texts, [release])
+    try:
+        text = process.capture(["unsquashfs", "-cat", str(base.layer), "etc/apt/sources.list"])
+    except process.ProgramError:
+        text = ""
+    return main_archive([text], [release])
 
 
-def _scrub(tree: Path, definition: str, labels: dict[str, str]) -> None:
-    """Replace what the engine noted of the build's host by what holds anywhere."""
-    import json  # noqa: PLC0415 - only builds need it
+async def _check(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
+    """Run checks in the packed image; raise with all that fail.
 
-    notes = tree / ".singularity.d"
-    (notes / "Singularity").write_text(definition)
-    (notes / "labels.json").write_text(json.dumps(labels, indent=2, sort_keys=True) + "\n")
-    history = notes / "bootstrap_history"
-    if history.is_dir():
-        shutil.rmtree(history)
+    Unless ``every`` is set, those are left out that held before with the same layers below.
+    """
+    waiting = list(checks_of(builder.plan, stack))
+    due = [check for check in waiting if every or not builder.cache.holds(check.mark)]
+    with builder.progress.step("check") as task:
+        if len(due) < len(waiting):
+            builder.progress.say(
+                f"{len(waiting) - len(due)} checks of unchanged layers held before"
+            )
+        room = asyncio.Semaphore(2)
+        async with _together() as group:
+            results = [
+                group.create_task(_hold(builder, check, partial, task, room)) for check in due
+            ]
+    problems = [problem for result in results if (problem := result.result())]
+    if problems:
+        raise _refused(builder, partial, problems)
 
 
-def _check(builder: Builder, place: Workspace, partial: Path) -> None:
-    """Run the checks of the plan's layers in the packed image; raise with all that fail."""
-    problems = []
-    commands = {"lumi-entry": [f"{HOME}/bin/lumi-entry", "--version"]}
-    for layer in builder.plan.resolved.included():
+@dataclass(frozen=True)
+class Check:
+    """Hold one check of an image, and the mark under which it is noted that it held."""
+
+    name: str
+    command: tuple[str, ...]
+    mark: str
+
+
+def checks_of(plan: Plan, stack: Stack) -> Iterator[Check]:
+    """Yield the checks of an image; a mark covers the check, its layer and all below it."""
+    digests = {entry.step: entry.digest for entry in stack}
+    below = stack[0].digest
+    top = stack[-1].digest
+    yield Check(
+        "lumi-entry", (f"{HOME}/bin/lumi-entry", "--version"), _mark("lumi-entry", b"", top)
+    )
+    for layer in plan.resolved.included():
+        below = digests.get(layer.name, below)
         for check in layer.checks:
             name = check.name.removeprefix("checks/")
             interpreter = "python3" if name.endswith(".py") else "bash"
-            commands[f"{layer.name}/{name}"] = [interpreter, f"{HOME}/checks/{layer.name}/{name}"]
-    for name, inside in commands.items():
-        log = place.log(f"check-{name.replace('/', '-')}")
-        command = builder.engine.execute(partial, inside, binds=())
+            command = (interpreter, f"{HOME}/checks/{layer.name}/{name}")
+            shown = f"{layer.name}/{name}"
+            yield Check(shown, command, _mark(shown, check.content, below))
+
+
+def _mark(name: str, content: bytes, digest: str) -> str:
+    return hashlib.sha256(b"\0".join((name.encode(), digest.encode(), content))).hexdigest()
+
+
+async def _hold(
+    builder: Builder, check: Check, image: Path, task: Task, room: asyncio.Semaphore
+) -> Problem | None:
+    """Run one check; return what is wrong, or nothing where it holds."""
+    log = builder.place.log(f"check-{check.name.replace('/', '-')}")
+    command = builder.engine.execute(image, check.command, binds=())
+    async with room:
+        task.line(check.name)
         with log.open("w") as file:
-            builder.progress.line(name)
-            status = process.logged(command, file, env=machine.clean_environment())
-        if status:
-            tail = "\n".join(log.read_text().splitlines()[-20:])
-            what = f"the check '{name}' does not hold ({process.describe(status)})"
-            problems.append(Problem(what, process.quoted(inside), why=tail))
-    if problems:
-        kept = shutil.move(partial, place.root / "image.sif")
-        place.keep = True
-        again = process.quoted(builder.engine.execute(Path(kept), ["bash"], binds=()))
-        mend = f"the image is kept until the next build of this recipe; enter it with: {again}"
-        raise ExaminedError(*problems, Problem("the image was not put in place", mend=mend))
+            status = await process.logged(command, file, env=machine.clean_environment())
+    if not status:
+        builder.cache.note_held(check.mark)
+        return None
+    what = f"the check '{check.name}' does not hold ({process.describe(status)})"
+    return Problem(what, process.quoted(check.command), why=tail(log))
+
+
+def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:
+    kept = shutil.move(partial, builder.place.root / "image.sif")
+    builder.place.keep = True
+    again = process.quoted(builder.engine.execute(Path(kept), ["bash"], binds=()))
+    mend = f"the image is kept until the next build of this recipe; enter it with: {again}"
+    return ExaminedError(*problems, Problem("the image was not put in place", mend=mend))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,13 @@ def key(image: Path) -> str:
 
 def read_file(image: Path, name: str) -> bytes:
     """Return the bytes of one file in an image; raise ``ProgramError`` where it has none."""
-    offset = sif.system_partition(image).offset
+    *above, lowest = reversed(sif.partitions(image))
+    for each in above:
+        with contextlib.suppress(process.ProgramError):
+            return _cat(image, each.offset, name)
+    return _cat(image, lowest.offset, name)
+
+
+def _cat(image: Path, offset: int, name: str) -> bytes:
     command = ["unsquashfs", "-offset", str(offset), "-cat", str(image), name]
     return process.capture_bytes(command)

@@ -24,16 +24,18 @@ from lumicontainer.model import (
 )
 
 ACCELERATORS = ("cpu", "rocm")
-SCRIPT = "install.sh"
+SCRIPT, COMPILE = "install.sh", "compile.sh"
 TYPES: dict[str, fields.Reader[Any]] = {
     "string": fields.text,
     "integer": fields.integer,
     "boolean": fields.boolean,
 }
 # Names that would change how the shell itself works, or that the build sets.
+RUNTIMES = ("apptainer", "singularity")
+"""Programs that run images; ``singularity`` is SingularityCE."""
 RESERVED = {
     *("PATH", "HOME", "TMPDIR", "PWD", "IFS", "CDPATH", "ENV", "BASH_ENV", "SHELLOPTS"),
-    *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs"),
+    *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs", "wheels"),
 }
 
 name = fields.matching(r"[a-z0-9][a-z0-9.+-]*", "a name of small letters, digits, '-', '.', '+'")
@@ -131,6 +133,7 @@ _PLATFORM = fields.record(
         "summary": _printed,
         "accelerator": fields.choice(ACCELERATORS),
         "detect": fields.sequence(_absolute),
+        "engine": fields.choice(RUNTIMES),
         "binds": fields.sequence(_BIND),
     },
     required=("summary", "accelerator"),
@@ -215,9 +218,9 @@ def read_layer(
 
 def _check_script(files: tuple[LayerFile, ...], file: str, problems: Problems) -> None:
     for each in files:
-        if each.name != SCRIPT:
+        if each.name not in (SCRIPT, COMPILE):
             continue
-        path = file.removesuffix("layer.yaml") + SCRIPT
+        path = file.removesuffix("layer.yaml") + each.name
         try:
             text = each.content.decode()
         except UnicodeDecodeError as error:

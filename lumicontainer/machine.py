@@ -73,6 +73,14 @@ def needs_user_namespace() -> bool:
     return False
 
 
+def free_memory() -> int:
+    """Return the bytes of memory that programs can have without swapping."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def detect_platform(catalog: Catalog) -> Platform:
     """Return the platform whose paths are all there, else ``workstation``."""
     for name in catalog.platform_names():

@@ -130,4 +130,6 @@ class Platform:
     place: Place
     detect: tuple[str, ...] = ()
     """Host paths that are all there on this platform, and together nowhere else."""
+    engine: str = ""
+    """The program that runs images there; empty where it is that of the host that builds."""
     binds: tuple[Bind, ...] = ()

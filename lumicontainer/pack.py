@@ -1,50 +1,101 @@
-"""Pack a tree of files into an image file."""
+"""Write image files: from the squashfs of its layers as they are, or from one squashfs of all."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from lumicontainer import process, sif
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.cache import sync
+from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.machine import namespace_command
+from lumicontainer.plan import EPOCH
 
 # Blocks of 1 MiB pack a tree of PyTorch in 6 s where 128 KiB take 10 s and gzip, the engines'
 # default, takes 82 s, at about the same size (tests/bench measures it).
-_ZSTD = ("-comp", "zstd", "-Xcompression-level", "3", "-b", "1M")
+_COMPRESSION = {
+    "zstd": ("-comp", "zstd", "-Xcompression-level", "3", "-b", "1M"),
+    "gzip": ("-comp", "gzip", "-b", "1M"),
+}
+_PIECE = 8 << 20
+
+Reached = Callable[[int, int], None]
+"""Told how many bytes are done, and of how many."""
 
 
-def squash_command(tree: Path, target: Path, offset: int) -> list[str]:
-    """Return the command that packs ``tree`` into ``target`` from the byte ``offset`` on."""
+def squash_command(
+    tree: Path, target: Path, offset: int = 0, compression: str = "zstd"
+) -> list[str]:
+    """Return the command that packs ``tree`` into ``target`` from the byte ``offset`` on.
+
+    Times are one and the same, and extended attributes are left out: a file's capabilities mean
+    nothing in a container, which is mounted without set-user-id rights, and other attributes
+    belong to the host's file system.
+    """
     program = process.find("mksquashfs")
     if program is None:
+        mend = "install the package squashfs-tools"
         raise HostError(
-            Problem(
-                "this host cannot pack images",
-                why="mksquashfs is missing",
-                mend="install the package squashfs-tools",
-            )
+            Problem("this host cannot pack images", why="mksquashfs is missing", mend=mend)
         )
-    options = ["-noappend", "-no-progress", "-quiet", "-offset", str(offset), *_ZSTD]
+    options = [
+        "-noappend",
+        "-quiet",
+        "-progress",
+        "-offset",
+        str(offset),
+        *_COMPRESSION[compression],
+    ]
+    options += ["-no-xattrs", "-all-time", str(EPOCH), "-mkfs-time", str(EPOCH)]
     return [*namespace_command(), str(program), str(tree), str(target), *options]
 
 
-def pack(tree: Path, target: Path, *, definition: str, metadata: dict[str, Any]) -> None:
-    """Write the image file ``target`` with the files of ``tree``, and flush it to the disk."""
-    plan = sif.layout(definition, metadata)
-    process.capture(squash_command(tree, target, plan.offset))
-    sif.complete(target, plan)
+def without_epoch(environment: dict[str, str]) -> dict[str, str]:
+    """Return an environment in which mksquashfs takes the times that it is given."""
+    return {name: value for name, value in environment.items() if name != "SOURCE_DATE_EPOCH"}
+
+
+def join(layers: Sequence[Path], target: Path, plan: sif.Layout, *, reached: Reached) -> None:
+    """Write an image whose layers are those squashfs files, the lowest first.
+
+    Raises ``InputError`` where they are more than an image file can hold.
+    """
+    if len(layers) > sif.MAX_PARTITIONS:
+        raise InputError(
+            Problem(
+                f"an image file holds at most {sif.MAX_PARTITIONS} layers",
+                str(target),
+                why=f"there are {len(layers)}",
+                mend="use --pack flat",
+            )
+        )
+    total, done, partitions = sum(layer.stat().st_size for layer in layers), 0, []
+    with target.open("wb") as file:
+        offset = plan.offset
+        for layer in layers:
+            file.truncate(offset)
+            file.seek(offset)
+            for size in _copy(layer, file.fileno()):
+                done += size
+                reached(done, total)
+            partitions.append(sif.Partition(offset, layer.stat().st_size))
+            offset = sif.align(offset + layer.stat().st_size)
+        file.truncate(offset)
+    complete(target, plan, partitions)
+
+
+def _copy(source: Path, target: int) -> Iterator[int]:
+    """Copy a file to the present position of a descriptor; yield the sizes of the pieces."""
+    with source.open("rb") as file:
+        while size := os.copy_file_range(file.fileno(), target, _PIECE):
+            yield size
+
+
+def complete(target: Path, plan: sif.Layout, partitions: Sequence[sif.Partition]) -> None:
+    """Write the head of an image, make it runnable, and flush it to the disk."""
+    sif.complete(target, plan, partitions)
     umask = os.umask(0)
     os.umask(umask)
     target.chmod(0o777 & ~umask)
     sync(target)
-
-
-def sync(path: Path) -> None:
-    """Flush a file or a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

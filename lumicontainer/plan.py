@@ -2,19 +2,23 @@
 
 A key hashes the key of the step before, the inputs, and the program itself; nothing that leaves
 the content as it is (summaries, checks, host, time, job count) is in any of them.
+
+A layer that has a ``compile.sh`` gives two programs: one that compiles wheels on top of the layers
+it requires, and one that installs them in the layer's own place. A change of what lies between
+leaves the wheels as they are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lumicontainer import shell
-from lumicontainer.load import SCRIPT
+from lumicontainer.load import COMPILE, SCRIPT
 from lumicontainer.model import Bootstrap, LayerFile, Source, Value
 from lumicontainer.resolve import Resolved, ResolvedLayer
 
@@ -22,14 +26,37 @@ HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
 """In the image itself, so that neither the host's /tmp nor its size matters; removed again."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+WHEELS = f"{HOME}/.wheels"
+"""Where a plain build keeps the wheels between compiling and installing; removed again."""
 SEAL = "lumicontainer"
 """The last step: it bakes in lumi-entry and the record of what the image holds."""
+BASE = "base"
+"""The name of what stands below the first step."""
+ASSEMBLY = 1
+"""Counts the ways in which layers were made of steps: another way makes other keys."""
+EPOCH = 1_735_689_600
+"""The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
+and gzip take for the present: two builds at two moments give the same bytes."""
 
 _APT = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 
+# Apt's own example of sources is the distribution's default: the mirror of the build belongs to its
+# site. The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is
+# true in another place.
+TIDY = """\
+: >/etc/hostname
+if [ -e /usr/share/doc/apt/examples/sources.list ]; then
+    cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
+fi
+rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
+"""
+_CLEAN = """\
+rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
+rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log
+"""
+
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
-# read-only image cannot make later. Apt's own example of sources is the distribution's default:
-# the mirror of the build belongs to its site.
+# read-only image cannot make later.
 _SEAL = f"""\
 if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
@@ -38,12 +65,7 @@ fi
 for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
-: >/etc/hostname
-if [ -e /usr/share/doc/apt/examples/sources.list ]; then
-    cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
-fi
-rm -rf /var/log/bootstrap.log /var/log/alternatives.log /var/log/apt /var/log/dpkg.log /debootstrap
-mkdir -p {HOME}/bin
+{TIDY}mkdir -p {HOME}/bin
 mv {HOME}/lib/lumi_inside/lumi-entry {HOME}/bin/lumi-entry
 ln -sfn {HOME}/bin/lumi-entry /usr/local/bin/lumi-entry
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
@@ -52,13 +74,30 @@ PYTHONPATH={HOME}/lib python3 -m lumi_inside.inventory >{HOME}/packages.json
 
 
 @dataclass(frozen=True)
-class Step:
-    """Hold one keyed step of a build; ``program`` is complete and runs under bash."""
+class Compile:
+    """Hold the keyed program that compiles a layer's wheels on the tree whose key is ``parent``."""
 
     name: str
     key: str
     program: str
     inputs: Mapping[str, Any]
+    parent: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """Hold one keyed step of a build; ``program`` is complete and runs under bash.
+
+    It expects the wheels of ``compiled`` in the folder that LUMICONTAINER_WHEELS names. A plain
+    build runs ``document`` in its stead, which compiles too.
+    """
+
+    name: str
+    key: str
+    program: str
+    inputs: Mapping[str, Any]
+    document: str
+    compiled: Compile | None = None
 
 
 @dataclass(frozen=True)
@@ -79,20 +118,43 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "agent": resolved.bootstrap.agent,
         "release": resolved.bootstrap.release,
         "include": resolved.bootstrap.include,
+        "assembly": ASSEMBLY,
     }
-    base_key = parent = _key({"base": base})
-    environment: dict[str, str] = {}
-    path: tuple[str, ...] = ()
+    stack = [_Below(BASE, _key({"base": base}), {}, ())]
     steps = []
     for layer in resolved.included():
-        environment = {**environment, **layer.content.environment}
-        path = layer.content.path + path
-        step = _layer_step(layer, parent, environment=environment, path=path)
+        below = stack[-1]
+        own = _Below(
+            layer.name,
+            below.key,
+            {**below.environment, **layer.content.environment},
+            layer.content.path + below.path,
+        )
+        step = _layer_step(layer, own, _required(layer, stack))
         if step is not None:
             steps.append(step)
-            parent = step.key
-    steps.append(_seal_step(resolved, parent, inside=inside, path=path))
-    return Plan(resolved, resolved.bootstrap, base_key, tuple(steps), environment, path)
+            own = replace(own, key=step.key)
+        stack.append(own)
+    top = stack[-1]
+    steps.append(_seal_step(resolved, top.key, inside=inside, path=top.path))
+    base_key = stack[0].key
+    return Plan(resolved, resolved.bootstrap, base_key, tuple(steps), top.environment, top.path)
+
+
+@dataclass(frozen=True)
+class _Below:
+    """Hold what a step finds: the key of the tree, the environment and the search path."""
+
+    name: str
+    key: str
+    environment: Mapping[str, str]
+    path: tuple[str, ...]
+
+
+def _required(layer: ResolvedLayer, stack: Sequence[_Below]) -> _Below:
+    """Return the lowest tree that has all that a layer requires."""
+    found = [below for below in stack if below.name in layer.requires]
+    return found[-1] if found else stack[0]
 
 
 def search_path(path: Iterable[str]) -> str:
@@ -117,32 +179,65 @@ def _digests(files: Iterable[LayerFile]) -> dict[str, list[str]]:
     }
 
 
-def _layer_step(
-    layer: ResolvedLayer, parent: str, *, environment: Mapping[str, str], path: tuple[str, ...]
-) -> Step | None:
-    content, values = layer.content, layer.values()
+def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | None:
     files = list(layer.files)
-    if content.sources:
-        version = values.get("version", "")
-        lines = "".join(requirement(source, version) for source in content.sources)
+    if layer.content.sources:
+        version = layer.values().get("version", "")
+        lines = "".join(requirement(source, version) for source in layer.content.sources)
         files.append(LayerFile("requirements.txt", 0o644, lines.encode()))
-    if not (files or content.apt or content.python):
+    if not (files or layer.content.apt or layer.content.python):
         return None
-    inputs = {
-        "parent": parent,
-        "values": values,
-        "environment": environment,
-        "path": path,
-        "apt": content.apt,
-        "python": content.python,
+    if not any(file.name == COMPILE for file in files):
+        program = _work(layer, files, own, scripts=(SCRIPT,))
+        return _step(layer.name, program, _inputs(layer, files, own))
+    compiled = _compile(layer, [f for f in files if f.name != SCRIPT], required)
+    files = [file for file in files if file.name != COMPILE]
+    program = _work(layer, files, own, scripts=(SCRIPT,))
+    inputs = {**_inputs(layer, files, own), "compiled": compiled.key}
+    step = _step(layer.name, program, inputs)
+    install = _work(layer, files, own, scripts=(SCRIPT,), packages=False)
+    document = f"{compiled.program}{install}rm -rf {WHEELS}\n"
+    return replace(step, document=document, compiled=compiled)
+
+
+def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> Compile:
+    own = replace(
+        required,
+        environment={**required.environment, **layer.content.environment},
+        path=layer.content.path + required.path,
+    )
+    program = _work(layer, files, own, scripts=(COMPILE,))
+    inputs = _with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
+    return Compile(layer.name, _key(inputs), program, inputs, required.key)
+
+
+def _inputs(layer: ResolvedLayer, files: list[LayerFile], below: _Below) -> dict[str, Any]:
+    return {
+        "parent": below.key,
+        "values": layer.values(),
+        "environment": below.environment,
+        "path": below.path,
+        "apt": layer.content.apt,
+        "python": layer.content.python,
         "files": _digests(files),
     }
-    exported = shell.exports({**environment, "PATH": search_path(path), **values})
-    work = _packages(content.apt, content.python)
-    if any(file.name == SCRIPT for file in files):
-        work += f"(cd {STAGE}/layer && bash ./{SCRIPT})\n"
-    program = _program(layer.name, files, exported=exported, work=work)
-    return _step(layer.name, program, inputs)
+
+
+def _work(
+    layer: ResolvedLayer,
+    files: list[LayerFile],
+    below: _Below,
+    *,
+    scripts: tuple[str, ...],
+    packages: bool = True,
+) -> str:
+    """Return the program that installs a layer's packages and runs those scripts it has."""
+    variables = {**below.environment, "PATH": search_path(below.path), **layer.values()}
+    work = _packages(layer.content.apt, layer.content.python) if packages else ""
+    for script in scripts:
+        if any(file.name == script for file in files):
+            work += f"(cd {STAGE}/layer && bash ./{script})\n"
+    return _program(layer.name, files, exported=shell.exports(variables), work=work)
 
 
 def _seal_step(
@@ -191,9 +286,13 @@ def record(resolved: Resolved) -> dict[str, Any]:
     }
 
 
+def _with_program(inputs: Mapping[str, Any], program: str) -> dict[str, Any]:
+    return {**inputs, "program": hashlib.sha256(program.encode()).hexdigest()}
+
+
 def _step(name: str, program: str, inputs: Mapping[str, Any]) -> Step:
-    digest = hashlib.sha256(program.encode()).hexdigest()
-    return Step(name, _key({**inputs, "program": digest}), program, inputs)
+    complete = _with_program(inputs, program)
+    return Step(name, _key(complete), program, complete, document=program)
 
 
 def _packages(apt: tuple[str, ...], python: tuple[str, ...]) -> str:
@@ -215,9 +314,11 @@ def _program(name: str, files: list[LayerFile], *, exported: str, work: str) -> 
         f"{shell.write_files(STAGE, staged)}"
         f"export HOME={STAGE}/home TMPDIR={STAGE}/tmp DEBIAN_FRONTEND=noninteractive\n"
         "export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore\n"
+        f"export SOURCE_DATE_EPOCH={EPOCH}\n"
         'export jobs="${LUMICONTAINER_JOBS:-$(nproc)}"\n'
+        f'export wheels="${{LUMICONTAINER_WHEELS:-{WHEELS}}}"\n'
         f". {STAGE}/values.sh\n{work}"
-        f"cd /\nrm -rf {STAGE} /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old\n)\n"
+        f"cd /\nrm -rf {STAGE}\n{_CLEAN})\n"
     )
 
 

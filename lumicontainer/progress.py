@@ -1,68 +1,297 @@
-"""Tell on stderr how far a long work is; stdout is kept for results."""
+"""Tell on stderr how far a long work is, some of it side by side; stdout is kept for results."""
 
 from __future__ import annotations
 
-import shutil
+import json
+import os
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import NamedTuple, Self, TextIO
 
-_REDRAW = 0.1
-_HEARTBEAT = 30.0
+FORMS = ("auto", "plain", "json")
+"""How progress is told; ``auto`` is lines that are redrawn on a terminal, else ``plain``."""
+
+_TICK = 0.1
+"""Seconds between two redraws, and between two events that say how far a step is."""
+
+_UNITS = ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"))
 
 
-@dataclass
 class Progress:
-    """Count the steps of a work and tell of each; on a terminal the last line is redrawn."""
+    """Count the steps of a work and tell of each; every method may be called by any thread.
 
-    total: int
-    done: int = 0
-    times: dict[str, float] = field(default_factory=dict)
-    """Seconds that each finished step took."""
-    _name: str = ""
-    _begun: float = 0.0
-    _told: float = 0.0
+    While the ``with`` block lasts, a thread redraws the terminal or says that silent steps live.
+    """
+
+    def __init__(
+        self, form: str = "auto", *, stream: TextIO | None = None, heartbeat: float = 30.0
+    ) -> None:
+        self.times: dict[str, float] = {}
+        """Seconds of each step that ended well."""
+        stream = stream or sys.stderr
+        redraws = stream.isatty() and os.environ.get("TERM") != "dumb"
+        forms = {"auto": _Terminal if redraws else _Plain, "plain": _Plain, "json": _Json}
+        self._form: _Form = forms[form](stream)
+        self._heartbeat = heartbeat
+        self._running: list[Task] = []
+        self._done = self._total = 0
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._ticker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._ticker.join()
+        with self._lock:
+            self._form.draw([])
+
+    def expect(self, total: int) -> None:
+        """Take how many steps there will be."""
+        self._total = total
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Announce a step, and say how long it took once it ends well."""
-        self.done += 1
-        self._name, self._begun, self._told = name, time.monotonic(), time.monotonic()
-        if not sys.stderr.isatty():
-            self._say(f"{self._label()} …")
+    def step(self, name: str) -> Iterator[Task]:
+        """Tell that a step begins, and how it ended; several may be open at the same time."""
+        task = Task(self, name)
+        self._tell(self._about(task, "begin"), task)
+        self._running.append(task)
         try:
-            yield
+            yield task
         except BaseException:
-            self._say(f"{self._label()}  not finished")
+            self._end(task, "failed")
             raise
-        self.times[name] = time.monotonic() - self._begun
-        self._say(f"{self._label()}  {self.times[name]:.1f} s")
+        self._end(task, "end")
+
+    def cached(self, name: str, detail: str = "") -> None:
+        """Count a step that needed no work."""
+        with self._lock:
+            self._done += 1
+            self._tell(_Event("cached", name, None, detail, self._done, self._total))
+
+    def say(self, text: str) -> None:
+        """Print talk without tearing what is redrawn."""
+        self._tell(_Event("say", text=text))
+
+    def _end(self, task: Task, event: str) -> None:
+        with self._lock:
+            self._running.remove(task)
+            task._tell_amount()
+            if event == "end":
+                self.times[task.name] = time.monotonic() - task._begun
+                self._done += 1
+            self._tell(self._about(task, event))
+
+    def _tick(self) -> None:
+        while not self._closed.wait(_TICK):
+            with self._lock:
+                for task in self._running:
+                    task._tell_amount()
+                    if time.monotonic() - task._told >= self._heartbeat:
+                        self._tell(self._about(task, "alive"), task)
+                self._form.draw([self._about(task, "alive") for task in self._running])
+
+    def _tell(self, event: _Event, task: Task | None = None) -> None:
+        with self._lock:
+            if self._form.tell(event) and task:
+                task._told = time.monotonic()
+            if not self._ticker.is_alive():
+                self._form.draw([])
+
+    def _about(self, task: Task, event: str) -> _Event:
+        seconds = round(time.monotonic() - task._begun, 3)
+        text = task._state(self._heartbeat) if event == "alive" else None
+        return _Event(event, task.name, seconds, text, self._done, self._total)
+
+
+class Task:
+    """A running step, which says of itself how far it is."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self.name = name
+        self._progress = progress
+        self._begun = self._told = self._heard = time.monotonic()
+        self._latest = self._reason = ""
+        self._amount: tuple[int, int] | None = None
 
     def line(self, text: str) -> None:
-        """Show the latest line of the running step: at once on a terminal, else now and then."""
-        now = time.monotonic()
-        elapsed = f"{now - self._begun:.0f} s"
-        if sys.stderr.isatty():
-            if now - self._told >= _REDRAW:
-                self._told = now
-                width = shutil.get_terminal_size().columns - 1
-                shown = f"{self._label()}  {elapsed}  {text.strip()}"[:width]
-                sys.stderr.write(f"\r\x1b[K{shown}")
-                sys.stderr.flush()
-        elif now - self._told >= _HEARTBEAT:
-            self._told = now
-            self._say(f"{self._label()}  {elapsed}: {text.strip()[:80]}")
+        """Take the newest output line of the step, without escape sequences."""
+        self._heard = time.monotonic()
+        self._latest = text if text.strip() else self._latest
+        self._progress._tell(_Event("line", self.name, text=text), self)
 
-    def _label(self) -> str:
-        width = len(str(self.total))
-        return f"[{self.done:>{width}}/{self.total}] {self._name:<18}"
+    def reached(self, done: int, total: int) -> None:
+        """Take how far the step is, in bytes or items; a total of 0 is not known yet."""
+        with self._progress._lock:
+            self._heard = time.monotonic()
+            self._latest, self._amount = amount(done, total), (done, total)
 
-    def _say(self, text: str) -> None:
-        start = "\r\x1b[K" if sys.stderr.isatty() else ""
-        sys.stderr.write(f"{start}{text}\n")
-        sys.stderr.flush()
+    def waiting(self, reason: str) -> None:
+        """Show what the step waits for instead of its lines, until the reason is empty."""
+        if reason != self._reason:
+            self._heard, self._reason = time.monotonic(), reason
+            self._progress._tell(_Event("waiting", self.name, text=reason), self)
+
+    def _tell_amount(self) -> None:
+        """Tell how far the step is, where that is new; the caller holds the lock."""
+        if self._amount:
+            self._progress._tell(_Event("reached", self.name, None, None, *self._amount), self)
+            self._amount = None
+
+    def _state(self, patience: float) -> str:
+        """Return in words what the step does."""
+        silent = time.monotonic() - self._heard
+        if self._reason or silent < patience:
+            return self._reason or self._latest
+        after = f", after: {self._latest}" if self._latest else ""
+        return f"no output for {silent:.0f} s{after}"
+
+
+class _Event(NamedTuple):
+    """Something to tell; ``done`` of ``total`` are steps, but in ``reached`` bytes or items."""
+
+    event: str
+    step: str | None = None
+    seconds: float | None = None
+    text: str | None = None
+    done: int | None = None
+    total: int | None = None
+
+
+class _Form(ABC):
+    """A way to tell of events; after the first failed write it is silent, to spare the build."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._broken = False
+
+    @abstractmethod
+    def tell(self, event: _Event) -> bool:
+        """Tell of an event; return whether something was written."""
+
+    def draw(self, running: Sequence[_Event]) -> None:  # noqa: B027 - a log redraws nothing
+        """Show the state of the running steps."""
+
+    def _write(self, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError) as error:
+            self._broken = True
+            if isinstance(error, BrokenPipeError):
+                # What is left in the stream's buffer would fail again at exit, and set its code.
+                with suppress(OSError), open(os.devnull, "w") as nowhere:  # noqa: PTH123 - short
+                    os.dup2(nowhere.fileno(), self._stream.fileno())
+
+
+class _Json(_Form):
+    """One JSON object a line for each event."""
+
+    def tell(self, event: _Event) -> bool:
+        fields = {key: value for key, value in event._asdict().items() if value is not None}
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._write(json.dumps({"time": moment, **fields}) + "\n")
+        return True
+
+
+class _Plain(_Form):
+    """Lines of a log, which begin with the time of day."""
+
+    def tell(self, event: _Event) -> bool:
+        if event.event in ("line", "reached", "waiting"):
+            return False
+        moment = time.strftime("%H:%M:%S")
+        self._write("".join(f"{moment} {line}\n" for line in _lines(event, width=120)))
+        return True
+
+
+class _Terminal(_Form):
+    """Lasting lines that scroll up, and below them one redrawn line for each running step."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._lasting: list[_Event] = []
+        self._shown: list[str] = []
+
+    def tell(self, event: _Event) -> bool:
+        if event.event in ("end", "failed", "cached", "say"):
+            self._lasting.append(event)
+        return False
+
+    def draw(self, running: Sequence[_Event]) -> None:
+        columns, height = self._size()
+        # The cursor rests on the line after them: there it is right however the program ends.
+        width, room = max(columns - 1, 1), max(height - 1, 1)
+        lines = [line for event in running for line in _lines(event, width)]
+        if len(lines) > room:
+            lines[room - 1 :] = [_cut(f"and {len(lines) - room + 1} more", width)]
+        if lines == self._shown and not self._lasting:
+            return
+        # A terminal that became narrower has wrapped the lines that it shows.
+        up = sum(-(-_cells(line) // columns) for line in self._shown)
+        lasting = [line for event in self._lasting for line in _lines(event, width)]
+        erase = (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
+        self._write(erase + "".join(f"{line}\n" for line in lasting + lines))
+        self._lasting, self._shown = [], lines
+
+    def _size(self) -> tuple[int, int]:
+        with suppress(OSError, ValueError):
+            columns, height = os.get_terminal_size(self._stream.fileno())
+            return columns or 80, height or 24
+        return 80, 24
+
+
+def _lines(event: _Event, width: int) -> list[str]:
+    """Return the lines that tell people of an event; only talk may be longer than ``width``."""
+    text, seconds = event.text or "", event.seconds or 0.0
+    if event.event == "say":
+        return text.splitlines() or [""]
+    # No more of a text than can fit is looked at: a line of output may be very long.
+    text = "".join(filter(str.isprintable, " ".join(text[: 4 * width].split())))
+    told = {
+        "begin": "begins",
+        "end": f"{seconds:.1f} s",
+        "failed": f"not finished after {seconds:.1f} s",
+        "cached": f"cached  {text}",
+        "alive": f"{seconds:.0f} s  {text}",
+    }[event.event]
+    of = f"/{event.total}" if event.total else ""
+    gauge = f"[{event.done:>{max(len(of) - 1, 0)}}{of}]"
+    start = gauge if event.event in ("end", "cached") else " " * len(gauge)
+    return [_cut(f"{start} {event.step:<18}  {told}".rstrip(), width)]
+
+
+def _cells(text: str) -> int:
+    """Return how many cells of a terminal's line a text takes."""
+    marks = sum(unicodedata.category(char) in ("Mn", "Me") for char in text)
+    return len(text) - marks + sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+
+
+def _cut(text: str, width: int) -> str:
+    """Return the beginning of a text that fits into a line."""
+    ends = accumulate(_cells(char) for char in text)
+    return "".join(char for char, end in zip(text, ends, strict=True) if end <= width)
+
+
+def amount(done: int, total: int) -> str:
+    """Return how far something is in words, above ten thousand as bytes in a decimal unit."""
+    largest = max(done, total)
+    unit, name = next((pair for pair in _UNITS if 1e4 < largest >= pair[0]), (1, ""))
+    digits = max(0, 3 - len(f"{largest / unit:.0f}")) if name else 0
+    shown, whole = (f"{number / unit:.{digits}f}" for number in (done, total))
+    return f"{shown} of {whole}{name} ({100 * done // total} %)" if total > 0 else shown + name
 
 
 def say(text: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.plan import HOME, SYSTEM_PATH, Plan
+from lumicontainer.model import LayerFile
+from lumicontainer.plan import HOME, SYSTEM_PATH, TIDY, Plan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,35 +59,63 @@ def render(plan: Plan, form: str, *, mirror: str) -> str:
     """
     if form == "dockerfile":
         _check_docker_steps(plan)
-    return _render(FORMATS[form], plan, mirror=mirror, steps=plan.steps)
+    return _render(FORMATS[form], plan, mirror=mirror)
 
 
 def render_base(plan: Plan, *, mirror: str) -> str:
-    """Return the definition of the base alone, with the final image's environment and labels."""
-    return _render(FORMATS["def"], plan, mirror=mirror, steps=())
+    """Return the definition of the base alone; it holds nothing of the recipe."""
+    return _render_with(
+        FORMATS["def"],
+        name="base",
+        summary="",
+        platform=plan.bootstrap.release,
+        bootstrap=plan.bootstrap,
+        environment={},
+        path=(),
+        mirror=mirror,
+        programs=(f"umask 022\n{TIDY}",),
+    )
+
+
+def render_notes(
+    plan: Plan, *, definition: str, labels: Mapping[str, str]
+) -> tuple[LayerFile, ...]:
+    """Return the files by which the engines know an image's environment, start and labels."""
+    environment = _render("environment.sh.j2", plan)
+    runscript = _render("runscript.j2", plan)
+    folder = ".singularity.d"
+    text = json.dumps(labels, indent=2, sort_keys=True) + "\n"
+    return (
+        LayerFile(f"{folder}/Singularity", 0o644, definition.encode()),
+        LayerFile(f"{folder}/labels.json", 0o644, text.encode()),
+        LayerFile(f"{folder}/env/90-environment.sh", 0o755, environment.encode()),
+        LayerFile(f"{folder}/runscript", 0o755, runscript.encode()),
+    )
 
 
 def _render(template: str, plan: Plan, **values: Any) -> str:
     recipe = plan.resolved.recipe
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            name=recipe.name,
-            summary=recipe.summary,
-            platform=plan.resolved.platform.name,
-            bootstrap=plan.bootstrap,
-            environment=plan.environment,
-            path=plan.path,
-            home=HOME,
-            system_path=SYSTEM_PATH,
-            **values,
-        )
+    return _render_with(
+        template,
+        name=recipe.name,
+        summary=recipe.summary,
+        platform=plan.resolved.platform.name,
+        bootstrap=plan.bootstrap,
+        environment=plan.environment,
+        path=plan.path,
+        programs=tuple(step.document for step in plan.steps),
+        steps=plan.steps,
+        **values,
     )
 
 
+def _render_with(template: str, **values: Any) -> str:
+    found = _environment().get_template(template)
+    return found.render(home=HOME, system_path=SYSTEM_PATH, **values)
+
+
 def _check_docker_steps(plan: Plan) -> None:
-    large = [step for step in plan.steps if len(step.program.encode()) * 4 // 3 > MAX_DOCKER_STEP]
+    large = [step for step in plan.steps if len(step.document.encode()) * 4 // 3 > MAX_DOCKER_STEP]
     if large:
         raise InputError(
             *(

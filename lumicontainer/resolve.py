@@ -45,6 +45,7 @@ class ResolvedLayer:
     content: Content = field(default_factory=Content)
     files: tuple[LayerFile, ...] = ()
     checks: tuple[LayerFile, ...] = ()
+    requires: tuple[str, ...] = ()
     omitted: str = ""
 
     def values(self) -> dict[str, Value]:
@@ -162,6 +163,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         content=merge(layer.content, variant.content),
         files=layer.files,
         checks=layer.checks,
+        requires=layer.requires,
     )
 
 

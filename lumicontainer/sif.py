@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,8 @@ _MAGIC, _VERSION, _AMD64 = b"SIF_MAGIC", b"01", b"02"
 _GROUP = 0xF0000000
 
 DEFINITION, PARTITION, JSON = 0x4001, 0x4004, 0x4006
-_SQUASHFS, _SYSTEM = 1, 2
+_SQUASHFS, _SYSTEM, _OVERLAY = 1, 2, 4
+MAX_PARTITIONS = _DESCRIPTORS - 2
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,14 @@ class Object:
 
 @dataclass(frozen=True)
 class Layout:
-    """Hold the bytes that stand before the squashfs, which starts at ``offset``."""
+    """Hold the bytes before the file systems, the first of which starts at ``offset``."""
 
     head: bytes
     offset: int
 
 
-def _align(number: int, to: int) -> int:
+def align(number: int, to: int = 4096) -> int:
+    """Return the next multiple of ``to`` bytes."""
     return -(-number // to) * to
 
 
@@ -63,7 +65,7 @@ def layout(definition: str, metadata: Mapping[str, object]) -> Layout:
     second = json.dumps(metadata, sort_keys=True).encode()
     start = _DATA_OFFSET
     middle = start + len(first)
-    end = _align(middle + len(second), 4096)
+    end = align(middle + len(second))
     descriptors = _descriptor(1, DEFINITION, start, len(first), name="definition", extra=b"")
     descriptors += _descriptor(
         2, JSON, middle, len(second), name="inspect-metadata.json", extra=b""
@@ -72,21 +74,28 @@ def layout(definition: str, metadata: Mapping[str, object]) -> Layout:
     return Layout(head.ljust(end - _DESCRIPTOR_OFFSET, b"\0"), end)
 
 
-def complete(path: Path, plan: Layout) -> None:
-    """Write the header and descriptors of an image whose squashfs was written at its offset.
+@dataclass(frozen=True)
+class Partition:
+    """Say where a squashfs lies in an image file, in bytes; the offset is a multiple of 4096."""
 
-    The file's identity is a hash of what it holds before the squashfs, and its times are zero, so
-    that equal content makes equal bytes.
+    offset: int
+    size: int
+
+
+def complete(path: Path, plan: Layout, partitions: Sequence[Partition]) -> None:
+    """Write the header and descriptors of an image whose file systems were written before.
+
+    The first is the root file system, each further one is an overlay on top of those before it. The
+    file's identity is a hash of what it holds before them, and its times are zero, so that equal
+    content makes equal bytes.
     """
-    size = path.stat().st_size - plan.offset
-    used = 3
-    system = struct.pack("<ii3s", _SQUASHFS, _SYSTEM, _AMD64)
-    partition = _descriptor(
-        used, PARTITION, plan.offset, size, name="squashfs", extra=system.ljust(384, b"\0")
-    )
     head = bytearray(plan.head)
-    start = (used - 1) * _DESCRIPTOR.size
-    head[start : start + len(partition)] = partition
+    for used, partition in enumerate(partitions, start=3):
+        kind, name = (_SYSTEM, "squashfs") if used == 3 else (_OVERLAY, f"overlay {used - 3}")
+        extra = struct.pack("<ii3s", _SQUASHFS, kind, _AMD64).ljust(384, b"\0")
+        row = _descriptor(used, PARTITION, partition.offset, partition.size, name=name, extra=extra)
+        start = (used - 1) * _DESCRIPTOR.size
+        head[start : start + len(row)] = row
     header = _HEADER.pack(
         _LAUNCH,
         _MAGIC,
@@ -95,7 +104,7 @@ def complete(path: Path, plan: Layout) -> None:
         uuid.uuid5(uuid.NAMESPACE_OID, head.hex()).bytes,
         0,
         0,
-        _DESCRIPTORS - used,
+        MAX_PARTITIONS - len(partitions),
         _DESCRIPTORS,
         _DESCRIPTOR_OFFSET,
         _DESCRIPTORS * _DESCRIPTOR.size,
@@ -126,14 +135,14 @@ def read_objects(path: Path) -> list[Object]:
     ]
 
 
-def system_partition(path: Path) -> Object:
-    """Return the partition that holds the image's root file system."""
-    for each in read_objects(path):
-        if each.kind == PARTITION:
-            if each.offset + each.size > path.stat().st_size:
-                raise _no_image(path, "it is cut short: its file system ends behind its end")
-            return each
-    raise _no_image(path, "it holds no file system")
+def partitions(path: Path) -> list[Object]:
+    """Return the file systems of an image, the root's first and what lies on top of it after."""
+    found = [each for each in read_objects(path) if each.kind == PARTITION]
+    if not found:
+        raise _no_image(path, "it holds no file system")
+    if any(each.offset + each.size > path.stat().st_size for each in found):
+        raise _no_image(path, "it is cut short: a file system ends behind its end")
+    return found
 
 
 def _no_image(path: Path, why: str) -> InputError:

@@ -27,8 +27,10 @@ _TRUST = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "
 class Site:
     """Hold what a build borrows from its host."""
 
+    release: str
+    """The release of Debian that is wanted."""
     mirror: str
-    """The URL from which debootstrap takes Debian; empty where the host has none."""
+    """The URL from which debootstrap and apt take Debian; empty where the host has none."""
     trust: Path | None
     environment: Mapping[str, str]
     folders: tuple[Path, ...]
@@ -42,6 +44,7 @@ def read_site(release: str) -> Site:
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
     environment.pop("PIP_CERT", None)
     return Site(
+        release=release,
         mirror=debian_mirror(release),
         trust=_trust(pip),
         environment=environment,
@@ -170,12 +173,15 @@ def require_mirror(mirror: str) -> str:
 
 def stage_site(site: Site, folder: Path, seen_as: str) -> None:
     """Write into ``folder`` the script that a step sources; it is seen at ``seen_as`` inside."""
-    variables = dict(site.environment)
+    variables = {**site.environment, "APT_CONFIG": f"{seen_as}/apt.conf"}
+    settings = ""
+    if site.mirror:
+        (folder / "sources.list").write_text(f"deb {site.mirror} {site.release} main\n")
+        settings += f'Dir::Etc::SourceList "{seen_as}/sources.list";\n'
     if site.trust is not None:
         bundle = f"{seen_as}/ca.crt"
         (folder / "ca.crt").write_bytes(site.trust.read_bytes())
         variables |= dict.fromkeys(_TRUST, bundle)
-        apt = folder / "apt.conf"
-        apt.write_text(f'Acquire::https::CaInfo "{bundle}";\n')
-        variables["APT_CONFIG"] = f"{seen_as}/apt.conf"
+        settings += f'Acquire::https::CaInfo "{bundle}";\n'
+    (folder / "apt.conf").write_text(settings)
     (folder / "site.sh").write_text(shell.exports(variables))

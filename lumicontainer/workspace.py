@@ -4,8 +4,7 @@
     └── lumicontainer-<uid>/          0700, the user's own
         └── <recipe>-<random>/        one build
             ├── lock                  held by the build while it lives
-            ├── tree/                 the image's files; some belong to subordinate ids
-            ├── tmp/                  /tmp of the steps
+            ├── <step>/               one running step: what it changes, and its /tmp
             └── logs/<step>.log
 
 A build that died, or kept its state because a step failed, holds its lock no more: the next build
@@ -20,12 +19,13 @@ import shutil
 import signal
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from lumicontainer import process
+from lumicontainer import locks, process
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.machine import namespace_command
 
@@ -41,16 +41,15 @@ class Workspace:
     root: Path
     keep: bool = False
     """Leave the folder where it is when the build ends."""
+    tree_of: list[str] = field(default_factory=list)
+    """The layers whose files, with those of one step more, the folder ``tree`` holds."""
+    held: list[int] = field(default_factory=list)
+    """Locks that are held until the build ends."""
 
-    @property
-    def tree(self) -> Path:
-        """Return the folder of the image's files."""
-        return self.root / "tree"
-
-    @property
-    def temporary(self) -> Path:
-        """Return the folder that the steps see as /tmp."""
-        return self.root / "tmp"
+    def hold(self, lock: int | None) -> None:
+        """Hold a lock until the build ends."""
+        if lock is not None:
+            self.held.append(lock)
 
     def log(self, step: str) -> Path:
         """Return the log file of a step."""
@@ -100,42 +99,47 @@ def require_space(path: Path, need: int, what: str) -> None:
 
 @contextmanager
 def workspace(recipe: str) -> Iterator[Workspace]:
-    """Make the folder of one build, and remove it at the end unless ``keep`` is set."""
+    """Make the folder of one build, and remove it at the end unless ``keep`` is set.
+
+    What earlier builds of the same recipe left, because they died or kept a failure, is removed.
+    """
     root = temporary_root()
-    _remove_stale(root, recipe)
-    place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
-    lock = _locked(place.root / "lock")
+    # Between the making of a folder and its lock no other build may take it for a dead one's.
+    with _guard(root):
+        stale = list(_set_aside(root, recipe))
+        place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
+        lock = locks.exclusive(place.root / "lock")
     assert lock is not None
-    (place.root / "logs").mkdir()
-    place.temporary.mkdir()
-    place.temporary.chmod(0o1777)
     try:
+        for folder in stale:
+            remove_tree(folder)
+        (place.root / "logs").mkdir()
         yield place
     finally:
         if not place.keep:
             remove_tree(place.root)
-        os.close(lock)
+        for each in (*place.held, lock):
+            os.close(each)
 
 
-def _remove_stale(root: Path, recipe: str) -> None:
+@contextmanager
+def _guard(root: Path) -> Iterator[None]:
+    with (root / ".guard").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _set_aside(root: Path, recipe: str) -> Iterator[Path]:
+    """Rename the folders that no living build of ``recipe`` holds, and yield them."""
     for folder in root.iterdir():
-        if folder.name.rpartition("-")[0] != recipe or not folder.is_dir():
+        if folder.name.rpartition("-")[0] not in (recipe, f".{recipe}") or not folder.is_dir():
             continue
-        lock = _locked(folder / "lock")
+        lock = locks.exclusive(folder / "lock")
         if lock is not None:
-            remove_tree(folder)
+            aside = folder.with_name(f".{folder.name.lstrip('.')}")
+            folder.rename(aside)
             os.close(lock)
-
-
-def _locked(path: Path) -> int | None:
-    """Return a descriptor that holds the lock of ``path``, or None where a build holds it."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+            yield aside
 
 
 def remove_tree(folder: Path) -> None:
@@ -146,7 +150,9 @@ def remove_tree(folder: Path) -> None:
     if not folder.exists():
         return
     namespace = namespace_command() if os.getuid() != 0 else []
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    if threading.current_thread() is not threading.main_thread():
+        signals = ()  # A thread is not interrupted by them.
     before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
     try:
         process.capture([*namespace, "rm", "-rf", "--one-file-system", "--", str(folder)])

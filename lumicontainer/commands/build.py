@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
-from lumicontainer import build, image, site
+from lumicontainer import build, image, layers, site
+from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
 from lumicontainer.plan import Plan
-from lumicontainer.progress import Progress, say
+from lumicontainer.progress import FORMS, Progress, say
 from lumicontainer.resolve import unpinned
+from lumicontainer.workspace import workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,10 +28,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-j",
         metavar="N",
         type=_jobs,
-        default=os.cpu_count() or 1,
-        help="compile jobs; default: the cores of this host",
+        help="compile jobs of a step; default: what the cores and the memory of this host allow",
     )
-    parser.add_argument("--rebuild", action="store_true", help="build although nothing changed")
+    parser.add_argument(
+        "--pack",
+        choices=build.PACKS,
+        help="layered: the layers as they are, fast to write; flat: one file system, for release "
+        "and for every engine, and every check is run; default: layered where the engines read it",
+    )
+    parser.add_argument(
+        "--progress", choices=FORMS, default="auto", help="how to tell of it; default: %(default)s"
+    )
+    parser.add_argument(
+        "--rebuild", action="store_true", help="run every step again, cached or not"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the steps, and do nothing")
     common.add_json(parser)
 
@@ -56,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     if current:
         say(f"{output.name} is up to date")
     else:
-        result["seconds"] = _build(plan, output, jobs=arguments.jobs)
+        result["seconds"] = _build(arguments, plan, output)
     if arguments.json:
         common.print_json(result)
     else:
@@ -64,17 +75,32 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _build(plan: Plan, output: Path, *, jobs: int) -> dict[str, float]:
-    for layer in plan.resolved.layers:
-        if layer.omitted:
-            say(f"left out: {layer.name}: {layer.omitted}")
+def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str, float]:
+    import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
+
     engine = find_engine()
-    build.check_host(output)
-    progress = Progress(total=len(plan.steps) + 4)
-    builder = build.Builder(plan, engine, site.read_site(plan.bootstrap.release), progress, jobs)
-    build.build(builder, output)
-    total = sum(progress.times.values())
-    say(f"{output.name}: {output.stat().st_size / 1e6:.0f} MB in {total:.0f} s")
+    store = Cache(cache_root()).open()
+    form = build.choose_pack(arguments.pack, engine, plan.resolved.platform)
+    build.check_host(output, store)
+    with Progress(arguments.progress) as progress:
+        for layer in plan.resolved.layers:
+            if layer.omitted:
+                progress.say(f"left out: {layer.name}: {layer.omitted}")
+        with workspace(plan.resolved.recipe.name) as place:
+            builder = layers.Builder(
+                plan,
+                engine,
+                site.read_site(plan.bootstrap.release),
+                progress,
+                store,
+                place,
+                jobs=arguments.jobs or build.default_jobs(),
+                fresh=arguments.rebuild,
+            )
+            stack = asyncio.run(build.build(builder, output, form=form))
+        store.prune(size_limit(), keep={entry.name for entry in stack})
+        total = sum(progress.times.values())
+        progress.say(f"{output.name}: {output.stat().st_size / 1e6:.0f} MB in {total:.0f} s")
     return {name: round(seconds, 1) for name, seconds in progress.times.items()}
 
 

@@ -10,26 +10,47 @@ from pathlib import Path
 from typing import Protocol
 
 from lumicontainer import process
-from lumicontainer.engines.apptainer import Apptainer
+from lumicontainer.engines.apptainer import Apptainer, Singularity
 from lumicontainer.errors import HostError, Problem
 
-ENGINES = {"apptainer": Apptainer, "singularity": Apptainer}
+ENGINES: dict[str, type[Apptainer]] = {"apptainer": Apptainer, "singularity": Singularity}
 """By the name of the program, the preferred one first."""
 
 
 class Engine(Protocol):
     """Return the commands of an engine; none of these methods starts anything."""
 
+    compression: str
+    """The best that it reads in images: a word of mksquashfs."""
+    reads_layers: bool
+    """Whether it shows the overlays of an image, wherever it runs."""
+
+    @property
+    def stacks(self) -> bool:
+        """Tell whether it runs steps upon layers, and images that consist of layers."""
+
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
         """Return the command that makes the base of ``definition`` in the folder ``tree``."""
 
     def step(
+        self,
+        layers: Sequence[Path],
+        overlay: Path,
+        command: Sequence[str],
+        *,
+        temporary: Path,
+        folders: Sequence[Path],
+    ) -> list[str]:
+        """Return the command that runs ``command`` as root upon ``layers``, the lowest first.
+
+        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each of
+        ``folders`` is seen at its own path, read-only.
+        """
+
+    def step_in(
         self, tree: Path, command: Sequence[str], *, temporary: Path, folders: Sequence[Path]
     ) -> list[str]:
-        """Return the command that runs ``command`` as root in ``tree``, changing it.
-
-        ``temporary`` becomes /tmp; each of ``folders`` is seen at its own path, read-only.
-        """
+        """Return the command that runs ``command`` as root in the folder ``tree``, changing it."""
 
     def execute(self, image: Path, command: Sequence[str], *, binds: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` in an image as the present user."""

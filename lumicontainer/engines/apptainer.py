@@ -1,39 +1,62 @@
-"""Apptainer, and SingularityCE where its options are the same."""
+"""Apptainer, and SingularityCE, whose options are the same and whose abilities are fewer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from lumicontainer import process
 from lumicontainer.machine import needs_user_namespace
 
 
 class Apptainer:
-    """Return the commands of Apptainer (read with 1.4.5)."""
+    """Return the commands of Apptainer (measured with 1.4.5)."""
+
+    compression = "zstd"
+    reads_layers = True
 
     def __init__(self, program: Path) -> None:
         self.program = str(program)
+
+    @property
+    def stacks(self) -> bool:
+        """Tell whether steps can run upon layers.
+
+        Without fuse-overlayfs Apptainer takes the kernel's overlay, in which, without root, no
+        folder of a lower layer can be removed (measured: Input/output error).
+        """
+        return process.find("fuse-overlayfs") is not None
 
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
         """Return the command that makes the base of ``definition`` in the folder ``tree``."""
         return [self.program, "build", "--fakeroot", "--sandbox", str(tree), str(definition)]
 
     def step(
+        self,
+        layers: Sequence[Path],
+        overlay: Path,
+        command: Sequence[str],
+        *,
+        temporary: Path,
+        folders: Sequence[Path],
+    ) -> list[str]:
+        """Return the command that runs ``command`` as root upon ``layers``, the lowest first.
+
+        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each of
+        ``folders`` is seen at its own path, read-only.
+        """
+        base, *above = layers
+        options = _step_options(temporary, folders)
+        for layer in above:
+            options += ["--overlay", f"{layer}:ro"]
+        options += ["--overlay", str(overlay)]
+        return [self.program, "--silent", "exec", *options, str(base), *command]
+
+    def step_in(
         self, tree: Path, command: Sequence[str], *, temporary: Path, folders: Sequence[Path]
     ) -> list[str]:
-        """Return the command that runs ``command`` as root in ``tree``, changing it.
-
-        ``temporary`` becomes /tmp; each of ``folders`` is seen at its own path, read-only.
-        """
-        # --contain alone would put a tmpfs of 64 MiB on /tmp and /var/tmp; --no-umask because a
-        # umask of 0007, LUMI's default, would leave files that nobody else can read; --pid because
-        # otherwise what a step started outlives an interrupted build.
-        options = ["--fakeroot", "--writable", "--no-home", "--contain", "--cleanenv"]
-        options += ["--no-umask", "--pid", "--pwd", "/"]
-        for inside in ("/tmp", "/var/tmp"):
-            options += ["--bind", f"{temporary}:{inside}"]
-        for folder in folders:
-            options += ["--bind", f"{folder}:{folder}:ro"]
+        """Return the command that runs ``command`` as root in the folder ``tree``, changing it."""
+        options = ["--writable", *_step_options(temporary, folders)]
         return [self.program, "--silent", "exec", *options, str(tree), *command]
 
     def execute(self, image: Path, command: Sequence[str], *, binds: Sequence[str]) -> list[str]:
@@ -42,3 +65,29 @@ class Apptainer:
         for bind in binds:
             options += ["--bind", bind]
         return [self.program, "--silent", "exec", *options, str(image), *command]
+
+
+class Singularity(Apptainer):
+    """Return the commands of SingularityCE (measured with 4.1.1).
+
+    In a user namespace it mounts no squashfs but the image's own; of an image's overlays it then
+    shows nothing, and says nothing. It refuses squashfs with zstd ("unknown compression algorithm
+    value 6").
+    """
+
+    compression = "gzip"
+    reads_layers = False
+    stacks = False
+
+
+def _step_options(temporary: Path, folders: Sequence[Path]) -> list[str]:
+    # --contain alone would put a tmpfs of 64 MiB on /tmp and /var/tmp; --no-umask because a umask
+    # of 0007, LUMI's default, would leave files that nobody else can read; --pid because otherwise
+    # what a step started outlives an interrupted build.
+    options = ["--fakeroot", "--no-home", "--contain", "--cleanenv", "--no-umask", "--pid"]
+    options += ["--pwd", "/"]
+    for inside in ("/tmp", "/var/tmp"):
+        options += ["--bind", f"{temporary}:{inside}"]
+    for folder in folders:
+        options += ["--bind", f"{folder}:{folder}:ro"]
+    return options

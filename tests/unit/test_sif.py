@@ -17,7 +17,7 @@ def image(path: Path, definition: str = "Bootstrap: x\n", payload: bytes = b"squ
     with path.open("wb") as file:
         file.seek(plan.offset)
         file.write(payload)
-    sif.complete(path, plan)
+    sif.complete(path, plan, [sif.Partition(plan.offset, len(payload))])
     return path
 
 
@@ -29,7 +29,7 @@ def test_what_was_laid_out_is_read_again(tmp_path: Path) -> None:
     first, _, last = objects
     assert content[first.offset : first.offset + first.size].decode() == "Bootstrap: x\nä\n"
     assert content[last.offset : last.offset + last.size] == b"squash" * 99
-    assert sif.system_partition(path).offset % 4096 == 0
+    assert sif.partitions(path)[0].offset % 4096 == 0
 
 
 def test_equal_content_makes_equal_bytes(tmp_path: Path) -> None:

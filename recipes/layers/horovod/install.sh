@@ -1,21 +1,5 @@
 #!/usr/bin/env bash
 set -euo pipefail
 
-build="$TMPDIR/build"
-python -m pip install --target "$build" --requirement build.txt
-
-# Downloading a source package runs its setup.py for the metadata: without isolation, as the build below.
-python -m pip download --no-deps --no-build-isolation --no-binary horovod \
-    --require-hashes --requirement requirements.txt
-tar --extract --file "horovod-$version.tar.gz"
-for change in cxx17 no-debug-info; do
-    patch --directory "horovod-$version" --strip 1 <"$change.patch"
-done
-
-export HOROVOD_CMAKE="$build/cmake/data/bin/cmake"
-export HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1
-export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
-export MAKEFLAGS="-j$jobs"
-python -m pip wheel --no-deps --no-build-isolation --wheel-dir "$TMPDIR/wheels" "./horovod-$version"
 # By name, so that pip records no folder of the build as where it came from.
-python -m pip install --no-deps --no-index --find-links "$TMPDIR/wheels" "horovod==$version"
+python -m pip install --no-deps --no-index --find-links "$wheels" "horovod==$version"

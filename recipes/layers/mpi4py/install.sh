@@ -1,11 +1,4 @@
 #!/usr/bin/env bash
 set -euo pipefail
 
-build="$TMPDIR/build"
-python -m pip install --target "$build" --requirement build.txt
-
-# Cython writes one C file of 13 MB, on whose pointers gcc spends two thirds of its time to little gain.
-export CFLAGS="-fno-tree-pta"
-# From source: the ready wheel looks for libmpi.so.12, a name that Debian's MPICH does not have.
-PYTHONPATH="$build" python -m pip install --no-deps --no-build-isolation --no-binary mpi4py \
-    --require-hashes --requirement requirements.txt
+python -m pip install --no-deps --no-index --find-links "$wheels" "mpi4py==$version"

@@ -1,0 +1,307 @@
+"""The cache of layers and wheels: objects that are named by what decides them.
+
+    $LUMICONTAINER_CACHE, else $XDG_CACHE_HOME/lumicontainer, else ~/.cache/lumicontainer   (0700)
+    ├── objects/<name>/         one layer, or the wheels of one layer
+    │   ├── entry.json          what it is: step, inputs of its key, parent, when made
+    │   ├── …                   its files (layer.squashfs and files.json; or *.whl)
+    │   └── sums                sha256 of each of these, as sha256sum(1) writes and checks them
+    ├── held/<hash>             a check that held for a step
+    ├── images/<hash>           which image uses which objects
+    ├── bad/<name>-<time>/      an object found damaged, with the reason
+    └── locks/<name>.{use,make}
+
+The name of an object is the hash of its step's key and of the digest of what it was made upon: on
+another tree it is another object. It takes that name whole and flushed, and each of its bytes is
+proven before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lumicontainer import locks
+from lumicontainer.errors import HostError, InputError, Problem
+
+DEFAULT_SIZE = 8 << 30
+"""Bytes: two thirds of the smallest home quota that LUMI gives (20 GB) stay free."""
+LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Hold what is known of one object, and where it lies."""
+
+    folder: Path
+    name: str
+    key: str
+    """Of the step."""
+    step: str
+    kind: str
+    """``layer`` or ``wheels``."""
+    parent: str
+    """The digest of the object on which it was made; empty for a base."""
+    inputs: Mapping[str, Any]
+    digest: str
+    """Of all its files but ``entry.json``: equal content has an equal digest."""
+
+    @property
+    def layer(self) -> Path:
+        """Return the squashfs of a layer."""
+        return self.folder / LAYER
+
+    @property
+    def index(self) -> Path:
+        """Return the index of a layer's files."""
+        return self.folder / INDEX
+
+    def size(self) -> int:
+        """Return the bytes that the object takes."""
+        return sum(path.stat().st_size for path in self.folder.iterdir())
+
+    def used(self) -> float:
+        """Return when the object was last used, in seconds since 1970."""
+        return self.folder.stat().st_mtime
+
+
+def object_name(key: str, parent: str) -> str:
+    """Return the name of what the step ``key`` makes upon the layer whose digest is ``parent``."""
+    return hashlib.sha256(f"{key} {parent}".encode()).hexdigest()
+
+
+class Damaged(Exception):  # noqa: N818 - it is caught where an object is read, and never shown
+    """Say in what an object differs from what was stored."""
+
+
+def parse_size(text: str) -> int:
+    """Return a size such as ``500M`` or ``8G`` in bytes; raise ``InputError`` where it is none."""
+    number, unit = text.strip().removesuffix("B").removesuffix("i"), ""
+    if number[-1:].upper() in _UNITS:
+        number, unit = number[:-1], number[-1:].upper()
+    try:
+        return int(float(number) * _UNITS[unit])
+    except ValueError:
+        raise InputError(Problem(f"'{text}' is no size", mend="write it like 500M or 8G")) from None
+
+
+def cache_root() -> Path:
+    """Return the folder of the present user's cache."""
+    named = os.environ.get("LUMICONTAINER_CACHE")
+    if named:
+        return Path(named).absolute()
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "lumicontainer"
+
+
+def size_limit() -> int:
+    """Return the bytes above which the least recently used objects go after a build."""
+    named = os.environ.get("LUMICONTAINER_CACHE_SIZE")
+    return parse_size(named) if named else DEFAULT_SIZE
+
+
+class Cache:
+    """Give and take objects by key."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def open(self) -> Cache:
+        """Make the folders where they are missing; raise ``HostError`` where that is refused."""
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            info = self.root.stat()
+            for name in ("objects", "held", "images", "bad", "locks"):
+                (self.root / name).mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise _no_cache(self.root, error.strerror or str(error)) from error
+        if info.st_uid != os.getuid() or info.st_mode & 0o077:
+            raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
+        return self
+
+    def folder(self, name: str) -> Path:
+        """Return where an object lies, or would."""
+        return self.root / "objects" / name
+
+    def entry(self, name: str) -> Entry | None:
+        """Return an object without proving it, or None where there is none."""
+        folder = self.folder(name)
+        try:
+            data = json.loads((folder / ENTRY).read_bytes())
+            named = {field: data[field] for field in ("key", "step", "kind", "parent", "inputs")}
+            return Entry(folder, name, **named, digest=_digest((folder / SUMS).read_text()))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every object."""
+        for folder in sorted((self.root / "objects").glob("[!.]*")):
+            entry = self.entry(folder.name)
+            if entry:
+                yield entry
+
+    def proven(self, name: str) -> Entry | None:
+        """Return an object with each byte proven; a damaged one is moved aside.
+
+        The result is None where there is none, or it was damaged.
+        """
+        folder = self.folder(name)
+        try:
+            prove(folder)
+            os.utime(folder)
+        except Damaged as error:
+            self._move_aside(folder, str(error))
+            return None
+        except FileNotFoundError:
+            return None
+        return self.entry(name)
+
+    def _move_aside(self, folder: Path, reason: str) -> None:
+        aside = self.root / "bad" / f"{folder.name}-{time.time_ns()}"
+        try:
+            folder.replace(aside)
+        except FileNotFoundError:
+            return  # Another build found the same at the same time.
+        (aside / "reason").write_text(f"{reason}\n")
+
+    def draft(self, name: str) -> Path:
+        """Return a new folder in which an object is put together.
+
+        Call it with the lock for making the object held.
+        """
+        draft = self.root / "objects" / f".{name}"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        return draft
+
+    def reclaim(self) -> None:
+        """Remove what builds that died left half done."""
+        for draft in (self.root / "objects").glob(".*"):
+            held = locks.exclusive(self.make_lock(draft.name.split(".")[1]))
+            if held is not None:
+                shutil.rmtree(draft, ignore_errors=True)
+                os.close(held)
+
+    def store(self, draft: Path, about: Mapping[str, Any]) -> Entry:
+        """Give a draft its name, once its sums are written and every byte is on the disk.
+
+        ``about`` has the key, the step, the kind, the parent's digest and the inputs.
+        """
+        name = draft.name[1:]
+        text = json.dumps(about, indent=1, sort_keys=True)
+        (draft / ENTRY).write_text(f"{text}\n")
+        files = sorted(draft.iterdir())
+        sums = "".join(f"{sha256(path)}  {path.name}\n" for path in files)
+        (draft / SUMS).write_text(sums)
+        for path in (*draft.iterdir(), draft):
+            sync(path)
+        self._put_away(self.folder(name))
+        draft.replace(self.folder(name))
+        sync(self.root / "objects")
+        entry = self.entry(name)
+        assert entry is not None
+        return entry
+
+    def remove(self, entry: Entry) -> bool:
+        """Remove an object, unless a build uses it at this moment; tell whether it went."""
+        held = locks.exclusive(self.use_lock(entry.name))
+        if held is None:
+            return False
+        self._put_away(entry.folder)
+        os.close(held)
+        return True
+
+    def _put_away(self, folder: Path) -> None:
+        # Renamed first: a removal that is cut short leaves no object with files missing.
+        gone = folder.with_name(f".{folder.name}.gone")
+        try:
+            folder.replace(gone)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(gone)
+
+    def prune(self, limit: int, keep: Collection[str] = ()) -> list[Entry]:
+        """Remove the least recently used objects until all take at most ``limit`` bytes.
+
+        Those named in ``keep``, and those that a build uses at this moment, stay. Returns what
+        went.
+        """
+        entries = sorted(self.entries(), key=Entry.used)
+        sizes = {entry.name: entry.size() for entry in entries}
+        total, gone = sum(sizes.values()), []
+        for entry in entries:
+            if total > limit and entry.name not in keep and self.remove(entry):
+                total -= sizes[entry.name]
+                gone.append(entry)
+        return gone
+
+    def use_lock(self, name: str) -> Path:
+        """Return the file that is locked, shared, while an object is used."""
+        return self.root / "locks" / f"{name}.use"
+
+    def make_lock(self, name: str) -> Path:
+        """Return the file that is locked while an object is made."""
+        return self.root / "locks" / f"{name}.make"
+
+    def holds(self, check: str) -> bool:
+        """Tell whether a check is noted to hold; ``check`` is the hash of all that decides it."""
+        return (self.root / "held" / check).exists()
+
+    def note_held(self, check: str) -> None:
+        """Note that a check holds."""
+        (self.root / "held" / check).touch()
+
+
+def prove(folder: Path) -> None:
+    """Raise ``Damaged`` where a byte of an object is not what was stored.
+
+    Raises ``FileNotFoundError`` where there is no object.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    try:
+        rows = [line.split("  ", 1) for line in (folder / SUMS).read_text().splitlines()]
+        named = {name: digest for digest, name in rows}
+        found = {path.name for path in folder.iterdir()} - {SUMS}
+        if found != named.keys():
+            raise Damaged(f"its files are not those of its sums: {sorted(found ^ named.keys())}")
+        for name, digest in named.items():
+            if sha256(folder / name) != digest:
+                raise Damaged(f"{name} is not what was stored: its sha256 is another")
+        about = json.loads((folder / ENTRY).read_bytes())
+        if object_name(about["key"], about["parent"]) != folder.name:
+            raise Damaged("it is another object")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(str(error)) from error
+
+
+def _digest(sums: str) -> str:
+    rows = [line for line in sums.splitlines() if not line.endswith(f"  {ENTRY}")]
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def _no_cache(root: Path, why: str) -> HostError:
+    mend = "name another place with LUMICONTAINER_CACHE"
+    return HostError(Problem("the cache has no place", str(root), why, mend))
+
+
+def sha256(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Flush a file or a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

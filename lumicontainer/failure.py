@@ -1,0 +1,72 @@
+"""Say why a step failed, and keep the state in which it did for a look inside."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lumicontainer import process
+from lumicontainer.errors import LumicontainerError, Problem, SpaceError, StepError
+from lumicontainer.plan import STAGE
+
+if TYPE_CHECKING:
+    from lumicontainer.layers import Run
+
+FULL = 64 << 20
+"""Bytes: with less than this free after a failure, the disk was full."""
+OPENER = "shell"
+
+
+def tail(log: Path) -> str:
+    """Return the last lines of a log."""
+    return "\n".join(log.read_text().rstrip("\n").splitlines()[-20:])
+
+
+def step_failure(run: Run, status: int) -> LumicontainerError:
+    """Return the error of a step that ended with ``status``."""
+    place, log = run.builder.place, run.builder.place.log(run.name)
+    for folder in (place.root, run.builder.cache.root):
+        if shutil.disk_usage(folder).free < FULL:
+            return SpaceError(
+                Problem(
+                    f"the step '{run.name}' ran out of room",
+                    str(folder.parent),
+                    why=tail(log),
+                    mend="make room, or name other places with LUMICONTAINER_TMPDIR and "
+                    "LUMICONTAINER_CACHE",
+                )
+            )
+    place.keep = bool(run.below)
+    mend = "read the whole log: "
+    if place.keep:
+        _write_opener(run)
+        recipe = run.builder.plan.resolved.recipe.name
+        mend += f"{log}\nopen a shell in the state of the failure: lumicontainer debug {recipe}"
+        mend += "\n(it is kept until the next build of this recipe)"
+    else:
+        saved = place.root.parent / f"{place.root.name}.{run.name}.log"
+        mend += str(shutil.copy(log, saved))
+    what = f"the step '{run.name}' failed ({process.describe(status)})"
+    return StepError(Problem(what, why=tail(log), mend=mend))
+
+
+def _write_opener(run: Run) -> None:
+    """Write a script that opens a shell with the step's files, values and working folder."""
+    from lumicontainer.layers import STAGED  # noqa: PLC0415 - layers imports this module
+
+    scripts = "$(ls install.sh compile.sh 2>/dev/null)"
+    settings = f"""\
+for file in /tmp/{STAGED}/site.sh {STAGE}/values.sh; do
+    if [ -e "$file" ]; then . "$file"; fi
+done
+export wheels=/tmp/{STAGED}/wheels jobs={run.builder.jobs}
+if [ -d {STAGE}/layer ]; then cd {STAGE}/layer; fi
+echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
+PS1='{run.name}> '
+"""
+    (run.staged / "shell.rc").write_text(settings)
+    command = run.ground.command(["bash", "--rcfile", f"/tmp/{STAGED}/shell.rc", "-i"])
+    opener = run.builder.place.root / OPENER
+    opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
+    opener.chmod(0o700)

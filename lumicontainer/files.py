@@ -1,0 +1,121 @@
+"""What a layer changes, as an index: one row a path, so that layers can be merged and compared.
+
+In a layer, as in the squashfs beside the index, a path that is taken away is a character device
+0/0 (a whiteout, the form that the kernel's overlay and fuse-overlayfs both read).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+FILE, FOLDER, SYMLINK, FIFO, SOCKET, DEVICE = (
+    "file",
+    "folder",
+    "symlink",
+    "fifo",
+    "socket",
+    "device",
+)
+GONE = "gone"
+
+
+class Row(NamedTuple):
+    """Describe what one path is; ``mode`` has the permission bits alone."""
+
+    kind: str
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    what: str = ""
+    """A file's sha256, a symlink's target, a device's numbers."""
+    link: str = ""
+    """The first of the names, where a file has several (hard links)."""
+
+
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: SYMLINK, stat.S_IFIFO: FIFO}
+
+
+def kind_of(info: os.stat_result) -> str:
+    """Return the kind of a path from what the system says of it."""
+    if stat.S_ISSOCK(info.st_mode):
+        return SOCKET
+    return _KINDS.get(stat.S_IFMT(info.st_mode), DEVICE)
+
+
+Index = Mapping[str, Row]
+"""Rows by path, without a slash at the start; the root itself has none."""
+
+
+@dataclass
+class Node:
+    """Hold one path of the tree that layers make together."""
+
+    row: Row
+    children: dict[str, Node] = field(default_factory=dict)
+
+    def find(self, path: str) -> Node | None:
+        """Return the node of ``path`` below this one."""
+        node: Node | None = self
+        for name in path.split("/"):
+            node = node.children.get(name) if node else None
+        return node
+
+    def walk(self, prefix: str = "") -> Iterator[tuple[str, Node]]:
+        """Yield every path below this one with its node, parents first."""
+        for name, node in self.children.items():
+            path = f"{prefix}{name}"
+            yield path, node
+            yield from node.walk(f"{path}/")
+
+
+def merge(indexes: Iterable[Index]) -> Node:
+    """Return the tree that layers make, the lowest first.
+
+    The ``link`` of a row is preceded by the number of its layer, because equal names in two layers
+    name two files.
+    """
+    root = Node(Row(FOLDER, 0o755))
+    for number, index in enumerate(indexes):
+        for path, row in sorted(index.items()):
+            folder, _, name = path.rpartition("/")
+            parent = root.find(folder) if folder else root
+            assert parent is not None, f"a layer has {path} without its folder"
+            if row.kind == GONE:
+                parent.children.pop(name, None)
+                continue
+            placed = row._replace(link=f"{number}:{row.link}") if row.link else row
+            before = parent.children.get(name)
+            if before and row.kind == FOLDER and before.row.kind == FOLDER:
+                before.row = placed
+            else:
+                parent.children[name] = Node(placed)
+    return root
+
+
+def differences(one: Index, other: Index) -> Iterator[tuple[str, str]]:
+    """Yield each path in which two indexes differ, with the names of what differs."""
+    for path in sorted(one.keys() | other.keys()):
+        left, right = one.get(path), other.get(path)
+        if left is None or right is None:
+            yield path, "only in one"
+        elif left != right:
+            named = zip(Row._fields, left, right, strict=True)
+            told = {"what": "content", "uid": "owner", "gid": "group"}
+            yield path, ", ".join(told.get(name, name) for name, a, b in named if a != b)
+
+
+def read_index(path: Path) -> dict[str, Row]:
+    """Read the index of a layer."""
+    return {name: Row(*row) for name, row in json.loads(path.read_bytes()).items()}
+
+
+def write_index(path: Path, index: Index) -> None:
+    """Write the index of a layer; equal indexes give equal bytes."""
+    lines = (f"{json.dumps(name)}:{json.dumps(row)}" for name, row in sorted(index.items()))
+    path.write_text("{" + ",\n".join(lines) + "}\n")

@@ -1,0 +1,235 @@
+"""Make layers: the base by the engine's bootstrap, each step in an overlay upon what is below."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import lumicontainer
+from lumicontainer import cache, locks, machine, pack, process
+from lumicontainer.engines import Engine
+from lumicontainer.failure import step_failure
+from lumicontainer.ground import ground_of
+from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
+from lumicontainer.progress import Progress, Task
+from lumicontainer.render import render_base
+from lumicontainer.site import Site, require_mirror, stage_site
+from lumicontainer.workspace import Workspace, remove_tree
+
+STAGED = ".lumicontainer"
+"""The folder in /tmp of a step that holds what the host hands in."""
+_POLL = 0.2
+
+Stack: TypeAlias = "tuple[cache.Entry, ...]"
+"""Layers, the lowest first."""
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Hold what a build works with."""
+
+    plan: Plan
+    engine: Engine
+    site: Site
+    progress: Progress
+    cache: cache.Cache
+    place: Workspace
+    jobs: int
+    fresh: bool = False
+    """Make every object anew, although the cache has it."""
+
+
+async def base_layer(builder: Builder) -> cache.Entry:
+    """Return the layer of the base."""
+    plan = builder.plan
+    inputs = {"agent": plan.bootstrap.agent, "release": plan.bootstrap.release}
+    about = {"step": BASE, "kind": "layer", "key": plan.base_key, "parent": "", "inputs": inputs}
+    return await _made(builder, BASE, about, lambda task, draft: _bootstrap(builder, task, draft))
+
+
+async def step_layer(
+    builder: Builder, step: Step, below: Stack, wheels: cache.Entry | None
+) -> cache.Entry:
+    """Return the layer of a step upon the layers ``below`` it."""
+
+    async def make(task: Task, draft: Path) -> None:
+        run = Run(builder, step.name, below, task)
+        await run.program(step.program, wheels=wheels)
+        await run.capture(draft)
+
+    return await _made(builder, step.name, _about(step, "layer", below), make)
+
+
+async def wheels(builder: Builder, compiled: Compile, below: Stack) -> cache.Entry:
+    """Return the wheels of a layer, compiled upon the layers ``below``."""
+
+    async def make(task: Task, draft: Path) -> None:
+        run = Run(builder, f"{compiled.name}: compile", below, task, apart=True)
+        await run.program(compiled.program)
+        for wheel in sorted(run.wheels.iterdir()):
+            shutil.copyfile(wheel, draft / wheel.name)
+        await asyncio.to_thread(remove_tree, run.root)
+
+    name = f"{compiled.name}: compile"
+    return await _made(builder, name, _about(compiled, "wheels", below), make)
+
+
+def cached_wheels(builder: Builder, compiled: Compile, below: Stack) -> bool:
+    """Tell whether the cache has a layer's wheels, without proving them."""
+    name = cache.object_name(compiled.key, below[-1].digest)
+    return not builder.fresh and builder.cache.entry(name) is not None
+
+
+def _about(step: Step | Compile, kind: str, below: Stack) -> dict[str, Any]:
+    fields = {"step": step.name, "key": step.key, "inputs": dict(step.inputs)}
+    return {**fields, "kind": kind, "parent": below[-1].digest}
+
+
+async def _made(
+    builder: Builder,
+    shown: str,
+    about: Mapping[str, Any],
+    make: Callable[[Task, Path], Awaitable[None]],
+) -> cache.Entry:
+    """Return an object from the cache, else make it, once among all builds of this user."""
+    store = builder.cache
+    name = cache.object_name(about["key"], about["parent"])
+    builder.place.hold(locks.shared(store.use_lock(name)))
+    if entry := await _cached(builder, name, shown):
+        return entry
+    with builder.progress.step(shown) as task:
+        async with _alone(store.make_lock(name), task) as waited:
+            entry = await asyncio.to_thread(store.proven, name) if waited else None
+            if entry is None:
+                began = time.monotonic()
+                draft = store.draft(name)
+                await make(task, draft)
+                seconds = round(time.monotonic() - began, 1)
+                entry = await asyncio.to_thread(store.store, draft, {**about, "seconds": seconds})
+    return entry
+
+
+async def _cached(builder: Builder, name: str, shown: str) -> cache.Entry | None:
+    if builder.fresh:
+        return None
+    entry = await asyncio.to_thread(builder.cache.proven, name)
+    if entry:
+        builder.progress.cached(shown)
+    return entry
+
+
+@contextlib.asynccontextmanager
+async def _alone(path: Path, task: Task) -> AsyncIterator[bool]:
+    """Hold a lock; tell whether it had to be waited for."""
+    waited = False
+    while (held := locks.exclusive(path)) is None:
+        waited = True
+        task.waiting(f"waiting for {locks.holder(path)}")
+        await asyncio.sleep(_POLL)
+    task.waiting("")
+    try:
+        yield waited
+    finally:
+        os.close(held)
+
+
+class Run:
+    """Carry out one program upon layers, in a folder of its own in the build's workspace."""
+
+    def __init__(
+        self, builder: Builder, name: str, below: Stack, task: Task, *, apart: bool = False
+    ) -> None:
+        self.builder, self.name, self.below, self.task = builder, name, below, task
+        self.apart = apart
+        """Nothing is to be built upon what this program changes."""
+        self.root = builder.place.root / name.replace(": ", ".")
+        self.temporary = self.root / "tmp"
+        self.staged = self.temporary / STAGED
+        self.wheels = self.staged / "wheels"
+        self.ground = ground_of(self)
+
+    async def program(self, text: str, *, wheels: cache.Entry | None = None) -> None:
+        """Run a step's program as root of the container."""
+        self.wheels.mkdir(parents=True)
+        self.temporary.chmod(0o1777)
+        stage_site(self.builder.site, self.staged, f"/tmp/{STAGED}")
+        (self.staged / "step.sh").write_text(text)
+        for wheel in wheels.folder.glob("*.whl") if wheels else ():
+            shutil.copyfile(wheel, self.wheels / wheel.name)
+        await self.ground.prepare()
+        settings = [f"LUMICONTAINER_JOBS={self.builder.jobs}"]
+        settings += [f"LUMICONTAINER_WHEELS=/tmp/{STAGED}/wheels"]
+        script = f". /tmp/{STAGED}/site.sh && exec bash /tmp/{STAGED}/step.sh"
+        inside = ["/usr/bin/env", *settings, "bash", "-c", script]
+        await self.run(self.ground.command(inside))
+
+    async def run(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Run a command with its output in the step's log; raise where it fails."""
+        log = self.builder.place.log(self.name)
+        with log.open("a") as file:
+            status = await process.logged(
+                command, file, env=environment or self.environment(), on_line=self.task.line
+            )
+        if status:
+            raise step_failure(self, status)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the engine."""
+        scratch = self.root / "engine"
+        scratch.mkdir(parents=True, exist_ok=True)
+        places = dict.fromkeys(("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR"), str(scratch))
+        return machine.clean_environment() | places
+
+    async def capture(self, draft: Path, *, upper: Path | None = None) -> None:
+        """Make the layer of what the program changed, and remove its folder."""
+        upper = upper or await self.ground.changes()
+        words = [str(upper), str(draft / cache.INDEX)]
+        for entry in self.below:
+            words += ["--below", str(entry.index)]
+        for folder in self.builder.site.folders:
+            words += ["--drop", str(folder)]
+        await self.module("lumicontainer.capture", *words)
+        await squash(self, upper, draft / cache.LAYER)
+        await asyncio.to_thread(remove_tree, self.root)
+
+    async def module(self, name: str, *words: str) -> None:
+        """Run a module of this package as root of a namespace with the build's ids."""
+        await self.namespaced(sys.executable, "-m", name, *words)
+
+    async def namespaced(self, *command: str) -> None:
+        """Run a command of the host as root of a namespace with the build's ids."""
+        package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
+        await self.run([*machine.namespace_command(), *command], {**os.environ, **package})
+
+
+async def squash(
+    run: Run, tree: Path, target: Path, offset: int = 0, compression: str = "zstd"
+) -> None:
+    """Pack a tree, and tell how far it is."""
+    command = pack.squash_command(tree, target, offset, compression)
+    await run.run(command, pack.without_epoch(dict(os.environ)))
+
+
+async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
+    run = Run(builder, BASE, (), task)
+    run.root.mkdir()
+    definition, tree = run.root / "base.def", run.root / "tree"
+    mirror = require_mirror(builder.site.mirror)
+    definition.write_text(render_base(builder.plan, mirror=mirror))
+    environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
+    await run.run(builder.engine.bootstrap(definition, tree), environment)
+    # These notes of the engine tell of the build's host and time; the image gets its own.
+    for note in ("Singularity", "labels.json"):
+        (tree / ".singularity.d" / note).unlink(missing_ok=True)
+    shutil.rmtree(tree / ".singularity.d/bootstrap_history", ignore_errors=True)
+    await run.capture(draft, upper=tree)

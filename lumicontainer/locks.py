@@ -1,0 +1,52 @@
+"""Locks between builds: they end with the process that holds them, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+from lumicontainer.errors import HostError, Problem
+
+
+def exclusive(path: Path) -> int | None:
+    """Return a descriptor that holds the lock of ``path`` alone, or None where others hold it."""
+    held = _lock(path, fcntl.LOCK_EX)
+    if held is not None:
+        now = time.strftime("%H:%M:%S")
+        told = {"host": socket.gethostname(), "process": os.getpid(), "since": now}
+        os.ftruncate(held, 0)
+        os.pwrite(held, json.dumps(told).encode(), 0)
+    return held
+
+
+def shared(path: Path) -> int | None:
+    """Return a descriptor that holds the lock of ``path`` with others, or None."""
+    return _lock(path, fcntl.LOCK_SH)
+
+
+def holder(path: Path) -> str:
+    """Return in words who took the lock of ``path`` last, for those who wait."""
+    try:
+        told = json.loads(path.read_bytes())
+        return f"host {told['host']}, process {told['process']}, since {told['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def _lock(path: Path, how: int) -> int | None:
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EWOULDBLOCK, errno.EINTR):
+            return None
+        why = f"its file system has no locks: {error.strerror}"
+        mend = "name another place with LUMICONTAINER_CACHE and LUMICONTAINER_TMPDIR"
+        raise HostError(Problem("builds cannot be kept apart", str(path), why, mend)) from error
+    return descriptor

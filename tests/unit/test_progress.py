@@ -1,0 +1,543 @@
+"""Progress is told as lines that are redrawn, as a log or as JSON, and never harms the work."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.progress import Progress, amount, say
+
+DEADLINE = 60.0
+NEVER = 3600.0
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait until a condition holds; the deadline is for a machine that is very busy."""
+    end = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < end, "it did not come to hold"
+        time.sleep(0.005)
+
+
+class Screen:
+    """What a terminal shows, with all that has scrolled up."""
+
+    def __init__(self, text: str, columns: int, height: int) -> None:
+        self.columns, self.height = columns, height
+        self.rows, self.row, self.column, self.wraps = [""], 0, 0, 0
+        for part in re.findall(r"\x1b\[\d*[A-Z]|.", text, re.DOTALL):
+            self._take(part)
+
+    def _take(self, part: str) -> None:
+        if part == "\r":
+            self.column = 0
+        elif part == "\n":
+            self._down()
+        elif part == "\x1b[J":
+            assert self.column == 0, "only whole lines are erased"
+            self.rows[self.row :] = [""]
+        elif part.startswith("\x1b"):
+            assert part.endswith("A"), f"an unknown escape sequence: {part!r}"
+            top = max(0, len(self.rows) - self.height)
+            self.row = max(top, self.row - int(part[2:-1]))
+        else:
+            self._print(part)
+
+    def _print(self, char: str) -> None:
+        if self.column + cells(char) > self.columns:
+            self.wraps += 1
+            self.column = 0
+            self._down()
+        self.rows[self.row] += char
+        self.column += cells(char)
+
+    def _down(self) -> None:
+        self.row += 1
+        if self.row == len(self.rows):
+            self.rows.append("")
+
+
+def cells(text: str) -> int:
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
+
+
+class Terminal:
+    """A real pseudo-terminal, whose other side is read all the time."""
+
+    def __init__(self, columns: int = 80, height: int = 24) -> None:
+        self._master, slave = pty.openpty()
+        self.stream = os.fdopen(slave, "w")
+        self.columns, self.height = columns, height
+        self.resize(columns, height)
+        self.text = ""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def resize(self, columns: int, height: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("4H", height, columns, 0, 0))
+
+    def _read(self) -> None:
+        raw = b""
+        # A pseudo-terminal tells by an error that its other side was closed.
+        with suppress(OSError):
+            while True:
+                raw += os.read(self._master, 65536)
+                self.text = raw.decode("utf-8", "ignore")
+
+    def finish(self) -> None:
+        """Close the terminal, once all that was written has been read."""
+        self.stream.close()
+        self._reader.join()
+
+    def screen(self) -> Screen:
+        self.finish()
+        return Screen(self.text, self.columns, self.height)
+
+    def frames(self) -> list[list[str]]:
+        """Return the lines that each redraw wrote, the last of which may not be whole yet."""
+        return [part.split("\x1b")[0].splitlines() for part in self.text.split("\x1b[J")[1:]]
+
+    def close(self) -> None:
+        self.finish()
+        os.close(self._master)
+
+
+@pytest.fixture(autouse=True)
+def _capable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    made = Terminal()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def narrow() -> Iterator[Terminal]:
+    made = Terminal(columns=40, height=10)
+    yield made
+    made.close()
+
+
+def log_lines(stream: io.StringIO) -> list[str]:
+    """Return the lines of a log without their time of day."""
+    lines = stream.getvalue().splitlines()
+    assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines), lines
+    return [line[9:] for line in lines]
+
+
+def events(stream: io.StringIO, *names: str) -> list[dict[str, object]]:
+    told = [json.loads(line) for line in stream.getvalue().splitlines()]
+    return [event for event in told if not names or event["event"] in names]
+
+
+# On a terminal
+
+
+def test_finished_steps_stay_with_their_time_and_nothing_else_does(terminal: Terminal) -> None:
+    with Progress(stream=terminal.stream) as progress:
+        progress.expect(12)
+        progress.cached("python", "since Monday")
+        with progress.step("pytorch") as task:
+            task.line("unpacking")
+            until(lambda: "unpacking" in terminal.text)
+    screen = terminal.screen()
+    assert screen.rows[0] == "[ 1/12] python              cached  since Monday"
+    assert re.fullmatch(r"\[ 2/12\] pytorch             \d+\.\d s", screen.rows[1])
+    assert screen.rows[2:] == [""]
+    assert (screen.row, screen.column) == (2, 0)
+    assert list(progress.times) == ["pytorch"]
+
+
+def test_each_running_step_shows_its_time_and_its_newest_line(terminal: Terminal) -> None:
+    with (
+        Progress(stream=terminal.stream) as progress,
+        progress.step("one") as one,
+        progress.step("two") as two,
+    ):
+        one.line("first of one")
+        one.line("second of one")
+        two.line("\tof   two\n")
+        until(lambda: "of two" in terminal.text)
+    terminal.finish()
+    frame = next(frame for frame in terminal.frames() if any("of two" in line for line in frame))
+    assert [re.sub(r" +(\d+ s)? *", " ", line).strip() for line in frame] == [
+        "one second of one",
+        "two of two",
+    ]
+
+
+def test_the_elapsed_time_goes_on_without_output(terminal: Terminal) -> None:
+    with Progress(stream=terminal.stream) as progress, progress.step("quiet"):
+        until(lambda: re.search(r"quiet +1 s", terminal.text))
+
+
+def test_a_thousand_lines_in_a_second_are_at_most_ten_redraws(terminal: Terminal) -> None:
+    begun = time.monotonic()
+    with Progress(stream=terminal.stream) as progress, progress.step("noisy") as task:
+        for number in range(1000):
+            task.line(f"line {number}")
+            progress.say(f"talk {number}")
+            time.sleep(0.001)
+        until(lambda: "line 999" in terminal.text)
+    elapsed = time.monotonic() - begun
+    screen = terminal.screen()
+    # One more is the last, when the block is left.
+    assert 2 <= len(terminal.frames()) <= 10 * elapsed + 1
+    assert screen.rows[:1000] == [f"talk {number}" for number in range(1000)]
+
+
+def test_lines_are_cut_to_the_width_also_where_characters_are_wide(narrow: Terminal) -> None:
+    with Progress(stream=narrow.stream) as progress, progress.step("wide") as task:
+        for text in ("x" * 100, "漢字" * 50, "e\N{COMBINING ACUTE ACCENT}" * 50, "🚀a" * 50):
+            task.line(text)
+            until(lambda text=text: text[:4] in narrow.text)
+    screen = narrow.screen()
+    assert screen.wraps == 0
+    widths = [cells(line) for frame in narrow.frames() for line in frame]
+    assert 38 <= max(widths) <= 40
+
+
+def test_a_terminal_that_becomes_narrower_gets_shorter_lines(terminal: Terminal) -> None:
+    def widest() -> int:
+        return max((cells(line) for frame in terminal.frames()[-2:-1] for line in frame), default=0)
+
+    with Progress(stream=terminal.stream) as progress, progress.step("long") as task:
+        numbers = iter(range(10**9))
+        until(lambda: task.line(f"{next(numbers)} {'x' * 200}") or widest() == 79)
+        terminal.resize(30, 24)
+        until(lambda: task.line(f"{next(numbers)} {'x' * 200}") or widest() == 29)
+
+
+def test_more_steps_than_the_terminal_is_high_are_counted(narrow: Terminal) -> None:
+    with Progress(stream=narrow.stream) as progress, ExitStack() as stack:
+        for number in range(30):
+            stack.enter_context(progress.step(f"step-{number}"))
+        until(lambda: "and 22 more" in narrow.text)
+        shown = len(narrow.frames())
+    rows = narrow.screen().rows
+    assert len(narrow.frames()[shown - 1]) == 9
+    assert [row.split()[1] for row in rows[:-1]] == [f"step-{29 - n}" for n in range(30)]
+
+
+def test_an_exception_passes_and_leaves_the_terminal_right(terminal: Terminal) -> None:
+    error = ValueError("of the step")
+    with (
+        pytest.raises(ValueError, match="of the step") as raised,
+        Progress(stream=terminal.stream) as progress,
+        progress.step("broken"),
+    ):
+        until(lambda: "broken" in terminal.text)
+        raise error
+    assert raised.value is error
+    screen = terminal.screen()
+    assert re.fullmatch(r" +broken +not finished after \d+\.\d s", screen.rows[0])
+    assert (screen.rows[1:], screen.row, screen.column) == ([""], 1, 0)
+    assert progress.times == {}
+
+
+def test_talk_and_ends_from_many_threads_are_not_torn(narrow: Terminal) -> None:
+    def work(progress: Progress, name: str) -> None:
+        for number in range(20):
+            with progress.step(f"{name}-{number}") as task:
+                task.line("z" * 50)
+                progress.say(f"talk of {name} {number}")
+                time.sleep(0.005)
+
+    with Progress(stream=narrow.stream) as progress:
+        progress.expect(80)
+        in_threads(lambda index: work(progress, f"t{index}"), 4)
+    screen = narrow.screen()
+    talk = {row for row in screen.rows if row.startswith("talk")}
+    ends = [row for row in screen.rows if re.fullmatch(r"\[.\d/80\] t\d-\d+ +\d\.\d s", row)]
+    assert talk == {f"talk of t{index} {number}" for index in range(4) for number in range(20)}
+    assert [int(row[1:3]) for row in ends] == list(range(1, 81))
+    assert len(screen.rows) == 161
+
+
+def test_talk_outside_of_the_block_is_not_lost(terminal: Terminal) -> None:
+    progress = Progress(stream=terminal.stream)
+    progress.say("before")
+    with progress:
+        pass
+    progress.say("after")
+    assert terminal.screen().rows == ["before", "after", ""]
+
+
+@pytest.mark.parametrize(("form", "kind"), [("plain", "xterm"), ("auto", "dumb")])
+def test_a_terminal_can_be_given_a_log(
+    form: str, kind: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", kind)
+    with Progress(form, stream=terminal.stream) as progress, progress.step("one"):
+        pass
+    terminal.finish()
+    assert "one                 begins" in terminal.text
+    assert "\x1b" not in terminal.text
+
+
+# In a log
+
+
+def test_a_log_tells_when_steps_begin_and_how_they_end() -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream, heartbeat=NEVER) as progress:
+        progress.expect(3)
+        progress.cached("base")
+        progress.say("two\nlines")
+        with suppress(KeyError), progress.step("broken"):
+            raise KeyError
+        with progress.step("python") as task:
+            task.line("not told: the step is not silent")
+            task.reached(1, 2)
+            task.waiting("host n1")
+    lines = [re.sub(r"\d+\.\d s", "N s", line) for line in log_lines(stream)]
+    assert lines == [
+        "[1/3] base                cached",
+        "two",
+        "lines",
+        "      broken              begins",
+        "      broken              not finished after N s",
+        "      python              begins",
+        "[2/3] python              N s",
+    ]
+
+
+def test_steps_are_counted_also_when_nobody_knows_how_many_come() -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream) as progress:
+        progress.cached("base")
+    assert log_lines(stream) == ["[1] base                cached"]
+
+
+def test_a_heartbeat_tells_the_newest_line_and_then_the_silence() -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream, heartbeat=0.3) as progress, progress.step("slow") as task:
+        until(lambda: task.line("compiling") or re.search(r"\d s  compiling$", stream.getvalue()))
+        until(lambda: re.search(r"  no output for \d+ s, after: compiling$", stream.getvalue()))
+
+
+def test_a_heartbeat_tells_that_a_step_prints_nothing() -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream, heartbeat=1.0) as progress, progress.step("mute"):
+        until(lambda: re.search(r"mute +\d+ s  no output for [1-9]\d* s\n", stream.getvalue()))
+
+
+def test_a_heartbeat_tells_how_far_a_step_is_or_what_it_waits_for() -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream, heartbeat=0.2) as progress, progress.step("fetch") as task:
+        until(
+            lambda: (
+                task.reached(412 * 10**6, 541 * 10**6)
+                or re.search(r"\d s  412 of 541 MB \(76 %\)\n", stream.getvalue())
+            )
+        )
+        task.waiting("waiting for host n1")
+        task.line("not shown while it waits")
+        until(lambda: re.search(r"\d s  waiting for host n1\n", stream.getvalue()))
+        task.waiting("")
+        until(lambda: task.line("goes on") or re.search(r"\d s  goes on\n", stream.getvalue()))
+    assert "not shown" not in stream.getvalue()
+
+
+def test_a_heartbeat_comes_no_more_often_than_it_should() -> None:
+    stream = io.StringIO()
+    begun = time.monotonic()
+    with Progress(stream=stream, heartbeat=0.3) as progress, progress.step("slow"):
+        until(lambda: len(stream.getvalue().splitlines()) >= 5)
+    assert len(stream.getvalue().splitlines()) <= 2 + (time.monotonic() - begun) / 0.3
+
+
+# As JSON
+
+
+def test_json_is_one_object_a_line_with_what_happened() -> None:
+    stream = io.StringIO()
+    with Progress("json", stream=stream, heartbeat=NEVER) as progress:
+        progress.expect(2)
+        progress.cached("base", "since Monday")
+        with progress.step("python") as task:
+            task.line("漢字")
+            task.waiting("host n1")
+            task.waiting("host n1")
+            task.waiting("")
+            task.reached(3, 4)
+        progress.say("done")
+    told = events(stream)
+    moments = [datetime.fromisoformat(str(event.pop("time"))) for event in told]
+    assert {moment.utcoffset() for moment in moments} == {timedelta(0)}
+    seconds = [event.pop("seconds") for event in told if "seconds" in event]
+    assert seconds[-1] == pytest.approx(progress.times["python"], abs=0.1)
+    steps = {"step": "python", "total": 2}
+    assert told.pop(-2) == {"event": "end", "done": 2, **steps}
+    # How far a step is comes a little later than its lines.
+    told.sort(key=lambda event: event["event"] == "reached")
+    assert told == [
+        {"event": "cached", "step": "base", "text": "since Monday", "done": 1, "total": 2},
+        {"event": "begin", "done": 1, **steps},
+        {"event": "line", "step": "python", "text": "漢字"},
+        {"event": "waiting", "step": "python", "text": "host n1"},
+        {"event": "waiting", "step": "python", "text": ""},
+        {"event": "say", "text": "done"},
+        {"event": "reached", "step": "python", "done": 3, "total": 4},
+    ]
+
+
+def test_json_tells_how_far_a_step_is_ten_times_a_second_and_at_its_end() -> None:
+    stream = io.StringIO()
+    begun = time.monotonic()
+    with Progress("json", stream=stream) as progress, progress.step("fetch") as task:
+        for number in range(1, 1001):
+            task.reached(number, 1000)
+            time.sleep(0.0005)
+    elapsed = time.monotonic() - begun
+    told = events(stream, "reached")
+    assert 2 <= len(told) <= 10 * elapsed + 1
+    assert told[-1]["done"] == told[-1]["total"] == 1000
+
+
+def test_json_has_failures_and_signs_of_life() -> None:
+    stream = io.StringIO()
+    progress = Progress("json", stream=stream, heartbeat=0.2)
+    with suppress(KeyError), progress, progress.step("slow"):
+        until(lambda: events(stream, "alive"))
+        raise KeyError
+    alive = events(stream, "alive")[0]
+    assert alive["step"] == "slow"
+    assert alive["seconds"] >= 0.2
+    assert str(alive["text"]).startswith("no output for ")
+    assert events(stream)[-1]["event"] == "failed"
+
+
+# Whatever its form
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_steps_of_several_threads_are_open_at_the_same_time() -> None:
+    stream = io.StringIO()
+    together = threading.Barrier(8)
+
+    def work(index: int) -> None:
+        with progress.step(f"step-{index}") as task:
+            together.wait(DEADLINE)
+            for number in range(100):
+                task.line(f"{index} {number}")
+            together.wait(DEADLINE)
+
+    with Progress("json", stream=stream, heartbeat=0.0) as progress:
+        in_threads(work, 8)
+    assert [event["done"] for event in events(stream, "end")] == list(range(1, 9))
+    assert {event["done"] for event in events(stream, "begin")} == {0}
+    assert sorted(progress.times) == [f"step-{index}" for index in range(8)]
+    for index in range(8):
+        told = [e["text"] for e in events(stream, "line") if e["step"] == f"step-{index}"]
+        assert told == [f"{index} {number}" for number in range(100)]
+
+
+@pytest.mark.parametrize("form", ["plain", "json"])
+def test_a_closed_pipe_does_not_stop_the_work(form: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with (
+        os.fdopen(writer, "w") as stream,
+        Progress(form, stream=stream, heartbeat=0.0) as progress,
+        progress.step("one") as task,
+    ):
+        task.line("nobody reads this")
+        progress.say("nor this")
+    assert list(progress.times) == ["one"]
+
+
+def test_a_closed_stream_does_not_stop_the_work() -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream) as progress, progress.step("one"):
+        stream.close()
+        progress.say("nobody reads this")
+    assert list(progress.times) == ["one"]
+
+
+def test_a_full_disk_does_not_stop_the_work() -> None:
+    # Closing the file fails too, since what was written before is still to be written.
+    with (
+        suppress(OSError),
+        Path("/dev/full").open("w") as stream,
+        Progress(stream=stream) as progress,
+        progress.step("one"),
+    ):
+        progress.say("nobody reads this")
+    assert list(progress.times) == ["one"]
+
+
+def test_a_closed_pipe_does_not_change_the_exit_code() -> None:
+    program = (
+        "from lumicontainer.progress import Progress\n"
+        "with Progress() as progress, progress.step('one'):\n"
+        "    progress.say('nobody reads this')\n"
+        "print('the result')\n"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", program], stderr=writer, stdout=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (0, b"the result\n")
+
+
+@pytest.mark.parametrize("form", ["plain", "json"])
+def test_leaving_the_block_stops_its_thread_without_waiting_for_a_heartbeat(form: str) -> None:
+    before = threading.active_count()
+    begun = time.monotonic()
+    with Progress(form, stream=io.StringIO(), heartbeat=NEVER):
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+    assert time.monotonic() - begun < DEADLINE
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "told"),
+    [
+        (412_000_000, 541_000_000, "412 of 541 MB (76 %)"),
+        (3, 12, "3 of 12 (25 %)"),
+        (9_999, 10_000, "9999 of 10000 (99 %)"),
+        (0, 10_001, "0.0 of 10.0 kB (0 %)"),
+        (1_230_000_000, 5_410_000_000, "1.23 of 5.41 GB (22 %)"),
+        (54_100_000, 54_100_000, "54.1 of 54.1 MB (100 %)"),
+        (7, 0, "7"),
+        (2_500_000, 0, "2.50 MB"),
+    ],
+)
+def test_an_amount_is_told_in_words(done: int, total: int, told: str) -> None:
+    assert amount(done, total) == told
+
+
+def test_talk_without_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    say("hello")
+    assert capsys.readouterr() == ("", "hello\n")
