@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -83,13 +84,10 @@ class Damaged(Exception):  # noqa: N818 - it is caught where an object is read, 
 
 def parse_size(text: str) -> int:
     """Return a size such as ``500M`` or ``8G`` in bytes; raise ``InputError`` where it is none."""
-    number, unit = text.strip().removesuffix("B").removesuffix("i"), ""
-    if number[-1:].upper() in _UNITS:
-        number, unit = number[:-1], number[-1:].upper()
-    try:
-        return int(float(number) * _UNITS[unit])
-    except ValueError:
-        raise InputError(Problem(f"'{text}' is no size", mend="write it like 500M or 8G")) from None
+    parts = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip(), re.IGNORECASE)
+    if parts is None:
+        raise InputError(Problem(f"'{text}' is no size", mend="write it like 500M or 8G"))
+    return int(float(parts[1]) * _UNITS[(parts[2] or "").upper()])
 
 
 def cache_root() -> Path:
@@ -140,10 +138,14 @@ class Cache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    def names(self) -> list[str]:
+        """Return the names of all objects, damaged or not."""
+        return sorted(folder.name for folder in (self.root / "objects").glob("[!.]*"))
+
     def entries(self) -> Iterator[Entry]:
         """Yield every object."""
-        for folder in sorted((self.root / "objects").glob("[!.]*")):
-            entry = self.entry(folder.name)
+        for name in self.names():
+            entry = self.entry(name)
             if entry:
                 yield entry
 
@@ -152,16 +154,30 @@ class Cache:
 
         The result is None where there is none, or it was damaged.
         """
-        folder = self.folder(name)
         try:
-            prove(folder)
-            os.utime(folder)
-        except Damaged as error:
-            self._move_aside(folder, str(error))
-            return None
+            if self.examine(name):
+                return None
+            os.utime(self.folder(name))
         except FileNotFoundError:
             return None
         return self.entry(name)
+
+    def examine(self, name: str) -> str:
+        """Return in what an object is damaged, once it is moved aside; nothing where it is whole.
+
+        That is no use of it. Raises ``FileNotFoundError`` where there is no object.
+        """
+        folder = self.folder(name)
+        try:
+            prove(folder)
+        except Damaged as error:
+            self._move_aside(folder, str(error))
+            return str(error)
+        return ""
+
+    def damaged(self) -> list[Path]:
+        """Return the folders of the objects that were moved aside."""
+        return sorted((self.root / "bad").glob("*"))
 
     def _move_aside(self, folder: Path, reason: str) -> None:
         aside = self.root / "bad" / f"{folder.name}-{time.time_ns()}"
@@ -227,17 +243,25 @@ class Cache:
             return
         shutil.rmtree(gone)
 
-    def prune(self, limit: int, keep: Collection[str] = ()) -> list[Entry]:
+    def unused(self, entry: Entry) -> bool:
+        """Tell whether no build uses an object at this moment."""
+        held = locks.exclusive(self.use_lock(entry.name))
+        if held is not None:
+            os.close(held)
+        return held is not None
+
+    def prune(self, limit: int, keep: Collection[str] = (), *, dry: bool = False) -> list[Entry]:
         """Remove the least recently used objects until all take at most ``limit`` bytes.
 
         Those named in ``keep``, and those that a build uses at this moment, stay. Returns what
-        went.
+        went, or, where ``dry`` is set, what would go.
         """
+        take = self.unused if dry else self.remove
         entries = sorted(self.entries(), key=Entry.used)
         sizes = {entry.name: entry.size() for entry in entries}
         total, gone = sum(sizes.values()), []
         for entry in entries:
-            if total > limit and entry.name not in keep and self.remove(entry):
+            if total > limit and entry.name not in keep and take(entry):
                 total -= sizes[entry.name]
                 gone.append(entry)
         return gone
@@ -267,7 +291,9 @@ def prove(folder: Path) -> None:
     if not folder.is_dir():
         raise FileNotFoundError(folder)
     try:
-        rows = [line.split("  ", 1) for line in (folder / SUMS).read_text().splitlines()]
+        # Not splitlines(), which takes a damaged end of a line for another kind of it.
+        lines = (folder / SUMS).read_bytes().decode().removesuffix("\n").split("\n")
+        rows = [line.split("  ", 1) for line in lines]
         named = {name: digest for digest, name in rows}
         found = {path.name for path in folder.iterdir()} - {SUMS}
         if found != named.keys():

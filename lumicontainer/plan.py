@@ -43,7 +43,7 @@ _APT = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 # Apt's own example of sources is the distribution's default: the mirror of the build belongs to its
 # site. The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is
 # true in another place.
-TIDY = """\
+_TIDY = """\
 : >/etc/hostname
 if [ -e /usr/share/doc/apt/examples/sources.list ]; then
     cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
@@ -54,6 +54,8 @@ _CLEAN = """\
 rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
 rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log
 """
+AFTER_BOOTSTRAP = f"umask 022\n{_TIDY}{_CLEAN}"
+"""What a base that is a layer of its own goes through."""
 
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.
@@ -65,7 +67,7 @@ fi
 for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
-{TIDY}mkdir -p {HOME}/bin
+{_TIDY}mkdir -p {HOME}/bin
 mv {HOME}/lib/lumi_inside/lumi-entry {HOME}/bin/lumi-entry
 ln -sfn {HOME}/bin/lumi-entry /usr/local/bin/lumi-entry
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.model import LayerFile
-from lumicontainer.plan import HOME, SYSTEM_PATH, TIDY, Plan
+from lumicontainer.plan import AFTER_BOOTSTRAP, HOME, SYSTEM_PATH, Plan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -73,7 +73,7 @@ def render_base(plan: Plan, *, mirror: str) -> str:
         environment={},
         path=(),
         mirror=mirror,
-        programs=(f"umask 022\n{TIDY}",),
+        programs=(AFTER_BOOTSTRAP,),
     )
 
 

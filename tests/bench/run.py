@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer.pack import squash_command
-from lumicontainer.sif import system_partition
+from lumicontainer.sif import partitions
 
 HERE = Path(__file__).parent
 LUMICONTAINER = [sys.executable, "-m", "lumicontainer"]
@@ -60,7 +60,7 @@ def entry(image: Path) -> None:
 def packing(image: Path, folder: Path) -> None:
     """Measure packing with zstd against gzip, the engines' default, on the same tree."""
     tree = folder / "tree"
-    start = system_partition(image).offset
+    start = partitions(image)[0].offset
     unpack = ["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-offset", start, "-d", tree]
     seconds([*unpack, image])
     zstd, gzip = folder / "zstd", folder / "gzip"

@@ -62,10 +62,11 @@ def test_only_what_the_definition_means_as_a_section_begins_with_a_percent_sign(
     assert not re.search(r"\{\{\s*\w+\s*\}\}", text)
 
 
-def test_the_definition_of_the_base_has_no_steps(plan: Plan) -> None:
+def test_the_definition_of_the_base_holds_nothing_of_the_recipe(plan: Plan) -> None:
     text = render_base(plan, mirror=MIRROR)
-    assert "%post" not in text
-    assert "export GREETING_STYLE='plain $HOME'" in text
+    assert "# layer:" not in text
+    assert "GREETING_STYLE" not in text
+    assert plan.resolved.recipe.name not in text
 
 
 def test_no_document_switches_trust_off(plan: Plan) -> None:

@@ -38,7 +38,7 @@ def test_a_script_stops_at_the_first_error(path: Path) -> None:
 def test_a_script_uses_only_variables_that_it_is_given(path: Path) -> None:
     text = path.read_text()
     given = {parameter.name for parameter in layer(path.parent.name).parameters}
-    given |= {"jobs", "TMPDIR", "HOME", "PATH"}
+    given |= {"jobs", "wheels", "TMPDIR", "HOME", "PATH"}
     given |= set(re.findall(r"(?m)(?:^|[;( ])(\w+)\+?=", text))
     given |= set(re.findall(r"\bfor (\w+) in\b", text))
     used = set(re.findall(r"\$\{?(\w+)", text)) - {"@", "1", "2"}

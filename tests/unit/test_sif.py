@@ -44,7 +44,7 @@ def test_bytes_that_are_no_image_are_told_and_never_crash(
     path = tmp_path_factory.mktemp("x") / "x.sif"
     path.write_bytes(content)
     with pytest.raises(InputError):
-        sif.system_partition(path)
+        sif.partitions(path)
 
 
 def test_a_truncated_image_is_told(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ def test_a_truncated_image_is_told(tmp_path: Path) -> None:
     path = tmp_path / "short.sif"
     path.write_bytes(whole[:4200])
     with pytest.raises(InputError):
-        sif.system_partition(path)
+        sif.partitions(path)
     path.write_bytes(whole[:-1])
     with pytest.raises(InputError) as error:
-        sif.system_partition(path)
+        sif.partitions(path)
     assert "cut short" in str(error.value)
 
 

@@ -1,0 +1,27 @@
+"""Sizes and ages as people read them."""
+
+from __future__ import annotations
+
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def size(number: int) -> str:
+    """Return bytes in words, in the units in which sizes are given."""
+    for unit, name in _SIZES:
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number} B"
+
+
+def age(seconds: float) -> str:
+    """Return how long ago something was in words."""
+    for unit, name in _AGES:
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name} ago"
+    return "just now"
+
+
+def count(number: int, singular: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {singular}" if number == 1 else f"{number} {singular}s"
