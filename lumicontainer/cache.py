@@ -17,6 +17,7 @@ proven before it is used.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -84,7 +85,9 @@ class Damaged(Exception):  # noqa: N818 - it is caught where an object is read, 
 
 def parse_size(text: str) -> int:
     """Return a size such as ``500M`` or ``8G`` in bytes; raise ``InputError`` where it is none."""
-    parts = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip(), re.IGNORECASE)
+    parts = re.fullmatch(
+        r"([0-9]{1,15}(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip(), re.IGNORECASE
+    )
     if parts is None:
         raise InputError(Problem(f"'{text}' is no size", mend="write it like 500M or 8G"))
     return int(float(parts[1]) * _UNITS[(parts[2] or "").upper()])
@@ -165,14 +168,24 @@ class Cache:
     def examine(self, name: str) -> str:
         """Return in what an object is damaged, once it is moved aside; nothing where it is whole.
 
-        That is no use of it. Raises ``FileNotFoundError`` where there is no object.
+        While a build makes it anew, it stays where it is. To examine an object is no use of it.
+        Raises ``FileNotFoundError`` where there is none.
         """
         folder = self.folder(name)
+        with contextlib.suppress(Damaged):
+            prove(folder)
+            return ""
+        # A build may have put another in its place while it was read; none does with the lock held.
+        held = locks.exclusive(self.make_lock(name))
         try:
             prove(folder)
         except Damaged as error:
-            self._move_aside(folder, str(error))
+            if held is not None:
+                self._move_aside(folder, str(error))
             return str(error)
+        finally:
+            if held is not None:
+                os.close(held)
         return ""
 
     def damaged(self) -> list[Path]:

@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +36,7 @@ from lumicontainer.files import (
 _OPAQUE = ("user.fuseoverlayfs.opaque", "user.overlay.opaque", "trusted.overlay.opaque")
 _OPAQUE_MARKS = {".wh..wh..opq", ".wh..opq"}
 _GONE_MARK = ".wh."
+LEAKS = "leaks"
 _ORIGIN = "user.fuseoverlayfs.origin"
 """Holds the path below from which fuse-overlayfs copied a file before it was changed."""
 
@@ -216,7 +216,7 @@ def _is_opaque(folder: Path) -> bool:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Capture one layer; the exit code is 1 where a secret stands in it, named on stdout."""
+    """Capture one layer; the files in which a secret stands are listed beside the index."""
     parser = argparse.ArgumentParser()
     parser.add_argument("upper", type=Path)
     parser.add_argument("index", type=Path)
@@ -227,9 +227,9 @@ def main(words: Sequence[str] | None = None) -> int:
     secrets = [text for path in given.secret if (text := path.read_bytes().strip())]
     capture = Capture(given.upper, merge(map(read_index, given.below)), secrets)
     write_index(given.index, capture.run(given.drop))
-    for leak in capture.leaks:
-        sys.stdout.write(f"{leak}\n")
-    return 1 if capture.leaks else 0
+    if capture.leaks:
+        given.index.with_name(LEAKS).write_text("\n".join(capture.leaks))
+    return 0
 
 
 if __name__ == "__main__":

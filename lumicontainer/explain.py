@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lumicontainer.cache import Entry, object_name
-from lumicontainer.plan import BASE, Plan, Step
+from lumicontainer.plan import BASE, Plan
 
 CACHED, MISSING, OPEN = "cached", "missing", "cached if what is below comes out as before"
-NOTHING = "(nothing)"
-"""What stands for an input that one side lacks."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Difference:
-    """Hold one input that is another now; a side that lacks it has ``NOTHING``."""
+    """Hold one input that is another now; a side that lacks it has None."""
 
     path: tuple[str, ...]
     before: Any
@@ -58,9 +56,9 @@ class Difference:
         return f"{self.name}: {told}"
 
     def _file(self) -> str:
-        if self.before == NOTHING:
+        if self.before is None:
             return "new"
-        if self.now == NOTHING:
+        if self.now is None:
             return "no longer there"
         (mode, digest), (new_mode, new_digest) = self.before, self.now
         return "changed" if digest != new_digest else f"mode {mode} → {new_mode}"
@@ -68,33 +66,41 @@ class Difference:
 
 def walk(plan: Plan, entries: Iterable[Entry]) -> list[Part]:
     """Return what a build of the plan needs, in order; ``entries`` is what the cache has."""
-    known = {entry.name: entry for entry in entries}
-    keys = {entry.key for entry in known.values()}
-    digests: dict[str, str | None] = {}
-    """Of the trees, by the key of their topmost layer; None where a tree is not there yet."""
-
-    def part(step: str, kind: str, key: str, inputs: Mapping[str, Any], below: str | None) -> Part:
-        if below is None:
-            return Part(step, kind, key, inputs, below, OPEN if key in keys else MISSING)
-        state = CACHED if object_name(key, below) in known else MISSING
-        return Part(step, kind, key, inputs, below, state)
-
-    def parts(step: Step, below: str | None) -> Iterator[Part]:
-        layer = part(step.name, "layer", step.key, step.inputs, below)
+    have = _Have(entries)
+    base = {"agent": plan.bootstrap.agent, "release": plan.bootstrap.release}
+    found = [have.part(BASE, "layer", plan.base_key, base, "")]
+    digests = {plan.base_key: have.digest(found[-1])}
+    for step in plan.steps:
+        layer = have.part(step.name, "layer", step.key, step.inputs, have.digest(found[-1]))
         wheels = step.compiled
         if wheels and layer.state != CACHED:
             tree = digests[wheels.parent]
-            yield part(wheels.name, "wheels", wheels.key, wheels.inputs, tree)
-        yield layer
-
-    base = {"agent": plan.bootstrap.agent, "release": plan.bootstrap.release}
-    found = [part(BASE, "layer", plan.base_key, base, "")]
-    for step in (None, *plan.steps):
-        found += parts(step, digests[found[-1].key]) if step else ()
-        top = found[-1]
-        have = top.below is not None and known.get(object_name(top.key, top.below))
-        digests[top.key] = have.digest if have else None
+            found.append(have.part(wheels.name, "wheels", wheels.key, wheels.inputs, tree))
+        found.append(layer)
+        digests[step.key] = have.digest(layer)
     return found
+
+
+class _Have:
+    """Answer what the cache has."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+        self._keys = {entry.key for entry in self._entries.values()}
+
+    def part(
+        self, step: str, kind: str, key: str, inputs: Mapping[str, Any], below: str | None
+    ) -> Part:
+        if below is None:
+            state = OPEN if key in self._keys else MISSING
+        else:
+            state = CACHED if object_name(key, below) in self._entries else MISSING
+        return Part(step, kind, key, inputs, below, state)
+
+    def digest(self, part: Part) -> str | None:
+        if part.state != CACHED or part.below is None:
+            return None
+        return self._entries[object_name(part.key, part.below)].digest
 
 
 def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[Difference]:
@@ -106,9 +112,7 @@ def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[Diffe
     return [
         difference
         for name in sorted(before.keys() | now.keys())
-        for difference in differences(
-            before.get(name, NOTHING), now.get(name, NOTHING), (*path, name)
-        )
+        for difference in differences(before.get(name), now.get(name), (*path, name))
     ]
 
 
@@ -136,5 +140,5 @@ def _text(value: Any) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return " ".join(map(str, value)) or NOTHING
-    return str(value)
+        return " ".join(map(str, value)) or "(none)"
+    return "(none)" if value is None else str(value)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +18,8 @@ if TYPE_CHECKING:
 
 FULL = 64 << 20
 """Bytes: with less than this free after a failure, the disk was full."""
-OPENER = "shell"
+OPENER, FAILED = "shell", "failed.json"
+"""In a workspace that is kept: what opens a shell in it, and what it is."""
 
 
 def tail(log: Path) -> str:
@@ -40,8 +44,10 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
     place.keep = bool(run.below)
     mend = "read the whole log: "
     if place.keep:
-        _write_opener(run)
         recipe = run.builder.plan.resolved.recipe.name
+        _write_opener(run)
+        told = {"recipe": recipe, "step": run.name, "time": time.time(), "log": str(log)}
+        (place.root / FAILED).write_text(json.dumps(told))
         mend += f"{log}\nopen a shell in the state of the failure: lumicontainer debug {recipe}"
         mend += "\n(it is kept until the next build of this recipe)"
     else:
@@ -49,6 +55,18 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
         mend += str(shutil.copy(log, saved))
     what = f"the step '{run.name}' failed ({process.describe(status)})"
     return StepError(Problem(what, why=tail(log), mend=mend))
+
+
+def leak_failure(run: Run, names: Sequence[str]) -> StepError:
+    """Return the error of a step that wrote a secret into what it made."""
+    return StepError(
+        Problem(
+            f"the step '{run.name}' left a secret behind",
+            "\n".join(names),
+            why="what a step makes is kept and shipped; a secret is for the time that it runs",
+            mend='let the script use the file in "$secrets" without copying what it holds',
+        )
+    )
 
 
 def _write_opener(run: Run) -> None:

@@ -51,10 +51,8 @@ class Overlay:
     def command(self, inside: Sequence[str]) -> list[str]:
         """Return the engine's command that runs ``inside``."""
         layers = [entry.layer for entry in self.run.below]
-        builder, temporary = self.run.builder, self.run.temporary
-        folders = builder.site.folders
-        step = builder.engine.step
-        return step(layers, self.folder, inside, temporary=temporary, folders=folders)
+        run, step = self.run, self.run.builder.engine.step
+        return step(layers, self.folder, inside, temporary=run.temporary, binds=run.binds())
 
     async def changes(self) -> Path:
         """Return the folder with the changes."""
@@ -83,9 +81,8 @@ class Tree:
     def command(self, inside: Sequence[str]) -> list[str]:
         """Return the engine's command that runs ``inside``."""
         self._make_mount_points()
-        builder, temporary = self.run.builder, self.run.temporary
-        folders = builder.site.folders
-        return builder.engine.step_in(self.tree, inside, temporary=temporary, folders=folders)
+        run, step = self.run, self.run.builder.engine.step_in
+        return step(self.tree, inside, temporary=run.temporary, binds=run.binds())
 
     def _make_mount_points(self) -> None:
         """Make the folders onto which the host's are bound: a writable tree is given none."""

@@ -9,18 +9,20 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
 from lumicontainer import cache, locks, machine, pack, process
+from lumicontainer.capture import LEAKS
 from lumicontainer.engines import Engine
-from lumicontainer.failure import step_failure
+from lumicontainer.failure import leak_failure, step_failure
 from lumicontainer.ground import ground_of
 from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
 from lumicontainer.progress import Progress, Task
 from lumicontainer.render import render_base
+from lumicontainer.secrets import hidden, leaks, patterns
 from lumicontainer.site import Site, require_mirror, stage_site
 from lumicontainer.workspace import Workspace, remove_tree
 
@@ -45,13 +47,14 @@ class Builder:
     jobs: int
     fresh: bool = False
     """Make every object anew, although the cache has it."""
+    secrets: Mapping[str, Path] = field(default_factory=dict)
 
 
 async def base_layer(builder: Builder) -> cache.Entry:
     """Return the layer of the base."""
     plan = builder.plan
-    inputs = {"agent": plan.bootstrap.agent, "release": plan.bootstrap.release}
-    about = {"step": BASE, "kind": "layer", "key": plan.base_key, "parent": "", "inputs": inputs}
+    about: dict[str, Any] = {"step": BASE, "kind": "layer", "key": plan.base_key, "parent": ""}
+    about["inputs"] = dict(plan.base_inputs)
     return await _made(builder, BASE, about, lambda task, draft: _bootstrap(builder, task, draft))
 
 
@@ -61,7 +64,7 @@ async def step_layer(
     """Return the layer of a step upon the layers ``below`` it."""
 
     async def make(task: Task, draft: Path) -> None:
-        run = Run(builder, step.name, below, task)
+        run = Run(builder, step.name, below, task, secrets=step.secrets)
         await run.program(step.program, wheels=wheels)
         await run.capture(draft)
 
@@ -72,14 +75,16 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> cache.Ent
     """Return the wheels of a layer, compiled upon the layers ``below``."""
 
     async def make(task: Task, draft: Path) -> None:
-        run = Run(builder, f"{compiled.name}: compile", below, task, apart=True)
+        run = Run(builder, shown, below, task, apart=True, secrets=compiled.secrets)
         await run.program(compiled.program)
         for wheel in sorted(run.wheels.iterdir()):
+            if found := leaks(wheel, run.hidden):
+                raise leak_failure(run, found)
             shutil.copyfile(wheel, draft / wheel.name)
         await asyncio.to_thread(remove_tree, run.root)
 
-    name = f"{compiled.name}: compile"
-    return await _made(builder, name, _about(compiled, "wheels", below), make)
+    shown = f"{compiled.name}: compile"
+    return await _made(builder, shown, _about(compiled, "wheels", below), make)
 
 
 def cached_wheels(builder: Builder, compiled: Compile, below: Stack) -> bool:
@@ -145,9 +150,18 @@ class Run:
     """Carry out one program upon layers, in a folder of its own in the build's workspace."""
 
     def __init__(
-        self, builder: Builder, name: str, below: Stack, task: Task, *, apart: bool = False
+        self,
+        builder: Builder,
+        name: str,
+        below: Stack,
+        task: Task,
+        *,
+        apart: bool = False,
+        secrets: Sequence[str] = (),
     ) -> None:
         self.builder, self.name, self.below, self.task = builder, name, below, task
+        self.secrets = {secret: builder.secrets[secret] for secret in secrets}
+        self.hidden = patterns(self.secrets.values())
         self.apart = apart
         """Nothing is to be built upon what this program changes."""
         self.root = builder.place.root / name.replace(": ", ".")
@@ -167,9 +181,18 @@ class Run:
         await self.ground.prepare()
         settings = [f"LUMICONTAINER_JOBS={self.builder.jobs}"]
         settings += [f"LUMICONTAINER_WHEELS=/tmp/{STAGED}/wheels"]
+        settings += [f"LUMICONTAINER_SECRETS=/tmp/{STAGED}/secrets"]
         script = f". /tmp/{STAGED}/site.sh && exec bash /tmp/{STAGED}/step.sh"
         inside = ["/usr/bin/env", *settings, "bash", "-c", script]
         await self.run(self.ground.command(inside))
+
+    def binds(self) -> dict[Path, str]:
+        """Return what of the host the program sees, and where."""
+        (self.staged / "secrets").mkdir(mode=0o700, exist_ok=True)
+        for secret in self.secrets:
+            (self.staged / "secrets" / secret).touch()
+        seen = {path: f"/tmp/{STAGED}/secrets/{name}" for name, path in self.secrets.items()}
+        return {folder: str(folder) for folder in self.builder.site.folders} | seen
 
     async def run(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None
@@ -178,7 +201,11 @@ class Run:
         log = self.builder.place.log(self.name)
         with log.open("a") as file:
             status = await process.logged(
-                command, file, env=environment or self.environment(), on_line=self.task.line
+                command,
+                file,
+                env=environment or self.environment(),
+                on_line=self.task.line,
+                edit=lambda raw: hidden(raw, self.hidden),
             )
         if status:
             raise step_failure(self, status)
@@ -198,7 +225,11 @@ class Run:
             words += ["--below", str(entry.index)]
         for folder in self.builder.site.folders:
             words += ["--drop", str(folder)]
+        for path in self.secrets.values():
+            words += ["--secret", str(path)]
         await self.module("lumicontainer.capture", *words)
+        if (draft / LEAKS).exists():
+            raise leak_failure(self, (draft / LEAKS).read_text().splitlines())
         await squash(self, upper, draft / cache.LAYER)
         await asyncio.to_thread(remove_tree, self.root)
 

@@ -35,7 +35,7 @@ RUNTIMES = ("apptainer", "singularity")
 """Programs that run images; ``singularity`` is SingularityCE."""
 RESERVED = {
     *("PATH", "HOME", "TMPDIR", "PWD", "IFS", "CDPATH", "ENV", "BASH_ENV", "SHELLOPTS"),
-    *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs", "wheels"),
+    *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs", "wheels", "secrets"),
 }
 
 name = fields.matching(r"[a-z0-9][a-z0-9.+-]*", "a name of small letters, digits, '-', '.', '+'")
@@ -118,6 +118,8 @@ _LAYER = fields.record(
         "parameters": fields.mapping(fields.with_place(_PARAMETER), key=_variable),
         "variants": fields.mapping(_VARIANT, key=fields.choice(ACCELERATORS)),
         "bootstrap": fields.mapping(_BOOTSTRAP, key=fields.choice(ACCELERATORS)),
+        "secrets": fields.sequence(name),
+        "differs": fields.mapping(fields.line, key=_absolute),
         **_CONTENT,
     },
     required=("summary",),
@@ -213,6 +215,8 @@ def read_layer(
         bootstrap={key: _bootstrap(each) for key, each in values.get("bootstrap", {}).items()},
         files=tuple(each for each in files if not each.name.startswith("checks/")),
         checks=tuple(each for each in files if each.name.startswith("checks/")),
+        secrets=values.get("secrets", ()),
+        differs=values.get("differs", {}),
     )
 
 

@@ -88,6 +88,10 @@ class Layer:
     bootstrap: Mapping[str, Bootstrap] = field(default_factory=dict)
     files: tuple[LayerFile, ...] = ()
     checks: tuple[LayerFile, ...] = ()
+    secrets: tuple[str, ...] = ()
+    """The ids of files that its scripts get for the time that they run."""
+    differs: Mapping[str, str] = field(default_factory=dict)
+    """Paths (with wildcards) that are not the same in two builds, each with the reason."""
 
 
 @dataclass(frozen=True)

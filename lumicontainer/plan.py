@@ -84,6 +84,7 @@ class Compile:
     program: str
     inputs: Mapping[str, Any]
     parent: str
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ class Step:
     inputs: Mapping[str, Any]
     document: str
     compiled: Compile | None = None
+    secrets: tuple[str, ...] = ()
+    """The ids of the files that it finds in the folder that LUMICONTAINER_SECRETS names."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Plan:
     resolved: Resolved
     bootstrap: Bootstrap
     base_key: str
+    base_inputs: Mapping[str, Any]
     steps: tuple[Step, ...]
     environment: Mapping[str, str]
     path: tuple[str, ...]
@@ -121,6 +125,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "release": resolved.bootstrap.release,
         "include": resolved.bootstrap.include,
         "assembly": ASSEMBLY,
+        "program": hashlib.sha256(AFTER_BOOTSTRAP.encode()).hexdigest(),
     }
     stack = [_Below(BASE, _key({"base": base}), {}, ())]
     steps = []
@@ -139,8 +144,15 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         stack.append(own)
     top = stack[-1]
     steps.append(_seal_step(resolved, top.key, inside=inside, path=top.path))
-    base_key = stack[0].key
-    return Plan(resolved, resolved.bootstrap, base_key, tuple(steps), top.environment, top.path)
+    return Plan(
+        resolved=resolved,
+        bootstrap=resolved.bootstrap,
+        base_key=stack[0].key,
+        base_inputs=base,
+        steps=tuple(steps),
+        environment=top.environment,
+        path=top.path,
+    )
 
 
 @dataclass(frozen=True)
@@ -191,12 +203,12 @@ def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | N
         return None
     if not any(file.name == COMPILE for file in files):
         program = _work(layer, files, own, scripts=(SCRIPT,))
-        return _step(layer.name, program, _inputs(layer, files, own))
+        return _step(layer.name, program, _inputs(layer, files, own), layer.secrets)
     compiled = _compile(layer, [f for f in files if f.name != SCRIPT], required)
     files = [file for file in files if file.name != COMPILE]
     program = _work(layer, files, own, scripts=(SCRIPT,))
     inputs = {**_inputs(layer, files, own), "compiled": compiled.key}
-    step = _step(layer.name, program, inputs)
+    step = _step(layer.name, program, inputs, layer.secrets)
     install = _work(layer, files, own, scripts=(SCRIPT,), packages=False)
     document = f"{compiled.program}{install}rm -rf {WHEELS}\n"
     return replace(step, document=document, compiled=compiled)
@@ -210,7 +222,7 @@ def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> 
     )
     program = _work(layer, files, own, scripts=(COMPILE,))
     inputs = _with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
-    return Compile(layer.name, _key(inputs), program, inputs, required.key)
+    return Compile(layer.name, _key(inputs), program, inputs, required.key, layer.secrets)
 
 
 def _inputs(layer: ResolvedLayer, files: list[LayerFile], below: _Below) -> dict[str, Any]:
@@ -235,7 +247,9 @@ def _work(
 ) -> str:
     """Return the program that installs a layer's packages and runs those scripts it has."""
     variables = {**below.environment, "PATH": search_path(below.path), **layer.values()}
-    work = _packages(layer.content.apt, layer.content.python) if packages else ""
+    work = _wanted(layer.secrets)
+    if packages:
+        work += _packages(layer.content.apt, layer.content.python)
     for script in scripts:
         if any(file.name == script for file in files):
             work += f"(cd {STAGE}/layer && bash ./{script})\n"
@@ -292,9 +306,21 @@ def _with_program(inputs: Mapping[str, Any], program: str) -> dict[str, Any]:
     return {**inputs, "program": hashlib.sha256(program.encode()).hexdigest()}
 
 
-def _step(name: str, program: str, inputs: Mapping[str, Any]) -> Step:
+def _step(
+    name: str, program: str, inputs: Mapping[str, Any], secrets: tuple[str, ...] = ()
+) -> Step:
     complete = _with_program(inputs, program)
-    return Step(name, _key(complete), program, complete, document=program)
+    return Step(name, _key(complete), program, complete, document=program, secrets=secrets)
+
+
+def _wanted(secrets: Iterable[str]) -> str:
+    """Return shell text that ends the step where it lacks a secret, as in a plain build."""
+    text = ""
+    for secret in secrets:
+        mend = f"lumicontainer build --secret id={secret},src=FILE"
+        message = shell.words([f"error: the secret '{secret}' is not here; mend: {mend}"])
+        text += f'[ -r "$secrets/{secret}" ] || {{ echo {message} >&2; exit 1; }}\n'
+    return text
 
 
 def _packages(apt: tuple[str, ...], python: tuple[str, ...]) -> str:
@@ -319,6 +345,7 @@ def _program(name: str, files: list[LayerFile], *, exported: str, work: str) -> 
         f"export SOURCE_DATE_EPOCH={EPOCH}\n"
         'export jobs="${LUMICONTAINER_JOBS:-$(nproc)}"\n'
         f'export wheels="${{LUMICONTAINER_WHEELS:-{WHEELS}}}"\n'
+        'export secrets="${LUMICONTAINER_SECRETS:-/run/secrets}"\n'
         f". {STAGE}/values.sh\n{work}"
         f"cd /\nrm -rf {STAGE}\n{_CLEAN})\n"
     )

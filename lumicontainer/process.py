@@ -78,8 +78,9 @@ async def logged(
     *,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] = lambda _: None,
+    edit: Callable[[bytes], bytes] = lambda raw: raw,
 ) -> int:
-    """Run a program with its output, cleaned, in ``log``; return its exit status.
+    """Run a program with its output, edited and cleaned, in ``log``; return its exit status.
 
     What it overwrites on its line (a progress bar) reaches ``on_line`` alone. The program and all
     that it started end with it when this one is interrupted.
@@ -103,14 +104,14 @@ async def logged(
         while chunk := await child.stdout.read(1 << 16):
             *lines, pending = (pending + chunk).split(b"\n")
             for raw in lines:
-                line = clean(raw.decode("utf-8", "replace"))
+                line = clean(edit(raw).decode("utf-8", "replace"))
                 log.write(line + "\n")
                 on_line(line)
             log.flush()
             if b"\r" in pending:
-                on_line(clean(pending.decode("utf-8", "replace").rstrip("\r")))
+                on_line(clean(edit(pending).decode("utf-8", "replace").rstrip("\r")))
         if pending:
-            log.write(clean(pending.decode("utf-8", "replace")) + "\n")
+            log.write(clean(edit(pending).decode("utf-8", "replace")) + "\n")
             log.flush()
         return await child.wait()
     finally:

@@ -46,6 +46,8 @@ class ResolvedLayer:
     files: tuple[LayerFile, ...] = ()
     checks: tuple[LayerFile, ...] = ()
     requires: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    differs: Mapping[str, str] = field(default_factory=dict)
     omitted: str = ""
 
     def values(self) -> dict[str, Value]:
@@ -164,6 +166,8 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         files=layer.files,
         checks=layer.checks,
         requires=layer.requires,
+        secrets=layer.secrets,
+        differs=layer.differs,
     )
 
 

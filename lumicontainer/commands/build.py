@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lumicontainer import build, image, layers, site
 from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import OK
+from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.plan import Plan
 from lumicontainer.progress import FORMS, Progress, say
 from lumicontainer.resolve import unpinned
+from lumicontainer.secrets import read_secrets
 from lumicontainer.workspace import workspace
 
 
@@ -40,7 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--progress", choices=FORMS, default="auto", help="how to tell of it; default: %(default)s"
     )
     parser.add_argument(
+        "--secret",
+        metavar="id=ID,src=FILE",
+        action="append",
+        default=[],
+        help="a file for the layers that want it, while they are made; it is kept nowhere",
+    )
+    parser.add_argument(
         "--rebuild", action="store_true", help="run every step again, cached or not"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="build every step a second time and list the files that differ; no image is written",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the steps, and do nothing")
     common.add_json(parser)
@@ -64,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print_steps(plan, output, current=current, as_json=arguments.json)
         return OK
     result = {"image": str(output), "key": wanted, "built": not current}
+    if arguments.check:
+        return _check(arguments, plan, output)
     if current:
         say(f"{output.name} is up to date")
     else:
@@ -75,33 +92,59 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str, float]:
-    import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
-
+@contextmanager
+def _builder(arguments: argparse.Namespace, plan: Plan, output: Path) -> Iterator[layers.Builder]:
+    """Give all that a build works with, once it is known that this host can build."""
+    secrets = read_secrets(arguments.secret, plan)
     engine = find_engine()
     store = Cache(cache_root()).open()
-    form = build.choose_pack(arguments.pack, engine, plan.resolved.platform)
     build.check_host(output, store)
-    with Progress(arguments.progress) as progress:
+    place_of = plan.resolved.recipe.name
+    with Progress(arguments.progress) as progress, workspace(place_of) as place:
         for layer in plan.resolved.layers:
             if layer.omitted:
                 progress.say(f"left out: {layer.name}: {layer.omitted}")
-        with workspace(plan.resolved.recipe.name) as place:
-            builder = layers.Builder(
-                plan,
-                engine,
-                site.read_site(plan.bootstrap.release),
-                progress,
-                store,
-                place,
-                jobs=arguments.jobs or build.default_jobs(),
-                fresh=arguments.rebuild,
-            )
-            stack = asyncio.run(build.build(builder, output, form=form))
-        store.prune(size_limit(), keep={entry.name for entry in stack})
-        total = sum(progress.times.values())
-        progress.say(f"{output.name}: {output.stat().st_size / 1e6:.0f} MB in {total:.0f} s")
-    return {name: round(seconds, 1) for name, seconds in progress.times.items()}
+        yield layers.Builder(
+            plan,
+            engine,
+            site.read_site(plan.bootstrap.release),
+            progress,
+            store,
+            place,
+            jobs=arguments.jobs or build.default_jobs(),
+            fresh=arguments.rebuild,
+            secrets=secrets,
+        )
+
+
+def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str, float]:
+    import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
+
+    form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
+    with _builder(arguments, plan, output) as builder:
+        stack = asyncio.run(build.build(builder, output, form=form))
+        builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
+        times = builder.progress.times
+        size = output.stat().st_size / 1e6
+        builder.progress.say(f"{output.name}: {size:.0f} MB in {sum(times.values()):.0f} s")
+    return {name: round(seconds, 1) for name, seconds in times.items()}
+
+
+def _check(arguments: argparse.Namespace, plan: Plan, output: Path) -> int:
+    """Build every step a second time, and print what differs from the first."""
+    import asyncio  # noqa: PLC0415
+
+    from lumicontainer import again  # noqa: PLC0415 - seldom wanted
+
+    with _builder(arguments, plan, output) as builder:
+        found = asyncio.run(again.check(builder))
+    if arguments.json:
+        common.print_json([each.record() for each in found])
+    elif found:
+        common.print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in found])
+    else:
+        sys.stdout.write(f"{len(plan.steps) + 1} layers, the same twice, byte for byte\n")
+    return EXAMINED_FAILED if any(not each.reason for each in found) else OK
 
 
 def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> None:

@@ -5,7 +5,7 @@ A new engine is one module with a class that satisfies ``Engine``, and one line 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -39,16 +39,16 @@ class Engine(Protocol):
         command: Sequence[str],
         *,
         temporary: Path,
-        folders: Sequence[Path],
+        binds: Mapping[Path, str],
     ) -> list[str]:
         """Return the command that runs ``command`` as root upon ``layers``, the lowest first.
 
-        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each of
-        ``folders`` is seen at its own path, read-only.
+        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each path
+        of ``binds`` is seen where it says, read-only.
         """
 
     def step_in(
-        self, tree: Path, command: Sequence[str], *, temporary: Path, folders: Sequence[Path]
+        self, tree: Path, command: Sequence[str], *, temporary: Path, binds: Mapping[Path, str]
     ) -> list[str]:
         """Return the command that runs ``command`` as root in the folder ``tree``, changing it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer import process
@@ -38,25 +38,25 @@ class Apptainer:
         command: Sequence[str],
         *,
         temporary: Path,
-        folders: Sequence[Path],
+        binds: Mapping[Path, str],
     ) -> list[str]:
         """Return the command that runs ``command`` as root upon ``layers``, the lowest first.
 
-        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each of
-        ``folders`` is seen at its own path, read-only.
+        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each path
+        of ``binds`` is seen where it says, read-only.
         """
         base, *above = layers
-        options = _step_options(temporary, folders)
+        options = _step_options(temporary, binds)
         for layer in above:
             options += ["--overlay", f"{layer}:ro"]
         options += ["--overlay", str(overlay)]
         return [self.program, "--silent", "exec", *options, str(base), *command]
 
     def step_in(
-        self, tree: Path, command: Sequence[str], *, temporary: Path, folders: Sequence[Path]
+        self, tree: Path, command: Sequence[str], *, temporary: Path, binds: Mapping[Path, str]
     ) -> list[str]:
         """Return the command that runs ``command`` as root in the folder ``tree``, changing it."""
-        options = ["--writable", *_step_options(temporary, folders)]
+        options = ["--writable", *_step_options(temporary, binds)]
         return [self.program, "--silent", "exec", *options, str(tree), *command]
 
     def execute(self, image: Path, command: Sequence[str], *, binds: Sequence[str]) -> list[str]:
@@ -80,7 +80,7 @@ class Singularity(Apptainer):
     stacks = False
 
 
-def _step_options(temporary: Path, folders: Sequence[Path]) -> list[str]:
+def _step_options(temporary: Path, binds: Mapping[Path, str]) -> list[str]:
     # --contain alone would put a tmpfs of 64 MiB on /tmp and /var/tmp; --no-umask because a umask
     # of 0007, LUMI's default, would leave files that nobody else can read; --pid because otherwise
     # what a step started outlives an interrupted build.
@@ -88,6 +88,6 @@ def _step_options(temporary: Path, folders: Sequence[Path]) -> list[str]:
     options += ["--pwd", "/"]
     for inside in ("/tmp", "/var/tmp"):
         options += ["--bind", f"{temporary}:{inside}"]
-    for folder in folders:
-        options += ["--bind", f"{folder}:{folder}:ro"]
+    for path, inside in binds.items():
+        options += ["--bind", f"{path}:{inside}:ro"]
     return options

@@ -1,0 +1,84 @@
+"""Files that a step gets and that stay nowhere: not in a layer, a key, a log or an image."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.plan import Plan
+
+_LARGEST = 1 << 20
+_GIVEN = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")
+_SHORTEST = 6
+"""Characters: what is shorter stands in any file by chance."""
+
+
+def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
+    """Return the files of the options ``--secret`` by id.
+
+    Raises ``InputError`` with all that is wrong: a form, a file, a secret that a layer wants and
+    nobody gave, or gave and no layer wants.
+    """
+    wanted = {secret: step.name for step in plan.steps for secret in step.secrets}
+    found, problems = {}, []
+    for text in given:
+        match = _GIVEN.fullmatch(text)
+        if match is None:
+            mend = "write it like --secret id=token,src=/path/of/a/file"
+            problems.append(Problem(f"'{text}' names no secret", "--secret", mend=mend))
+            continue
+        secret, path = match["id"], Path(match["src"]).expanduser().absolute()
+        if secret not in wanted:
+            mend = did_you_mean(secret, wanted) or "no layer of this recipe wants one"
+            problems.append(Problem(f"no layer wants the secret '{secret}'", "--secret", mend=mend))
+        problems += _unfit(path)
+        found[secret] = path
+    for secret in wanted.keys() - found.keys():
+        mend = f"add --secret id={secret},src=FILE"
+        problems.append(
+            Problem(f"the layer '{wanted[secret]}' wants the secret '{secret}'", mend=mend)
+        )
+    if problems:
+        raise InputError(*problems)
+    return found
+
+
+def _unfit(path: Path) -> list[Problem]:
+    try:
+        size = path.stat().st_size if path.is_file() else -1
+        if 0 < size <= _LARGEST and len(path.read_bytes().strip()) >= _SHORTEST:
+            return []
+        why = f"it must be a file of {_SHORTEST} characters to 1 MiB"
+    except OSError as error:
+        why = error.strerror or str(error)
+    return [Problem("the file of a secret cannot be used", str(path), why, "check --secret")]
+
+
+def patterns(files: Iterable[Path]) -> tuple[bytes, ...]:
+    """Return what must be seen nowhere: each secret whole, and each of its longer lines."""
+    found: dict[bytes, None] = {}
+    for path in files:
+        content = path.read_bytes().strip()
+        for piece in (content, *content.splitlines()):
+            if len(piece.strip()) >= _SHORTEST:
+                found[piece.strip()] = None
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def hidden(text: bytes, secrets: Sequence[bytes]) -> bytes:
+    """Return ``text`` with each secret in it replaced."""
+    for secret in secrets:
+        text = text.replace(secret, b"***")
+    return text
+
+
+def leaks(wheel: Path, secrets: Sequence[bytes]) -> list[str]:
+    """Return the files of a wheel in which a secret stands."""
+    if not secrets:
+        return []
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        return [n for n in names if any(secret in archive.read(n) for secret in secrets)]
