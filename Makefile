@@ -11,7 +11,7 @@ IMAGE := pytorch-deepspeed.sif
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test check engine venv image cluster cluster-stop docker docker-stop bench clean
+.PHONY: help demo test check engine venv image cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -59,6 +59,9 @@ docker-stop: ## stop it
 
 bench: image ## measure what README quotes
 	$(BIN)/python tests/bench/run.py
+
+bench-builds: engine venv ## measure builds against plain Apptainer and Docker
+	$(BIN)/python tests/bench/builds.py
 
 clean:
 	rm -rf $(VENV) $(IMAGE) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

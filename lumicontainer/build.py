@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
+import fcntl
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import cache, layers, machine, pack, process, sif
+from lumicontainer import cache, layers, machine, pack, process, room, sif
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import (
     ExaminedError,
     HostError,
     InputError,
-    LumicontainerError,
     Problem,
-    SpaceError,
 )
-from lumicontainer.failure import tail
+from lumicontainer.failure import no_room, tail
 from lumicontainer.image import KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack
 from lumicontainer.model import LayerFile, Platform
 from lumicontainer.plan import HOME, Compile, Plan, Step
 from lumicontainer.progress import Task
 from lumicontainer.render import render, render_notes
-from lumicontainer.workspace import GIB, NEED_TREE, require_space, temporary_root
+from lumicontainer.site import require_keyring
+from lumicontainer.workspace import GIB, temporary_root
 
 PACKS = ("layered", "flat")
-_NEED_IMAGE = 2 * GIB
 _MEMORY_OF_A_JOB = 2 * GIB
 """What a compiler takes at most for a source that includes PyTorch's headers (measured: 1.6 GB)."""
 
@@ -67,11 +66,12 @@ def check_output(output: Path) -> None:
             ) from error
 
 
-def check_host(output: Path, store: cache.Cache) -> None:
+def check_host(plan: Plan, store: cache.Cache, output: Path, *, form: str) -> None:
     """Raise where this host cannot build, or has too little room, before anything is begun."""
-    require_space(temporary_root(), NEED_TREE, "the build's files")
-    require_space(store.root, _NEED_IMAGE, "the cache")
-    require_space(output.parent, _NEED_IMAGE, "the image")
+    places = {"temporary": temporary_root(), "cache": store.root, "output": output}
+    room.require(room.needs(room.sizes(plan, store), **places, flat=form == "flat"))
+    if plan.bootstrap.agent == "debootstrap":
+        require_keyring()
     if machine.subordinate_ids(Path("/etc/subuid")) is None:
         raise HostError(
             Problem(
@@ -119,6 +119,13 @@ async def build(builder: Builder, output: Path, *, form: str) -> Stack:
     ``ExaminedError`` where a check does; whatever stood at ``output`` before is then as it was.
     """
     builder.cache.reclaim()
+    try:
+        return await _build(builder, output, form=form)
+    except OSError as error:
+        raise no_room(builder, str(error), output=output) or error from error
+
+
+async def _build(builder: Builder, output: Path, *, form: str) -> Stack:
     compiles = sum(step.compiled is not None for step in _to_make(builder))
     builder.progress.expect(len(builder.plan.steps) + compiles + 3)
     stack = await assemble(builder)
@@ -208,16 +215,32 @@ def default_jobs() -> int:
 
 @contextmanager
 def _partial(output: Path) -> Iterator[Path]:
-    """Give the name under which an image is written; what is left there at the end goes."""
-    for dead in output.parent.glob(f".{output.name}.partial-*"):
-        number = dead.name.rpartition("-")[2]
-        if not Path(f"/proc/{number}").exists():
-            dead.unlink(missing_ok=True)
-    partial = output.with_name(f".{output.name}.partial-{os.getpid()}")
+    """Give the name under which an image is written; what is left there at the end goes.
+
+    It is locked meanwhile, so that another build removes what a dead one left, and only that.
+    """
+    prefix = f".{output.name}.partial-"
+    for other in output.parent.iterdir():
+        if other.name.startswith(prefix):
+            _remove_dead(other)
+    descriptor, name = tempfile.mkstemp(prefix=prefix, dir=output.parent)
+    partial = Path(name)
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield partial
     finally:
         partial.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _remove_dead(partial: Path) -> None:
+    with contextlib.suppress(OSError):
+        descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            partial.unlink()
+        finally:
+            os.close(descriptor)
 
 
 async def _pack(builder: Builder, stack: Stack, partial: Path, *, form: str) -> None:
@@ -233,17 +256,15 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, *, form: str) -> 
     layout = sif.layout(definition, metadata)
     with builder.progress.step("pack") as task:
         run = Run(builder, "pack", stack, task)
+        run.output = partial
         notes = run.root / "notes"
         write_tree(notes, render_notes(plan, definition=definition, labels=labels))
-        try:
-            if form == "layered":
-                await layers.squash(run, notes, run.root / cache.LAYER)
-                parts = [*(entry.layer for entry in stack), run.root / cache.LAYER]
-                await asyncio.to_thread(pack.join, parts, partial, layout, reached=task.reached)
-            else:
-                await _flatten(run, stack, notes, partial, layout=layout)
-        except OSError as error:
-            raise _no_room(partial, error) from error
+        if form == "layered":
+            await layers.squash(run, notes, run.root / cache.LAYER)
+            parts = [*(entry.layer for entry in stack), run.root / cache.LAYER]
+            await asyncio.to_thread(pack.join, parts, partial, layout, reached=task.reached)
+        else:
+            await _flatten(run, notes, partial, layout=layout)
 
 
 def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:
@@ -257,28 +278,17 @@ def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:
         each.chmod(0o755)
 
 
-async def _flatten(
-    run: Run, stack: Stack, notes: Path, partial: Path, *, layout: sif.Layout
-) -> None:
-    """Unpack the layers one over the other, and pack what they make together."""
-    tree = run.root / "tree"
-    tree.mkdir()
-    for entry in stack:
-        await run.module("lumicontainer.unpack", str(tree), str(entry.folder))
+async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) -> None:
+    """Pack what the layers make together as one file system."""
+    run.builder.place.ground_holds = []  # A build may leave the mount points of its steps.
+    await run.ground.prepare()
+    tree = run.builder.place.ground / "tree"
     await run.namespaced("cp", "-a", "--no-preserve=timestamps", f"{notes}/.", str(tree))
     resolved = run.builder.plan.resolved
     compression = compression_of(run.builder.engine, resolved.platform)
     await layers.squash(run, tree, partial, layout.offset, compression)
     size = partial.stat().st_size - layout.offset
     await asyncio.to_thread(pack.complete, partial, layout, [sif.Partition(layout.offset, size)])
-
-
-def _no_room(partial: Path, error: OSError) -> LumicontainerError:
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return HostError(Problem("the image cannot be written", str(partial), str(error)))
-    return SpaceError(
-        Problem("the image ran out of room", str(partial.parent), str(error), "make room")
-    )
 
 
 def _public_mirror(base: cache.Entry, release: str) -> str:

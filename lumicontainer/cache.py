@@ -85,9 +85,7 @@ class Damaged(Exception):  # noqa: N818 - it is caught where an object is read, 
 
 def parse_size(text: str) -> int:
     """Return a size such as ``500M`` or ``8G`` in bytes; raise ``InputError`` where it is none."""
-    parts = re.fullmatch(
-        r"([0-9]{1,15}(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip(), re.IGNORECASE
-    )
+    parts = re.fullmatch(r"(?ai)([0-9]{1,15}(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip())
     if parts is None:
         raise InputError(Problem(f"'{text}' is no size", mend="write it like 500M or 8G"))
     return int(float(parts[1]) * _UNITS[(parts[2] or "").upper()])
@@ -249,12 +247,10 @@ class Cache:
 
     def _put_away(self, folder: Path) -> None:
         # Renamed first: a removal that is cut short leaves no object with files missing.
-        gone = folder.with_name(f".{folder.name}.gone")
-        try:
+        gone = folder.with_name(f".{folder.name}.gone-{time.time_ns()}")
+        with contextlib.suppress(FileNotFoundError):
             folder.replace(gone)
-        except FileNotFoundError:
-            return
-        shutil.rmtree(gone)
+            shutil.rmtree(gone, ignore_errors=True)
 
     def unused(self, entry: Entry) -> bool:
         """Tell whether no build uses an object at this moment."""

@@ -31,6 +31,7 @@ from lumicontainer.files import (
     read_index,
     write_index,
 )
+from lumicontainer.secrets import patterns
 
 # fuse-overlayfs writes the first and the marks, the kernel's overlay the others.
 _OPAQUE = ("user.fuseoverlayfs.opaque", "user.overlay.opaque", "trusted.overlay.opaque")
@@ -215,22 +216,36 @@ def _is_opaque(folder: Path) -> bool:
     return any(name in names for name in _OPAQUE)
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Capture one layer; the files in which a secret stands are listed beside the index."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a capture."""
+    parser.add_argument("--drop", action="append", default=[])
+    parser.add_argument("--secret", type=Path, action="append", default=[])
+
+
+def capture(
+    upper: Path, index: Path, below: Node, *, drop: Sequence[str], secrets: Iterable[Path]
+) -> None:
+    """Bring an upper folder into form and write its index.
+
+    The files in which a secret stands are listed beside the index.
+    """
+    work = Capture(upper, below, patterns(secrets))
+    write_index(index, work.run(drop))
+    if work.leaks:
+        index.with_name(LEAKS).write_text("\n".join(work.leaks))
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Capture one layer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("upper", type=Path)
     parser.add_argument("index", type=Path)
-    for option in ("--below", "--secret"):
-        parser.add_argument(option, type=Path, action="append", default=[])
-    parser.add_argument("--drop", action="append", default=[])
+    parser.add_argument("--below", type=Path, action="append", default=[])
+    add_options(parser)
     given = parser.parse_args(words)
-    secrets = [text for path in given.secret if (text := path.read_bytes().strip())]
-    capture = Capture(given.upper, merge(map(read_index, given.below)), secrets)
-    write_index(given.index, capture.run(given.drop))
-    if capture.leaks:
-        given.index.with_name(LEAKS).write_text("\n".join(capture.leaks))
-    return 0
+    below = merge(map(read_index, given.below))
+    capture(given.upper, given.index, below, drop=given.drop, secrets=given.secret)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

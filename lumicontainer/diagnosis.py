@@ -11,7 +11,7 @@ from pathlib import Path
 from lumicontainer import machine, process
 from lumicontainer.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError
-from lumicontainer.site import debian_mirror
+from lumicontainer.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.workspace import GIB, NEED_TREE, temporary_root
 
 _ENGINE = "make engine in a checkout, or ask your system's support"
@@ -127,6 +127,13 @@ def _mirror() -> Finding:
     )
 
 
+def _keyring() -> Finding:
+    if DEBIAN_KEYRING.is_file():
+        return Finding("keys of Debian", "ok", str(DEBIAN_KEYRING))
+    mend = "install the package debian-archive-keyring"
+    return Finding("keys of Debian", "missing", f"{DEBIAN_KEYRING} is not there", mend)
+
+
 _LOOKS: tuple[Callable[[], Finding], ...] = (
     _platform,
     _engine,
@@ -136,4 +143,5 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
     _fuse,
     _room,
     _mirror,
+    _keyring,
 )

@@ -67,8 +67,7 @@ class Difference:
 def walk(plan: Plan, entries: Iterable[Entry]) -> list[Part]:
     """Return what a build of the plan needs, in order; ``entries`` is what the cache has."""
     have = _Have(entries)
-    base = {"agent": plan.bootstrap.agent, "release": plan.bootstrap.release}
-    found = [have.part(BASE, "layer", plan.base_key, base, "")]
+    found = [have.part(BASE, "layer", plan.base_key, plan.base_inputs, "")]
     digests = {plan.base_key: have.digest(found[-1])}
     for step in plan.steps:
         layer = have.part(step.name, "layer", step.key, step.inputs, have.digest(found[-1]))

@@ -14,10 +14,9 @@ from lumicontainer.errors import LumicontainerError, Problem, SpaceError, StepEr
 from lumicontainer.plan import STAGE
 
 if TYPE_CHECKING:
-    from lumicontainer.layers import Run
+    from lumicontainer.layers import Builder, Run
 
-FULL = 64 << 20
-"""Bytes: with less than this free after a failure, the disk was full."""
+_FULL = ("No space left on device", "Disk quota exceeded")
 OPENER, FAILED = "shell", "failed.json"
 """In a workspace that is kept: what opens a shell in it, and what it is."""
 
@@ -27,20 +26,26 @@ def tail(log: Path) -> str:
     return "\n".join(log.read_text().rstrip("\n").splitlines()[-20:])
 
 
+def no_room(builder: Builder, text: str, *, output: Path | None = None) -> SpaceError | None:
+    """Return the error of a full disk or quota, where ``text`` tells of one; it names the place."""
+    if not any(words in text for words in _FULL):
+        return None
+    places = {
+        "the temporary folder": builder.place.root.parent,
+        "the cache": builder.cache.root,
+    }
+    if output is not None:
+        places["the image's folder"] = output.parent
+    name, where = min(places.items(), key=lambda item: shutil.disk_usage(item[1]).free)
+    mend = "make room, or name other places with LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE and "
+    return SpaceError(Problem(f"{name} is full", str(where), text, f"{mend}--output"))
+
+
 def step_failure(run: Run, status: int) -> LumicontainerError:
     """Return the error of a step that ended with ``status``."""
     place, log = run.builder.place, run.builder.place.log(run.name)
-    for folder in (place.root, run.builder.cache.root):
-        if shutil.disk_usage(folder).free < FULL:
-            return SpaceError(
-                Problem(
-                    f"the step '{run.name}' ran out of room",
-                    str(folder.parent),
-                    why=tail(log),
-                    mend="make room, or name other places with LUMICONTAINER_TMPDIR and "
-                    "LUMICONTAINER_CACHE",
-                )
-            )
+    if full := no_room(run.builder, tail(log), output=run.output):
+        return full
     place.keep = bool(run.below)
     mend = "read the whole log: "
     if place.keep:

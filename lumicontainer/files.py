@@ -58,6 +58,8 @@ class Node:
 
     row: Row
     children: dict[str, Node] = field(default_factory=dict)
+    layer: int = 0
+    """The number of the layer that the path comes from, the lowest being 0."""
 
     def find(self, path: str) -> Node | None:
         """Return the node of ``path`` below this one."""
@@ -92,9 +94,9 @@ def merge(indexes: Iterable[Index]) -> Node:
             placed = row._replace(link=f"{number}:{row.link}") if row.link else row
             before = parent.children.get(name)
             if before and row.kind == FOLDER and before.row.kind == FOLDER:
-                before.row = placed
+                before.row, before.layer = placed, number
             else:
-                parent.children[name] = Node(placed)
+                parent.children[name] = Node(placed, layer=number)
     return root
 
 

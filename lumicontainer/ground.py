@@ -1,18 +1,17 @@
-"""Where a step's program runs: in an overlay upon layers, or in a tree unpacked from them.
+"""Where a step's program runs: in a tree unpacked from the layers below it, or in an overlay.
 
-Both leave the same changes. The overlay needs an engine that stacks squashfs; the tree serves the
-others, and costs the unpacking.
+A layer is made in a tree, where what a program does is what it would do in any folder. The tree
+lasts from step to step and from build to build, so that little is unpacked again. fuse-overlayfs is
+quicker to begin with, and not exact (1.10: where a file was replaced by a renamed one and that then
+removed, the lower layer's file shows again). It serves for compiling, which goes on beside the
+steps, and of which the wheels alone are kept.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
-
-from lumicontainer import cache
-from lumicontainer.workspace import remove_tree
 
 if TYPE_CHECKING:
     from lumicontainer.layers import Run
@@ -27,13 +26,12 @@ class Ground(Protocol):
     def command(self, inside: Sequence[str]) -> list[str]:
         """Return the engine's command that runs ``inside``."""
 
-    async def changes(self) -> Path:
-        """Return a folder with what was changed, in the form of an overlay's upper folder."""
 
-
-def ground_of(run: Run) -> Ground:
-    """Return the ground that the engine allows."""
-    return Overlay(run) if run.builder.engine.stacks else Tree(run)
+def ground_of(run: Run, *, apart: bool) -> Ground:
+    """Return where a program runs; ``apart`` where nothing is to be built upon its changes."""
+    if not apart:
+        return Tree(run, run.builder.place.ground)
+    return Overlay(run) if run.builder.engine.stacks else Tree(run, run.root / "ground")
 
 
 class Overlay:
@@ -54,51 +52,33 @@ class Overlay:
         run, step = self.run, self.run.builder.engine.step
         return step(layers, self.folder, inside, temporary=run.temporary, binds=run.binds())
 
-    async def changes(self) -> Path:
-        """Return the folder with the changes."""
-        return self.folder / "upper"
-
 
 class Tree:
-    """Unpack the layers, and compare afterwards."""
+    """Unpack the layers, but for what is there already."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.shared = not run.apart
-        self.tree = (run.builder.place.root if self.shared else run.root) / "tree"
+    def __init__(self, run: Run, folder: Path) -> None:
+        self.run, self.folder = run, folder
+        self.tree, self.state = folder / "tree", folder / "state.json"
 
     async def prepare(self) -> None:
-        """Unpack the layers, unless the step before left just them."""
+        """Bring the tree to what the layers make, unless the step before left just that."""
         place, below = self.run.builder.place, [entry.name for entry in self.run.below]
-        if self.shared and place.tree_of == below[:-1] and place.tree_of:
+        shared = self.folder == place.ground
+        if shared and place.ground_holds == below:
             return
-        await asyncio.to_thread(remove_tree, self.tree)
-        self.tree.mkdir(parents=True)
+        self.tree.mkdir(parents=True, exist_ok=True)
         self.tree.chmod(0o755)
-        for entry in self.run.below:
-            await self.run.module("lumicontainer.unpack", str(self.tree), str(entry.folder))
+        place.ground_holds = [] if shared else place.ground_holds
+        folders = [str(entry.folder) for entry in self.run.below]
+        await self.run.module("lumicontainer.bring", str(self.tree), str(self.state), *folders)
+        if shared:
+            place.ground_holds = below
 
     def command(self, inside: Sequence[str]) -> list[str]:
         """Return the engine's command that runs ``inside``."""
-        self._make_mount_points()
+        # A writable tree is given no mount points by the engine.
+        for path, seen_as in self.run.binds().items():
+            if path.is_dir():
+                (self.tree / seen_as.lstrip("/")).mkdir(parents=True, exist_ok=True)
         run, step = self.run, self.run.builder.engine.step_in
         return step(self.tree, inside, temporary=run.temporary, binds=run.binds())
-
-    def _make_mount_points(self) -> None:
-        """Make the folders onto which the host's are bound: a writable tree is given none."""
-        for folder in self.run.builder.site.folders:
-            (self.tree / folder.relative_to("/")).mkdir(parents=True, exist_ok=True)
-
-    async def changes(self) -> Path:
-        """Return a folder with what differs from the layers below."""
-        place = self.run.builder.place
-        if self.shared:
-            place.tree_of = []
-        upper = self.run.root / "upper"
-        words = [str(self.tree), str(upper)]
-        for entry in self.run.below:
-            words += ["--below", str(entry.folder / cache.INDEX)]
-        await self.run.module("lumicontainer.compare", *words)
-        if self.shared:
-            place.tree_of = [entry.name for entry in self.run.below]
-        return upper

@@ -66,7 +66,8 @@ async def step_layer(
     async def make(task: Task, draft: Path) -> None:
         run = Run(builder, step.name, below, task, secrets=step.secrets)
         await run.program(step.program, wheels=wheels)
-        await run.capture(draft)
+        await run.compare(draft)
+        builder.place.ground_holds = [*(entry.name for entry in below), draft.name[1:]]
 
     return await _made(builder, step.name, _about(step, "layer", below), make)
 
@@ -107,28 +108,39 @@ async def _made(
     """Return an object from the cache, else make it, once among all builds of this user."""
     store = builder.cache
     name = cache.object_name(about["key"], about["parent"])
-    builder.place.hold(locks.shared(store.use_lock(name)))
-    if entry := await _cached(builder, name, shown):
+    await _use(builder, store.use_lock(name))
+    if not builder.fresh and (entry := await asyncio.to_thread(store.proven, name)):
+        builder.progress.cached(shown)
         return entry
     with builder.progress.step(shown) as task:
         async with _alone(store.make_lock(name), task) as waited:
-            entry = await asyncio.to_thread(store.proven, name) if waited else None
-            if entry is None:
-                began = time.monotonic()
-                draft = store.draft(name)
-                await make(task, draft)
-                seconds = round(time.monotonic() - began, 1)
-                entry = await asyncio.to_thread(store.store, draft, {**about, "seconds": seconds})
-    return entry
+            # Another build may have made it between the look and the lock.
+            if waited or not builder.fresh:
+                entry = await asyncio.to_thread(store.proven, name)
+                if entry:
+                    return entry
+            began = time.monotonic()
+            draft = store.draft(name)
+            await make(task, draft)
+            seconds = round(time.monotonic() - began, 1)
+            return await _to_the_end(store.store, draft, {**about, "seconds": seconds})
 
 
-async def _cached(builder: Builder, name: str, shown: str) -> cache.Entry | None:
-    if builder.fresh:
-        return None
-    entry = await asyncio.to_thread(builder.cache.proven, name)
-    if entry:
-        builder.progress.cached(shown)
-    return entry
+async def _use(builder: Builder, lock: Path) -> None:
+    """Keep an object from being pruned until the build ends."""
+    while (held := locks.shared(lock)) is None:
+        await asyncio.sleep(_POLL)
+    builder.place.held.append(held)
+
+
+async def _to_the_end(work: Callable[..., cache.Entry], *values: Any) -> cache.Entry:
+    """Do work in a thread, and be interrupted only after it ended: a lock covers it."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *values))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 @contextlib.asynccontextmanager
@@ -160,15 +172,14 @@ class Run:
         secrets: Sequence[str] = (),
     ) -> None:
         self.builder, self.name, self.below, self.task = builder, name, below, task
+        self.output: Path | None = None
         self.secrets = {secret: builder.secrets[secret] for secret in secrets}
         self.hidden = patterns(self.secrets.values())
-        self.apart = apart
-        """Nothing is to be built upon what this program changes."""
         self.root = builder.place.root / name.replace(": ", ".")
         self.temporary = self.root / "tmp"
         self.staged = self.temporary / STAGED
         self.wheels = self.staged / "wheels"
-        self.ground = ground_of(self)
+        self.ground = ground_of(self, apart=apart)
 
     async def program(self, text: str, *, wheels: cache.Entry | None = None) -> None:
         """Run a step's program as root of the container."""
@@ -217,20 +228,29 @@ class Run:
         places = dict.fromkeys(("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR"), str(scratch))
         return machine.clean_environment() | places
 
-    async def capture(self, draft: Path, *, upper: Path | None = None) -> None:
-        """Make the layer of what the program changed, and remove its folder."""
-        upper = upper or await self.ground.changes()
-        words = [str(upper), str(draft / cache.INDEX)]
-        for entry in self.below:
-            words += ["--below", str(entry.index)]
-        for folder in self.builder.site.folders:
-            words += ["--drop", str(folder)]
-        for path in self.secrets.values():
-            words += ["--secret", str(path)]
-        await self.module("lumicontainer.capture", *words)
+    async def compare(self, draft: Path) -> None:
+        """Make the layer of what the program changed in the tree."""
+        folders = [str(entry.folder) for entry in self.below]
+        ground = self.builder.place.ground
+        places = [str(ground / "tree"), str(ground / "state.json"), str(draft)]
+        await self.module("lumicontainer.compare", *places, *self._marks(), "--", *folders)
+        await self._finish(draft)
+
+    async def capture(self, draft: Path, tree: Path) -> None:
+        """Make the layer of a whole tree."""
+        index = str(draft / cache.INDEX)
+        await self.module("lumicontainer.capture", str(tree), index, *self._marks())
+        await squash(self, tree, draft / cache.LAYER)
+        await self._finish(draft)
+
+    def _marks(self) -> list[str]:
+        """Return the options that say what must not come into a layer."""
+        options = [f"--drop={folder}" for folder in self.builder.site.folders]
+        return options + [f"--secret={path}" for path in self.secrets.values()]
+
+    async def _finish(self, draft: Path) -> None:
         if (draft / LEAKS).exists():
             raise leak_failure(self, (draft / LEAKS).read_text().splitlines())
-        await squash(self, upper, draft / cache.LAYER)
         await asyncio.to_thread(remove_tree, self.root)
 
     async def module(self, name: str, *words: str) -> None:
@@ -254,7 +274,9 @@ async def squash(
 async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     run = Run(builder, BASE, (), task)
     run.root.mkdir()
-    definition, tree = run.root / "base.def", run.root / "tree"
+    definition, tree = run.root / "base.def", builder.place.ground / "tree"
+    await asyncio.to_thread(remove_tree, builder.place.ground)
+    builder.place.ground.mkdir()
     mirror = require_mirror(builder.site.mirror)
     definition.write_text(render_base(builder.plan, mirror=mirror))
     environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
@@ -263,4 +285,9 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     for note in ("Singularity", "labels.json"):
         (tree / ".singularity.d" / note).unlink(missing_ok=True)
     shutil.rmtree(tree / ".singularity.d/bootstrap_history", ignore_errors=True)
-    await run.capture(draft, upper=tree)
+    hosts = tree / "etc/hosts"
+    if not hosts.exists() or not hosts.stat().st_size:
+        # Debootstrap makes none, and steps run without the host's.
+        hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
+        hosts.chmod(0o644)
+    await run.capture(draft, tree)

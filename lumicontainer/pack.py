@@ -33,22 +33,24 @@ def squash_command(
     nothing in a container, which is mounted without set-user-id rights, and other attributes
     belong to the host's file system.
     """
+    return [*namespace_command(), *_squash(tree, target, offset, compression)]
+
+
+def squash_here(tree: Path, target: Path) -> None:
+    """Pack ``tree`` from within a user namespace, with the program's output as this one's."""
+    process.passed(_squash(tree, target, 0, "zstd"))
+
+
+def _squash(tree: Path, target: Path, offset: int, compression: str) -> list[str]:
     program = process.find("mksquashfs")
     if program is None:
         mend = "install the package squashfs-tools"
-        raise HostError(
-            Problem("this host cannot pack images", why="mksquashfs is missing", mend=mend)
-        )
-    options = [
-        "-noappend",
-        "-quiet",
-        "-progress",
-        "-offset",
-        str(offset),
-        *_COMPRESSION[compression],
-    ]
-    options += ["-no-xattrs", "-all-time", str(EPOCH), "-mkfs-time", str(EPOCH)]
-    return [*namespace_command(), str(program), str(tree), str(target), *options]
+        why = "mksquashfs is missing"
+        raise HostError(Problem("this host cannot pack images", why=why, mend=mend))
+    options = ["-noappend", "-quiet", "-progress", "-offset", str(offset)]
+    options += [*_COMPRESSION[compression], "-no-xattrs"]
+    options += ["-all-time", str(EPOCH), "-mkfs-time", str(EPOCH)]
+    return [str(program), str(tree), str(target), *options]
 
 
 def without_epoch(environment: dict[str, str]) -> dict[str, str]:

@@ -124,6 +124,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "agent": resolved.bootstrap.agent,
         "release": resolved.bootstrap.release,
         "include": resolved.bootstrap.include,
+        "image": "" if resolved.bootstrap.agent == "debootstrap" else resolved.bootstrap.image,
         "assembly": ASSEMBLY,
         "program": hashlib.sha256(AFTER_BOOTSTRAP.encode()).hexdigest(),
     }
@@ -280,15 +281,7 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
 
 def record(resolved: Resolved) -> dict[str, Any]:
     """Return the resolved values as plain data; no path of the build machine is in it."""
-    layers = {
-        layer.name: {
-            "parameters": {s.name: s.value for s in layer.settings if s.name != "version"},
-            "origins": {s.name: s.origin for s in layer.settings},
-            "version": layer.values().get("version"),
-            "environment": dict(layer.content.environment),
-        }
-        for layer in resolved.included()
-    }
+    layers = {layer.name: _layer_record(layer) for layer in resolved.included()}
     return {
         "recipe": resolved.recipe.name,
         "summary": resolved.recipe.summary,
@@ -299,6 +292,17 @@ def record(resolved: Resolved) -> dict[str, Any]:
         "base": {"agent": resolved.bootstrap.agent, "release": resolved.bootstrap.release},
         "layers": layers,
         "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
+    }
+
+
+def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
+    # Sorted: the order in which a document names them decides nothing.
+    settings = sorted(layer.settings, key=lambda setting: setting.name)
+    return {
+        "parameters": {s.name: s.value for s in settings if s.name != "version"},
+        "origins": {s.name: s.origin for s in settings},
+        "version": layer.values().get("version"),
+        "environment": dict(sorted(layer.content.environment.items())),
     }
 
 

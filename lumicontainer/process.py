@@ -72,6 +72,16 @@ def capture_bytes(command: Sequence[str], *, env: Mapping[str, str] | None = Non
     return done.stdout
 
 
+def passed(command: Sequence[str]) -> None:
+    """Run a program whose output is this one's; raise ``ProgramError`` where it fails."""
+    try:
+        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise _not_started(command, error) from error
+    if done.returncode:
+        raise ProgramError(command, done.returncode, "")
+
+
 async def logged(
     command: Sequence[str],
     log: IO[str],
@@ -137,7 +147,7 @@ def bound(command: Sequence[str]) -> list[str]:
     if not setpriv or not bash:
         return list(command)
     script = Path(__file__).parent / "host/lifeline.sh"
-    return [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script), *command]
+    return [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script), str(os.getpid()), *command]
 
 
 def become(command: Sequence[str], env: Mapping[str, str]) -> None:

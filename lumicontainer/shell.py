@@ -25,7 +25,8 @@ def shell_value(value: Value) -> str:
 def exports(values: Mapping[str, Value]) -> str:
     """Return one ``export`` line a value, quoted so that nothing in it is run."""
     return "".join(
-        f"export {name}={shlex.quote(shell_value(value))}\n" for name, value in values.items()
+        f"export {name}={shlex.quote(shell_value(value))}\n"
+        for name, value in sorted(values.items())
     )
 
 

@@ -19,6 +19,8 @@ _CA_FILES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/var/lib/ca-certificates/ca-bundle.pem",
 )
+DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_DEFAULT_MIRROR = re.compile(r"(?m)^\s*(?:default_mirror\s+|DEF_MIRROR=)[\"']?([^\s\"'$]+)")
 _PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy\Z")
 _TRUST = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
 
@@ -119,7 +121,7 @@ def debian_mirror(release: str) -> str:
     is a Debian, else debootstrap's default.
     """
     named = os.environ.get("LUMICONTAINER_MIRROR", "")
-    return named or _apt_mirror(release) or _debootstrap_default(release)
+    return named or _apt_mirror(release) or debootstrap_mirror(release)
 
 
 def _apt_mirror(release: str) -> str:
@@ -148,14 +150,18 @@ def _apt_sources() -> Iterable[str]:
             continue
 
 
-def _debootstrap_default(release: str) -> str:
-    """Return the mirror that debootstrap itself takes for a release, from its script."""
+def debootstrap_mirror(release: str) -> str:
+    """Return the mirror that debootstrap itself takes: its script's for the release, else its own.
+
+    The scripts of Debian's present releases name none.
+    """
     script = Path("/usr/share/debootstrap/scripts") / release
-    try:
-        found = re.search(r"(?m)^\s*default_mirror\s+(\S+)", script.read_text())
-    except OSError:
-        return ""
-    return found.group(1) if found else ""
+    for path in (script, process.find("debootstrap")):
+        if path is not None and path.is_file():
+            found = _DEFAULT_MIRROR.search(path.read_text())
+            if found:
+                return found.group(1)
+    return ""
 
 
 def require_mirror(mirror: str) -> str:
@@ -165,10 +171,23 @@ def require_mirror(mirror: str) -> str:
     raise HostError(
         Problem(
             "no mirror is known from which debootstrap could take Debian",
-            where="/etc/apt/sources.list.d, /usr/share/debootstrap/scripts",
+            where="/etc/apt/sources.list.d, debootstrap",
             mend="install debootstrap, or name one with LUMICONTAINER_MIRROR=URL",
         )
     )
+
+
+def require_keyring() -> None:
+    """Raise ``HostError`` where debootstrap could not verify what it takes from a mirror."""
+    if not DEBIAN_KEYRING.is_file():
+        raise HostError(
+            Problem(
+                "Debian's packages could not be verified",
+                where=str(DEBIAN_KEYRING),
+                why="it is missing, and without it debootstrap takes any packages and only warns",
+                mend="install the package debian-archive-keyring (make engine does so)",
+            )
+        )
 
 
 def stage_site(site: Site, folder: Path, seen_as: str) -> None:

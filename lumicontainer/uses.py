@@ -56,7 +56,7 @@ def note(store: Cache, image: Path, stack: Sequence[Entry]) -> None:
 
 def uses(store: Cache) -> Iterator[Use]:
     """Yield what is noted of images, whether it counts or not."""
-    for path in sorted((store.root / "images").glob("*")):
+    for path in sorted((store.root / "images").glob("[!.]*")):
         try:
             told = json.loads(path.read_bytes())
             yield Use(path, str(told["image"]), str(told["key"]), tuple(told["objects"]))

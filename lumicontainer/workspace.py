@@ -4,32 +4,34 @@
     └── lumicontainer-<uid>/          0700, the user's own
         └── <recipe>-<random>/        one build
             ├── lock                  held by the build while it lives
-            ├── <step>/               one running step: what it changes, and its /tmp
+            ├── ground/               the tree in which layers are made, and its state
+            ├── <step>/               one running step: its /tmp, and where it compiles its overlay
             └── logs/<step>.log
 
-A build that died, or kept its state because a step failed, holds its lock no more: the next build
-of the same recipe removes it.
+A build that ended leaves the ground, one that failed leaves all. Neither holds its lock any more:
+the next build of the same recipe takes the ground over and removes the rest.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lumicontainer import locks, process
-from lumicontainer.errors import HostError, Problem, SpaceError
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.machine import namespace_command
 
 GIB = 1 << 30
+_IDLE = "idle"
+"""Stands in a folder in which nothing is at work any more."""
 NEED_TREE = 4 * GIB
 """Free bytes without which no build begins; the tree of PyTorch takes 2.3 GB."""
 
@@ -41,15 +43,15 @@ class Workspace:
     root: Path
     keep: bool = False
     """Leave the folder where it is when the build ends."""
-    tree_of: list[str] = field(default_factory=list)
-    """The layers whose files, with those of one step more, the folder ``tree`` holds."""
+    ground_holds: list[str] = field(default_factory=list)
+    """The layers that the tree in ``ground`` is known to be made of."""
     held: list[int] = field(default_factory=list)
     """Locks that are held until the build ends."""
 
-    def hold(self, lock: int | None) -> None:
-        """Hold a lock until the build ends."""
-        if lock is not None:
-            self.held.append(lock)
+    @property
+    def ground(self) -> Path:
+        """Return the folder of the tree in which layers are made."""
+        return self.root / "ground"
 
     def log(self, step: str) -> Path:
         """Return the log file of a step."""
@@ -83,43 +85,64 @@ def temporary_root() -> Path:
     return root
 
 
-def require_space(path: Path, need: int, what: str) -> None:
-    """Raise ``SpaceError`` where the file system of ``path`` has less than ``need`` bytes free."""
-    free = shutil.disk_usage(path).free
-    if free < need:
-        raise SpaceError(
-            Problem(
-                f"there is too little room for {what}",
-                str(path),
-                why=f"it needs {need / GIB:.1f} GiB, and {free / GIB:.1f} GiB are free",
-                mend="make room, or name another place with LUMICONTAINER_TMPDIR or --output",
-            )
-        )
-
-
 @contextmanager
 def workspace(recipe: str) -> Iterator[Workspace]:
-    """Make the folder of one build, and remove it at the end unless ``keep`` is set.
+    """Make the folder of one build.
 
-    What earlier builds of the same recipe left, because they died or kept a failure, is removed.
+    Of what earlier builds of the same recipe left, the tree is taken over and the rest removed. At
+    the end the tree stays, or all where ``keep`` is set; after an interruption nothing does.
     """
     root = temporary_root()
     # Between the making of a folder and its lock no other build may take it for a dead one's.
     with _guard(root):
-        stale = list(_set_aside(root, recipe))
+        stale = list(_set_aside(root, lambda folder: _recipe_of(folder) == recipe))
         place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
         lock = locks.exclusive(place.root / "lock")
     assert lock is not None
+    done = False
     try:
         for folder in stale:
+            _take_over(folder, place)
             remove_tree(folder)
         (place.root / "logs").mkdir()
         yield place
+        done = True
     finally:
-        if not place.keep:
+        if done and place.ground.exists():
+            _leave_ground(root, place)
+        elif not place.keep:
             remove_tree(place.root)
+        if place.root.exists():
+            (place.root / _IDLE).touch()
         for each in (*place.held, lock):
             os.close(each)
+
+
+def _take_over(folder: Path, place: Workspace) -> None:
+    """Take the tree of an earlier build, unless something may still have been at work in it."""
+    usable = (folder / _IDLE).exists() and (folder / "ground/state.json").exists()
+    if usable and not place.ground.exists():
+        (folder / "ground").rename(place.ground)
+
+
+def _leave_ground(root: Path, place: Workspace) -> None:
+    """Leave the tree alone of a build, and no tree of another recipe's: one takes much room."""
+    for each in place.root.iterdir():
+        if each.name not in ("ground", "lock"):
+            remove_tree(each)
+    with _guard(root):
+        others = list(_set_aside(root, lambda folder: _is_left(folder) and folder != place.root))
+    for folder in others:
+        remove_tree(folder)
+
+
+def _recipe_of(folder: Path) -> str:
+    return folder.name.lstrip(".").rpartition("-")[0]
+
+
+def _is_left(folder: Path) -> bool:
+    """Tell whether a folder holds nothing but the tree that a build left."""
+    return {each.name for each in folder.iterdir()} <= {"ground", "lock", _IDLE}
 
 
 @contextmanager
@@ -129,10 +152,10 @@ def _guard(root: Path) -> Iterator[None]:
         yield
 
 
-def _set_aside(root: Path, recipe: str) -> Iterator[Path]:
-    """Rename the folders that no living build of ``recipe`` holds, and yield them."""
+def _set_aside(root: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
+    """Rename the wanted folders that no living build holds, and yield them."""
     for folder in root.iterdir():
-        if folder.name.rpartition("-")[0] not in (recipe, f".{recipe}") or not folder.is_dir():
+        if not folder.is_dir() or not wanted(folder):
             continue
         lock = locks.exclusive(folder / "lock")
         if lock is not None:

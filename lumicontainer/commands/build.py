@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import build, image, layers, site
+from lumicontainer import build, image, layers, sif, site, uses
 from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
@@ -75,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     build.check_output(output)
     wanted = plan.steps[-1].key
     current = not arguments.rebuild and output.exists() and image.key(output) == wanted
+    if current and arguments.pack:
+        current = (len(sif.partitions(output)) == 1) == (arguments.pack == "flat")
     if arguments.dry_run:
         _print_steps(plan, output, current=current, as_json=arguments.json)
         return OK
@@ -93,12 +96,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _builder(arguments: argparse.Namespace, plan: Plan, output: Path) -> Iterator[layers.Builder]:
+def _builder(
+    arguments: argparse.Namespace, plan: Plan, output: Path, *, form: str
+) -> Iterator[layers.Builder]:
     """Give all that a build works with, once it is known that this host can build."""
     secrets = read_secrets(arguments.secret, plan)
     engine = find_engine()
     store = Cache(cache_root()).open()
-    build.check_host(output, store)
+    build.check_host(plan, store, output, form=form)
     place_of = plan.resolved.recipe.name
     with Progress(arguments.progress) as progress, workspace(place_of) as place:
         for layer in plan.resolved.layers:
@@ -120,13 +125,15 @@ def _builder(arguments: argparse.Namespace, plan: Plan, output: Path) -> Iterato
 def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str, float]:
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
 
+    begun = time.monotonic()
     form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
-    with _builder(arguments, plan, output) as builder:
+    with _builder(arguments, plan, output, form=form) as builder:
         stack = asyncio.run(build.build(builder, output, form=form))
+        uses.note(builder.cache, output, stack)
         builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
         times = builder.progress.times
-        size = output.stat().st_size / 1e6
-        builder.progress.say(f"{output.name}: {size:.0f} MB in {sum(times.values()):.0f} s")
+        told = f"{output.stat().st_size / 1e6:.0f} MB in {time.monotonic() - begun:.0f} s"
+        builder.progress.say(f"{output.name}: {told}")
     return {name: round(seconds, 1) for name, seconds in times.items()}
 
 
@@ -136,7 +143,7 @@ def _check(arguments: argparse.Namespace, plan: Plan, output: Path) -> int:
 
     from lumicontainer import again  # noqa: PLC0415 - seldom wanted
 
-    with _builder(arguments, plan, output) as builder:
+    with _builder(arguments, plan, output, form="layered") as builder:
         found = asyncio.run(again.check(builder))
     if arguments.json:
         common.print_json([each.record() for each in found])

@@ -209,7 +209,8 @@ def _print_pruned(store: Cache, told: Mapping[str, Any]) -> None:
         sys.stdout.write(f"{verb} {shown}, {words.size(each['bytes'])}\n")
     for what, number in told["leftovers"].items():
         sys.stdout.write(f"{verb} {what}: {number}\n")
-    sys.stdout.write(f"{verb} {words.size(told['bytes'])}, {words.size(told['left'])} stay\n")
+    gone, left = words.size(told["bytes"]), words.size(told["left"])
+    sys.stdout.write(f"{verb} {gone}, {left} stay in {store.root}\n")
     if told["left"] > told["limit"]:
         sys.stdout.write("more stays than was asked, because running builds use it\n")
     if not told["dry_run"] and store.root.is_dir():
@@ -256,5 +257,3 @@ def _print_reason(
     out(f"'{first.name}' is missing; the nearest that the cache has, used {ago}, differs in\n")
     for each in found:
         out(f"  {each}\n")
-    if not found:
-        out("  the way in which layers are made of steps\n")

@@ -83,9 +83,10 @@ class Singularity(Apptainer):
 def _step_options(temporary: Path, binds: Mapping[Path, str]) -> list[str]:
     # --contain alone would put a tmpfs of 64 MiB on /tmp and /var/tmp; --no-umask because a umask
     # of 0007, LUMI's default, would leave files that nobody else can read; --pid because otherwise
-    # what a step started outlives an interrupted build.
+    # what a step started outlives an interrupted build. bind-paths are the host's /etc/hosts and
+    # /etc/localtime, which a step run by root could write to.
     options = ["--fakeroot", "--no-home", "--contain", "--cleanenv", "--no-umask", "--pid"]
-    options += ["--pwd", "/"]
+    options += ["--no-mount", "bind-paths", "--pwd", "/"]
     for inside in ("/tmp", "/var/tmp"):
         options += ["--bind", f"{temporary}:{inside}"]
     for path, inside in binds.items():

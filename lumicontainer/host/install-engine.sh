@@ -10,6 +10,8 @@ PATH+=:/usr/sbin:/sbin
 readonly PREFIX=/opt/apptainer
 readonly LINKS=/usr/local/bin
 readonly MULTIARCH=x86_64-linux-gnu
+# Without it debootstrap takes Debian's packages unchecked, and only warns; Ubuntu's debootstrap does not bring it.
+readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 readonly USER_SERVED=${SUDO_USER:-$(id -un)}
 
 declare -rA PACKAGE_OF=(
@@ -31,6 +33,7 @@ missing_packages() {
     for command in "${!PACKAGE_OF[@]}"; do
         type -P "$command" >/dev/null || printf '%s\n' "${PACKAGE_OF[$command]}"
     done
+    [[ -e $KEYRING ]] || printf '%s\n' debian-archive-keyring
 }
 
 fuse_open() { [[ $(stat -c %A /dev/fuse 2>/dev/null) == *rw- ]]; }
@@ -47,7 +50,7 @@ apt_install() {
         -o DPkg::Lock::Timeout=300 "$@" >&2
 }
 
-has_candidate() { apt-cache policy "$1" | grep -qE '^ +Candidate: [^(]'; }
+has_candidate() { [[ $(LC_ALL=C apt-cache policy "$1") =~ Candidate:\ [^\(] ]]; }
 
 install_engine() {
     local name
@@ -148,7 +151,7 @@ main() {
     mapfile -t packages < <(missing_packages)
     if ! works singularity || ((${#packages[@]})); then
         type -P apt-get >/dev/null || fail "$PRETTY_NAME has no apt-get. Install Apptainer or SingularityCE," \
-            "and what holds the commands ${!PACKAGE_OF[*]}, with its own package manager, then run this again."
+            "and what holds the commands ${!PACKAGE_OF[*]} and the file $KEYRING, with its own package manager, then run this again."
         apt-get update -qq >&2
     fi
     if ((${#packages[@]})); then apt_install "${packages[@]}"; fi

@@ -9,34 +9,22 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from table import LUMICONTAINER, row, seconds
 
 from lumicontainer.pack import squash_command
 from lumicontainer.sif import partitions
 
 HERE = Path(__file__).parent
-LUMICONTAINER = [sys.executable, "-m", "lumicontainer"]
 RUNS = 15
-
-
-def seconds(command: Sequence[object]) -> float:
-    """Return the wall time of one whole process; it must end well."""
-    begun = time.perf_counter()
-    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begun
 
 
 def median_ms(command: Sequence[object]) -> float:
     """Return the median wall time of a command in milliseconds, after one run not counted."""
     seconds(command)
     return statistics.median(seconds(command) for _ in range(RUNS)) * 1000
-
-
-def row(what: str, seen: str, limit: str, *, holds: bool) -> None:
-    """Print one line of the table."""
-    print(f"{'ok ' if holds else 'NOT':<4}{what:<44}{seen:<34}{limit}", flush=True)
 
 
 def command_line() -> None:

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.machine import engine_path
+
 from ..conftest import ROOT
+
+ENGINE = str(engine_path())
+"""Apptainer, or SingularityCE, which has no command `apptainer`."""
 
 SMALL = {
     "small.yaml": (

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import DATA, lumicontainer, run, write_small
+from lumicontainer.site import debootstrap_mirror
+
+from .conftest import DATA, ENGINE, lumicontainer, run, write_small
 
 
 def inside(image: Path, *command: object) -> str:
@@ -39,7 +41,7 @@ def test_the_step_leaves_nothing_of_the_build(small: Path) -> None:
 
 def test_the_environment_of_the_layers_holds_in_every_way_of_entering(small: Path) -> None:
     for options in ([], ["--cleanenv"], ["--containall"], ["--no-home"]):
-        command = ["apptainer", "--silent", "exec", "--userns", *options, small]
+        command = [ENGINE, "--silent", "exec", "--userns", *options, small]
         done = run([*command, "sh", "-c", "echo $GREETING_STYLE $PATH"])
         assert done.stdout.startswith("plain /opt/greet/bin:"), (options, done)
 
@@ -63,10 +65,10 @@ def test_inspect_tells_recipe_values_packages_and_definition(small: Path, recipe
 
 
 def test_the_engine_reads_the_image_that_was_written(small: Path) -> None:
-    listed = run(["apptainer", "sif", "list", small]).stdout
+    listed = run([ENGINE, "sif", "list", small]).stdout
     for kind in ("Def.FILE", "JSON.Generic", "FS (Squashfs/*System/amd64)"):
         assert kind in listed
-    labels = run(["apptainer", "inspect", "--json", "--labels", small]).stdout
+    labels = run([ENGINE, "inspect", "--json", "--labels", small]).stdout
     assert json.loads(labels)["data"]["attributes"]["labels"]["org.opencontainers.image.title"]
 
 
@@ -75,8 +77,8 @@ def test_inspect_of_an_image_from_elsewhere_says_so(small: Path, tmp_path: Path)
     (empty / "etc").mkdir(parents=True)
     assert run(["mksquashfs", empty, tmp_path / "x.sqfs", "-quiet"]).returncode == 0
     other = tmp_path / "other.sif"
-    run(["apptainer", "sif", "new", other])
-    add = ["apptainer", "sif", "add", "--datatype", "4", "--partfs", "1", "--parttype", "2"]
+    run([ENGINE, "sif", "new", other])
+    add = [ENGINE, "sif", "add", "--datatype", "4", "--partfs", "1", "--parttype", "2"]
     done = run([*add, "--partarch", "2", "--groupid", "1", other, tmp_path / "x.sqfs"])
     assert done.returncode == 0, done.stderr
     done = lumicontainer("inspect", other)
@@ -141,6 +143,10 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
 
+def test_debootstrap_itself_names_a_mirror_for_a_host_that_names_none() -> None:
+    assert re.match(r"https?://\S+/debian\b", debootstrap_mirror("bookworm"))
+
+
 def begun(folder: Path, image: Path, place: Path, *prefix: str) -> subprocess.Popen[str]:
     """Start a build, and return once its first program has said something."""
     place.mkdir()
@@ -190,7 +196,7 @@ def test_a_build_under_nohup_outlives_its_terminal(small: Path, tmp_path: Path) 
 def tree(image: Path, root: Path) -> dict[str, str]:
     """Return what an image holds, by name: kind, mode, target or digest."""
     if not root.exists():
-        offset = run(["apptainer", "sif", "list", image]).stdout
+        offset = run([ENGINE, "sif", "list", image]).stdout
         start = re.search(r"\|(\d+)-\d+\s+\|FS", offset).group(1)
         done = run(["unsquashfs", "-quiet", "-no-progress", "-o", start, "-d", root, image])
         assert root.is_dir(), done.stderr
@@ -217,7 +223,7 @@ def test_a_plain_build_of_the_printed_definition_makes_the_same_image(
     definition = tmp_path / "small.def"
     definition.write_text(lumicontainer("render", "small", "--recipes", recipes).stdout)
     plain = tmp_path / "plain.sif"
-    done = run(["apptainer", "build", "--fakeroot", plain, definition])
+    done = run([ENGINE, "build", "--fakeroot", plain, definition])
     assert done.returncode == 0, done.stderr[-2000:]
     ours, theirs = tree(small, tmp_path / "ours"), tree(plain, tmp_path / "theirs")
     # What differs between any two installations of Debian at different moments.

@@ -12,7 +12,7 @@ import pytest
 from lumicontainer.sif import partitions
 from lumicontainer.site import pip_settings, read_site
 
-from .conftest import lumicontainer, run
+from .conftest import ENGINE, lumicontainer, run
 
 
 def inside(image: Path, *command: object) -> str:
@@ -39,7 +39,7 @@ ENTERING = {
 def test_the_virtual_environment_is_on_path_under_exec(image: Path, way: str) -> None:
     done = run(
         [
-            "apptainer",
+            ENGINE,
             "-s",
             *ENTERING[way],
             image,
@@ -53,9 +53,9 @@ def test_the_virtual_environment_is_on_path_under_exec(image: Path, way: str) ->
 
 def test_the_virtual_environment_is_on_path_under_run_and_shell(image: Path) -> None:
     program = "import sys; print(sys.prefix)"
-    done = run(["apptainer", "-s", "run", "--userns", image, "--", "python3", "-c", program])
+    done = run([ENGINE, "-s", "run", "--userns", image, "--", "python3", "-c", program])
     assert done.stdout == "/opt/venv\n", done.stderr
-    done = run(["apptainer", "-s", "shell", "--userns", image], stdin=f"python3 -c '{program}'\n")
+    done = run([ENGINE, "-s", "shell", "--userns", image], stdin=f"python3 -c '{program}'\n")
     assert "/opt/venv\n" in done.stdout, done.stderr
 
 

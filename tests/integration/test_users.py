@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import run, write_small
+from .conftest import ENGINE, run, write_small
 
 NAME = "lumicontainer-test"
 
@@ -89,5 +89,5 @@ def test_files_are_readable_for_others_whatever_the_umask_of_the_builder(
     )
     assert done.returncode == 0, done.stderr
     listed = "find /opt /etc /usr/bin -xdev ! -perm -o=r ! -type l ! -name '*shadow*'"
-    strangers = run(["apptainer", "exec", "--userns", tmp_path / "small.sif", "sh", "-c", listed])
+    strangers = run([ENGINE, "exec", "--userns", tmp_path / "small.sif", "sh", "-c", listed])
     assert "/opt" not in strangers.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -46,7 +47,7 @@ def put(store: Cache, key: str = "key", *, parent: str = "", used: float = 0) ->
     for file, content in FILES.items():
         (draft / file).write_bytes(content)
     about = {"key": key, "parent": parent, "step": key, "kind": "layer", "inputs": {"a": 1}}
-    entry = store.store(draft, {**about, "seconds": time.monotonic()})
+    entry = store.store(draft, {**about, "seconds": f"{time.monotonic():020.9f}"})
     os.close(held)
     if used:
         os.utime(entry.folder, (used, used))
@@ -304,7 +305,9 @@ def test_a_size_is_read_as_it_is_written(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "G", "-1", "8X", "inf", "nan", "1e400", "8 G 1", "_1", "٣", "9" * 400])
+@pytest.mark.parametrize(
+    "text", ["", "G", "-1", "8X", "inf", "nan", "1e400", "8 G 1", "_1", "٣", "1\u212a", "9" * 400]
+)
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is no size"):
         parse_size(text)
@@ -312,7 +315,5 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_a_size_or_is_refused(text: str) -> None:
-    try:
+    with contextlib.suppress(InputError):
         assert parse_size(text) >= 0
-    except InputError:
-        pass

@@ -1,0 +1,328 @@
+"""Measure builds beside plain Apptainer and Docker: whole processes, one run, one machine.
+
+Usage: python tests/bench/builds.py [RECIPE] [--recipes DIR] [--work DIR] [--only PART,…]
+
+The recipe gets one more layer on top, whose script works for two seconds and can be changed. What
+was measured is kept in figures.json of the work folder: a run that broke off goes on from there,
+and --only measures parts again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from report import report
+from rivals import Docker, Rendered, build_plain, folders_served
+from table import LUMICONTAINER, seconds
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.engines import find_engine
+from lumicontainer.machine import clean_environment
+from lumicontainer.sif import partitions
+from lumicontainer.workspace import remove_tree
+
+Figures = dict[str, Any]
+
+CHANGES = 3
+STARTS = 5
+TOP = "bench-top"
+SCRIPT = """\
+# change {change}
+set -euo pipefail
+milliseconds() {{ echo "$(($(date +%s%N) / 1000000))"; }}
+begun=$(milliseconds)
+mkdir -p /opt/bench
+head -c 20000000 /dev/urandom >/opt/bench/data
+until (($(milliseconds) - begun >= 2000)); do
+    sha256sum /opt/bench/data >/opt/bench/sum
+done
+echo "{mark}$(($(milliseconds) - begun))"
+"""
+MARK = "milliseconds of the script: "
+
+
+@dataclass
+class Told:
+    """Hold what a build of ours said of itself, and the wall time of the whole process."""
+
+    whole: float
+    begun: list[str] = field(default_factory=list)
+    """The steps that were not taken from the cache."""
+    took: dict[str, float] = field(default_factory=dict)
+    script: float = 0.0
+    """Seconds of the script of the top layer, as measured by itself."""
+
+
+class Bench:
+    """Know the recipe, and where everything of the run lies."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.work: Path = arguments.work.absolute()
+        self.ours = self.work / "ours"
+        self.image = self.ours / "image.sif"
+        self.flat = self.ours / "flat.sif"
+        self.logs = self.work / "logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.rendered = Rendered(arguments.recipe, self.work / "recipes")
+        self.write_recipe()
+
+    def write_recipe(self) -> None:
+        """Write the recipe with one more layer on top, beside the user's own layers."""
+        shutil.rmtree(self.rendered.recipes, ignore_errors=True)
+        own = self.arguments.recipes
+        if own:
+            shutil.copytree(own, self.rendered.recipes)
+        recipe = yaml.safe_load(open_catalog(own).recipe(self.arguments.recipe).text)
+        recipe["layers"].append(TOP)
+        folder = self.rendered.recipes / "layers" / TOP
+        folder.mkdir(parents=True)
+        (folder / "layer.yaml").write_text("summary: what the benchmark changes\n")
+        text = yaml.safe_dump(recipe, sort_keys=False)
+        (self.rendered.recipes / f"{self.arguments.recipe}.yaml").write_text(text)
+        self.change_top()
+
+    def change_top(self) -> None:
+        """Change the script of the top layer to one that no build has met."""
+        script = SCRIPT.format(change=time.time_ns(), mark=MARK)
+        (self.rendered.recipes / "layers" / TOP / "install.sh").write_text(script)
+
+    def build(self, output: Path, *options: str, cache: Path | None = None) -> Told:
+        """Build with lumicontainer, and return what it told."""
+        (self.ours / "tmp").mkdir(parents=True, exist_ok=True)
+        words = [*LUMICONTAINER, "build", self.arguments.recipe, "--progress", "json"]
+        words += ["--recipes", self.rendered.recipes, "--output", output, *options]
+        places = {"CACHE": cache or self.ours / "cache", "TMPDIR": self.ours / "tmp"}
+        environment = {f"LUMICONTAINER_{name}": str(path) for name, path in places.items()}
+        log = self.logs / "ours.log"
+        with log.open("w") as file:
+            told = Told(seconds(words, env={**os.environ, **environment}, stderr=file))
+        for line in log.read_text().splitlines():
+            if line.startswith("{"):
+                _take(told, json.loads(line))
+        return told
+
+
+def _take(told: Told, event: Mapping[str, Any]) -> None:
+    """Take one event of a build's progress."""
+    if event["event"] == "begin":
+        told.begun.append(event["step"])
+    elif event["event"] == "end":
+        told.took[event["step"]] = event["seconds"]
+    elif event["event"] == "line" and event["text"].startswith(MARK):
+        told.script = int(event["text"].removeprefix(MARK)) / 1000
+
+
+def disk(*paths: Path) -> int:
+    """Return the bytes that folders take on the disk; what goes meanwhile is passed over."""
+    done = subprocess.run(["du", "-sxcB1", *paths], capture_output=True, text=True, check=False)
+    return int(done.stdout.splitlines()[-1].split()[0])
+
+
+@contextmanager
+def peak_of(folder: Path) -> Iterator[Figures]:
+    """Watch how much a folder takes; the most is known at the end.
+
+    Looking takes at most a twentieth of the time, for it slows down what is measured.
+    """
+    seen: Figures = {"peak": 0, "looks": 0}
+    ended = threading.Event()
+
+    def look() -> None:
+        pause = 0.0
+        while not ended.wait(pause):
+            begun = time.monotonic()
+            seen["peak"] = max(seen["peak"], disk(folder))
+            seen["looks"] += 1
+            pause = max(0.5, 20 * (time.monotonic() - begun))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def ours(bench: Bench) -> Figures:
+    """Build with an empty cache, and weigh what the build took and left."""
+    remove_tree(bench.ours)
+    bench.ours.mkdir()
+    with peak_of(bench.ours) as seen:
+        told = bench.build(bench.image)
+    sizes = {"layers": disk(bench.ours / "cache"), "image": disk(bench.image)}
+    bench.build(bench.flat, "--pack", "flat")
+    tree = bench.work / "tree"
+    remove_tree(tree)
+    start = partitions(bench.flat)[0].offset
+    seconds(["unsquashfs", "-quiet", "-no-progress", "-offset", start, "-d", tree, bench.flat])
+    sizes["tree"] = disk(tree)
+    remove_tree(tree)
+    return {"whole": told.whole, "begun": told.begun, "took": told.took, **seen, **sizes}
+
+
+def plain(bench: Bench) -> Figures:
+    """Build the rendered definition with Apptainer alone."""
+    folder = bench.work / "plain"
+    remove_tree(folder)
+    folder.mkdir()
+    whole = build_plain(bench.rendered, folder, bench.logs / "plain.log")
+    return {"whole": whole, "image": disk(folder / "plain.sif")}
+
+
+def docker(bench: Bench) -> Figures:
+    """Build the rendered Dockerfile and convert it; once more with the top layer changed."""
+    folder = bench.work / "docker"
+    remove_tree(folder)
+    folder.mkdir()
+    engine = Docker(bench.rendered, folder, bench.logs / "docker.log")
+    figures: Figures = {"driver": engine.driver}
+    try:
+        with folders_served(bench.rendered) as port:
+            figures["base"] = engine.import_base(port)
+            figures["build"] = engine.build("--no-cache")
+            figures["convert"] = engine.convert()
+            bench.change_top()
+            figures["build again"] = engine.build()
+            figures["convert again"] = engine.convert()
+    finally:
+        engine.remove()
+    return figures
+
+
+def unchanged(bench: Bench) -> Figures:
+    """Build again what was built."""
+    bench.build(bench.image)
+    return {"whole": [bench.build(bench.image).whole for _ in range(STARTS)]}
+
+
+def top(bench: Bench) -> Figures:
+    """Build with the script of the last layer changed."""
+    bench.build(bench.image)
+    whole, script = [], []
+    for _ in range(CHANGES):
+        bench.change_top()
+        told = bench.build(bench.image)
+        whole.append(told.whole)
+        script.append(told.script)
+    return {"whole": whole, "script": script}
+
+
+def middle(bench: Bench) -> Figures:
+    """Build with a layer in the middle changed, from a copy of the cache: it can be repeated."""
+    folder = bench.work / "middle"
+    remove_tree(folder)
+    folder.mkdir()
+    seconds(["cp", "-a", bench.ours / "cache", folder / "cache"])
+    changed = ("--set", bench.arguments.middle)
+    told = bench.build(folder / "image.sif", *changed, cache=folder / "cache")
+    remove_tree(folder)
+    figures = {"changed": bench.arguments.middle, "spared": bench.arguments.spared}
+    return {**figures, "whole": told.whole, "begun": told.begun}
+
+
+def packs(bench: Bench) -> Figures:
+    """Pack both ways after a change of the top layer."""
+    figures: Figures = {}
+    for _ in range(CHANGES):
+        bench.change_top()
+        for form, image in _images(bench).items():
+            told = bench.build(image, "--pack", form)
+            seen = figures.setdefault(form, {"whole": [], "pack": []})
+            seen["whole"].append(told.whole)
+            seen["pack"].append(told.took["pack"])
+            seen["image"] = image.stat().st_size
+    return figures
+
+
+def starts(bench: Bench) -> Figures:
+    """Start programs in both images, with the image in the memory and on the disk alone."""
+    module = bench.arguments.module
+    programs = {"true": ["true"], f"import {module}": ["python3", "-c", f"import {module}"]}
+    figures: Figures = {"cold by": "", "programs": list(programs)}
+    for name, program in programs.items():
+        for form, image in _images(bench).items():
+            command = find_engine().execute(image, program, binds=())
+            times: dict[str, list[float]] = {"warm": [], "cold": []}
+            seconds(command, env=clean_environment())
+            for _ in range(STARTS):
+                times["warm"].append(seconds(command, env=clean_environment()))
+            for _ in range(STARTS):
+                figures["cold by"] = _forget(image)
+                times["cold"].append(seconds(command, env=clean_environment()))
+            figures[f"{form} {name}"] = times
+    return figures
+
+
+def _images(bench: Bench) -> dict[str, Path]:
+    return {"layered": bench.image, "flat": bench.flat}
+
+
+def _forget(image: Path) -> str:
+    """Drop an image from the memory; return how."""
+    with image.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    except OSError as error:
+        return f"the image's pages dropped (not all caches: {error.strerror})"
+    return "all caches of the machine dropped"
+
+
+PARTS: dict[str, Callable[[Bench], Figures]] = {
+    part.__name__: part for part in (ours, plain, docker, unchanged, top, middle, packs, starts)
+}
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure what is not measured yet, or what is asked for, and print the table."""
+    arguments = _arguments(words)
+    bench = Bench(arguments)
+    kept = bench.work / "figures.json"
+    figures: Figures = json.loads(kept.read_text()) if kept.exists() else {}
+    if figures.setdefault("recipe", arguments.recipe) != arguments.recipe:
+        raise SystemExit(f"error: {bench.work} has figures of another recipe: name another --work")
+    due = arguments.only or [name for name in PARTS if name not in figures]
+    for name in due:
+        print(f"{time.strftime('%H:%M:%S')} {name}", file=sys.stderr, flush=True)
+        figures[name] = PARTS[name](bench)
+        kept.write_text(json.dumps(figures, indent=2) + "\n")
+    report(figures)
+
+
+def _arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="builds.py")
+    parser.add_argument("recipe", nargs="?", default="pytorch-deepspeed")
+    parser.add_argument("--recipes", metavar="DIR", type=Path)
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp/lumicontainer-bench"))
+    parser.add_argument("--only", type=_parts, help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--middle", default="deepspeed.DS_BUILD_AIO=true", help="what to change")
+    parser.add_argument("--spared", default="horovod", help="a later layer with a compile.sh")
+    parser.add_argument("--module", default="torch", help="what to import in both images")
+    return parser.parse_args(words)
+
+
+def _parts(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - set(PARTS):
+        raise argparse.ArgumentTypeError(f"no such part: {', '.join(sorted(unknown))}")
+    return [name for name in PARTS if name in names]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

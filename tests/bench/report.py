@@ -1,0 +1,140 @@
+"""Turn the figures of builds.py into one table, with ratios and limits."""
+
+from __future__ import annotations
+
+import os
+from statistics import median
+from typing import Any
+
+from table import row
+
+Figures = dict[str, Any]
+
+
+def report(figures: Figures) -> None:
+    """Print what was measured; name what was not."""
+    cores = len(os.sched_getaffinity(0))
+    print(f"recipe {figures['recipe']} with one more layer, {cores} cores")
+    for needs, rows in REPORTS:
+        missing = [name for name in needs if name not in figures]
+        if missing:
+            print(f"    not measured yet: {', '.join(missing)}")
+        else:
+            rows(*(figures[name] for name in needs))
+
+
+def cold(ours: Figures, plain: Figures) -> None:
+    """Tell of builds from nothing."""
+    row(
+        "cold build, plain Apptainer",
+        _against(ours["whole"], plain["whole"]),
+        "not slower",
+        holds=ours["whole"] <= plain["whole"],
+    )
+
+
+def cold_docker(ours: Figures, docker: Figures) -> None:
+    """Tell of Docker's build from nothing, and what it is made of."""
+    whole = docker["build"] + docker["convert"]
+    row("cold build, docker and conversion", _against(ours["whole"], whole))
+    row("  docker build, its base there already", f"{docker['build']:.1f} s ({docker['driver']})")
+    row("  conversion", f"{docker['convert']:.1f} s")
+    row("  its base, not counted above", f"{docker['base']:.1f} s")
+
+
+def unchanged(seen: Figures) -> None:
+    """Tell of a build that has nothing to do."""
+    whole = median(seen["whole"])
+    row("nothing changed", f"{whole:.2f} s", "<= 1 s", holds=whole <= 1)
+
+
+def top(seen: Figures) -> None:
+    """Tell of a changed script in the last layer."""
+    whole, script = median(seen["whole"]), median(seen["script"])
+    row(
+        "last layer's script changed",
+        f"{whole:.1f} s, the script {script:.1f} s",
+        "<= the script + 5 s",
+        holds=whole <= script + 5,
+    )
+
+
+def top_plain(seen: Figures, plain: Figures) -> None:
+    """Compare that with a whole plain build."""
+    whole = median(seen["whole"])
+    ratio = plain["whole"] / whole
+    row("  plain Apptainer", _against(whole, plain["whole"]), ">= 20 times", holds=ratio >= 20)
+
+
+def top_docker(seen: Figures, docker: Figures) -> None:
+    """Compare that with a build from Docker's cache and the conversion."""
+    whole, theirs = median(seen["whole"]), docker["build again"] + docker["convert again"]
+    row("  docker and conversion", _against(whole, theirs), ">= 5 times", holds=theirs >= 5 * whole)
+    row("    docker build", f"{docker['build again']:.1f} s")
+    row("    conversion", f"{docker['convert again']:.1f} s")
+
+
+def middle(ours: Figures, seen: Figures) -> None:
+    """Tell of a change in the middle: it must be compiled, and the later layer must not."""
+    changed, spared = seen["changed"].partition(".")[0], seen["spared"]
+    compiled = [f"{name}: compile" for name in (changed, spared)]
+    holds = set(compiled) <= set(ours["begun"]) and compiled[0] in seen["begun"]
+    holds = holds and compiled[1] not in seen["begun"]
+    again = [name.partition(":")[0] for name in seen["begun"] if name.endswith(": compile")]
+    told = f"{seen['whole']:.1f} s, compiled: {', '.join(again) or 'none'}"
+    row(f"{seen['changed']}", told, f"{spared} not compiled", holds=holds)
+
+
+def disk(ours: Figures) -> None:
+    """Tell how much the cold build took of the disk."""
+    parts = {name: ours[name] for name in ("tree", "layers", "image")}
+    total = sum(parts.values())
+    row(
+        "most disk of the cold build",
+        f"{_mb(ours['peak'])}, {ours['looks']} looks",
+        f"<= {_mb(total)}",
+        holds=ours["peak"] <= total,
+    )
+    for name, size in parts.items():
+        row(f"  {name}", _mb(size))
+
+
+def packs(seen: Figures) -> None:
+    """Tell of both ways to pack; the other columns are of one and the same change."""
+    for form in ("layered", "flat"):
+        told = seen[form]
+        whole, pack = median(told["whole"]), median(told["pack"])
+        row(f"{form}, last layer changed", f"{whole:.1f} s, of it packing {pack:.1f} s")
+        row(f"  {form} image", f"{told['image'] / 1e6:.0f} MB")
+
+
+def starts(seen: Figures) -> None:
+    """Tell how long programs take to start in both images."""
+    for name in seen["programs"]:
+        for state in ("warm", "cold"):
+            layered, flat = (median(seen[f"{form} {name}"][state]) for form in ("layered", "flat"))
+            told = f"{layered * 1000:.0f} ms against {flat * 1000:.0f} ms"
+            row(f"{name}, {state}, layered against flat", told)
+    row("  cold is", seen["cold by"])
+
+
+def _against(ours: float, theirs: float) -> str:
+    return f"{ours:.1f} s against {theirs:.1f} s: {theirs / ours:.1f} times"
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.0f} MB"
+
+
+REPORTS = (
+    (("ours", "plain"), cold),
+    (("ours", "docker"), cold_docker),
+    (("unchanged",), unchanged),
+    (("top",), top),
+    (("top", "plain"), top_plain),
+    (("top", "docker"), top_docker),
+    (("ours", "middle"), middle),
+    (("ours",), disk),
+    (("packs",), packs),
+    (("starts",), starts),
+)

@@ -1,0 +1,182 @@
+"""Plain Apptainer and a Docker engine, each with the trust, mirror and packages of this host."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from table import LUMICONTAINER, seconds
+
+from lumicontainer.machine import clean_environment
+from lumicontainer.site import Site, read_site, stage_site
+
+START_DOCKER = Path(__file__).parents[1] / "docker/start.sh"
+BASE, IMAGE = "lumicontainer-bench-base", "lumicontainer-bench"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Hold a recipe that ``lumicontainer render`` turns into what the others build."""
+
+    recipe: str
+    recipes: Path
+
+    def text(self, form: str) -> str:
+        """Return the definition or the Dockerfile."""
+        words = [*LUMICONTAINER, "render", self.recipe, "--recipes", str(self.recipes)]
+        return subprocess.check_output([*words, "--format", form], text=True)
+
+    def release(self) -> str:
+        """Return the release of Debian that the base is made of."""
+        found = re.search(r"(?m)^OSVersion: (\w+)$", self.text("def"))
+        if found is None:
+            raise SystemExit(f"error: {self.recipe} has no base by debootstrap: choose another")
+        return found.group(1)
+
+
+def site_for(rendered: Rendered, folder: Path, *, seen_as: str, host: str) -> Mapping[str, str]:
+    """Write into ``folder`` what a build needs of this host; return the variables that say so.
+
+    Inside, the folder is seen at ``seen_as``, and this host's own files begin with ``host``.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    site = read_site(rendered.release())
+    stage_site(site, folder, seen_as)
+    moved = {
+        name: " ".join(_moved(word, site, host) for word in value.split())
+        for name, value in site.environment.items()
+    }
+    trust = dict.fromkeys(("PIP_CERT", "SSL_CERT_FILE"), f"{seen_as}/ca.crt") if site.trust else {}
+    return {**moved, **trust, "APT_CONFIG": f"{seen_as}/apt.conf"}
+
+
+def _moved(word: str, site: Site, host: str) -> str:
+    """Return where a build finds a folder that pip's configuration names; other words stay."""
+    path = Path(unquote(urlsplit(word).path))
+    if not any(path.is_relative_to(folder) for folder in site.folders):
+        return word
+    scheme = "file://" if word.startswith("file:") and host.startswith("/") else ""
+    return f"{scheme}{host}{path}"
+
+
+def build_plain(rendered: Rendered, folder: Path, log: Path) -> float:
+    """Build the definition with Apptainer alone, as ``plain.sif``; return the seconds."""
+    inside = "/mnt"  # It is in every Debian, and a bind needs a place that is there.
+    variables = site_for(rendered, folder / "site", seen_as=inside, host=inside)
+    binds = [f"{folder / 'site'}:{inside}"]
+    for each in read_site(rendered.release()).folders:
+        (folder / f"site{each}").mkdir(parents=True)
+        binds.append(f"{each}:{inside}{each}")
+    definition = folder / "plain.def"
+    definition.write_text(rendered.text("def"))
+    words = ["apptainer", "build", "--fakeroot", "--force"]
+    for bind in binds:
+        words += ["--bind", bind]
+    handed = {f"APPTAINERENV_{name}": value for name, value in variables.items()}
+    with log.open("w") as file:
+        environment = {**engine_environment(folder), **handed}
+        command = [*words, folder / "plain.sif", definition]
+        return seconds(command, env=environment, stdout=file, stderr=file)
+
+
+def engine_environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which Apptainer keeps what it needs meanwhile in ``folder``."""
+    names = ("APPTAINER_TMPDIR", "APPTAINER_CACHEDIR")
+    return clean_environment() | dict.fromkeys(names, str(folder))
+
+
+class Docker:
+    """Build a recipe with a Docker engine of its own, and turn the result into an image file."""
+
+    def __init__(self, rendered: Rendered, folder: Path, log: Path) -> None:
+        self.rendered, self.folder, self.log = rendered, folder, log
+        log.unlink(missing_ok=True)
+        started = subprocess.check_output([START_DOCKER], text=True)
+        exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", started))
+        # Debian's engine comes without buildx, which later clients want for BuildKit.
+        self.environment = {**engine_environment(folder), **exported, "DOCKER_BUILDKIT": "0"}
+        info = ["docker", "info", "--format", "{{.Driver}}"]
+        self.driver = subprocess.check_output(info, env=self.environment, text=True).strip()
+
+    def import_base(self, port: int) -> float:
+        """Put the base, which elsewhere would be pulled, into the engine; return the seconds."""
+        host = f"http://127.0.0.1:{port}"
+        folder = self.folder / "site"
+        variables = site_for(self.rendered, folder, seen_as="/site", host=host)
+        release = self.rendered.release()
+        hook = f"copy-in {shlex.quote(str(folder))} /"
+        words = ["mmdebstrap", "--variant=minbase", f"--customize-hook={hook}", release, "-"]
+        into = ["docker", "import"]
+        for name, value in variables.items():
+            into += ["--change", f"ENV {name}={json.dumps(value)}"]
+        pipe = f"{shlex.join([*words, read_site(release).mirror])} | {shlex.join(into)} - {BASE}"
+        return self._seconds(["bash", "-o", "pipefail", "-c", pipe])
+
+    def build(self, *options: str) -> float:
+        """Build the Dockerfile; return the seconds."""
+        words = ["docker", "build", "--network=host", "--build-arg", f"BASE={BASE}", *options]
+        dockerfile = self.rendered.text("dockerfile")
+        return self._seconds([*words, "--tag", IMAGE, "-"], dockerfile)
+
+    def convert(self) -> float:
+        """Make an image file of what was built; return the seconds."""
+        words = ["apptainer", "build", "--fakeroot", "--force", self.folder / "docker.sif"]
+        return self._seconds([*words, f"docker-daemon:{IMAGE}:latest"])
+
+    def remove(self) -> None:
+        """Remove the images, and the layers that were built for no other."""
+        for words in (["image", "rm", "--force", IMAGE, BASE], ["image", "prune", "--force"]):
+            subprocess.run(
+                ["docker", *words],
+                env=self.environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
+
+    def _seconds(self, command: list[object], given: str | None = None) -> float:
+        with self.log.open("a") as file:
+            options = {"env": self.environment, "stdout": file, "stderr": file}
+            return seconds(command, input=given, text=True, **options)
+
+
+class _Folders(http.server.SimpleHTTPRequestHandler):
+    """Serve the folders of this host that pip's configuration names, and nothing else."""
+
+    def __init__(self, *words: object, folders: tuple[Path, ...]) -> None:
+        self.folders = folders
+        super().__init__(*words, directory="/")
+
+    def send_head(self):
+        path = Path(self.translate_path(self.path))
+        if any(path.is_relative_to(folder) for folder in self.folders):
+            return super().send_head()
+        self.send_error(404)
+        return None
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def folders_served(rendered: Rendered) -> Iterator[int]:
+    """Serve pip's folders, which a Docker build cannot bind, on loopback; give the port."""
+    handler = partial(_Folders, folders=read_site(rendered.release()).folders)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()

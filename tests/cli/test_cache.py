@@ -1,0 +1,270 @@
+"""``lumicontainer cache``: what people are told of the cache, and what a prune leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lumicontainer import cache, locks, sif, uses, words
+from lumicontainer.catalog import open_catalog
+from lumicontainer.commands.cache import MARK_LIFE
+from lumicontainer.commands.common import planned
+from lumicontainer.explain import MISSING, walk
+from lumicontainer.image import KEY_LABEL
+from lumicontainer.resolve import resolve
+
+from ..conftest import HELLO, Write
+from .conftest import Run
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the place of the cache, which is not there yet."""
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LUMICONTAINER_CACHE_SIZE", "1M")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def store(place: Path) -> cache.Cache:
+    return cache.Cache(place).open()
+
+
+def put(store: cache.Cache, about: dict[str, Any], *, size: int = 1000) -> cache.Entry:
+    draft = store.draft(cache.object_name(about["key"], about["parent"]))
+    (draft / cache.LAYER).write_bytes(about["key"].encode().ljust(size))
+    return store.store(draft, about)
+
+
+def layer(store: cache.Cache, step: str, *, used: float = 0) -> cache.Entry:
+    about = {"key": step, "step": step, "kind": "layer", "parent": "", "inputs": {}}
+    entry = put(store, about)
+    moment = time.time() - used
+    os.utime(entry.folder, (moment, moment))
+    return entry
+
+
+def build(store: cache.Cache, folder: Path) -> list[cache.Entry]:
+    """Put into the cache what a build of the recipe ``hello`` puts there."""
+    catalog = open_catalog(folder)
+    platform = catalog.platform("workstation")
+    plan = planned(resolve(catalog.recipe("hello"), catalog, platform=platform, options=[]))
+    while True:
+        entries = list(store.entries())
+        missing = [part for part in walk(plan, entries) if part.state == MISSING]
+        if not missing:
+            return entries
+        fields = ("step", "kind", "key", "inputs")
+        about = {field: getattr(missing[0], field) for field in fields}
+        put(store, {**about, "parent": missing[0].below})
+
+
+def make_image(path: Path, key: str) -> Path:
+    """Write the beginning of an image, with its key."""
+    attributes = {"labels": {KEY_LABEL: key}}
+    layout = sif.layout("", {"data": {"attributes": attributes}, "type": "container"})
+    path.touch()
+    sif.complete(path, layout, [])
+    return path
+
+
+@pytest.fixture
+def ask(lumicontainer: Run) -> Ask:
+    """Ask ``lumicontainer cache`` for JSON; it must succeed without talk."""
+
+    def answer(*words: object) -> Any:
+        done = lumicontainer("cache", *words, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        return json.loads(done.stdout)
+
+    return answer
+
+
+def test_an_empty_cache_is_told_and_not_made(lumicontainer: Run, place: Path) -> None:
+    for action in ("list", "verify", "prune"):
+        done = lumicontainer("cache", action)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert str(place) in done.stdout
+    assert not place.exists()
+
+
+def test_an_empty_cache_has_nothing_as_json(ask: Ask, place: Path) -> None:
+    assert ask("list")["objects"] == []
+    assert ask("prune")["removed"] == []
+    assert not place.exists()
+
+
+def test_list_tells_step_kind_size_and_age_and_ends_with_the_total(
+    lumicontainer: Run, store: cache.Cache
+) -> None:
+    both = layer(store, "python", used=7300), layer(store, "base", used=200)
+    *rows, total = lumicontainer("cache", "list").stdout.splitlines()
+    assert rows[1].split()[:2] == ["base", "layer"]
+    assert rows[1].endswith("3 min ago")
+    assert rows[2].split()[0] == "python"
+    assert rows[2].endswith("2 h ago")
+    size = words.size(sum(entry.size() for entry in both))
+    assert total == f"2 objects, {size} of at most 1.0 MiB, in {store.root}"
+
+
+def test_list_names_the_images_that_use_an_object(
+    ask: Ask, store: cache.Cache, tmp_path: Path
+) -> None:
+    shared, top, idle = (layer(store, step) for step in ("shared", "top", "idle"))
+    image = make_image(tmp_path / "an image.sif", top.key)
+    uses.note(store, image, (shared, top))
+    objects = {each["step"]: each["images"] for each in ask("list")["objects"]}
+    assert objects == {"shared": [str(image)], "top": [str(image)], idle.step: []}
+    make_image(image, "another")
+    assert not any(each["images"] for each in ask("list")["objects"])
+
+
+def test_wheels_are_used_by_the_image_of_the_layer_they_were_installed_in(
+    ask: Ask, store: cache.Cache, tmp_path: Path
+) -> None:
+    wheels = {"key": "w", "step": "x", "kind": "wheels", "parent": "p", "inputs": {}}
+    put(store, wheels)
+    top = put(store, {**wheels, "key": "top", "kind": "layer", "inputs": {"compiled": "w"}})
+    image = make_image(tmp_path / "image.sif", "top")
+    uses.note(store, image, (top,))
+    assert all(each["images"] == [str(image)] for each in ask("list")["objects"])
+
+
+def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.Cache) -> None:
+    entry = layer(store, "base", used=5000)
+    done = lumicontainer("cache", "verify")
+    assert done.returncode == 0
+    assert done.stdout == "1 object whole\n"
+    assert "base" in done.stderr
+    assert time.time() - entry.used() > 4000
+
+
+def test_verify_moves_each_damaged_object_aside_and_says_why(
+    lumicontainer: Run, ask: Ask, store: cache.Cache
+) -> None:
+    layer(store, "whole")
+    broken, nameless = layer(store, "broken"), layer(store, "nameless")
+    with broken.layer.open("r+b") as file:
+        file.write(b"?")
+    (nameless.folder / cache.ENTRY).unlink()
+    done = lumicontainer("cache", "verify")
+    assert done.returncode == 1
+    assert f"damaged: broken: {cache.LAYER} is not what was stored" in done.stdout
+    assert f"damaged: {nameless.name[:12]}: its files are not those" in done.stdout
+    assert "1 object whole" in done.stdout
+    assert "the next build makes them again" in done.stdout
+    assert [each["step"] for each in ask("list")["objects"]] == ["whole"]
+    assert "2 damaged objects moved aside" in lumicontainer("cache", "list").stdout
+    assert lumicontainer("cache", "verify").returncode == 0
+
+
+def test_prune_removes_the_least_recently_used_until_the_rest_fits(
+    ask: Ask, store: cache.Cache
+) -> None:
+    for age, step in enumerate(("new", "old", "older")):
+        layer(store, step, used=age * 100)
+    one = ask("list")["bytes"] // 3
+    assert ask("prune")["removed"] == []
+    planned = ask("prune", "--max-size", one, "--dry-run")
+    assert {each["step"] for each in planned["removed"]} == {"old", "older"}
+    assert len(ask("list")["objects"]) == 3
+    done = ask("prune", "--max-size", one)
+    assert {**planned, "dry_run": False} == done
+    assert [each["step"] for each in ask("list")["objects"]] == ["new"]
+
+
+def test_prune_to_nothing_leaves_what_a_build_uses(lumicontainer: Run, store: cache.Cache) -> None:
+    used, idle = layer(store, "used"), layer(store, "idle")
+    held = locks.shared(store.use_lock(used.name))
+    assert held is not None
+    size = words.size(idle.size())
+    done = lumicontainer("cache", "prune", "--max-size", "0")
+    os.close(held)
+    assert done.returncode == 0
+    assert f"removed {idle.step}, {size}" in done.stdout
+    assert "running builds use it" in done.stdout
+    assert "are free at" in done.stdout
+    assert store.names() == [used.name]
+
+
+def test_prune_removes_what_serves_nobody_whatever_the_size(
+    ask: Ask, store: cache.Cache, tmp_path: Path
+) -> None:
+    entry, broken = layer(store, "whole"), layer(store, "broken")
+    (broken.folder / cache.ENTRY).unlink()
+    for name in ("gone", "there"):
+        uses.note(store, make_image(tmp_path / name, entry.key), (entry,))
+    (tmp_path / "gone").unlink()
+    store.draft("d" * 64)
+    for mark, age in (("young", 0), ("old", MARK_LIFE + 60)):
+        store.note_held(mark)
+        os.utime(store.root / "held" / mark, (time.time() - age,) * 2)
+    assert ask("prune")["leftovers"] == {
+        "damaged objects": 1,
+        "notes of images that are gone": 1,
+        "old marks of checks": 1,
+    }
+    assert [path.name for path in (store.root / "objects").iterdir()] == [entry.name]
+    assert [use.image for use in uses.uses(store)] == [str(tmp_path / "there")]
+    assert store.damaged() == []
+    assert store.holds("young")
+    assert not store.holds("old")
+
+
+def test_a_note_that_cannot_be_read_goes(ask: Ask, store: cache.Cache) -> None:
+    (store.root / "images" / "x").write_text("{")
+    assert ask("list")["objects"] == []
+    assert ask("prune")["leftovers"] == {"notes of images that are gone": 1}
+
+
+def test_a_wrong_size_says_how_to_write_it(lumicontainer: Run, place: Path) -> None:
+    done = lumicontainer("cache", "prune", "--max-size", "much")
+    assert done.returncode == 2
+    assert "'much' is no size" in done.stderr
+    assert "500M" in done.stderr
+
+
+def test_explain_says_that_all_is_cached(
+    lumicontainer: Run, ask: Ask, store: cache.Cache, write: Write
+) -> None:
+    folder = write(HELLO)
+    build(store, folder)
+    options = ("hello", "--recipes", folder, "--platform", "workstation")
+    found = ask("explain", *options)
+    assert {part["name"]: part["state"] for part in found["parts"]} == dict.fromkeys(
+        ("base", "greet", "lumicontainer"), "cached"
+    )
+    assert found["missing"] is None
+    assert "missing" not in lumicontainer("cache", "explain", *options).stdout
+
+
+def test_explain_names_the_input_that_made_a_step_miss(
+    lumicontainer: Run, ask: Ask, store: cache.Cache, write: Write
+) -> None:
+    folder = write(HELLO)
+    build(store, folder)
+    options = ("hello", "--recipes", folder, "--set", "greet.times=2")
+    done = lumicontainer("cache", "explain", *options)
+    assert done.returncode == 0, done.stderr
+    assert "'greet' is missing" in done.stdout
+    assert done.stdout.splitlines()[-1] == "  values.times: 1 → 2"
+    found = ask("explain", *options)
+    assert found["missing"] == "greet"
+    assert found["differences"] == [{"input": "values.times", "before": 1, "now": 2}]
+
+
+def test_explain_says_that_a_cache_has_nothing_of_a_recipe(
+    lumicontainer: Run, place: Path, write: Write
+) -> None:
+    done = lumicontainer("cache", "explain", "hello", "--recipes", write(HELLO))
+    assert done.returncode == 0
+    assert "'base' is missing: the cache has none of this name" in done.stdout
+    assert not place.exists()

@@ -1,0 +1,226 @@
+"""What the cache lacks of a plan is told with the input that made it so."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer.cache import Entry, object_name
+from lumicontainer.explain import (
+    CACHED,
+    MISSING,
+    OPEN,
+    Difference,
+    Part,
+    differences,
+    nearest,
+    told,
+    walk,
+)
+from lumicontainer.plan import Plan, make_plan
+from lumicontainer.resolve import Resolved
+
+from ..conftest import HELLO
+
+Resolve = Callable[..., Resolved]
+GREET = HELLO["layers/greet/install.sh"]
+COMPILED = {"layers/greet/compile.sh": "set -euo pipefail\ntouch $wheels/a.whl\n"}
+
+leaves = st.booleans() | st.integers() | st.text() | st.lists(st.text())
+values = st.recursive(leaves, lambda inner: st.dictionaries(st.text(), inner), max_leaves=8)
+mappings = st.dictionaries(st.text(), values)
+
+
+def entry(part: Part, parent: str, digest: str) -> Entry:
+    name = object_name(part.key, parent)
+    return Entry(Path(name), name, part.key, part.step, part.kind, parent, part.inputs, digest)
+
+
+def built(plan: Plan, salt: str = "") -> list[Entry]:
+    """Return what the cache has once a plan was built; ``salt`` gives other contents."""
+    entries: list[Entry] = []
+    for _ in range(2 * len(plan.steps) + 1):
+        missing = [part for part in walk(plan, entries) if part.state == MISSING]
+        ready = [part for part in missing if part.below is not None]
+        for part in ready[:1]:
+            digest = hashlib.sha256(f"{part.key}{salt}".encode()).hexdigest()
+            entries.append(entry(part, part.below or "", digest))
+    return entries
+
+
+def states(plan: Plan, entries: list[Entry]) -> dict[str, str]:
+    return {part.name: part.state for part in walk(plan, entries)}
+
+
+def reason(plan: Plan, entries: list[Entry]) -> tuple[str, list[str]]:
+    """Return the first part that is missing, and why."""
+    first = next(part for part in walk(plan, entries) if part.state == MISSING)
+    relative = nearest(first, entries)
+    assert relative is not None
+    return first.name, [str(each) for each in told(first, relative)]
+
+
+def test_of_an_empty_cache_everything_is_missing(resolved: Resolve) -> None:
+    plan = make_plan(resolved(COMPILED), ())
+    assert states(plan, []) == dict.fromkeys(
+        ("base", "greet: compile", "greet", "lumicontainer"), MISSING
+    )
+
+
+def test_after_a_build_everything_is_cached_and_no_wheels_are_wanted(resolved: Resolve) -> None:
+    plan = make_plan(resolved(COMPILED), ())
+    assert states(plan, built(plan)) == dict.fromkeys(("base", "greet", "lumicontainer"), CACHED)
+
+
+def test_a_changed_value_is_told_with_what_it_was(resolved: Resolve) -> None:
+    entries = built(make_plan(resolved(), ()))
+    plan = make_plan(resolved(None, "greet.greeting=hi"), ())
+    assert states(plan, entries) == {"base": CACHED, "greet": MISSING, "lumicontainer": MISSING}
+    assert reason(plan, entries) == ("greet", ["values.greeting: hello → hi"])
+
+
+def test_a_changed_file_is_told_by_its_name(resolved: Resolve) -> None:
+    entries = built(make_plan(resolved({"layers/greet/old": "x"}), ()))
+    plan = make_plan(resolved({"layers/greet/install.sh": GREET + "#\n"}), ())
+    assert reason(plan, entries) == ("greet", ["files.install.sh: changed"])
+
+
+def test_a_changed_base_is_told_first(resolved: Resolve) -> None:
+    entries = built(make_plan(resolved(), ()))
+    text = HELLO["layers/tiny/layer.yaml"].replace("bookworm,", "trixie,")
+    plan = make_plan(resolved({"layers/tiny/layer.yaml": text}), ())
+    assert reason(plan, entries) == ("base", ["release: bookworm → trixie"])
+
+
+def test_a_package_more_in_the_base_is_told(resolved: Resolve) -> None:
+    entries = built(make_plan(resolved(), ()))
+    text = HELLO["layers/tiny/layer.yaml"].replace("bookworm,", "bookworm, include: [sl],")
+    plan = make_plan(resolved({"layers/tiny/layer.yaml": text}), ())
+    assert reason(plan, entries) == ("base", ["include: (none) → sl"])
+
+
+def test_only_the_wheels_are_missing_where_only_what_compiles_changed(resolved: Resolve) -> None:
+    entries = built(make_plan(resolved(COMPILED), ()))
+    changed = {name: text + "# more\n" for name, text in COMPILED.items()}
+    plan = make_plan(resolved(changed), ())
+    assert reason(plan, entries) == ("greet: compile", ["files.compile.sh: changed"])
+
+
+def test_the_wheels_are_cached_where_only_the_installation_changed(resolved: Resolve) -> None:
+    entries = built(make_plan(resolved(COMPILED), ()))
+    plan = make_plan(resolved({**COMPILED, "layers/greet/install.sh": GREET + "#\n"}), ())
+    assert states(plan, entries)["greet: compile"] == CACHED
+    assert reason(plan, entries) == ("greet", ["files.install.sh: changed"])
+
+
+def test_what_stood_on_a_removed_layer_may_be_cached_again(resolved: Resolve) -> None:
+    plan = make_plan(resolved(), ())
+    entries = [entry for entry in built(plan) if entry.step != "base"]
+    assert states(plan, entries) == {"base": MISSING, "greet": OPEN, "lumicontainer": OPEN}
+
+
+def test_a_layer_below_that_came_out_otherwise_is_told(resolved: Resolve) -> None:
+    plan = make_plan(resolved(), ())
+    base, *_ = built(plan, "today")
+    entries = [base, *built(plan, "long ago")[1:]]
+    assert reason(plan, entries) == ("greet", ["parent: the layer below is another"])
+
+
+def wheel(inputs: Mapping[str, Any], key: str = "key") -> Part:
+    return Part("step", "wheels", key, inputs, "below", MISSING)
+
+
+def test_the_nearest_has_the_fewest_differences_and_is_of_the_same_step() -> None:
+    inputs = {"a": 1, "b": {"c": 2, "d": 3}}
+    far = entry(wheel({"a": 0, "b": {"c": 0, "d": 3}}, "far"), "", "1")
+    near = entry(wheel({"a": 1, "b": {"c": 2, "d": 4}}, "near"), "", "2")
+    alien = entry(Part("step", "layer", "x", inputs, "", CACHED), "", "3")
+    assert nearest(wheel(inputs), [alien, far, near]) == near
+    assert nearest(wheel(inputs), [alien]) is None
+
+
+def test_of_equally_near_ones_the_first_is_taken() -> None:
+    one, two = (entry(wheel({"a": n}, str(n)), "", "d") for n in (1, 2))
+    assert nearest(wheel({"a": 3}), [two, one]) == two
+
+
+def test_the_program_is_told_only_where_nothing_else_differs() -> None:
+    old = entry(wheel({"a": 1, "program": "p"}), "", "d")
+    lines = [str(each) for each in told(wheel({"a": 1, "program": "q"}), old)]
+    assert lines == ["program: the way in which steps are written has changed"]
+    lines = [str(each) for each in told(wheel({"a": 2, "program": "q"}), old)]
+    assert lines == ["a: 1 → 2"]
+
+
+def test_every_kind_of_difference_reads_well() -> None:
+    before = {
+        "apt": ("one", "two"),
+        "environment": {"A": "x"},
+        "files": {"a": ["644", "1"], "b": ["644", "1"], "c": ["644", "1"]},
+        "parent": "1",
+        "values": {"on": False},
+    }
+    now = {
+        "apt": [],
+        "environment": {},
+        "files": {"a": ["755", "1"], "b": ["644", "2"], "d": ["644", "1"]},
+        "parent": "2",
+        "values": {"on": True},
+    }
+    assert [str(each) for each in differences(before, now)] == [
+        "apt: one two → (none)",
+        "environment.A: x → (none)",
+        "files.a: mode 644 → 755",
+        "files.b: changed",
+        "files.c: no longer there",
+        "files.d: new",
+        "parent: the layer below is another",
+        "values.on: False → True",
+    ]
+
+
+def test_one_and_true_are_two_values() -> None:
+    assert differences({"a": 1}, {"a": True}) == [Difference(("a",), 1, True)]
+
+
+def test_a_list_and_a_tuple_of_the_same_are_one() -> None:
+    assert differences({"a": ("x",)}, {"a": ["x"]}) == []
+
+
+@given(mappings)
+def test_nothing_differs_from_itself(inputs: dict[str, Any]) -> None:
+    assert differences(inputs, copy.deepcopy(inputs)) == []
+
+
+@given(mappings, mappings)
+def test_the_differences_are_all_that_leads_from_one_to_the_other(
+    before: dict[str, Any], now: dict[str, Any]
+) -> None:
+    changed = copy.deepcopy(before)
+    for each in differences(before, now):
+        *folders, name = each.path
+        place = changed
+        for folder in folders:
+            place = place[folder]
+        assert place.get(name) == each.before
+        if each.now is None:
+            del place[name]
+        else:
+            place[name] = each.now
+    assert differences(changed, now) == []
+    assert changed == now
+
+
+@given(mappings, mappings)
+def test_the_differences_are_the_same_in_both_directions(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    there = {(each.path, str(each.before), str(each.now)) for each in differences(one, other)}
+    back = {(each.path, str(each.now), str(each.before)) for each in differences(other, one)}
+    assert there == back
