@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import cache, layers, machine, pack, process, room, sif
+from lumicontainer import cache, failure, layers, machine, pack, process, room, sif
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import (
@@ -371,8 +371,9 @@ async def _hold(
 
 
 def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:
-    kept = shutil.move(partial, builder.place.root / "image.sif")
-    builder.place.keep = True
-    again = process.quoted(builder.engine.execute(Path(kept), ["bash"], binds=()))
-    mend = f"the image is kept until the next build of this recipe; enter it with: {again}"
+    kept = builder.place.root / "image.sif"
+    shutil.copyfile(partial, kept)
+    command = builder.engine.execute(kept, ["bash"], binds=())
+    how = failure.keep(builder, "check", builder.place.root / "logs", command)
+    mend = f"the image is kept: {kept}\n{how}"
     return ExaminedError(*problems, Problem("the image was not put in place", mend=mend))

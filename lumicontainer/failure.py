@@ -46,18 +46,11 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
     place, log = run.builder.place, run.builder.place.log(run.name)
     if full := no_room(run.builder, tail(log), output=run.output):
         return full
-    place.keep = bool(run.below)
-    mend = "read the whole log: "
-    if place.keep:
-        recipe = run.builder.plan.resolved.recipe.name
-        _write_opener(run)
-        told = {"recipe": recipe, "step": run.name, "time": time.time(), "log": str(log)}
-        (place.root / FAILED).write_text(json.dumps(told))
-        mend += f"{log}\nopen a shell in the state of the failure: lumicontainer debug {recipe}"
-        mend += "\n(it is kept until the next build of this recipe)"
+    if run.staged.is_dir():
+        mend = f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
     else:
         saved = place.root.parent / f"{place.root.name}.{run.name}.log"
-        mend += str(shutil.copy(log, saved))
+        mend = f"read the whole log: {shutil.copy(log, saved)}"
     what = f"the step '{run.name}' failed ({process.describe(status)})"
     return StepError(Problem(what, why=tail(log), mend=mend))
 
@@ -74,8 +67,26 @@ def leak_failure(run: Run, names: Sequence[str]) -> StepError:
     )
 
 
-def _write_opener(run: Run) -> None:
-    """Write a script that opens a shell with the step's files, values and working folder."""
+def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
+    """Keep the state of a build in which ``step`` failed; ``command`` opens a shell in it.
+
+    Returns the words that tell the user how.
+    """
+    place, recipe = builder.place, builder.plan.resolved.recipe.name
+    place.keep = True
+    told = {"recipe": recipe, "step": step, "time": time.time(), "log": str(log)}
+    (place.root / FAILED).write_text(json.dumps(told))
+    opener = place.root / OPENER
+    opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
+    opener.chmod(0o700)
+    return (
+        f"open a shell in the state of the failure: lumicontainer debug {recipe}\n"
+        "(it is kept until the next build of this recipe)"
+    )
+
+
+def _shell(run: Run) -> list[str]:
+    """Return the command that opens a shell with the step's files, values and working folder."""
     from lumicontainer.layers import STAGED  # noqa: PLC0415 - layers imports this module
 
     scripts = "$(ls install.sh compile.sh 2>/dev/null)"
@@ -86,10 +97,8 @@ done
 export wheels=/tmp/{STAGED}/wheels jobs={run.builder.jobs}
 if [ -d {STAGE}/layer ]; then cd {STAGE}/layer; fi
 echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
+unset PROMPT_COMMAND
 PS1='{run.name}> '
 """
     (run.staged / "shell.rc").write_text(settings)
-    command = run.ground.command(["bash", "--rcfile", f"/tmp/{STAGED}/shell.rc", "-i"])
-    opener = run.builder.place.root / OPENER
-    opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
-    opener.chmod(0o700)
+    return run.ground.command(["bash", "--rcfile", f"/tmp/{STAGED}/shell.rc", "-i"])

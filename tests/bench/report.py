@@ -15,12 +15,14 @@ def report(figures: Figures) -> None:
     """Print what was measured; name what was not."""
     cores = len(os.sched_getaffinity(0))
     print(f"recipe {figures['recipe']} with one more layer, {cores} cores")
+    missing = set()
     for needs, rows in REPORTS:
-        missing = [name for name in needs if name not in figures]
-        if missing:
-            print(f"    not measured yet: {', '.join(missing)}")
+        if absent := set(needs) - set(figures):
+            missing |= absent
         else:
             rows(*(figures[name] for name in needs))
+    if missing:
+        print(f"not measured yet: {', '.join(sorted(missing))}")
 
 
 def cold(ours: Figures, plain: Figures) -> None:
@@ -37,9 +39,9 @@ def cold_docker(ours: Figures, docker: Figures) -> None:
     """Tell of Docker's build from nothing, and what it is made of."""
     whole = docker["build"] + docker["convert"]
     row("cold build, docker and conversion", _against(ours["whole"], whole))
-    row("  docker build, its base there already", f"{docker['build']:.1f} s ({docker['driver']})")
-    row("  conversion", f"{docker['convert']:.1f} s")
-    row("  its base, not counted above", f"{docker['base']:.1f} s")
+    row("  docker build, its base there already", f"{_s(docker['build'])} ({docker['driver']})")
+    row("  conversion", _s(docker["convert"]))
+    row("  its base, not counted above", _s(docker["base"]))
 
 
 def unchanged(seen: Figures) -> None:
@@ -53,7 +55,7 @@ def top(seen: Figures) -> None:
     whole, script = median(seen["whole"]), median(seen["script"])
     row(
         "last layer's script changed",
-        f"{whole:.1f} s, the script {script:.1f} s",
+        f"{_s(whole)}, the script {_s(script)}",
         "<= the script + 5 s",
         holds=whole <= script + 5,
     )
@@ -70,8 +72,8 @@ def top_docker(seen: Figures, docker: Figures) -> None:
     """Compare that with a build from Docker's cache and the conversion."""
     whole, theirs = median(seen["whole"]), docker["build again"] + docker["convert again"]
     row("  docker and conversion", _against(whole, theirs), ">= 5 times", holds=theirs >= 5 * whole)
-    row("    docker build", f"{docker['build again']:.1f} s")
-    row("    conversion", f"{docker['convert again']:.1f} s")
+    row("    docker build", _s(docker["build again"]))
+    row("    conversion", _s(docker["convert again"]))
 
 
 def middle(ours: Figures, seen: Figures) -> None:
@@ -81,8 +83,8 @@ def middle(ours: Figures, seen: Figures) -> None:
     holds = set(compiled) <= set(ours["begun"]) and compiled[0] in seen["begun"]
     holds = holds and compiled[1] not in seen["begun"]
     again = [name.partition(":")[0] for name in seen["begun"] if name.endswith(": compile")]
-    told = f"{seen['whole']:.1f} s, compiled: {', '.join(again) or 'none'}"
-    row(f"{seen['changed']}", told, f"{spared} not compiled", holds=holds)
+    told = f"{_s(seen['whole'])}, compiled: {', '.join(again) or 'none'}"
+    row(seen["changed"], told, f"{spared} not compiled", holds=holds)
 
 
 def disk(ours: Figures) -> None:
@@ -100,11 +102,11 @@ def disk(ours: Figures) -> None:
 
 
 def packs(seen: Figures) -> None:
-    """Tell of both ways to pack; the other columns are of one and the same change."""
+    """Tell of both ways to pack after the same changes of the last layer."""
     for form in ("layered", "flat"):
         told = seen[form]
         whole, pack = median(told["whole"]), median(told["pack"])
-        row(f"{form}, last layer changed", f"{whole:.1f} s, of it packing {pack:.1f} s")
+        row(f"{form}, last layer changed", f"{_s(whole)}, of it packing {_s(pack)}")
         row(f"  {form} image", f"{told['image'] / 1e6:.0f} MB")
 
 
@@ -119,7 +121,11 @@ def starts(seen: Figures) -> None:
 
 
 def _against(ours: float, theirs: float) -> str:
-    return f"{ours:.1f} s against {theirs:.1f} s: {theirs / ours:.1f} times"
+    return f"{_s(ours)} against {_s(theirs)}: {theirs / ours:.1f} times"
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.1f} s"
 
 
 def _mb(size: int) -> str:

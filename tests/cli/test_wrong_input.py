@@ -144,7 +144,11 @@ def on_a_tmpfs(room: Path, options: str, *words: object) -> subprocess.Completed
     namespace = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-user"])
     return subprocess.run(
         [*namespace, "bash", "-c", f"mount -t tmpfs -o {options} tmpfs {room} && {program}"],
-        env={**os.environ, "LUMICONTAINER_TMPDIR": str(room)},
+        env={
+            **os.environ,
+            "LUMICONTAINER_TMPDIR": str(room),
+            "LUMICONTAINER_CACHE": str(room.parent / "cache"),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -157,7 +161,7 @@ def test_without_room_the_error_says_how_much_is_needed_and_how_much_is_free(
     words = ("build", "hello", "--recipes", write(HELLO), "--output", tmp_path / "x.sif")
     done = on_a_tmpfs(tmp_path / "room", "size=64m", *words)
     assert done.returncode == 8
-    assert "it needs 4.0 GiB, and 0.1 GiB are free" in done.stderr
+    assert "it needs 4.1 GiB, and 64 MiB are free" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_anything_is_begun(
