@@ -194,11 +194,11 @@ def docker(bench: Bench) -> Figures:
     try:
         with folders_served(bench.rendered) as port:
             figures["base"] = engine.import_base(port)
-            figures["build"] = engine.build("--no-cache")
-            figures["convert"] = engine.convert()
+            figures["build"] = engine.build("cold", "--no-cache")
+            figures["convert"] = engine.convert("cold")
             bench.change_top()
-            figures["build again"] = engine.build()
-            figures["convert again"] = engine.convert()
+            figures["build again"] = engine.build("changed")
+            figures["convert again"] = engine.convert("changed")
     finally:
         engine.remove()
     return figures
@@ -300,9 +300,13 @@ def main(words: Sequence[str]) -> None:
     due = arguments.only or [name for name in PARTS if name not in figures]
     for name in due:
         print(f"{time.strftime('%H:%M:%S')} {name}", file=sys.stderr, flush=True)
-        figures[name] = PARTS[name](bench)
+        try:
+            figures[name] = PARTS[name](bench)
+        except subprocess.CalledProcessError as error:
+            raise SystemExit(f"error: {name}: {error}\n   mend: read {bench.logs}") from error
         kept.write_text(json.dumps(figures, indent=2) + "\n")
     report(figures)
+    print(f"kept: {bench.work}; the Docker engine runs on: make docker-stop", file=sys.stderr)
 
 
 def _arguments(words: Sequence[str]) -> argparse.Namespace:

@@ -124,27 +124,24 @@ class Docker:
         pipe = f"{shlex.join([*words, read_site(release).mirror])} | {shlex.join(into)} - {BASE}"
         return self._seconds(["bash", "-o", "pipefail", "-c", pipe])
 
-    def build(self, *options: str) -> float:
+    def build(self, tag: str, *options: str) -> float:
         """Build the Dockerfile; return the seconds."""
         words = ["docker", "build", "--network=host", "--build-arg", f"BASE={BASE}", *options]
         dockerfile = self.rendered.text("dockerfile")
-        return self._seconds([*words, "--tag", IMAGE, "-"], dockerfile)
+        return self._seconds([*words, "--tag", f"{IMAGE}:{tag}", "-"], dockerfile)
 
-    def convert(self) -> float:
+    def convert(self, tag: str) -> float:
         """Make an image file of what was built; return the seconds."""
         words = ["apptainer", "build", "--fakeroot", "--force", self.folder / "docker.sif"]
-        return self._seconds([*words, f"docker-daemon:{IMAGE}:latest"])
+        return self._seconds([*words, f"docker-daemon:{IMAGE}:{tag}"])
 
     def remove(self) -> None:
         """Remove the images, and the layers that were built for no other."""
-        for words in (["image", "rm", "--force", IMAGE, BASE], ["image", "prune", "--force"]):
-            subprocess.run(
-                ["docker", *words],
-                env=self.environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
+        words = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}"]
+        listed = subprocess.check_output(words, env=self.environment, text=True).split()
+        own = [name for name in listed if name.rpartition(":")[0] in (BASE, IMAGE)]
+        if own:
+            self._seconds(["docker", "image", "rm", *own])
 
     def _seconds(self, command: list[object], given: str | None = None) -> float:
         with self.log.open("a") as file:

@@ -1,0 +1,207 @@
+"""Every field that users write is weighed: what its change makes anew, and what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lumicontainer import model
+from lumicontainer.document import Problems, Scalar
+from lumicontainer.load import COMPILE, SCRIPT
+from lumicontainer.model import Bind, Bootstrap, Content, LayerFile, LayerUse, Source, Variant
+from lumicontainer.plan import Plan
+
+from .worlds import (
+    HERE,
+    THERE,
+    Change,
+    World,
+    baked_in,
+    bootstrap_field,
+    compile_script,
+    content_field,
+    file_field,
+    given_values,
+    in_another_order,
+    layer_field,
+    no_need,
+    omitted,
+    one_more_file,
+    one_more_layer,
+    one_more_parameter,
+    other_base,
+    parameter_field,
+    platform_field,
+    random_world,
+    recipe_field,
+    renamed,
+    set_to_its_default,
+    source_field,
+    type_of_a_parameter,
+    variant,
+)
+
+MODEL = "lumicontainer.model"
+GENERATED = 5_000
+"""Cases in all, spread evenly over the matrix."""
+
+BASE, STEP, INSTALL, RECORD, NOTHING = "base", "step", "install", "record", "nothing"
+"""What a change makes anew: all; the layer, its wheels and all above; the same without its wheels;
+the last step, which bakes in the record; nothing."""
+
+
+MATRIX: list[tuple[str, str, Change]] = [
+    ("Parameter.name", STEP, parameter_field(0, name=lambda word: word)),
+    ("Parameter.type", STEP, type_of_a_parameter),
+    ("Parameter.default", STEP, parameter_field(0, default=lambda word: word)),
+    ("Parameter.default", STEP, parameter_field(2, default=lambda word: word)),
+    ("Parameter.place", NOTHING, parameter_field(0, place=THERE)),
+    ("Parameter.summary", NOTHING, parameter_field(0, summary=lambda word: word)),
+    ("Parameter.choices", NOTHING, parameter_field(0, choices=lambda word: (word,))),
+    ("Parameter.refused", NOTHING, parameter_field(1, refused={"rocm": "why"})),
+    ("Source.python", STEP, source_field("python")),
+    ("Source.sha256", STEP, source_field("sha256")),
+    ("Content.apt", STEP, content_field("apt", lambda word: (word,))),
+    ("Content.python", STEP, content_field("python", lambda word: (word,))),
+    ("Content.sources", STEP, content_field("sources", lambda word: (Source(word),))),
+    ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
+    ("Content.environment", STEP, content_field("environment", lambda word: {"MORE": word})),
+    ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),
+    ("Variant.content", STEP, variant("cpu", lambda word: Variant(Content(apt=(word,))))),
+    ("Variant.content", NOTHING, variant("rocm", lambda word: Variant(Content(apt=(word,))))),
+    (
+        "Variant.parameters",
+        STEP,
+        variant("cpu", lambda w: Variant(parameters={"level": (Scalar(HERE, w, False), HERE)})),
+    ),
+    ("Variant.omit", STEP, omitted),
+    ("Variant.omit", NOTHING, variant("rocm", lambda word: Variant(omit=word))),
+    ("Bootstrap.agent", BASE, bootstrap_field("debootstrap", agent="docker")),
+    ("Bootstrap.release", BASE, bootstrap_field("debootstrap", release=lambda word: word)),
+    ("Bootstrap.include", BASE, bootstrap_field("debootstrap", include=lambda word: (word,))),
+    ("Bootstrap.image", BASE, bootstrap_field("docker", image=lambda word: word)),
+    ("Bootstrap.image", NOTHING, bootstrap_field("debootstrap", image=lambda word: word)),
+    ("LayerFile.name", STEP, file_field("a.patch", name=lambda word: word)),
+    ("LayerFile.mode", STEP, file_field("a.patch", mode=0o755)),
+    ("LayerFile.content", STEP, file_field("a.patch", content=lambda word: word.encode())),
+    ("LayerFile.content", INSTALL, file_field(SCRIPT, content=lambda word: word.encode())),
+    ("LayerFile.mode", INSTALL, file_field(SCRIPT, mode=0o755)),
+    ("LayerFile.content", STEP, compile_script),
+    ("LayerFile.content", RECORD, baked_in),
+    ("Layer.name", STEP, renamed),
+    ("Layer.summary", NOTHING, layer_field(summary=lambda word: word)),
+    ("Layer.place", NOTHING, layer_field(place=THERE)),
+    ("Layer.requires", NOTHING, no_need),
+    ("Layer.conflicts", NOTHING, layer_field(conflicts=lambda word: (word,))),
+    ("Layer.parameters", STEP, one_more_parameter),
+    ("Layer.parameters", NOTHING, in_another_order),
+    ("Layer.content", STEP, layer_field(content=lambda word: Content(apt=(word,)))),
+    ("Layer.variants", NOTHING, layer_field(variants={"cpu": Variant(), "rocm": Variant()})),
+    (
+        "Layer.bootstrap",
+        NOTHING,
+        layer_field(bootstrap=lambda word: {"cpu": Bootstrap("docker", image=word)}),
+    ),
+    ("Layer.files", STEP, one_more_file),
+    (
+        "Layer.checks",
+        RECORD,
+        layer_field(checks=lambda word: (LayerFile("checks/a.sh", 0o644, word.encode()),)),
+    ),
+    ("Layer.secrets", STEP, layer_field(secrets=lambda word: (word,))),
+    ("Layer.differs", NOTHING, layer_field(differs=lambda word: {"/opt": word})),
+    ("LayerUse.layer", INSTALL, one_more_layer),
+    ("LayerUse.place", NOTHING, given_values(THERE, value="-")),
+    ("LayerUse.values", STEP, given_values(HERE)),
+    ("Recipe.name", RECORD, recipe_field(name=lambda word: word)),
+    ("Recipe.summary", RECORD, recipe_field(summary=lambda word: word)),
+    ("Recipe.place", NOTHING, recipe_field(place=THERE)),
+    ("Recipe.base", BASE, other_base),
+    ("Recipe.layers", INSTALL, one_more_layer),
+    ("Recipe.text", RECORD, recipe_field(text=lambda word: word)),
+    ("Platform.name", RECORD, platform_field(name=lambda word: word)),
+    ("Platform.summary", NOTHING, platform_field(summary=lambda word: word)),
+    ("Platform.accelerator", RECORD, platform_field(accelerator="rocm")),
+    ("Platform.place", NOTHING, platform_field(place=THERE)),
+    ("Platform.detect", NOTHING, platform_field(detect=lambda word: (f"/{word}",))),
+    ("Platform.engine", NOTHING, platform_field(engine="singularity")),
+    ("Platform.binds", NOTHING, platform_field(binds=lambda word: (Bind("/x", word),))),
+    ("Bind.path", NOTHING, platform_field(binds=lambda word: (Bind(f"/{word}", "x"),))),
+    ("Bind.why", NOTHING, platform_field(binds=lambda word: (Bind("/x", word),))),
+    ("Bind.source", NOTHING, platform_field(binds=lambda word: (Bind("/x", "x", word),))),
+    ("Setting.origin", RECORD, set_to_its_default),
+]
+"""For each field of what users write: what its change makes anew."""
+
+
+@pytest.mark.parametrize(
+    ("effect", "change"), [pytest.param(*row[1:], id="-".join(row[:2])) for row in MATRIX]
+)
+@settings(
+    max_examples=-(-GENERATED // len(MATRIX)),
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(drawn=st.integers(0, 10**9).map(random_world), word=st.integers(0, 10**9))
+def test_a_change_of_a_field_makes_anew_what_it_decides_and_nothing_else(
+    effect: str, change: Change, drawn: tuple[World, int], word: int
+) -> None:
+    world, number = drawn
+    one, other = change(world, number, f"new{word}")
+    before, after = one.plan(), other.plan()
+    old, new = ([step.key for step in plan.steps] for plan in (before, after))
+    first = {BASE: 0, STEP: number - 1, INSTALL: number - 1, RECORD: len(old) - 1}
+    kept = first.get(effect, len(old))
+    assert (before.base_key == after.base_key) == (effect != BASE)
+    assert new[:kept] == old[:kept]
+    assert not set(new[kept:]) & set(old[kept:])
+    compiled = _compiled(before, after)
+    expected = {
+        name: effect == BASE
+        or (effect in (STEP, INSTALL) and _lowest(one, name) >= number)
+        or (effect == STEP and name == one.layers[number].name)
+        for name in compiled
+    }
+    assert compiled == expected
+
+
+def _compiled(before: Plan, after: Plan) -> dict[str, bool]:
+    """Tell of each layer that compiles in both plans whether its wheels have another key."""
+    one, other = (
+        {step.name: step.compiled.key for step in plan.steps if step.compiled}
+        for plan in (before, after)
+    )
+    return {name: one[name] != other[name] for name in one.keys() & other.keys()}
+
+
+def _lowest(world: World, name: str) -> int:
+    """Return the number of the lowest layer upon which another can compile."""
+    layer = world.layer(name, Problems())
+    return max((world.layer_names().index(each) for each in layer.requires), default=0)
+
+
+def test_the_matrix_names_every_field_that_users_write() -> None:
+    types = [each for each in vars(model).values() if getattr(each, "__module__", "") == MODEL]
+    written = {f"{each.__name__}.{field.name}" for each in types for field in fields(each)}
+    assert "Layer.files" in written
+    assert written <= {row[0] for row in MATRIX}
+
+
+@given(drawn=st.integers(0, 10**9).map(random_world))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_a_layer_requires_decides_on_what_it_compiles(drawn: tuple[World, int]) -> None:
+    world, number = drawn
+    tool = replace(world.layers[number], name="tool", requires=(), files=_compiling(world, number))
+    uses = (*world.recipe.layers, LayerUse("tool", HERE))
+    before = replace(world, layers=(*world.layers, tool), recipe=replace(world.recipe, layers=uses))
+    after = before.with_layer(-1 % len(before.layers), requires=(world.layers[number].name,))
+    assert _compiled(before.plan(), after.plan())["tool"]
+
+
+def _compiling(world: World, number: int) -> tuple[LayerFile, ...]:
+    files = [file for file in world.layers[number].files if file.name != COMPILE]
+    return (*files, LayerFile(COMPILE, 0o644, b"make"))
