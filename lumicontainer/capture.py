@@ -216,6 +216,18 @@ def _is_opaque(folder: Path) -> bool:
     return any(name in names for name in _OPAQUE)
 
 
+def leaking(folder: Path, paths: Iterable[str], secrets: Sequence[bytes]) -> list[str]:
+    """Return the files in a folder in which a secret stands."""
+    if not secrets:
+        return []
+    files = [path for path in paths if (folder / path).is_file()]
+    return [
+        f"/{path}"
+        for path in files
+        if any(secret in (folder / path).read_bytes() for secret in secrets)
+    ]
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a capture."""
     parser.add_argument("--drop", action="append", default=[])

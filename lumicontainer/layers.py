@@ -40,7 +40,8 @@ class Builder:
 
     plan: Plan
     engine: Engine
-    site: Site
+    site_of: Callable[[], Site]
+    """Returns what the build borrows from its host; reading pip's configuration takes 0.4 s."""
     progress: Progress
     cache: cache.Cache
     place: Workspace
@@ -48,6 +49,11 @@ class Builder:
     fresh: bool = False
     """Make every object anew, although the cache has it."""
     secrets: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site:
+        """Return what the build borrows from its host."""
+        return self.site_of()
 
 
 async def base_layer(builder: Builder) -> cache.Entry:
@@ -230,10 +236,9 @@ class Run:
 
     async def compare(self, draft: Path) -> None:
         """Make the layer of what the program changed in the tree."""
-        folders = [str(entry.folder) for entry in self.below]
         ground = self.builder.place.ground
         places = [str(ground / "tree"), str(ground / "state.json"), str(draft)]
-        await self.module("lumicontainer.compare", *places, *self._marks(), "--", *folders)
+        await self.module("lumicontainer.compare", *places, *self._marks())
         await self._finish(draft)
 
     async def capture(self, draft: Path, tree: Path) -> None:

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -104,6 +105,8 @@ def _builder(
     engine = find_engine()
     store = Cache(cache_root()).open()
     build.check_host(plan, store, output, form=form)
+    # Steps need it, and the layers that are there are proven meanwhile.
+    reading = ThreadPoolExecutor(1).submit(site.read_site, plan.bootstrap.release)
     place_of = plan.resolved.recipe.name
     with Progress(arguments.progress) as progress, workspace(place_of) as place:
         for layer in plan.resolved.layers:
@@ -112,7 +115,7 @@ def _builder(
         yield layers.Builder(
             plan,
             engine,
-            site.read_site(plan.bootstrap.release),
+            reading.result,
             progress,
             store,
             place,

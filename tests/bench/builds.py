@@ -219,7 +219,7 @@ def top(bench: Bench) -> Figures:
         told = bench.build(bench.image)
         whole.append(told.whole)
         script.append(told.script)
-    return {"whole": whole, "script": script}
+    return {"whole": whole, "script": script, "took": told.took}
 
 
 def middle(bench: Bench) -> Figures:
@@ -236,11 +236,11 @@ def middle(bench: Bench) -> Figures:
 
 
 def packs(bench: Bench) -> Figures:
-    """Pack both ways after a change of the top layer."""
+    """Pack both ways, each after a change of the top layer of its own."""
     figures: Figures = {}
     for _ in range(CHANGES):
-        bench.change_top()
         for form, image in _images(bench).items():
+            bench.change_top()
             told = bench.build(image, "--pack", form)
             seen = figures.setdefault(form, {"whole": [], "pack": []})
             seen["whole"].append(told.whole)

@@ -102,7 +102,7 @@ def disk(ours: Figures) -> None:
 
 
 def packs(seen: Figures) -> None:
-    """Tell of both ways to pack after the same changes of the last layer."""
+    """Tell of both ways to pack each after changes of the last layer."""
     for form in ("layered", "flat"):
         told = seen[form]
         whole, pack = median(told["whole"]), median(told["pack"])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lumicontainer.machine import engine_path
+from lumicontainer.cache import cache_root, object_name
+from lumicontainer.machine import engine_path, namespace_command
+from lumicontainer.sif import partitions
 
 from ..conftest import ROOT
 
@@ -73,6 +78,57 @@ def write_small(folder: Path, changes: dict[str, str] | None = None) -> Path:
         path.write_text(text)
     (folder / "layers/greet/data.bin").write_bytes(DATA)
     return folder
+
+
+TREES = Path(__file__).with_name("trees.py")
+NASTY = Path(__file__).with_name("nasty")
+"""A recipe whose layers do to each other what a file system allows, on the base of ``small``."""
+
+
+def in_namespace(*command: object) -> str:
+    """Run a command as root of a namespace that has the ids of an image's files."""
+    done = run([*namespace_command(), *command])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def unpacked(image: Path, root: Path) -> Path:
+    """Unpack all file systems of an image into the folder ``root``, each over those below it."""
+    parts = [word for each in partitions(image) for word in (image, each.offset)]
+    in_namespace(sys.executable, TREES, "unpack", root, *parts)
+    return root
+
+
+def described(root: Path) -> dict[str, list[Any]]:
+    """Return a row for each path of a tree, with all that a program could see of it but times.
+
+    The notes of the engines are left out: they tell by which way an image was made.
+    """
+    text = in_namespace(sys.executable, TREES, "describe", root, ".singularity.d")
+    return dict(json.loads(text))
+
+
+def events(stderr: str, *kinds: str) -> list[dict[str, Any]]:
+    """Return what a build with ``--progress json`` told, of the given kinds."""
+    told = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+    return [event for event in told if event["event"] in kinds]
+
+
+@pytest.fixture(scope="session")
+def new_cache(small: Path, recipes: Path) -> Callable[[Path], dict[str, str]]:
+    """Make a cache with nothing but the base, and return the environment that names it."""
+    done = lumicontainer(
+        "build", "small", "--recipes", recipes, "--dry-run", "--json", cwd=small.parent
+    )
+    name = object_name(json.loads(done.stdout)["base_key"], "")
+
+    def make(folder: Path) -> dict[str, str]:
+        (folder / "objects").mkdir(parents=True)
+        folder.chmod(0o700)
+        shutil.copytree(cache_root() / "objects" / name, folder / "objects" / name)
+        return {"LUMICONTAINER_CACHE": str(folder)}
+
+    return make
 
 
 @pytest.fixture(scope="session")

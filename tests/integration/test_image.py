@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.sif import partitions
 from lumicontainer.site import pip_settings, read_site
 
-from .conftest import ENGINE, lumicontainer, run
+from .conftest import ENGINE, lumicontainer, run, unpacked
 
 
 def inside(image: Path, *command: object) -> str:
@@ -122,9 +121,7 @@ def test_inspect_lists_exactly_the_python_distributions_that_the_image_sees(imag
 
 @pytest.fixture(scope="module")
 def tree(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("unpacked") / "tree"
-    start = partitions(image)[0].offset
-    run(["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-o", start, "-d", root, image])
+    root = unpacked(image, tmp_path_factory.mktemp("unpacked") / "tree")
     assert (root / "opt/venv").is_dir()
     return root
 

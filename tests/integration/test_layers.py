@@ -1,0 +1,248 @@
+"""Layers make the tree that a plain build makes, and a change makes anew only what it must."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lumicontainer.plan import EPOCH
+
+from .conftest import (
+    ENGINE,
+    NASTY,
+    TREES,
+    described,
+    events,
+    lumicontainer,
+    run,
+    unpacked,
+    write_small,
+)
+
+NewCache = Callable[[Path], dict[str, str]]
+Tree = dict[str, list[Any]]
+
+
+@pytest.fixture(scope="module")
+def nasty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build the recipe of nasty layers in both forms."""
+    folder = tmp_path_factory.mktemp("nasty")
+    for form in ("layered", "flat"):
+        words = ("--recipes", NASTY, "--pack", form, "--output", folder / f"{form}.sif")
+        done = lumicontainer("build", "nasty", *words)
+        assert done.returncode == 0, done.stderr
+    return {form: folder / f"{form}.sif" for form in ("layered", "flat")}
+
+
+@pytest.fixture(scope="module")
+def trees(nasty: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tree]:
+    folder = tmp_path_factory.mktemp("trees")
+    return {form: described(unpacked(image, folder / form)) for form, image in nasty.items()}
+
+
+def differences(one: Tree, other: Tree) -> dict[str, tuple[object, object]]:
+    names = sorted(one.keys() | other.keys())
+    rows = {name: (one.get(name), other.get(name)) for name in names}
+    return {name: (left, right) for name, (left, right) in rows.items() if left != right}
+
+
+def test_both_forms_of_an_image_hold_the_same_tree(trees: dict[str, Tree]) -> None:
+    assert len(trees["flat"]) > 6000
+    assert differences(trees["layered"], trees["flat"]) == {}
+
+
+def test_layers_make_the_tree_of_a_plain_build(trees: dict[str, Tree], tmp_path: Path) -> None:
+    definition = tmp_path / "nasty.def"
+    definition.write_text(lumicontainer("render", "nasty", "--recipes", NASTY).stdout)
+    command = [ENGINE, "build", "--fakeroot", tmp_path / "plain.sif", definition]
+    # Without it the accounts and the password file tell the day of the build.
+    done = run(command, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
+    assert done.returncode == 0, done.stderr[-2000:]
+    plain = described(unpacked(tmp_path / "plain.sif", tmp_path / "tree"))
+    # While a plain build runs, the engine binds the host's file over this one, which stays empty.
+    assert differences(trees["layered"], plain).keys() == {"etc/hosts"}
+
+
+HIDDEN = ("proc", "sys", "dev", "tmp", "var/tmp", "root", "home", "usr/share/zoneinfo")
+MOUNTED = tuple(f"etc/{name}" for name in ("resolv.conf", "hosts", "localtime", "passwd", "group"))
+
+
+def seen_inside(image: Path, *start: object) -> Tree:
+    """Return what a program in an image sees of its tree, but for owners, who are not mapped."""
+    command = [ENGINE, "--silent", "exec", "--contain", "--no-home", "--pwd", "/", image]
+    words = ["python3", "-", "describe", "/", ".singularity.d", *HIDDEN, *MOUNTED]
+    done = run([*start, *command, *words], env={"APPTAINER_USERNS": "1"}, stdin=TREES.read_text())
+    assert done.returncode == 0, done.stderr
+    return {name: [row[0], *row[3:]] for name, row in json.loads(done.stdout).items()}
+
+
+def test_a_program_inside_sees_the_same_tree_in_both_forms(nasty: dict[str, Path]) -> None:
+    layered, flat = seen_inside(nasty["layered"]), seen_inside(nasty["flat"])
+    assert len(flat) > 5000
+    assert differences(layered, flat) == {}
+
+
+def test_an_ordinary_users_program_sees_the_same_tree_in_both_forms(
+    nasty: dict[str, Path], user: list[object]
+) -> None:
+    for folder in (nasty["flat"].parent, *nasty["flat"].parents[1:3]):
+        folder.chmod(0o755)
+    layered = seen_inside(nasty["layered"], *user)
+    assert differences(layered, seen_inside(nasty["flat"], *user)) == {}
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[list[object]]:
+    """Return the start of a command that runs as an ordinary user."""
+    if os.getuid() != 0:
+        yield []
+        return
+    name = "lumicontainer-layers"
+    made = run(["useradd", "--create-home", name])
+    assert made.returncode == 0, made.stderr
+    home = pwd.getpwnam(name).pw_dir
+    try:
+        yield ["runuser", "-u", name, "--", "env", "-C", home, f"HOME={home}"]
+    finally:
+        run(["userdel", "--remove", name])
+
+
+CHAIN = {
+    "small.yaml": "summary: three layers\nbase: tiny\nlayers: [first, second, third]\n",
+    **{
+        f"layers/{name}/{file}": text
+        for name in ("first", "second", "third")
+        for file, text in {
+            "layer.yaml": f"summary: the {name}\n",
+            "install.sh": f"echo {name} >/opt/{name}\n",
+        }.items()
+    },
+}
+
+
+def built(recipes: Path, image: Path, *words: object, env: dict[str, str]) -> list[str]:
+    """Build ``small``, and return the steps that were run for it."""
+    always = ("--recipes", recipes, "--progress", "json", "--output", image)
+    done = lumicontainer("build", "small", *always, *words, env=env)
+    assert done.returncode == 0, done.stderr
+    return [event["step"] for event in events(done.stderr, "end")]
+
+
+def test_a_change_makes_anew_its_layer_and_those_above_it(
+    new_cache: NewCache, tmp_path: Path
+) -> None:
+    env = new_cache(tmp_path / "cache")
+    image = tmp_path / "small.sif"
+    recipes = write_small(tmp_path / "own", CHAIN)
+    seal = ["lumicontainer", "pack", "check"]
+    assert built(recipes, image, env=env) == ["first", "second", "third", *seal]
+    write_small(recipes, {**CHAIN, "layers/second/install.sh": "echo other >/opt/second\n"})
+    assert built(recipes, image, env=env) == ["second", "third", *seal]
+    write_small(recipes, CHAIN)
+    image.unlink()
+    assert built(recipes, image, env=env) == ["pack", "check"]
+    seen = lumicontainer("run", image, "--", "cat", "/opt/first", "/opt/second", "/opt/third")
+    assert seen.stdout == "first\nsecond\nthird\n"
+
+
+WHEEL = """\
+set -euo pipefail
+echo "jobs=$jobs word=$word version=$version style=$STYLE epoch=$SOURCE_DATE_EPOCH" >&2
+{wait}
+mkdir build && echo "$word" >build/$name.txt
+(cd build && python3 -m zipfile -c "$wheels/$name-1-py3-none-any.whl" $name.txt)
+"""
+INSTALL = 'set -euo pipefail\npython3 -m zipfile -e "$wheels"/$name-1-*.whl /opt\n'
+
+
+def compiled_layer(name: str, *, wait: str = "true") -> dict[str, str]:
+    """Return a layer that compiles a wheel, which holds its parameter ``word``."""
+    layer = (
+        f"summary: compiles {name}\nversion: '1.0'\nrequires: [first]\n"
+        "environment: {STYLE: x}\nparameters:\n"
+        "  word: {type: string, default: hello}\n"
+        f"  name: {{type: string, default: {name}}}\n"
+    )
+    script = WHEEL.replace("{wait}", wait)
+    files = {"layer.yaml": layer, "compile.sh": script, "install.sh": INSTALL}
+    return {f"layers/{name}/{file}": text for file, text in files.items()}
+
+
+COMPILED = {
+    **CHAIN,
+    "small.yaml": "summary: two wheels\nbase: tiny\nlayers: [first, second, one, other]\n",
+    **compiled_layer("one", wait="timeout 2 tail -f /dev/null || true"),
+    **compiled_layer("other", wait="timeout 2 tail -f /dev/null || true"),
+}
+
+
+def moment(event: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(event["time"])
+
+
+def test_layers_that_need_the_same_are_compiled_at_the_same_time(
+    new_cache: NewCache, tmp_path: Path
+) -> None:
+    env = new_cache(tmp_path / "cache")
+    recipes = write_small(tmp_path / "own", COMPILED)
+    words = ("--recipes", recipes, "--progress", "json", "--jobs", 3)
+    done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    begin = {event["step"]: moment(event) for event in events(done.stderr, "begin")}
+    end = {event["step"]: moment(event) for event in events(done.stderr, "end")}
+    one, other = "one: compile", "other: compile"
+    assert max(begin[one], begin[other]) < min(end[one], end[other])
+    assert end["one"] > end[one]
+    lines = [event["text"] for event in events(done.stderr, "line") if "jobs=" in event["text"]]
+    assert lines == ["jobs=3 word=hello version=1.0 style=x epoch=1735689600"] * 2
+    seen = lumicontainer("run", tmp_path / "small.sif", "--", "cat", "/opt/one.txt")
+    assert seen.stdout == "hello\n"
+
+
+def test_wheels_are_kept_when_what_they_do_not_need_changes(
+    new_cache: NewCache, tmp_path: Path
+) -> None:
+    env = new_cache(tmp_path / "cache")
+    image = tmp_path / "small.sif"
+    recipes = write_small(tmp_path / "own", COMPILED)
+    compiles = {"one: compile", "other: compile"}
+    assert compiles <= set(built(recipes, image, env=env))
+    write_small(recipes, {**COMPILED, "layers/second/install.sh": "echo other >/opt/second\n"})
+    steps = built(recipes, image, env=env)
+    assert {"second", "one", "other"} <= set(steps)
+    assert compiles.isdisjoint(steps)
+    steps = built(recipes, image, "--set", "other.word=bye", env=env)
+    assert set(steps) & {*compiles, "one", "other"} == {"other: compile", "other"}
+    write_small(recipes, {**COMPILED, "layers/first/install.sh": "echo x >/opt/first\n"})
+    assert compiles <= set(built(recipes, image, env=env))
+
+
+def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_named(
+    new_cache: NewCache, tmp_path: Path
+) -> None:
+    env = new_cache(tmp_path / "cache")
+    failing = compiled_layer("other", wait="echo 'no such header' >&2; exit 4")
+    endless = compiled_layer("one", wait="exec tail -f /dev/null")
+    recipes = write_small(tmp_path / "own", {**COMPILED, **failing, **endless})
+    words = ("--recipes", recipes, "--progress", "json")
+    place = tmp_path / "place"
+    place.mkdir()
+    env["LUMICONTAINER_TMPDIR"] = str(place)
+    done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path)
+    assert done.returncode == 5
+    assert "the step 'other: compile' failed (exit code 4)" in done.stderr
+    assert "no such header" in done.stderr
+    running = [
+        path.parent.name
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if str(place) in path.read_bytes().decode("utf-8", "replace")
+    ]
+    assert running == []
+    assert not (tmp_path / "small.sif").exists()
