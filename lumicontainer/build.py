@@ -31,7 +31,7 @@ from lumicontainer.plan import HOME, Compile, Plan, Step
 from lumicontainer.progress import Task
 from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring
-from lumicontainer.workspace import GIB, temporary_root
+from lumicontainer.workspace import GIB
 
 PACKS = ("layered", "flat")
 _MEMORY_OF_A_JOB = 2 * GIB
@@ -66,10 +66,8 @@ def check_output(output: Path) -> None:
             ) from error
 
 
-def check_host(plan: Plan, store: cache.Cache, output: Path, *, form: str) -> None:
-    """Raise where this host cannot build, or has too little room, before anything is begun."""
-    places = {"temporary": temporary_root(), "cache": store.root, "output": output}
-    room.require(room.needs(room.sizes(plan, store), **places, flat=form == "flat"))
+def check_host(plan: Plan) -> None:
+    """Raise where this host cannot build, before anything is begun."""
     if plan.bootstrap.agent == "debootstrap":
         require_keyring()
     if machine.subordinate_ids(Path("/etc/subuid")) is None:
@@ -118,11 +116,22 @@ async def build(builder: Builder, output: Path, *, form: str) -> Stack:
     ``form`` is one of ``PACKS``. Returns the layers. Raises ``StepError`` where a step fails,
     ``ExaminedError`` where a check does; whatever stood at ``output`` before is then as it was.
     """
+    for dead in _partials(output):
+        _remove_dead(dead)
     builder.cache.reclaim()
+    require_room(builder, output, form=form)
     try:
         return await _build(builder, output, form=form)
     except OSError as error:
         raise no_room(builder, str(error), output=output) or error from error
+
+
+def require_room(builder: Builder, output: Path, *, form: str) -> None:
+    """Raise ``SpaceError`` where a place has too little room; what the dead left is gone."""
+    found = room.sizes(builder.plan, builder.cache)
+    places = {"temporary": builder.place.root, "cache": builder.cache.root, "output": output}
+    unpacked = builder.place.ground.exists()
+    room.require(room.needs(found, **places, flat=form == "flat", unpacked=unpacked))
 
 
 async def _build(builder: Builder, output: Path, *, form: str) -> Stack:
@@ -219,17 +228,26 @@ def _partial(output: Path) -> Iterator[Path]:
 
     It is locked meanwhile, so that another build removes what a dead one left, and only that.
     """
-    prefix = f".{output.name}.partial-"
-    for other in output.parent.iterdir():
-        if other.name.startswith(prefix):
-            _remove_dead(other)
-    descriptor, name = tempfile.mkstemp(prefix=prefix, dir=output.parent)
-    partial = Path(name)
+    partial, descriptor = _new_partial(output)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield partial
     finally:
         partial.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _partials(output: Path) -> list[Path]:
+    prefix = f".{output.name}.partial-"
+    return [path for path in output.parent.iterdir() if path.name.startswith(prefix)]
+
+
+def _new_partial(output: Path) -> tuple[Path, int]:
+    while True:
+        descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.partial-", dir=output.parent)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Before it was locked, another build may have taken it for a dead one's.
+        if os.fstat(descriptor).st_nlink:
+            return Path(name), descriptor
         os.close(descriptor)
 
 

@@ -127,9 +127,12 @@ async def _made(
                     return entry
             began = time.monotonic()
             draft = store.draft(name)
-            await make(task, draft)
-            seconds = round(time.monotonic() - began, 1)
-            return await _to_the_end(store.store, draft, {**about, "seconds": seconds})
+            try:
+                await make(task, draft)
+                seconds = round(time.monotonic() - began, 1)
+                return await _to_the_end(store.store, draft, {**about, "seconds": seconds})
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 async def _use(builder: Builder, lock: Path) -> None:
@@ -141,7 +144,8 @@ async def _use(builder: Builder, lock: Path) -> None:
 
 async def _to_the_end(work: Callable[..., cache.Entry], *values: Any) -> cache.Entry:
     """Do work in a thread, and be interrupted only after it ended: a lock covers it."""
-    running = asyncio.ensure_future(asyncio.to_thread(work, *values))
+    # Not a task: at SIGTERM the loop ends all tasks, this one too.
+    running = asyncio.get_running_loop().run_in_executor(None, work, *values)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -155,7 +159,8 @@ async def _alone(path: Path, task: Task) -> AsyncIterator[bool]:
     waited = False
     while (held := locks.exclusive(path)) is None:
         waited = True
-        task.waiting(f"waiting for {locks.holder(path)}")
+        if who := locks.holder(path):
+            task.waiting(f"waiting for {who}")
         await asyncio.sleep(_POLL)
     task.waiting("")
     try:

@@ -30,12 +30,12 @@ def shared(path: Path) -> int | None:
 
 
 def holder(path: Path) -> str:
-    """Return in words who took the lock of ``path`` last, for those who wait."""
+    """Return in words who took the lock of ``path`` last, or nothing before it is told."""
     try:
         told = json.loads(path.read_bytes())
         return f"host {told['host']}, process {told['process']}, since {told['since']}"
     except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+        return ""
 
 
 def _lock(path: Path, how: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -74,7 +75,7 @@ def join(layers: Sequence[Path], target: Path, plan: sif.Layout, *, reached: Rea
             )
         )
     total, done, partitions = sum(layer.stat().st_size for layer in layers), 0, []
-    with target.open("wb") as file:
+    with target.open("r+b") as file:
         offset = plan.offset
         for layer in layers:
             file.truncate(offset)
@@ -91,8 +92,19 @@ def join(layers: Sequence[Path], target: Path, plan: sif.Layout, *, reached: Rea
 def _copy(source: Path, target: int) -> Iterator[int]:
     """Copy a file to the present position of a descriptor; yield the sizes of the pieces."""
     with source.open("rb") as file:
-        while size := os.copy_file_range(file.fileno(), target, _PIECE):
+        while size := _copy_piece(file.fileno(), target):
             yield size
+
+
+def _copy_piece(source: int, target: int) -> int:
+    """Copy a piece between two descriptors, sharing its blocks where the file system can."""
+    try:
+        return os.copy_file_range(source, target, _PIECE)
+    except OSError as error:
+        # Two file systems of different types, or one that has no such call.
+        if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    return os.sendfile(target, source, None, _PIECE)
 
 
 def complete(target: Path, plan: sif.Layout, partitions: Sequence[sif.Partition]) -> None:

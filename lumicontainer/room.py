@@ -47,11 +47,16 @@ class Sizes:
         """Return the bytes of all layers that are to be made."""
         return sum(self.known) + self.unknown * _UNKNOWN
 
-    def temporary(self, *, flat: bool) -> int:
-        """Return the bytes of what lies about while the layers are made, two at a time."""
-        largest = max(self.known, default=0)
-        need = max(NEED_TREE if self.unknown else 0, 2 * _EXPANSION * largest) + _SPARE
-        return need + (_EXPANSION * (self.there + self.missing) if flat else 0)
+    def temporary(self, *, flat: bool, unpacked: bool) -> int:
+        """Return the bytes of what lies about while layers are made or unpacked.
+
+        That is the tree, unless it is there, and what the largest layer takes once more.
+        """
+        if not (flat or self.missing):
+            return _SPARE
+        tree = 0 if unpacked else _EXPANSION * self.there
+        made = _EXPANSION * (self.missing + max(self.known, default=0))
+        return tree + max(made, NEED_TREE if self.unknown else 0) + _SPARE
 
 
 def sizes(plan: Plan, cache: Cache) -> Sizes:
@@ -76,8 +81,10 @@ def _chain(plan: Plan, cache: Cache) -> Iterator[tuple[str, Entry | None]]:
         yield name, entry
 
 
-def needs(found: Sizes, *, temporary: Path, cache: Path, output: Path, flat: bool) -> list[Need]:
-    """Return what each place of a build must have free."""
+def needs(
+    found: Sizes, *, temporary: Path, cache: Path, output: Path, flat: bool, unpacked: bool
+) -> list[Need]:
+    """Return what each place of a build must have free; ``unpacked`` where its tree is there."""
     work = bool(found.known or found.unknown or flat)
     image = found.there + found.missing + _SPARE
     name = "name another place with"
@@ -85,7 +92,7 @@ def needs(found: Sizes, *, temporary: Path, cache: Path, output: Path, flat: boo
         Need(
             "the build's files",
             temporary,
-            found.temporary(flat=flat),
+            found.temporary(flat=flat, unpacked=unpacked),
             _INODES if work else 100,
             f"{name} LUMICONTAINER_TMPDIR",
         ),

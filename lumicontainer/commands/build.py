@@ -97,14 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _builder(
-    arguments: argparse.Namespace, plan: Plan, output: Path, *, form: str
-) -> Iterator[layers.Builder]:
+def _builder(arguments: argparse.Namespace, plan: Plan) -> Iterator[layers.Builder]:
     """Give all that a build works with, once it is known that this host can build."""
     secrets = read_secrets(arguments.secret, plan)
     engine = find_engine()
     store = Cache(cache_root()).open()
-    build.check_host(plan, store, output, form=form)
+    build.check_host(plan)
     # Steps need it, and the layers that are there are proven meanwhile.
     reading = ThreadPoolExecutor(1).submit(site.read_site, plan.bootstrap.release)
     place_of = plan.resolved.recipe.name
@@ -130,7 +128,7 @@ def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str,
 
     begun = time.monotonic()
     form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
-    with _builder(arguments, plan, output, form=form) as builder:
+    with _builder(arguments, plan) as builder:
         stack = asyncio.run(build.build(builder, output, form=form))
         uses.note(builder.cache, output, stack)
         builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
@@ -146,7 +144,8 @@ def _check(arguments: argparse.Namespace, plan: Plan, output: Path) -> int:
 
     from lumicontainer import again  # noqa: PLC0415 - seldom wanted
 
-    with _builder(arguments, plan, output, form="layered") as builder:
+    with _builder(arguments, plan) as builder:
+        build.require_room(builder, output, form="layered")
         found = asyncio.run(again.check(builder))
     if arguments.json:
         common.print_json([each.record() for each in found])

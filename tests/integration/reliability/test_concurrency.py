@@ -1,0 +1,63 @@
+"""Builds run side by side, and no layer is made twice."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import socket
+import sys
+from collections import Counter
+
+import pytest
+
+from lumicontainer.cache import Cache
+
+from ..conftest import run
+from .chain import LAYERS, STEPS, Build, Place, digest
+
+
+def test_two_recipes_at_once_make_their_common_base_once(
+    base: tuple[Place, list[Build]],
+) -> None:
+    _, builds = base
+    spoke = [any(each.get("step") == "base" for each in b.events("line")) for b in builds]
+    assert sorted(spoke) == [False, True]
+
+
+@pytest.mark.parametrize("outputs", [8, 1])
+def test_eight_builds_at_once_make_each_layer_once(place: Place, outputs: int) -> None:
+    images = [place.image.with_name(f"{number % outputs}.sif") for number in range(8)]
+    before = set(place.objects())
+    builds = [place.start("--set", "one.value=eight", output=image) for image in images]
+    assert [build.wait() for build in builds] == [0] * 8, [b.told[-2000:] for b in builds]
+    assert len({digest(image) for image in images}) == 1
+    assert Counter(name for build in builds for name in build.made()) == dict.fromkeys(LAYERS, 1)
+    made = [Cache(place.cache).entry(name) for name in set(place.objects()) - before]
+    assert sorted(entry.step for entry in made if entry) == sorted(STEPS)
+    assert place.left() == []
+
+    reasons = {each["text"] for b in builds for each in b.events("waiting") if each["text"]}
+    form = r"waiting for host (\S+), process (\d+), since \d\d:\d\d:\d\d"
+    named = [found.groups() for reason in reasons if (found := re.fullmatch(form, reason))]
+    assert len(named) == len(reasons) > 0
+    assert {host for host, _ in named} == {socket.gethostname()}
+    assert {int(number) for _, number in named} <= {build.process.pid for build in builds}
+
+
+def test_a_cache_that_is_emptied_meanwhile_harms_no_build(place: Place) -> None:
+    base = next(e for e in Cache(place.cache).entries() if e.step == "base")
+    # Held as a build would: making the base anew takes a minute.
+    with Cache(place.cache).use_lock(base.name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        for value in ("p", "q"):
+            outputs = [place.image.with_name(f"{number}.sif") for number in range(2)]
+            builds = [place.start("--set", f"two.value={value}", output=o) for o in outputs]
+            prunes = 0
+            while any(build.process.poll() is None for build in builds):
+                words = ["cache", "prune", "--max-size", "0"]
+                done = run([sys.executable, "-m", "lumicontainer", *words], env=place.environment)
+                assert done.returncode == 0, done.stderr
+                prunes += 1
+            assert [build.wait() for build in builds] == [0, 0], [b.told[-2000:] for b in builds]
+            assert prunes > 1
+            assert len({digest(output) for output in outputs}) == 1

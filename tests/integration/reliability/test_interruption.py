@@ -1,0 +1,120 @@
+"""Builds are killed and interrupted at random instants: no image is lost, and nothing stays."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from .chain import Place, digest, until
+
+REBUILDS = 25
+KILLS = int(os.environ.get("LUMICONTAINER_TEST_KILLS", "5"))
+"""More of them prove more, where there is time."""
+INTERRUPTIONS = 3
+
+
+def test_a_reader_sees_the_old_or_the_new_image_and_never_less(place: Place) -> None:
+    """A reader polls during 25 rebuilds, which take a minute (the property is held with 50)."""
+    whole = set()
+    for value in ("x", "y"):
+        place.build("--set", f"four.value={value}")
+        whole.add(digest(place.image))
+    seen: Counter[str] = Counter()
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.wait(0.001):
+            try:
+                seen[digest(place.image)] += 1
+            except OSError as error:
+                seen[str(error)] += 1
+
+    def look() -> None:
+        while not ended.wait(0.001):
+            seen["there" if place.image.exists() else "none"] += 1
+
+    readers = [threading.Thread(target=each) for each in (read, look)]
+    for reader in readers:
+        reader.start()
+    try:
+        for number in range(REBUILDS):
+            place.build("--set", f"four.value={'xy'[number % 2]}")
+    finally:
+        ended.set()
+        for reader in readers:
+            reader.join()
+    assert seen.keys() == {*whole, "there"}
+    assert min(seen[each] for each in whole) > REBUILDS / 2
+
+
+def test_a_killed_build_leaves_the_old_or_the_new_image_and_the_next_goes_on(
+    place: Place,
+) -> None:
+    """Kill at random instants of the whole build: 5 times, a minute (the property: 200)."""
+    began = time.monotonic()
+    place.build("--set", "one.value=first")
+    lasts = time.monotonic() - began
+    for number in range(KILLS):
+        before = digest(place.image)
+        words = ("--set", f"one.value={number}")
+        build = place.start(*words)
+        time.sleep(random.uniform(0, lasts))
+        build.kill()
+        build.wait()
+        assert until(lambda: not place.living()), place.living()
+        found = digest(place.image)
+        done = build.steps("end")
+        objects = place.objects()
+
+        again = place.build(*words)
+        assert found in (before, digest(place.image))
+        assert set(again.steps("begin")).isdisjoint(done)
+        assert len(place.objects()) - len(objects) == len(again.made()) + (
+            "lumicontainer" in again.steps("begin")
+        )
+        assert place.left() == []
+
+
+@pytest.mark.parametrize("program", ["mksquashfs", "unsquashfs"])
+def test_what_a_killed_build_started_ends_with_it(place: Place, program: str) -> None:
+    """A program that never ends stands for one that packs or unpacks for minutes."""
+    endless = place.root / "bin" / program
+    endless.parent.mkdir()
+    endless.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1000)\n")
+    endless.chmod(0o755)
+    build = place.start("--set", "one.value=endless")
+    assert until(lambda: any(f"{endless} " in each for each in place.living()), 60), build.told
+    build.kill()
+    build.wait()
+    assert until(lambda: not place.living()), place.living()
+    endless.unlink()
+    place.build("--set", "one.value=endless")
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_build_ends_at_once_and_leaves_nothing(
+    place: Place, number: signal.Signals
+) -> None:
+    began = time.monotonic()
+    place.build()
+    lasts = time.monotonic() - began
+    before = digest(place.image)
+    for value in range(INTERRUPTIONS):
+        build = place.start("--set", f"one.value={value}")
+        assert until(lambda build=build: bool(build.steps("begin")), 60)
+        time.sleep(random.uniform(0, lasts / 2))
+        build.kill(number)
+        assert build.wait() == 130, build.told[-3000:]
+        assert "interrupted" in build.told
+        assert "Traceback" not in build.told
+        assert place.left() == place.trees() == []
+        assert until(lambda: not place.living()), place.living()
+        assert digest(place.image) == before

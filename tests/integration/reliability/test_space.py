@@ -1,0 +1,96 @@
+"""A disk that is full, before a build or in its midst, costs neither the image nor the cache."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from .chain import Place, digest, prove_all
+
+KIB, MIB = 1 << 10, 1 << 20
+LARGE = 100 * MIB
+"""What one layer takes of which the cache knows only that it took 100 KiB."""
+PLACES = ("cache", "temporary", "images")
+
+
+@contextmanager
+def small_disk(place: Place, folder: str, *, free: int, inodes: int = 100_000) -> Iterator[Place]:
+    """Mount a small file system, which nobody else sees, over a folder with what is in it.
+
+    ``free`` bytes are left on it. What it holds is seen below ``root`` of the place that is given.
+    """
+    at = place.root / folder
+    taken = sum(p.stat().st_size + 8 * KIB for p in (at, *at.rglob("*")))
+    size = (taken + free + 4095) // 4096 * 4096
+    script = (
+        f'cp -a "{at}" "{at}.below" && mount -t tmpfs -o mode=700,size={size},nr_inodes={inodes} '
+        f'none "{at}" && cp -a "{at}.below/." "{at}" && rm -r "{at}.below" && echo ready && read -r'
+    )
+    command = ["unshare", "--mount", "--propagation", "private", "bash", "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == b"ready\n"
+        enter = ("nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", f"--wdns={Path.cwd()}", "--")
+        yield replace(place, enter=enter, seen=Path(f"/proc/{holder.pid}/root"))
+        holder.stdin.write(b"\n")
+        holder.stdin.flush()
+
+
+@pytest.fixture
+def built(place: Place) -> Place:
+    """Give a place in which the image stands that must not be lost."""
+    place.build()
+    return place
+
+
+@pytest.mark.parametrize("folder", PLACES)
+def test_a_build_without_room_is_refused_before_it_begins(built: Place, folder: str) -> None:
+    before = digest(built.image)
+    with small_disk(built, folder, free=500 * KIB) as place:
+        build = place.build("--set", "one.value=b", code=8)
+        found = re.search(r"where: (\S+)\n +why: it needs (\S+ \w+), and (\S+ \w+) are", build.told)
+        assert found, build.told
+        assert found[1].startswith(str(built.root / folder))
+        assert build.steps("begin") == []
+        assert digest(place.there(built.image)) == before
+
+
+@pytest.mark.parametrize("folder", PLACES)
+def test_a_build_without_inodes_is_refused_before_it_begins(built: Place, folder: str) -> None:
+    inodes = len(list((built.root / folder).rglob("*"))) + 2
+    with small_disk(built, folder, free=200 * MIB, inodes=inodes) as place:
+        build = place.build("--set", "one.value=b", code=8)
+        assert re.search(r"it needs \d+ inodes, and \d are free", build.told), build.told
+        assert str(built.root / folder) in build.told
+        assert build.steps("begin") == []
+
+
+SIZES = [("cache", 66 + 8 * number) for number in range(6)]
+SIZES += [("temporary", 70 + 58 * number) for number in range(6)]
+SIZES += [("images", 126 + 7 * number) for number in range(7)]
+"""The MiB that are free at the start: enough by what the cache knows, and then not."""
+
+
+@pytest.mark.parametrize(("folder", "free"), SIZES)
+def test_a_disk_that_fills_up_costs_neither_the_image_nor_the_cache(
+    built: Place, folder: str, free: int
+) -> None:
+    before, had = digest(built.image), set(prove_all(built.cache))
+    with small_disk(built, folder, free=free * MIB) as place:
+        build = place.start("--set", f"two.size={LARGE // KIB}")
+        code = build.wait()
+        assert build.steps("begin"), build.told
+        assert code in (0, 8), build.told[-3000:]
+        assert had <= set(prove_all(place.there(place.cache)))
+        assert place.left() == []
+        if code:
+            assert digest(place.there(built.image)) == before
+            assert f"where: {built.root / folder}" in build.told, build.told[-3000:]
+            assert "is full" in build.told
