@@ -135,8 +135,10 @@ def require_room(builder: Builder, output: Path, *, form: str) -> None:
 
 
 async def _build(builder: Builder, output: Path, *, form: str) -> Stack:
-    compiles = sum(step.compiled is not None for step in _to_make(builder))
-    builder.progress.expect(len(builder.plan.steps) + compiles + 3)
+    making = _to_make(builder)
+    compiles = sum(step.compiled is not None for step in making)
+    unpacks = bool(making) and len(builder.cached()) > 0 and not builder.fresh
+    builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 3)
     stack = await assemble(builder)
     with _partial(output) as partial:
         await _pack(builder, stack, partial, form=form)
@@ -149,6 +151,7 @@ async def _build(builder: Builder, output: Path, *, form: str) -> Stack:
 async def assemble(builder: Builder) -> Stack:
     """Return the layers of the plan, each from the cache or made."""
     plan = builder.plan
+    await layers.begin(builder)
     base = await layers.base_layer(builder)
     ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
     ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
@@ -175,16 +178,8 @@ def _done(stack: Stack) -> asyncio.Future[Stack]:
 
 def _to_make(builder: Builder) -> Sequence[Step]:
     """Return the steps from the first that the cache lacks; nothing is proven here."""
-    base = builder.cache.entry(cache.object_name(builder.plan.base_key, ""))
-    if base is None:
-        return builder.plan.steps
-    parent = base.digest
-    for number, step in enumerate(builder.plan.steps):
-        entry = builder.cache.entry(cache.object_name(step.key, parent))
-        if entry is None or builder.fresh:
-            return builder.plan.steps[number:]
-        parent = entry.digest
-    return ()
+    there = 0 if builder.fresh else len(builder.cached())
+    return builder.plan.steps[max(0, there - 1) :]
 
 
 async def _compile(

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import lumicontainer
 from lumicontainer import cache, locks, machine, pack, process
+from lumicontainer.cache import Entry
 from lumicontainer.capture import LEAKS
 from lumicontainer.engines import Engine
 from lumicontainer.failure import leak_failure, step_failure
@@ -30,7 +31,7 @@ STAGED = ".lumicontainer"
 """The folder in /tmp of a step that holds what the host hands in."""
 _POLL = 0.2
 
-Stack: TypeAlias = "tuple[cache.Entry, ...]"
+Stack: TypeAlias = "tuple[Entry, ...]"
 """Layers, the lowest first."""
 
 
@@ -49,6 +50,19 @@ class Builder:
     fresh: bool = False
     """Make every object anew, although the cache has it."""
     secrets: Mapping[str, Path] = field(default_factory=dict)
+    proven: dict[str, Entry] = field(default_factory=dict)
+    """The objects of the cache that this build has proven, by name."""
+
+    def cached(self) -> Stack:
+        """Return the layers that the cache has from the base up; nothing is proven here."""
+        found: list[Entry] = []
+        for key in (self.plan.base_key, *(step.key for step in self.plan.steps)):
+            parent = found[-1].digest if found else ""
+            entry = self.cache.entry(cache.object_name(key, parent))
+            if entry is None:
+                break
+            found.append(entry)
+        return tuple(found)
 
     @property
     def site(self) -> Site:
@@ -56,7 +70,29 @@ class Builder:
         return self.site_of()
 
 
-async def base_layer(builder: Builder) -> cache.Entry:
+async def begin(builder: Builder) -> None:
+    """Prove the layers that the cache has, and bring the tree to them, at the same time."""
+    stack = () if builder.fresh else builder.cached()
+    for entry in stack:
+        await _use(builder, builder.cache.use_lock(entry.name))
+    room = asyncio.Semaphore(2)
+
+    async def prove(name: str) -> Entry | None:
+        async with room:
+            return await asyncio.to_thread(builder.cache.proven, name)
+
+    proving = asyncio.gather(*(prove(entry.name) for entry in stack))
+    if stack and len(stack) <= len(builder.plan.steps):
+        with builder.progress.step("unpack") as task:
+            run = Run(builder, "unpack", stack, task)
+            await run.ground.prepare()
+    found = [entry for entry in await proving if entry]
+    builder.proven.update({entry.name: entry for entry in found})
+    if len(found) < len(stack):
+        builder.place.ground_holds = []
+
+
+async def base_layer(builder: Builder) -> Entry:
     """Return the layer of the base."""
     plan = builder.plan
     about: dict[str, Any] = {"step": BASE, "kind": "layer", "key": plan.base_key, "parent": ""}
@@ -64,9 +100,7 @@ async def base_layer(builder: Builder) -> cache.Entry:
     return await _made(builder, BASE, about, lambda task, draft: _bootstrap(builder, task, draft))
 
 
-async def step_layer(
-    builder: Builder, step: Step, below: Stack, wheels: cache.Entry | None
-) -> cache.Entry:
+async def step_layer(builder: Builder, step: Step, below: Stack, wheels: Entry | None) -> Entry:
     """Return the layer of a step upon the layers ``below`` it."""
 
     async def make(task: Task, draft: Path) -> None:
@@ -78,7 +112,7 @@ async def step_layer(
     return await _made(builder, step.name, _about(step, "layer", below), make)
 
 
-async def wheels(builder: Builder, compiled: Compile, below: Stack) -> cache.Entry:
+async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
     """Return the wheels of a layer, compiled upon the layers ``below``."""
 
     async def make(task: Task, draft: Path) -> None:
@@ -110,14 +144,16 @@ async def _made(
     shown: str,
     about: Mapping[str, Any],
     make: Callable[[Task, Path], Awaitable[None]],
-) -> cache.Entry:
+) -> Entry:
     """Return an object from the cache, else make it, once among all builds of this user."""
     store = builder.cache
     name = cache.object_name(about["key"], about["parent"])
     await _use(builder, store.use_lock(name))
-    if not builder.fresh and (entry := await asyncio.to_thread(store.proven, name)):
-        builder.progress.cached(shown)
-        return entry
+    if not builder.fresh:
+        entry = builder.proven.get(name) or await asyncio.to_thread(store.proven, name)
+        if entry:
+            builder.progress.cached(shown)
+            return entry
     with builder.progress.step(shown) as task:
         async with _alone(store.make_lock(name), task) as waited:
             # Another build may have made it between the look and the lock.
@@ -142,7 +178,7 @@ async def _use(builder: Builder, lock: Path) -> None:
     builder.place.held.append(held)
 
 
-async def _to_the_end(work: Callable[..., cache.Entry], *values: Any) -> cache.Entry:
+async def _to_the_end(work: Callable[..., Entry], *values: Any) -> Entry:
     """Do work in a thread, and be interrupted only after it ended: a lock covers it."""
     # Not a task: at SIGTERM the loop ends all tasks, this one too.
     running = asyncio.get_running_loop().run_in_executor(None, work, *values)
@@ -192,7 +228,7 @@ class Run:
         self.wheels = self.staged / "wheels"
         self.ground = ground_of(self, apart=apart)
 
-    async def program(self, text: str, *, wheels: cache.Entry | None = None) -> None:
+    async def program(self, text: str, *, wheels: Entry | None = None) -> None:
         """Run a step's program as root of the container."""
         self.wheels.mkdir(parents=True)
         self.temporary.chmod(0o1777)
