@@ -41,6 +41,9 @@ chmod 4755 owned
 chown 0:0 owned-folder
 touch owned-link
 
+# No time and no size tells of it.
+touch -r same-size stamp && echo behind >same-size && touch -r stamp same-size && rm stamp
+
 # What the base has.
 rm -r /usr/share/doc/bash /usr/share/zoneinfo
 mv /usr/share/common-licenses /usr/share/licenses

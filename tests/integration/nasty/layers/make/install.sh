@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 set -euo pipefail
+echo "clock $(date +%s)"
 mkdir -p /srv/nasty
 cd /srv/nasty
 
@@ -74,6 +75,7 @@ mkdir hostile
     for folder in ./*folder*/; do echo below >"$folder/file"; done
 )
 
+echo before >same-size
 truncate -s 300M sparse
 printf end >>sparse
 truncate -s 1M holes
