@@ -4,7 +4,7 @@ Usage: python -m lumicontainer.compare TREE STATE DRAFT [--drop PATH]... [--secr
 
 What differs is put into a folder like an overlay's upper one, beside the tree: nothing is copied,
 the folder gets further names of the tree's files. DRAFT gets the layer. STATE, which tells what the
-tree was before, is then what it is now.
+tree was before, is then what it is now; without it, all of the tree is new.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from pathlib import Path
 
 from lumicontainer import pack
 from lumicontainer.cache import INDEX, LAYER
-from lumicontainer.capture import LEAKS, add_options, leaking
-from lumicontainer.files import FOLDER, GONE, Row, write_index
+from lumicontainer.files import FILE, FOLDER, GONE, Row, write_index
 from lumicontainer.secrets import patterns
 from lumicontainer.tree import (
     State,
@@ -32,6 +31,9 @@ from lumicontainer.tree import (
     state_of,
     write_state,
 )
+
+LEAKS = "leaks"
+"""Lists, in a draft, the files in which a secret stands."""
 
 
 def changed(now: Mapping[str, Row], below: Mapping[str, Row]) -> set[str]:
@@ -96,6 +98,14 @@ def _make_folders(upper: Path, path: str, now: Mapping[str, Row]) -> None:
     set_folder(upper / path, now[path])
 
 
+def leaking(tree: Path, paths: Iterable[str], secrets: Sequence[bytes]) -> list[str]:
+    """Return the files of a tree in which a secret stands."""
+    if not secrets:
+        return []
+    contents = ((path, (tree / path).read_bytes()) for path in paths)
+    return [f"/{path}" for path, text in contents if any(secret in text for secret in secrets)]
+
+
 def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> None:
     """Make the layer, and note what the tree is now."""
     before = read_state(state)
@@ -108,7 +118,8 @@ def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> 
         shutil.rmtree(upper)
     collect(tree, upper, now, rows)
     write_index(draft / INDEX, rows)
-    if leaks := leaking(upper, rows, patterns(given.secret)):
+    files = [path for path, row in rows.items() if row.kind == FILE]
+    if leaks := leaking(tree, files, patterns(given.secret)):
         (draft / LEAKS).write_text("\n".join(leaks))
     else:
         os.environ.pop("SOURCE_DATE_EPOCH", None)
@@ -131,7 +142,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     for name in ("tree", "state", "draft"):
         parser.add_argument(name, type=Path)
-    add_options(parser)
+    parser.add_argument("--drop", action="append", default=[])
+    parser.add_argument("--secret", type=Path, action="append", default=[])
     given = parser.parse_args(words)
     compare(given.tree, given.state, given.draft, given)
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import lumicontainer
 from lumicontainer import cache, locks, machine, pack, process
 from lumicontainer.cache import Entry
-from lumicontainer.capture import LEAKS
+from lumicontainer.compare import LEAKS
 from lumicontainer.engines import Engine
 from lumicontainer.failure import leak_failure, step_failure
 from lumicontainer.ground import ground_of
@@ -276,28 +276,18 @@ class Run:
         return machine.clean_environment() | places
 
     async def compare(self, draft: Path) -> None:
-        """Make the layer of what the program changed in the tree."""
+        """Make the layer of what was changed in the tree since its state was noted."""
         ground = self.builder.place.ground
         places = [str(ground / "tree"), str(ground / "state.json"), str(draft)]
         await self.module("lumicontainer.compare", *places, *self._marks())
-        await self._finish(draft)
-
-    async def capture(self, draft: Path, tree: Path) -> None:
-        """Make the layer of a whole tree."""
-        index = str(draft / cache.INDEX)
-        await self.module("lumicontainer.capture", str(tree), index, *self._marks())
-        await squash(self, tree, draft / cache.LAYER)
-        await self._finish(draft)
+        if (draft / LEAKS).exists():
+            raise leak_failure(self, (draft / LEAKS).read_text().splitlines())
+        await asyncio.to_thread(remove_tree, self.root)
 
     def _marks(self) -> list[str]:
         """Return the options that say what must not come into a layer."""
         options = [f"--drop={folder}" for folder in self.builder.site.folders]
         return options + [f"--secret={path}" for path in self.secrets.values()]
-
-    async def _finish(self, draft: Path) -> None:
-        if (draft / LEAKS).exists():
-            raise leak_failure(self, (draft / LEAKS).read_text().splitlines())
-        await asyncio.to_thread(remove_tree, self.root)
 
     async def module(self, name: str, *words: str) -> None:
         """Run a module of this package as root of a namespace with the build's ids."""
@@ -336,4 +326,5 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
         # Debootstrap makes none, and steps run without the host's.
         hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
         hosts.chmod(0o644)
-    await run.capture(draft, tree)
+    await run.compare(draft)
+    builder.place.ground_holds = [draft.name[1:]]

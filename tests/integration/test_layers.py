@@ -128,11 +128,12 @@ CHAIN = {
 
 
 def built(recipes: Path, image: Path, *words: object, env: dict[str, str]) -> list[str]:
-    """Build ``small``, and return the steps that were run for it."""
+    """Build ``small``, and return the layers and the wheels that were made for it."""
     always = ("--recipes", recipes, "--progress", "json", "--output", image)
     done = lumicontainer("build", "small", *always, *words, env=env)
     assert done.returncode == 0, done.stderr
-    return [event["step"] for event in events(done.stderr, "end")]
+    done_steps = [event["step"] for event in events(done.stderr, "end")]
+    return [step for step in done_steps if step not in ("unpack", "pack", "check")]
 
 
 def test_a_change_makes_anew_its_layer_and_those_above_it(
@@ -141,13 +142,12 @@ def test_a_change_makes_anew_its_layer_and_those_above_it(
     env = new_cache(tmp_path / "cache")
     image = tmp_path / "small.sif"
     recipes = write_small(tmp_path / "own", CHAIN)
-    seal = ["lumicontainer", "pack", "check"]
-    assert built(recipes, image, env=env) == ["first", "second", "third", *seal]
+    assert built(recipes, image, env=env) == ["first", "second", "third", "lumicontainer"]
     write_small(recipes, {**CHAIN, "layers/second/install.sh": "echo other >/opt/second\n"})
-    assert built(recipes, image, env=env) == ["second", "third", *seal]
+    assert built(recipes, image, env=env) == ["second", "third", "lumicontainer"]
     write_small(recipes, CHAIN)
     image.unlink()
-    assert built(recipes, image, env=env) == ["pack", "check"]
+    assert built(recipes, image, env=env) == []
     seen = lumicontainer("run", image, "--", "cat", "/opt/first", "/opt/second", "/opt/third")
     assert seen.stdout == "first\nsecond\nthird\n"
 

@@ -37,7 +37,7 @@ changes = st.dictionaries(paths, st.sampled_from(ROWS), max_size=6)
 
 @st.composite
 def layers(draw: st.DrawFn) -> Index:
-    """Return a layer as a capture makes it: with the folders of all that it holds."""
+    """Return a layer as a build makes it: with the folders of all that it holds."""
     index: dict[str, Row] = {}
     for path, row in sorted(draw(changes).items()):
         parts = path.split("/")
