@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer import machine, process
+from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError
 from lumicontainer.site import DEBIAN_KEYRING, debian_mirror
@@ -37,7 +38,8 @@ _PROGRAMS = (
     ("mksquashfs", "packs images", "squashfs-tools"),
     ("unsquashfs", "reads images for inspect", "squashfs-tools"),
     ("squashfuse_ll", "mounts images without root", "squashfuse"),
-    ("fuse-overlayfs", "overlays without root, on older kernels", "fuse-overlayfs"),
+    ("fuse-overlayfs", "lets layers compile side by side upon others", "fuse-overlayfs"),
+    ("setpriv", "ends what a killed build started", "util-linux"),
     ("debootstrap", "makes Debian bases", "debootstrap"),
     ("newuidmap", "maps subordinate ids", "uidmap"),
     ("unshare", "enters a user namespace to pack", "util-linux"),
@@ -119,6 +121,13 @@ def _room() -> Finding:
     return Finding("room for builds", "ok", seen)
 
 
+def _cache() -> Finding:
+    store = Cache(cache_root())
+    size = sum(entry.size() for entry in store.entries())
+    seen = f"{size / GIB:.1f} of {size_limit() / GIB:.1f} GiB in {store.root}"
+    return Finding("cache", "note", seen)
+
+
 def _mirror() -> Finding:
     if debian_mirror("bookworm"):
         return Finding("mirror of Debian", "ok", "known from this host's configuration")
@@ -142,6 +151,7 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
     _subordinate,
     _fuse,
     _room,
+    _cache,
     _mirror,
     _keyring,
 )
