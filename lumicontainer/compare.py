@@ -14,6 +14,7 @@ import gc
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -34,6 +35,9 @@ from lumicontainer.tree import (
 
 LEAKS = "leaks"
 """Lists, in a draft, the files in which a secret stands."""
+
+
+_MARK = ".wh."
 
 
 def changed(now: Mapping[str, Row], below: Mapping[str, Row]) -> set[str]:
@@ -113,6 +117,9 @@ def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> 
     now = {path: each.row for path, each in known.items()}
     below = {path: each.row for path, each in before.items()}
     rows = layer_rows(now, below, given.drop)
+    if marks := sorted(path for path in rows if path.rpartition("/")[2].startswith(_MARK)):
+        named = "".join(f"\n  /{path}" for path in marks)
+        sys.exit(f"error: names that begin with {_MARK} mean removals to the engines:{named}")
     upper = tree.parent / "upper"
     if upper.exists():
         shutil.rmtree(upper)

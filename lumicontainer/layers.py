@@ -291,7 +291,7 @@ class Run:
 
     async def module(self, name: str, *words: str) -> None:
         """Run a module of this package as root of a namespace with the build's ids."""
-        await self.namespaced(sys.executable, "-m", name, *words)
+        await self.namespaced(sys.executable, "-X", "utf8", "-m", name, *words)
 
     async def namespaced(self, *command: str) -> None:
         """Run a command of the host as root of a namespace with the build's ids."""

@@ -246,3 +246,14 @@ def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_n
     ]
     assert running == []
     assert not (tmp_path / "small.sif").exists()
+
+
+def test_a_name_that_engines_take_for_a_removal_is_refused(tmp_path: Path) -> None:
+    script = "set -euo pipefail\ntouch /opt/.wh.hidden\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/install.sh": script})
+    image = tmp_path / "small.sif"
+    done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
+    assert done.returncode == 5
+    assert "names that begin with .wh. mean removals to the engines" in done.stderr
+    assert "/opt/.wh.hidden" in done.stderr
+    assert not image.exists()

@@ -33,7 +33,7 @@ def ordinary_user() -> Iterator[list[object]]:
         yield ["runuser", "-u", NAME, "--", "env", "-C", home, f"HOME={home}", f"USER={NAME}"]
     finally:
         run(["userdel", "--remove", NAME])
-        run(["rmdir", f"/var/tmp/lumicontainer-{entry.pw_uid}"])
+        run(["rm", "-rf", "--one-file-system", f"/var/tmp/lumicontainer-{entry.pw_uid}"])
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def test_an_ordinary_user_builds_and_runs_an_image(
     image = built.stdout.strip()
     seen = run([*program, "run", image, "--", "cat", "/opt/greet/greeting"])
     assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
-    kept = run([*ordinary_user, "sh", "-c", "ls -A /var/tmp/lumicontainer-$(id -u)"])
-    assert kept.stdout == ""
+    kept = run([*ordinary_user, "sh", "-c", "ls /var/tmp/lumicontainer-$(id -u)/small-*"])
+    assert kept.stdout.split() == ["ground", "idle", "lock"]
     run([*ordinary_user, "rm", "-rf", image, "lumicontainer-venv"])
 
 
