@@ -5,30 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import hashlib
 import os
-import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import cache, failure, layers, machine, pack, process, room, sif
+from lumicontainer import cache, checks, layers, machine, pack, process, room, sif
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import (
-    ExaminedError,
     HostError,
     InputError,
     Problem,
 )
-from lumicontainer.failure import no_room, tail
+from lumicontainer.failure import no_room
 from lumicontainer.image import KEY_LABEL
-from lumicontainer.layers import Builder, Run, Stack
+from lumicontainer.layers import Builder, Run, Stack, together
 from lumicontainer.model import LayerFile, Platform
-from lumicontainer.plan import HOME, Compile, Plan, Step
-from lumicontainer.progress import Task
+from lumicontainer.plan import Compile, Plan, Step
 from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring
 from lumicontainer.workspace import GIB
@@ -142,7 +137,7 @@ async def _build(builder: Builder, output: Path, *, form: str) -> Stack:
     stack = await assemble(builder)
     with _partial(output) as partial:
         await _pack(builder, stack, partial, form=form)
-        await _check(builder, stack, partial, every=form == "flat")
+        await checks.hold(builder, stack, partial, every=form == "flat")
         partial.replace(output)
         cache.sync(output.parent)
     return stack
@@ -156,7 +151,7 @@ async def assemble(builder: Builder) -> Stack:
     ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
     ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
     room = asyncio.Semaphore(side_by_side(builder.jobs))
-    async with _together() as group:
+    async with together() as group:
         compiling = {
             step.key: group.create_task(_compile(builder, step.compiled, ready, room))
             for step in _to_make(builder)
@@ -191,16 +186,6 @@ async def _compile(
     below = await ready[compiled.parent]
     async with room:
         return await layers.wheels(builder, compiled, below)
-
-
-@contextlib.asynccontextmanager
-async def _together() -> AsyncIterator[asyncio.TaskGroup]:
-    """Run tasks side by side; where one fails, end the others and raise its error itself."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            yield group
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
 
 
 def side_by_side(jobs: int) -> int:
@@ -311,82 +296,3 @@ def _public_mirror(base: cache.Entry, release: str) -> str:
     except process.ProgramError:
         text = ""
     return main_archive([text], [release])
-
-
-async def _check(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
-    """Run checks in the packed image; raise with all that fail.
-
-    Unless ``every`` is set, those are left out that held before with the same layers below.
-    """
-    waiting = list(checks_of(builder.plan, stack))
-    due = [check for check in waiting if every or not builder.cache.holds(check.mark)]
-    with builder.progress.step("check") as task:
-        if len(due) < len(waiting):
-            builder.progress.say(
-                f"{len(waiting) - len(due)} checks of unchanged layers held before"
-            )
-        room = asyncio.Semaphore(2)
-        async with _together() as group:
-            results = [
-                group.create_task(_hold(builder, check, partial, task, room)) for check in due
-            ]
-    problems = [problem for result in results if (problem := result.result())]
-    if problems:
-        raise _refused(builder, partial, problems)
-
-
-@dataclass(frozen=True)
-class Check:
-    """Hold one check of an image, and the mark under which it is noted that it held."""
-
-    name: str
-    command: tuple[str, ...]
-    mark: str
-
-
-def checks_of(plan: Plan, stack: Stack) -> Iterator[Check]:
-    """Yield the checks of an image; a mark covers the check, its layer and all below it."""
-    digests = {entry.step: entry.digest for entry in stack}
-    below = stack[0].digest
-    top = stack[-1].digest
-    yield Check(
-        "lumi-entry", (f"{HOME}/bin/lumi-entry", "--version"), _mark("lumi-entry", b"", top)
-    )
-    for layer in plan.resolved.included():
-        below = digests.get(layer.name, below)
-        for check in layer.checks:
-            name = check.name.removeprefix("checks/")
-            interpreter = "python3" if name.endswith(".py") else "bash"
-            command = (interpreter, f"{HOME}/checks/{layer.name}/{name}")
-            shown = f"{layer.name}/{name}"
-            yield Check(shown, command, _mark(shown, check.content, below))
-
-
-def _mark(name: str, content: bytes, digest: str) -> str:
-    return hashlib.sha256(b"\0".join((name.encode(), digest.encode(), content))).hexdigest()
-
-
-async def _hold(
-    builder: Builder, check: Check, image: Path, task: Task, room: asyncio.Semaphore
-) -> Problem | None:
-    """Run one check; return what is wrong, or nothing where it holds."""
-    log = builder.place.log(f"check-{check.name.replace('/', '-')}")
-    command = builder.engine.execute(image, check.command, binds=())
-    async with room:
-        task.line(check.name)
-        with log.open("w") as file:
-            status = await process.logged(command, file, env=machine.clean_environment())
-    if not status:
-        builder.cache.note_held(check.mark)
-        return None
-    what = f"the check '{check.name}' does not hold ({process.describe(status)})"
-    return Problem(what, process.quoted(check.command), why=tail(log))
-
-
-def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:
-    kept = builder.place.root / "image.sif"
-    shutil.copyfile(partial, kept)
-    command = builder.engine.execute(kept, ["bash"], binds=())
-    how = failure.keep(builder, "check", builder.place.root / "logs", command)
-    mend = f"the image is kept: {kept}\n{how}"
-    return ExaminedError(*problems, Problem("the image was not put in place", mend=mend))

@@ -205,6 +205,16 @@ async def _alone(path: Path, task: Task) -> AsyncIterator[bool]:
         os.close(held)
 
 
+@contextlib.asynccontextmanager
+async def together() -> AsyncIterator[asyncio.TaskGroup]:
+    """Run tasks side by side; where one fails, end the others and raise its error itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
 class Run:
     """Carry out one program upon layers, in a folder of its own in the build's workspace."""
 
