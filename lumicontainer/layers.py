@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -71,7 +72,10 @@ class Builder:
 
 
 async def begin(builder: Builder) -> None:
-    """Prove the layers that the cache has, and bring the tree to them, at the same time."""
+    """Prove the layers that the cache has, and bring the tree to those that are whole.
+
+    Squashfs has no sums: what is unpacked unproven may be wrong, and stay so in the tree.
+    """
     stack = () if builder.fresh else builder.cached()
     for entry in stack:
         await _use(builder, builder.cache.use_lock(entry.name))
@@ -81,15 +85,12 @@ async def begin(builder: Builder) -> None:
         async with room:
             return await asyncio.to_thread(builder.cache.proven, name)
 
-    proving = asyncio.gather(*(prove(entry.name) for entry in stack))
-    if stack and len(stack) <= len(builder.plan.steps):
+    found = await asyncio.gather(*(prove(entry.name) for entry in stack))
+    whole = tuple(entry for entry in takewhile(bool, found) if entry)
+    builder.proven.update({entry.name: entry for entry in found if entry})
+    if whole and len(whole) <= len(builder.plan.steps):
         with builder.progress.step("unpack") as task:
-            run = Run(builder, "unpack", stack, task)
-            await run.ground.prepare()
-    found = [entry for entry in await proving if entry]
-    builder.proven.update({entry.name: entry for entry in found})
-    if len(found) < len(stack):
-        builder.place.ground_holds = []
+            await Run(builder, "unpack", whole, task).ground.prepare()
 
 
 async def base_layer(builder: Builder) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 from lumicontainer.cache import Cache, Entry
@@ -74,3 +75,24 @@ def test_a_build_makes_a_damaged_layer_anew_and_the_image_is_the_same(place: Pla
         assert aside.name.startswith(entry.name)
         assert (aside / "reason").read_text().strip()
         assert entry.name in list(prove_all(place.cache))
+
+
+def test_damage_that_unpacks_well_reaches_no_image(place: Place) -> None:
+    """A flipped bit of a file that is stored as it is leaves a squashfs that can be read."""
+    words = ("--set", "four.value=z", "--pack", "flat")
+    place.build(*words)
+    before = digest(place.image)
+    cache = Cache(place.cache).open()
+    layers = {entry.step: entry for entry in above_the_base(cache, place.image)}
+    assert cache.remove(layers["four"])
+    squashfs = layers["one"].layer.read_bytes()
+    middle = len(squashfs) // 2
+    flipped = bytes([squashfs[middle] ^ 1])
+    layers["one"].layer.write_bytes(squashfs[:middle] + flipped + squashfs[middle + 1 :])
+    shutil.rmtree(place.temporary)
+    place.temporary.mkdir()
+    place.image.unlink()
+
+    build = place.build(*words)
+    assert build.steps("begin") == ["one", "four"]
+    assert digest(place.image) == before
