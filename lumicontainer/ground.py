@@ -79,6 +79,16 @@ class Tree:
         # A writable tree is given no mount points by the engine.
         for path, seen_as in self.run.binds().items():
             if path.is_dir():
-                (self.tree / seen_as.lstrip("/")).mkdir(parents=True, exist_ok=True)
+                _make_folders(self.tree, seen_as.strip("/"))
         run, step = self.run, self.run.builder.engine.step_in
         return step(self.tree, inside, temporary=run.temporary, binds=run.binds())
+
+
+def _make_folders(tree: Path, path: str) -> None:
+    """Make the folders of a path that are missing, whatever the umask: a step may fill them."""
+    folder = tree
+    for name in path.split("/"):
+        folder = folder / name
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o755)
