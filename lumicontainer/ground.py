@@ -89,6 +89,8 @@ def _make_folders(tree: Path, path: str) -> None:
     folder = tree
     for name in path.split("/"):
         folder = folder / name
+        if folder.is_symlink():
+            return  # It may lead out of the tree.
         if not folder.exists():
             folder.mkdir()
             folder.chmod(0o755)
