@@ -20,6 +20,9 @@ FORMATS = {"def": "definition.def.j2", "dockerfile": "Dockerfile.j2"}
 # Linux gives one argument of a program at most 128 KiB (MAX_ARG_STRLEN), and a Dockerfile's RUN
 # is one argument of its shell.
 MAX_DOCKER_STEP = 120_000
+# Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
+# step has a %post of its own; the engine runs them one after the other.
+MAX_SECTION = 65_000
 
 
 def _docker_quote(value: str) -> str:
@@ -112,6 +115,20 @@ def _render(template: str, plan: Plan, **values: Any) -> str:
 def _render_with(template: str, **values: Any) -> str:
     found = _environment().get_template(template)
     return found.render(home=HOME, system_path=SYSTEM_PATH, **values)
+
+
+def check_sections(plan: Plan) -> None:
+    """Raise ``InputError`` where no engine would read the definition of a plan."""
+    large = [step.name for step in plan.steps if len(step.document.encode()) > MAX_SECTION]
+    if large:
+        why = "an engine reads at most 64 KiB of a definition's section"
+        mend = "let install.sh download the large files, or build with lumicontainer build"
+        raise InputError(
+            *(
+                Problem(f"the step '{n}' is too large for a definition", why=why, mend=mend)
+                for n in large
+            )
+        )
 
 
 def _check_docker_steps(plan: Plan) -> None:

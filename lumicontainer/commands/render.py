@@ -22,6 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the document."""
     plan = common.planned(common.resolved_recipe(arguments))
     mirror = ""
+    if arguments.format == "def":
+        render.check_sections(plan)
     if arguments.format == "def" and plan.bootstrap.agent == "debootstrap":
         mirror = site.require_mirror(site.debian_mirror(plan.bootstrap.release))
     sys.stdout.write(render.render(plan, arguments.format, mirror=mirror))

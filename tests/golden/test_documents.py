@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 
 from lumicontainer.model import LayerFile
 from lumicontainer.plan import Plan, make_plan
-from lumicontainer.render import FORMATS, render, render_base
+from lumicontainer.render import FORMATS, MAX_SECTION, render, render_base
 from lumicontainer.resolve import Resolved
 
 HERE = Path(__file__).parent
@@ -58,7 +60,8 @@ def test_only_what_the_definition_means_as_a_section_begins_with_a_percent_sign(
 ) -> None:
     text = render(plan, "def", mirror=MIRROR)
     sections = re.findall(r"(?m)^\s*(%\S+)", text)
-    assert sections == ["%labels", "%environment", "%post", "%runscript"]
+    posts = ["%post"] * len(plan.steps)
+    assert sections == ["%labels", "%environment", *posts, "%runscript"]
     assert not re.search(r"\{\{\s*\w+\s*\}\}", text)
 
 
@@ -73,3 +76,14 @@ def test_no_document_switches_trust_off(plan: Plan) -> None:
     forbidden = ("--no-check-certificate", " -k ", "--trusted-host", "--nogpgcheck", "trusted=yes")
     for form in FORMATS:
         assert not [word for word in forbidden if word in render(plan, form, mirror=MIRROR)]
+
+
+def test_no_section_of_a_shipped_recipe_is_longer_than_an_engine_reads() -> None:
+    """Apptainer: "bufio.Scanner: token too long" above 64 KiB."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lumicontainer", "render", "pytorch-deepspeed"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert max(map(len, re.split(r"(?m)^%", done.stdout))) < MAX_SECTION
