@@ -129,12 +129,6 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
     return await _made(builder, shown, _about(compiled, "wheels", below), make)
 
 
-def cached_wheels(builder: Builder, compiled: Compile, below: Stack) -> bool:
-    """Tell whether the cache has a layer's wheels, without proving them."""
-    name = cache.object_name(compiled.key, below[-1].digest)
-    return not builder.fresh and builder.cache.entry(name) is not None
-
-
 def _about(step: Step | Compile, kind: str, below: Stack) -> dict[str, Any]:
     fields = {"step": step.name, "key": step.key, "inputs": dict(step.inputs)}
     return {**fields, "kind": kind, "parent": below[-1].digest}
