@@ -291,7 +291,9 @@ class Run:
 
     def _marks(self) -> list[str]:
         """Return the options that say what must not come into a layer."""
-        options = [f"--drop={folder}" for folder in self.builder.site.folders]
+        # While the base is made nothing of the host is bound: its empty folders are its own.
+        mounts = self.builder.site.folders if self.below else ()
+        options = [f"--drop={folder}" for folder in mounts]
         return options + [f"--secret={path}" for path in self.secrets.values()]
 
     async def module(self, name: str, *words: str) -> None:

@@ -32,7 +32,7 @@ SEAL = "lumicontainer"
 """The last step: it bakes in lumi-entry and the record of what the image holds."""
 BASE = "base"
 """The name of what stands below the first step."""
-ASSEMBLY = 1
+ASSEMBLY = 2
 """Counts the ways in which layers were made of steps: another way makes other keys."""
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lumicontainer.cache import cache_root, object_name
+from lumicontainer.engines import find_engine
 from lumicontainer.machine import engine_path, namespace_command
 from lumicontainer.sif import partitions
 
@@ -21,6 +22,9 @@ from ..conftest import ROOT
 
 ENGINE = str(engine_path())
 """Apptainer, or SingularityCE, which has no command `apptainer`."""
+
+FORMS = ("layered", "flat") if find_engine().stacks else ("flat",)
+"""The forms of images that this host's engine reads, the default first."""
 
 SMALL = {
     "small.yaml": (

@@ -17,7 +17,7 @@ import pytest
 
 from lumicontainer.cache import LAYER
 
-from .conftest import ENGINE, NASTY, events, lumicontainer, run, write_small
+from .conftest import ENGINE, FORMS, NASTY, events, lumicontainer, run, write_small
 from .test_users import ordinary_user, program  # noqa: F401
 
 NewCache = Callable[[Path], dict[str, str]]
@@ -48,7 +48,7 @@ class Site:
         self,
         *start: object,
         options: tuple[object, ...] = (),
-        form: str = "layered",
+        form: str = FORMS[0],
         recipes: Path = NASTY,
     ) -> dict[str, str]:
         """Build the recipe, with a command before, and return the digests of all that was made."""
@@ -65,7 +65,7 @@ class Site:
 def first(tmp_path_factory: pytest.TempPathFactory, new_cache: NewCache) -> dict[str, str]:
     """Return the digests of a build of its own, to which the others are compared."""
     site = Site(tmp_path_factory.mktemp("first"), new_cache)
-    return site.build() | site.build(form="flat")
+    return {name: digest for form in FORMS for name, digest in site.build(form=form).items()}
 
 
 @pytest.fixture
@@ -73,12 +73,14 @@ def site(tmp_path: Path, new_cache: NewCache) -> Site:
     return Site(tmp_path / "another" / "and a deeper place", new_cache)
 
 
-def layers_of(found: dict[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in found.items() if name != "flat.sif"}
+def in_form(form: str, found: dict[str, str]) -> dict[str, str]:
+    """Return the layers' digests, and of the images' that of one form."""
+    others = {f"{other}.sif" for other in FORMS} - {f"{form}.sif"}
+    return {name: digest for name, digest in found.items() if name not in others}
 
 
 def test_the_recipe_has_as_many_layers_as_are_compared(first: dict[str, str]) -> None:
-    assert len(first) == 6 + 2
+    assert len(first) == 6 + len(FORMS)
 
 
 WAYS: dict[str, tuple[tuple[str, ...], tuple[object, ...], dict[str, str]]] = {
@@ -98,14 +100,14 @@ def test_a_build_in_another_place_gives_the_same_bytes(
 ) -> None:
     start, options, env = WAYS[way]
     site.env |= env
-    assert site.build(*start, options=options) == layers_of(first)
+    assert site.build(*start, options=options) == in_form(FORMS[0], first)
 
 
 def test_the_flat_form_gives_the_same_bytes_in_another_place(
     first: dict[str, str], site: Site
 ) -> None:
     found = site.build("sh", "-c", 'umask 0077 && exec "$@"', "sh", form="flat")
-    assert found == {name: digest for name, digest in first.items() if name != "layered.sif"}
+    assert found == in_form("flat", first)
 
 
 def test_what_was_built_before_in_the_same_place_decides_nothing(
@@ -119,7 +121,7 @@ def test_what_was_built_before_in_the_same_place_decides_nothing(
     (other / "layers/undo/install.sh").write_text("chown -R 42:42 /srv/nasty\n")
     site.build(recipes=other)
     site.env |= new_cache(tmp_path / "cache of its own")
-    assert site.build() == layers_of(first)
+    assert site.build() == in_form(FORMS[0], first)
 
 
 def test_an_ordinary_user_makes_the_same_bytes(
@@ -134,22 +136,24 @@ def test_an_ordinary_user_makes_the_same_bytes(
     for path in (folder, *folder.parents[:2]):
         path.chmod(0o755)
     home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
-    cache, image = home / "cache", home / "layered.sif"
+    cache, image = home / "cache", home / f"{FORMS[0]}.sif"
     new_cache(cache)
     for path in (cache, *cache.rglob("*")):
         shutil.chown(path, home.owner())
-    words = ("--recipes", recipes, "--pack", "layered", "--output", image)
+    words = ("--recipes", recipes, "--pack", FORMS[0], "--output", image)
     env = {"LUMICONTAINER_CACHE": str(cache), "LUMICONTAINER_TMPDIR": str(home)}
     done = run([*program, "build", "nasty", *words], env=env)
     assert done.returncode == 0, done.stderr
-    assert digests(cache, image) == layers_of(first)
+    assert digests(cache, image) == in_form(FORMS[0], first)
     run([*ordinary_user, "rm", "-rf", cache, image])
 
 
 def test_the_base_is_the_same_when_it_is_made_again(first: dict[str, str], tmp_path: Path) -> None:
     site = Site(tmp_path, lambda folder: {"LUMICONTAINER_CACHE": str(folder), "TZ": "Asia/Tokyo"})
+    # A folder of the host that lies where the base has an empty one.
+    site.env["PIP_FIND_LINKS"] = f"{os.environ.get('PIP_FIND_LINKS', '')} {tmp_path}"
     start = 'umask 0007 && hostname other && exec "$@"'
-    assert site.build("unshare", "--uts", "sh", "-c", start, "sh") == layers_of(first)
+    assert site.build("unshare", "--uts", "sh", "-c", start, "sh") == in_form(FORMS[0], first)
 
 
 def test_the_clock_decides_nothing(first: dict[str, str], site: Site, shifted: Path) -> None:
@@ -159,7 +163,7 @@ def test_the_clock_decides_nothing(first: dict[str, str], site: Site, shifted: P
     wrapper.write_text(ENGINE_LATER.format(engine=ENGINE, library=shifted))
     wrapper.chmod(0o755)
     site.env["PATH"] = f"{wrapper.parent}:{os.environ['PATH']}"
-    assert site.build(options=("--progress", "json")) == layers_of(first)
+    assert site.build(options=("--progress", "json")) == in_form(FORMS[0], first)
     (line,) = (each for each in events(site.told, "line") if each["text"].startswith("clock "))
     assert int(line["text"].split()[1]) > time.time() + 2 * 86400
 

@@ -15,9 +15,8 @@ WORKLOADS = Path("tests/workloads")
 LINE = re.compile(r"(?m)^accuracy (0\.\d+|1\.0+) · (\d+) rank")
 
 
-# MPICH 4.0.2 may hang in MPI_Finalize (pmodels/mpich#6596): seen in one of some twenty runs. A step
-# takes some ten seconds.
 LIMIT = "300s"
+"""What ends a run whose ranks wait for each other; one takes half a minute."""
 
 
 def reached(output: str, ranks: int) -> float:
