@@ -11,23 +11,29 @@ Every other variable is the user's to set.
 from __future__ import annotations
 
 from . import rendezvous, threads
+from .context import Context
 from .errors import LaunchError
 from .launchers import NONE, RANKS, TORCHRUN, recognise
 from .setting import DEFAULT, USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
     from .launchers import Launch
+    from .node import Node
+    from .options import Options
 
-FEATURES: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (
+SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (
     ("MASTER_ADDR", rendezvous.address),
     ("MASTER_PORT", rendezvous.port),
     ("OMP_NUM_THREADS", threads.openmp),
 )
 """Each variable with what decides it where the user has not set it."""
 
+GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = ()
+"""What decides several variables together; ``Context.default`` lets the user's win."""
 
 MARK = "LUMI_ENTRY_SET"
 """Lists what lumi-entry set, so that another one further in does not take it for the user's."""
@@ -37,10 +43,11 @@ _HERE = "the environment of this process"
 class Decision:
     """Hold what was decided for this process, and what is to be said about it."""
 
-    __slots__ = ("launch", "settings", "warnings")
+    __slots__ = ("context", "launch", "settings", "warnings")
 
-    def __init__(self, launch: Launch, settings: list[Setting], warnings: list[str]) -> None:
-        self.launch = launch
+    def __init__(self, context: Context, settings: list[Setting], warnings: list[str]) -> None:
+        self.context = context
+        self.launch = context.launch
         self.settings = settings
         self.warnings = warnings
 
@@ -60,19 +67,30 @@ class Decision:
         return ranks[0] in ("0", "1") if ranks else False
 
 
-def decide(env: Mapping[str, str]) -> Decision:
+def decide(
+    env: Mapping[str, str],
+    *,
+    node: Node | None = None,
+    platform: Mapping[str, Any] | None = None,
+    options: Options | None = None,
+) -> Decision:
     """Decide the variables of the process whose environment is ``env``.
 
+    ``node`` is the one below /, ``platform`` what the image's platform says (platform.json).
     Raises LaunchError where the variables that tell of the ranks contradict each other.
     """
     launch = recognise(env)
+    context = Context(env, launch, node=node, platform=platform, options=options)
     if launch.name == TORCHRUN:
-        return Decision(launch, _left_alone(env, launch), [])
+        return Decision(context, _left_alone(env, launch), [])
     ranks = [_rank_setting(name, env, launch) for name in RANKS]
     _check(ranks)
-    others = (_other(name, decider, env, launch) for name, decider in FEATURES)
+    others = (_other(name, decider, env, launch) for name, decider in SINGLE)
     settings = ranks + [setting for setting in others if setting is not None]
-    return Decision(launch, settings, [*_overridden(ranks, env, launch), *_no_srun(env, launch)])
+    for group in GROUPS:
+        settings.extend(group(context))
+    told = [*_overridden(ranks, env, launch), *_no_srun(env, launch), *context.warnings]
+    return Decision(context, settings, told)
 
 
 def without_own(env: Mapping[str, str]) -> dict[str, str]:
@@ -90,7 +108,7 @@ def without_own(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _left_alone(env: Mapping[str, str], launch: Launch) -> list[Setting]:
-    names = [name for name in (*RANKS, *(name for name, _ in FEATURES)) if name in env]
+    names = [name for name in (*RANKS, *(name for name, _ in SINGLE)) if name in env]
     why = f"left as {launch.name} set it"
     return [Setting(name, env[name], origin=launch.name, why=why) for name in names]
 

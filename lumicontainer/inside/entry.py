@@ -9,13 +9,17 @@ from . import __version__
 from .decide import decide, without_own
 from .errors import LaunchError
 from .launchers import speaks
+from .options import Options, described, misused, take
 from .program import become, check_readable, inherited, interpreter, restore_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
-HELP = """\
+    from .context import Context
+
+_HELP = """\
 Usage: lumi-entry [OPTION]... SCRIPT.py [ARGUMENT]...
        lumi-entry [OPTION]... -m MODULE [ARGUMENT]...
        lumi-entry [OPTION]... -- COMMAND [ARGUMENT]...
@@ -26,11 +30,7 @@ srun, mpiexec or mpirun says, then become the program. Under torchrun nothing is
 a launcher it is one process. MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS stay as they are
 where they are set.
 
-  --print-env  print each variable, its value, who says so and why; start nothing
-  --json       the same as one line of JSON
-  --version    print the version
-  -h, --help   print this
-
+{options}
   srun -N2 -n16 singularity exec IMAGE lumi-entry train.py --epochs 3
 """
 
@@ -38,14 +38,19 @@ where they are set.
 class Order:
     """Hold what the command line asks for: a text, the variables, or a command to become."""
 
-    __slots__ = ("command", "json", "script", "show", "text")
+    __slots__ = ("command", "options", "script", "text")
 
     def __init__(self) -> None:
         self.command: list[str] = []
         self.script = ""
-        self.show = False
-        self.json = False
+        self.options = Options()
         self.text = ""
+
+
+PREPARATIONS: tuple[Callable[[Context], None], ...] = ()
+"""What is done, in order, before the program starts."""
+WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = ()
+"""What changes the command, in order: the last one's is the outermost."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -74,44 +79,35 @@ def parse(arguments: Sequence[str]) -> Order:
     """Read the command line; raise LaunchError where it cannot be understood."""
     order = Order()
     words = list(arguments)
+    given: dict[str, str | bool] = {}
     while words and not order.command:
-        word = words.pop(0)
-        if word in _FLAGS:
-            setattr(order, *_FLAGS[word])
-        elif word == "--":
-            order.command = words
+        if words[0] in _TEXTS:
+            order.text = _TEXTS[words.pop(0)]()
+        elif words[0] == "--":
+            order.command = words[1:]
             break
-        elif word == "-m":
-            order.command = [interpreter(), "-m", *words] if words else []
+        elif words[0] == "-m":
+            order.command = [interpreter(), *words] if words[1:] else []
             break
-        elif word.startswith("-"):
-            raise _misused(f"unknown option '{word}'")
+        elif words[0].startswith("-"):
+            field, value = take(words)
+            given[field] = value
         else:
-            order.script = word
-            order.command = [interpreter(), word, *words]
-    if order.json and not order.show:
-        raise _misused("--json goes with --print-env")
-    if not (order.command or order.show or order.text):
-        raise _misused("no program was given")
+            order.script = words[0]
+            order.command = [interpreter(), *words]
+    order.options = Options(**given)
+    if order.options.json and not order.options.print_env:
+        raise misused("--json goes with --print-env")
+    if not (order.command or order.options.print_env or order.text):
+        raise misused("no program was given")
     return order
 
 
-_FLAGS: dict[str, tuple[str, str | bool]] = {
-    "-h": ("text", HELP),
-    "--help": ("text", HELP),
-    "--version": ("text", f"lumi-entry {__version__}\n"),
-    "--print-env": ("show", True),
-    "--json": ("json", True),
+_TEXTS: dict[str, Callable[[], str]] = {
+    "-h": lambda: _HELP.format(options=described()),
+    "--help": lambda: _HELP.format(options=described()),
+    "--version": lambda: f"lumi-entry {__version__}\n",
 }
-
-
-def _misused(what: str) -> LaunchError:
-    return LaunchError(
-        what,
-        where="the command line of lumi-entry",
-        why="it is: lumi-entry [OPTION]... SCRIPT.py, -m MODULE or -- COMMAND, and its arguments",
-        mend="lumi-entry --help tells more; Python's own options: lumi-entry -- python3 -u X.py",
-    )
 
 
 def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
@@ -120,18 +116,37 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
         _print(order.text)
         return 0
     env = without_own(env)
-    decision = decide(env)
+    decision = decide(env, platform=read_platform(), options=order.options)
     if decision.warned():
         sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
-    if order.show:
+    if order.options.print_env:
         from . import report  # noqa: PLC0415 - no rank that starts a program needs it
 
-        _print(report.as_json(decision) if order.json else report.as_text(decision))
+        _print(report.as_json(decision) if order.options.json else report.as_text(decision))
         return 0
     if order.script:
         check_readable(order.script)
-    become(order.command, {**env, **decision.changes()})
+    context, command = decision.context, order.command
+    for prepare in PREPARATIONS:
+        prepare(context)
+    for wrap in WRAPPERS:
+        command = wrap(context, command)
+    become(command, {**env, **decision.changes()})
     return 0
+
+
+def read_platform() -> dict[str, Any]:
+    """Return what the image's platform says; nothing where the image has no such record."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    try:
+        with open(os.path.join(home, "platform.json"), "rb") as stream:
+            text = stream.read()
+    except OSError:
+        return {}
+    import json  # noqa: PLC0415 - slow to import
+
+    record: dict[str, Any] = json.loads(text)
+    return record
 
 
 def _print(text: str) -> None:
