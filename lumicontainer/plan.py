@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ ASSEMBLY = 2
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
 and gzip take for the present: two builds at two moments give the same bytes."""
+MAX_SECTION = 65_000
+"""Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
+step has sections of its own; the engine runs them one after the other."""
 
 _APT = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 
@@ -92,14 +95,14 @@ class Step:
     """Hold one keyed step of a build; ``program`` is complete and runs under bash.
 
     It expects the wheels of ``compiled`` in the folder that LUMICONTAINER_WHEELS names. A plain
-    build runs ``document`` in its stead, which compiles too.
+    build runs ``documents`` in its stead, one after the other, which compile too.
     """
 
     name: str
     key: str
     program: str
     inputs: Mapping[str, Any]
-    document: str
+    documents: tuple[str, ...]
     compiled: Compile | None = None
     secrets: tuple[str, ...] = ()
     """The ids of the files that it finds in the folder that LUMICONTAINER_SECRETS names."""
@@ -212,7 +215,7 @@ def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | N
     step = _step(layer.name, program, inputs, layer.secrets)
     install = _work(layer, files, own, scripts=(SCRIPT,), packages=False)
     document = f"{compiled.program}{install}rm -rf {WHEELS}\n"
-    return replace(step, document=document, compiled=compiled)
+    return replace(step, documents=(document,), compiled=compiled)
 
 
 def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> Compile:
@@ -264,8 +267,26 @@ def _seal_step(
     files += [LayerFile(f"lib/lumi_inside/{f.name}", f.mode, f.content) for f in inside]
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
     exported = shell.exports({"PATH": search_path(path)})
-    work = shell.write_files(HOME, files) + _SEAL
-    return _step(SEAL, _program(SEAL, [], exported=exported, work=work), inputs)
+
+    def program(part: Sequence[LayerFile], work: str = "") -> str:
+        written = shell.write_files(HOME, part)
+        return _program(SEAL, [], exported=exported, work=written + work)
+
+    *firsts, last = _parts(files, lambda part: len(program(part, _SEAL).encode()) <= MAX_SECTION)
+    documents = (*(program(part) for part in firsts), program(last, _SEAL))
+    return replace(_step(SEAL, program(files, _SEAL), inputs), documents=documents)
+
+
+def _parts(
+    files: Iterable[LayerFile], fits: Callable[[Sequence[LayerFile]], bool]
+) -> list[list[LayerFile]]:
+    """Spread files, in their order, over as few parts as fit; at least one part."""
+    parts: list[list[LayerFile]] = [[]]
+    for file in files:
+        if parts[-1] and not fits([*parts[-1], file]):
+            parts.append([])
+        parts[-1].append(file)
+    return parts
 
 
 def record_files(resolved: Resolved) -> Iterable[LayerFile]:
@@ -314,7 +335,7 @@ def _step(
     name: str, program: str, inputs: Mapping[str, Any], secrets: tuple[str, ...] = ()
 ) -> Step:
     complete = _with_program(inputs, program)
-    return Step(name, _key(complete), program, complete, document=program, secrets=secrets)
+    return Step(name, _key(complete), program, complete, (program,), secrets=secrets)
 
 
 def _wanted(secrets: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.model import LayerFile
-from lumicontainer.plan import AFTER_BOOTSTRAP, HOME, SYSTEM_PATH, Plan
+from lumicontainer.plan import AFTER_BOOTSTRAP, HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,9 +20,6 @@ FORMATS = {"def": "definition.def.j2", "dockerfile": "Dockerfile.j2"}
 # Linux gives one argument of a program at most 128 KiB (MAX_ARG_STRLEN), and a Dockerfile's RUN
 # is one argument of its shell.
 MAX_DOCKER_STEP = 120_000
-# Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
-# step has a %post of its own; the engine runs them one after the other.
-MAX_SECTION = 65_000
 
 
 def _docker_quote(value: str) -> str:
@@ -106,7 +103,7 @@ def _render(template: str, plan: Plan, **values: Any) -> str:
         bootstrap=plan.bootstrap,
         environment=plan.environment,
         path=plan.path,
-        programs=tuple(step.document for step in plan.steps),
+        programs=tuple(document for step in plan.steps for document in step.documents),
         steps=plan.steps,
         **values,
     )
@@ -119,7 +116,7 @@ def _render_with(template: str, **values: Any) -> str:
 
 def check_sections(plan: Plan) -> None:
     """Raise ``InputError`` where no engine would read the definition of a plan."""
-    large = [step.name for step in plan.steps if len(step.document.encode()) > MAX_SECTION]
+    large = [step.name for step in plan.steps if _longest(step) > MAX_SECTION]
     if large:
         why = "an engine reads at most 64 KiB of a definition's section"
         mend = "let install.sh download the large files, or build with lumicontainer build"
@@ -131,8 +128,12 @@ def check_sections(plan: Plan) -> None:
         )
 
 
+def _longest(step: Step) -> int:
+    return max(len(document.encode()) for document in step.documents)
+
+
 def _check_docker_steps(plan: Plan) -> None:
-    large = [step for step in plan.steps if len(step.document.encode()) * 4 // 3 > MAX_DOCKER_STEP]
+    large = [step for step in plan.steps if _longest(step) * 4 // 3 > MAX_DOCKER_STEP]
     if large:
         raise InputError(
             *(

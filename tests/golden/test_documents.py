@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.model import LayerFile
-from lumicontainer.plan import Plan, make_plan
-from lumicontainer.render import FORMATS, MAX_SECTION, render, render_base
+from lumicontainer.plan import MAX_SECTION, Plan, make_plan
+from lumicontainer.render import FORMATS, render, render_base
 from lumicontainer.resolve import Resolved
 
 HERE = Path(__file__).parent
@@ -60,7 +60,7 @@ def test_only_what_the_definition_means_as_a_section_begins_with_a_percent_sign(
 ) -> None:
     text = render(plan, "def", mirror=MIRROR)
     sections = re.findall(r"(?m)^\s*(%\S+)", text)
-    posts = ["%post"] * len(plan.steps)
+    posts = ["%post" for step in plan.steps for _ in step.documents]
     assert sections == ["%labels", "%environment", *posts, "%runscript"]
     assert not re.search(r"\{\{\s*\w+\s*\}\}", text)
 

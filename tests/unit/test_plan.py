@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lumicontainer.model import LayerFile, Source
-from lumicontainer.plan import Plan, make_plan, record, requirement
+from lumicontainer.plan import MAX_SECTION, Plan, make_plan, record, requirement
 from lumicontainer.resolve import Resolved
 
 from ..conftest import HELLO
@@ -103,6 +103,20 @@ def test_the_programs_baked_in_change_only_the_last_step(resolved: Resolve) -> N
     two = keys(make_plan(resolved(), [LayerFile("a.py", 0o644, b"2\n")]))
     assert one["greet"] == two["greet"]
     assert one["lumicontainer"] != two["lumicontainer"]
+
+
+def test_what_is_baked_in_is_spread_over_as_many_sections_as_engines_need(
+    resolved: Resolve,
+) -> None:
+    inside = [LayerFile(f"m{n}.py", 0o644, f"part = {n}\n".encode() * 3000) for n in range(5)]
+    seal = make_plan(resolved(), inside).steps[-1]
+    assert len(seal.documents) > 1
+    assert max(len(document.encode()) for document in seal.documents) <= MAX_SECTION
+    for n in range(5):
+        holding = [text for text in (seal.program, *seal.documents) if f"\npart = {n}\n" in text]
+        assert len(holding) == 2, "the program of a build and one section"
+    works = ["compileall" in document for document in seal.documents]
+    assert works == [False] * (len(works) - 1) + [True], "the work is done when all files are there"
 
 
 def test_the_record_holds_values_and_origins_but_no_path_of_this_machine(
