@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lumicontainer import load
+from lumicontainer import load, platforms
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.model import Layer, LayerFile, Platform, Recipe
@@ -53,7 +53,7 @@ class Catalog:
     def platform(self, name: str) -> Platform:
         """Read one platform; raise ``InputError`` where there is none or it is wrong."""
         path = _find(name, "platform", self.envs, f"{name}.yaml", self.platform_names())
-        return _read(path, lambda text, file, p: load.read_platform(text, file, p, stem=name))
+        return _read(path, lambda text, file, p: platforms.read_platform(text, file, p, stem=name))
 
     def layer(self, name: str, problems: Problems) -> Layer | None:
         """Read one layer that is known to be there, noting what is wrong in it."""

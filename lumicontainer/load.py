@@ -1,4 +1,4 @@
-"""Read recipes, layers and platforms from their files into the types of ``model``."""
+"""Read recipes and layers from their files into the types of ``model``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems, parse
 from lumicontainer.hazards import hazards
 from lumicontainer.model import (
-    Bind,
     Bootstrap,
     Content,
     Layer,
     LayerFile,
     LayerUse,
     Parameter,
-    Platform,
     Recipe,
     Source,
     Value,
@@ -31,25 +29,23 @@ TYPES: dict[str, fields.Reader[Any]] = {
     "boolean": fields.boolean,
 }
 # Names that would change how the shell itself works, or that the build sets.
-RUNTIMES = ("apptainer", "singularity")
-"""Programs that run images; ``singularity`` is SingularityCE."""
 RESERVED = {
     *("PATH", "HOME", "TMPDIR", "PWD", "IFS", "CDPATH", "ENV", "BASH_ENV", "SHELLOPTS"),
     *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs", "wheels", "secrets"),
 }
 
 name = fields.matching(r"[a-z0-9][a-z0-9.+-]*", "a name of small letters, digits, '-', '.', '+'")
-_variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")
+variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")
 _apt_package = fields.matching(r"[a-z0-9][a-z0-9+.:=~_-]*", "the name of a Debian package")
 _requirement = fields.matching(r"[A-Za-z0-9][^\n;@]*", "a requirement such as numpy==2.3.4")
-_absolute = fields.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
+absolute = fields.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
 _image = fields.matching(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", "an image such as debian:bookworm")
 _sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
 
 
-def _constant(node: Node, problems: Problems) -> str | None:
+def constant(node: Node, problems: Problems) -> str | None:
     """Read the name of a variable that an image may hold for good."""
-    value = _variable(node, problems)
+    value = variable(node, problems)
     if value in RESERVED:
         mend = "use 'path:' for folders" if value == "PATH" else "leave it out"
         why = "it belongs to the shell or to the user who enters the image"
@@ -58,7 +54,7 @@ def _constant(node: Node, problems: Problems) -> str | None:
     return value
 
 
-def _printed(node: Node, problems: Problems) -> str | None:
+def printed(node: Node, problems: Problems) -> str | None:
     """Read a line of text that a definition can hold."""
     value = fields.line(node, problems)
     for _, reason in hazards(value or ""):
@@ -73,7 +69,7 @@ def _raw(node: Node, problems: Problems) -> tuple[Node, Place]:
 
 
 def _values(node: Node, problems: Problems) -> dict[str, tuple[Node, Place]] | None:
-    return fields.mapping(_raw, key=_variable)(node, problems)
+    return fields.mapping(_raw, key=variable)(node, problems)
 
 
 _PACKAGES = fields.record(
@@ -83,8 +79,8 @@ _SOURCE = fields.record("a source", {"python": name, "sha256": _sha256}, require
 _CONTENT: dict[str, fields.Reader[Any]] = {
     "packages": _PACKAGES,
     "sources": fields.sequence(_SOURCE),
-    "environment": fields.mapping(_printed, key=_constant),
-    "path": fields.sequence(_absolute),
+    "environment": fields.mapping(printed, key=constant),
+    "path": fields.sequence(absolute),
 }
 _VARIANT = fields.record("a variant", {**_CONTENT, "parameters": _values, "omit": fields.line})
 _BOOTSTRAP = fields.record(
@@ -102,7 +98,7 @@ _PARAMETER = fields.record(
     {
         "type": fields.choice(tuple(TYPES)),
         "default": _raw,
-        "summary": _printed,
+        "summary": printed,
         "choices": fields.sequence(fields.text),
         "refused": fields.mapping(fields.line, key=fields.choice(ACCELERATORS)),
     },
@@ -111,34 +107,18 @@ _PARAMETER = fields.record(
 _LAYER = fields.record(
     "layer",
     {
-        "summary": _printed,
+        "summary": printed,
         "version": fields.with_place(fields.line),
         "requires": fields.sequence(name),
         "conflicts": fields.sequence(name),
-        "parameters": fields.mapping(fields.with_place(_PARAMETER), key=_variable),
+        "parameters": fields.mapping(fields.with_place(_PARAMETER), key=variable),
         "variants": fields.mapping(_VARIANT, key=fields.choice(ACCELERATORS)),
         "bootstrap": fields.mapping(_BOOTSTRAP, key=fields.choice(ACCELERATORS)),
         "secrets": fields.sequence(name),
-        "differs": fields.mapping(fields.line, key=_absolute),
+        "differs": fields.mapping(fields.line, key=absolute),
         **_CONTENT,
     },
     required=("summary",),
-)
-_BIND = fields.record(
-    "a bind",
-    {"path": _absolute, "why": fields.line, "source": fields.line},
-    required=("path", "why"),
-)
-_PLATFORM = fields.record(
-    "platform",
-    {
-        "summary": _printed,
-        "accelerator": fields.choice(ACCELERATORS),
-        "detect": fields.sequence(_absolute),
-        "engine": fields.choice(RUNTIMES),
-        "binds": fields.sequence(_BIND),
-    },
-    required=("summary", "accelerator"),
 )
 
 
@@ -185,7 +165,7 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
 
 _RECIPE = fields.record(
     "recipe",
-    {"summary": _printed, "base": _layer_use, "layers": fields.sequence(_layer_use)},
+    {"summary": printed, "base": _layer_use, "layers": fields.sequence(_layer_use)},
     required=("summary", "base", "layers"),
 )
 
@@ -295,14 +275,3 @@ def _bootstrap(values: dict[str, Any]) -> Bootstrap:
     return Bootstrap(
         values["agent"], values.get("release", ""), values.get("include", ()), values["docker"]
     )
-
-
-def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Platform | None:
-    """Read a platform; ``stem`` is its file's name without the suffix, and becomes its name."""
-    before = len(problems.found)
-    root = parse(text, file, problems)
-    values = _PLATFORM(root, problems) if root else None
-    if values is None or len(problems.found) > before or root is None:
-        return None
-    binds = tuple(Bind(**each) for each in values.pop("binds", ()))
-    return Platform(stem, place=root.place, binds=binds, **values)

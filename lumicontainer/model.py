@@ -125,6 +125,43 @@ class Bind:
 
 
 @dataclass(frozen=True)
+class Gpu:
+    """Describe one GPU (a GCD) of a node: where it is, and the cores next to it."""
+
+    pci: str
+    cores: str
+    """What its rank may use, as the kernel writes lists of processors: ``49-55``."""
+    numa: int
+    reserved: str = ""
+    """Cores next to it that are the system's own."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Set a variable for every rank, where the user has not, under conditions."""
+
+    name: str
+    why: str
+    source: str
+    value: str = ""
+    origin: str = ""
+    """What the value is found from at the start of a rank, where it is none that is written."""
+    when: Mapping[str, str] = field(default_factory=dict)
+    """The conditions, of which all must hold; see ``inside/variables.py``."""
+
+
+@dataclass(frozen=True)
+class CacheFolder:
+    """Name the folder that a variable is set to; ``place`` is what it lies in."""
+
+    name: str
+    folder: str
+    place: str
+    why: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Platform:
     """Describe one place where images run."""
 
@@ -137,3 +174,9 @@ class Platform:
     engine: str = ""
     """The program that runs images there; empty where it is that of the host that builds."""
     binds: tuple[Bind, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    """In the order of ROCr, the runtime below HIP."""
+    interfaces: str = ""
+    """What the names of the network's interfaces begin with."""
+    variables: tuple[Variable, ...] = ()
+    caches: tuple[CacheFolder, ...] = ()

@@ -20,6 +20,7 @@ from typing import Any
 from lumicontainer import shell
 from lumicontainer.load import COMPILE, SCRIPT
 from lumicontainer.model import Bootstrap, LayerFile, Source, Value
+from lumicontainer.records import record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer
 
 HOME = "/opt/lumicontainer"
@@ -287,44 +288,6 @@ def _parts(
             parts.append([])
         parts[-1].append(file)
     return parts
-
-
-def record_files(resolved: Resolved) -> Iterable[LayerFile]:
-    """Yield what the image tells of itself: recipe, resolved values, checks of its layers."""
-    yield LayerFile("recipe.yaml", 0o644, resolved.recipe.text.encode())
-    text = json.dumps(record(resolved), indent=2, ensure_ascii=False) + "\n"
-    yield LayerFile("resolved.json", 0o644, text.encode())
-    for layer in resolved.included():
-        for check in layer.checks:
-            name = check.name.removeprefix("checks/")
-            yield LayerFile(f"checks/{layer.name}/{name}", check.mode, check.content)
-
-
-def record(resolved: Resolved) -> dict[str, Any]:
-    """Return the resolved values as plain data; no path of the build machine is in it."""
-    layers = {layer.name: _layer_record(layer) for layer in resolved.included()}
-    return {
-        "recipe": resolved.recipe.name,
-        "summary": resolved.recipe.summary,
-        "platform": {
-            "name": resolved.platform.name,
-            "accelerator": resolved.platform.accelerator,
-        },
-        "base": {"agent": resolved.bootstrap.agent, "release": resolved.bootstrap.release},
-        "layers": layers,
-        "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
-    }
-
-
-def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
-    # Sorted: the order in which a document names them decides nothing.
-    settings = sorted(layer.settings, key=lambda setting: setting.name)
-    return {
-        "parameters": {s.name: s.value for s in settings if s.name != "version"},
-        "origins": {s.name: s.origin for s in settings},
-        "version": layer.values().get("version"),
-        "environment": dict(sorted(layer.content.environment.items())),
-    }
 
 
 def _with_program(inputs: Mapping[str, Any], program: str) -> dict[str, Any]:

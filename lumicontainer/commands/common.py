@@ -31,9 +31,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
 
 
-def add_recipe(parser: argparse.ArgumentParser) -> None:
+def add_recipe(parser: argparse.ArgumentParser, *, what: str = "the name of a recipe") -> None:
     """Add the options that decide an image."""
-    parser.add_argument("recipe", metavar="RECIPE", help="the name of a recipe")
+    parser.add_argument("recipe", metavar="RECIPE", help=what)
     parser.add_argument(
         "--platform", metavar="NAME", help="where it will run; default: what fits this host"
     )

@@ -1,4 +1,4 @@
-"""``lumicontainer show``: every value of an image, and where it came from."""
+"""``lumicontainer show``: every value of an image or of a platform, and where it came from."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import argparse
 import sys
 from typing import Any
 
+from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
-from lumicontainer.plan import make_plan, record
+from lumicontainer.model import Platform
+from lumicontainer.plan import make_plan
+from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer, unpinned
 from lumicontainer.shell import shell_value
 
@@ -22,24 +25,53 @@ ORIGINS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_recipe(parser)
+    common.add_recipe(parser, what="the name of a recipe, or of a platform")
     common.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the resolved recipe."""
+    """Print the resolved recipe, or the platform."""
+    catalog = open_catalog(arguments.recipes)
+    if arguments.recipe in set(catalog.platform_names()) - set(catalog.recipe_names()):
+        platform = catalog.platform(arguments.recipe)
+        if arguments.json:
+            common.print_json(_platform_data(platform))
+        else:
+            _print_platform(platform)
+        return OK
     resolved = common.resolved_recipe(arguments)
     if arguments.json:
         common.print_json(as_data(resolved))
         return OK
-    recipe, platform = resolved.recipe, resolved.platform
-    out = sys.stdout.write
-    out(f"{recipe.name}: {recipe.summary}\n")
-    out(f"platform {platform.name}: {platform.summary} (accelerator {platform.accelerator})\n")
+    sys.stdout.write(f"{resolved.recipe.name}: {resolved.recipe.summary}\n")
+    _print_platform(resolved.platform)
     for layer in resolved.layers:
-        out(f"\n{layer.name}: {layer.summary}\n")
+        sys.stdout.write(f"\n{layer.name}: {layer.summary}\n")
         _print_layer(layer)
     return OK
+
+
+def _print_platform(platform: Platform) -> None:
+    out = sys.stdout.write
+    out(f"platform {platform.name}: {platform.summary} (accelerator {platform.accelerator})\n")
+    for number, gpu in enumerate(platform.gpus):
+        kept = f", core {gpu.reserved} reserved" if gpu.reserved else ""
+        out(f"  gpu {number}  {gpu.pci}  cores {gpu.cores}{kept}, NUMA node {gpu.numa}\n")
+    if platform.interfaces:
+        out(f"  interfaces {platform.interfaces}*\n")
+    for each in platform.variables:
+        value = each.value or f"(from {each.origin})"
+        when = ", ".join(f"{name} {wanted}" for name, wanted in each.when.items())
+        out(f"  variable {each.name}={value}{f'  when {when}' if when else ''}\n")
+        out(f"    {each.why} [{each.source}]\n")
+    for cache in platform.caches:
+        out(f"  cache {cache.name}  {cache.place}: {cache.folder}\n")
+        out(f"    {cache.why} [{cache.source}]\n")
+
+
+def _platform_data(platform: Platform) -> dict[str, Any]:
+    head = {"name": platform.name, "summary": platform.summary}
+    return {**head, "accelerator": platform.accelerator, **platform_tables(platform)}
 
 
 def _print_layer(layer: ResolvedLayer) -> None:
@@ -70,7 +102,7 @@ def _print_layer(layer: ResolvedLayer) -> None:
 
 def as_data(resolved: Resolved) -> dict[str, Any]:
     """Return the resolved recipe as plain data."""
-    data = record(resolved)
+    data = {**record(resolved), "platform": _platform_data(resolved.platform)}
     for layer in resolved.included():
         entry = data["layers"][layer.name]
         entry["places"] = {setting.name: setting.place for setting in layer.settings}

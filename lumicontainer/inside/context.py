@@ -42,7 +42,8 @@ class Context:
         self.notes: list[str] = []
 
     def default(self, name: str, value: str | None, *, origin: str, why: str) -> Setting:
-        """Return a setting that gives way to what the user set."""
-        if self.env.get(name):
-            return Setting(name, self.env[name], origin=USER, why="set already")
+        """Return a setting that gives way to what the user set; an empty value is one too."""
+        if name in self.env:
+            why = "set already" if self.env[name] else "set to nothing; left so"
+            return Setting(name, self.env[name], origin=USER, why=why)
         return Setting(name, value, origin=origin, why=why)

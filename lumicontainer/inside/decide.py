@@ -10,7 +10,7 @@ Every other variable is the user's to set.
 
 from __future__ import annotations
 
-from . import rendezvous, threads
+from . import rendezvous, threads, variables
 from .context import Context
 from .errors import LaunchError
 from .launchers import NONE, RANKS, TORCHRUN, recognise
@@ -32,7 +32,7 @@ SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]],
 )
 """Each variable with what decides it where the user has not set it."""
 
-GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = ()
+GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = (variables.settings,)
 """What decides several variables together; ``Context.default`` lets the user's win."""
 
 MARK = "LUMI_ENTRY_SET"
@@ -56,7 +56,7 @@ class Decision:
         ours = {s.name: s.value for s in self.settings if s.value and s.origin != USER}
         if self.launch.name == TORCHRUN or not ours:
             return {}
-        return {**ours, MARK: " ".join(f"{name}={value}" for name, value in ours.items())}
+        return {**ours, MARK: " ".join(f"{name}={_packed(value)}" for name, value in ours.items())}
 
     def warned(self) -> bool:
         """Tell whether this process is the one that passes the warnings on.
@@ -100,11 +100,17 @@ def without_own(env: Mapping[str, str]) -> dict[str, str]:
     """
     rest = dict(env)
     ours = [entry.partition("=") for entry in rest.pop(MARK, "").split()]
-    if "TORCHELASTIC_RUN_ID" in env or any(env.get(name) != value for name, _, value in ours):
+    changed = any(_packed(env.get(name, "")) != value for name, _, value in ours)
+    if "TORCHELASTIC_RUN_ID" in env or changed:
         return rest
     for name, _, _ in ours:
         rest.pop(name, None)
     return rest
+
+
+def _packed(value: str) -> str:
+    """Return a value as one word."""
+    return "%20".join(value.replace("%", "%25").split())
 
 
 def _left_alone(env: Mapping[str, str], launch: Launch) -> list[Setting]:

@@ -45,6 +45,21 @@ def test_show_tells_each_value_and_where_it_came_from(lumicontainer: Run) -> Non
     assert "the layer's default" in lines["DS_BUILD_GDS"]
 
 
+def test_show_tells_what_a_platform_says_of_its_nodes_and_variables(lumicontainer: Run) -> None:
+    done = lumicontainer("show", "lumi-g")
+    assert done.returncode == 0, done.stderr
+    assert "gpu 0  0000:c1:00.0  cores 49-55, core 48 reserved, NUMA node 3\n" in done.stdout
+    row = "variable NCCL_NET_GDR_LEVEL=PHB  when device cxi, rocm <6.2\n"
+    why = done.stdout.partition(row)[2].partition("\n")[0]
+    assert "from ROCm 6.2 on" in why
+    assert "shs-ccl-docs" in why
+    data = json.loads(lumicontainer("show", "lumi-g", "--json").stdout)
+    assert [gpu["numa"] for gpu in data["gpus"]] == [3, 3, 1, 1, 0, 0, 2, 2]
+    names = {each["name"]: each for each in data["variables"]}
+    assert names["FI_CXI_RDZV_PROTO"]["when"]["network"] == "disable_rdzv_get"
+    assert {each["place"] for each in data["caches"]} == {"node", "scratch"}
+
+
 def test_show_says_why_a_layer_is_left_out(lumicontainer: Run) -> None:
     data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
     assert set(data["omitted"]) == {"rocm", "aws-ofi-rccl", "flash-attention"}

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from lumicontainer import model
 from lumicontainer.document import Problems, Scalar
 from lumicontainer.load import COMPILE, SCRIPT
-from lumicontainer.model import Bind, Bootstrap, Content, LayerFile, LayerUse, Source, Variant
+from lumicontainer.model import (
+    Bind,
+    Bootstrap,
+    CacheFolder,
+    Content,
+    Gpu,
+    LayerFile,
+    LayerUse,
+    Source,
+    Variable,
+    Variant,
+)
 from lumicontainer.plan import Plan
 
 from .worlds import (
@@ -40,6 +51,7 @@ from .worlds import (
     renamed,
     set_to_its_default,
     source_field,
+    table_field,
     type_of_a_parameter,
     variant,
 )
@@ -51,6 +63,13 @@ GENERATED = 5_000
 BASE, STEP, INSTALL, RECORD, NOTHING = "base", "step", "install", "record", "nothing"
 """What a change makes anew: all; the layer, its wheels and all above; the same without its wheels;
 the last step, which bakes in the record; nothing."""
+
+
+VARIABLE = Variable("A", "why", "source")
+
+
+def cache(name: str = "B") -> CacheFolder:
+    return CacheFolder(name, "folder", "node", "why", "source")
 
 
 MATRIX: list[tuple[str, str, Change]] = [
@@ -132,6 +151,35 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Bind.path", NOTHING, platform_field(binds=lambda word: (Bind(f"/{word}", "x"),))),
     ("Bind.why", NOTHING, platform_field(binds=lambda word: (Bind("/x", word),))),
     ("Bind.source", NOTHING, platform_field(binds=lambda word: (Bind("/x", "x", word),))),
+    ("Platform.gpus", RECORD, platform_field(gpus=lambda word: (Gpu(word, "1", 0),))),
+    ("Platform.interfaces", RECORD, platform_field(interfaces=lambda word: word)),
+    (
+        "Platform.variables",
+        RECORD,
+        platform_field(variables=lambda word: (Variable(word, "", ""),)),
+    ),
+    ("Platform.caches", RECORD, platform_field(caches=lambda word: (cache(name=word),))),
+    ("Gpu.pci", RECORD, table_field("gpus", Gpu("a", "1", 0), pci=lambda word: word)),
+    ("Gpu.cores", RECORD, table_field("gpus", Gpu("a", "1", 0), cores=lambda word: word)),
+    ("Gpu.numa", RECORD, table_field("gpus", Gpu("a", "1", 0), numa=7)),
+    ("Gpu.reserved", RECORD, table_field("gpus", Gpu("a", "1", 0), reserved=lambda word: word)),
+    *(
+        (
+            f"Variable.{each}",
+            RECORD,
+            table_field("variables", VARIABLE, **{each: lambda word: word}),
+        )
+        for each in ("name", "why", "source", "value", "origin")
+    ),
+    (
+        "Variable.when",
+        RECORD,
+        table_field("variables", VARIABLE, when=lambda word: {"rocm": word}),
+    ),
+    *(
+        (f"CacheFolder.{each}", RECORD, table_field("caches", cache(), **{each: lambda word: word}))
+        for each in ("name", "folder", "place", "why", "source")
+    ),
     ("Setting.origin", RECORD, set_to_its_default),
 ]
 """For each field of what users write: what its change makes anew."""

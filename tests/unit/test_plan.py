@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from lumicontainer.model import LayerFile, Source
-from lumicontainer.plan import MAX_SECTION, Plan, make_plan, record, requirement
+from lumicontainer.model import LayerFile, Source, Variable
+from lumicontainer.plan import MAX_SECTION, Plan, make_plan, requirement
+from lumicontainer.records import record, record_files
 from lumicontainer.resolve import Resolved
 
 from ..conftest import HELLO
@@ -126,6 +129,24 @@ def test_the_record_holds_values_and_origins_but_no_path_of_this_machine(
     assert result["layers"]["greet"]["parameters"]["times"] == 3
     assert result["layers"]["greet"]["origins"]["times"] == "option"
     assert "/tmp" not in str(result)
+
+
+def test_the_platform_s_tables_are_baked_in_with_the_versions_of_the_layers(
+    resolved: Resolve,
+) -> None:
+    plain = resolved({"layers/greet/layer.yaml": LAYER + "version: '1.2'\n"})
+    assert "platform.json" not in {file.name for file in record_files(plain)}
+    variable = Variable("A", "why", "source", value="x", when={"rocm": "<6.2"})
+    full = replace(plain, platform=replace(plain.platform, variables=(variable,)))
+    file = next(file for file in record_files(full) if file.name == "platform.json")
+    assert json.loads(file.content) == {
+        "name": "workstation",
+        "accelerator": "cpu",
+        "variables": [
+            {"name": "A", "why": "why", "source": "source", "value": "x", "when": {"rocm": "<6.2"}}
+        ],
+        "layers": {"tiny": "", "greet": "1.2"},
+    }
 
 
 def test_a_source_is_pinned_by_its_hash_where_it_is_known() -> None:

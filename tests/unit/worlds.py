@@ -257,6 +257,19 @@ def platform_field(**changes: Any) -> Change:
     return change
 
 
+def table_field(table: str, row: Any, **changes: Any) -> Change:
+    """Change one field of the only row that a table of the platform has."""
+
+    def change(world: World, number: int, word: str) -> tuple[World, World]:
+        one, other = (
+            replace(world, platform=replace(world.platform, **{table: (each,)}))
+            for each in (row, replace(row, **made(changes, word)))
+        )
+        return one, other
+
+    return change
+
+
 def given_values(place: Place, *, value: str = "") -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         name = world.layers[number].name

@@ -1,0 +1,72 @@
+"""Ranges of versions and numbers as a platform writes them: ``<6.2``, ``>=6.2,<7.0``, ``>1``.
+
+A bare ``6.4`` is every version that begins with it, so a bare ``1`` of whole numbers is 1 alone.
+"""
+
+from __future__ import annotations
+
+OPERATORS = (">=", "<=", ">", "<")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Version = tuple[int, ...]
+    Limit = tuple[str, Version]
+
+
+def version(text: str) -> Version:
+    """Return the numbers that a version begins with: ``v6.4.4-129`` is that of 6.4.4.
+
+    Trailing zeros are left out, so that 6.2 and 6.2.0 are one. Raises ValueError where no number
+    stands there.
+    """
+    numbers = _numbers(text.strip().removeprefix("v"))
+    if not numbers:
+        raise ValueError(f"'{text}' is no version")
+    return _short(numbers)
+
+
+def parse(text: str) -> list[Limit]:
+    """Return the limits of a range; raise ValueError, which says why, where it is none."""
+    limits: list[Limit] = []
+    for part in text.split(","):
+        word = part.strip()
+        operator = next((each for each in OPERATORS if word.startswith(each)), "")
+        wanted = word[len(operator) :].strip()
+        numbers = _numbers(wanted)
+        if ".".join(map(str, numbers)) != wanted or not numbers:
+            raise ValueError(f"'{word}' is no limit such as <6.2, >=6.2, >1 or 6.4")
+        if operator:
+            limits.append((operator, _short(numbers)))
+        else:
+            limits.append((">=", _short(numbers)))
+            limits.append(("<", (*numbers[:-1], numbers[-1] + 1)))
+    return limits
+
+
+def holds(text: str, found: str) -> bool:
+    """Tell whether the version or number ``found`` lies in the range ``text``."""
+    here = version(found)
+    return all(_within(here, operator, limit) for operator, limit in parse(text))
+
+
+def _within(here: Version, operator: str, limit: Version) -> bool:
+    if here == limit:
+        return operator.endswith("=")
+    return here > limit if operator[0] == ">" else here < limit
+
+
+def _numbers(text: str) -> Version:
+    found = []
+    for word in text.split("."):
+        digits = word[: len(word) - len(word.lstrip("0123456789"))]
+        if digits:
+            found.append(int(digits))
+        if digits != word or not digits:
+            break
+    return tuple(found)
+
+
+def _short(numbers: Version) -> Version:
+    while numbers and numbers[-1] == 0:
+        numbers = numbers[:-1]
+    return numbers

@@ -1,0 +1,210 @@
+"""The variables of the platform's table that fit this image, this node and this run.
+
+Each row of the table may say ``when`` it holds; all of its conditions must. What cannot be told
+(an image whose ROCm says no version) does not hold: a setting that is missing costs speed, and one
+that does not fit hangs the run.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .ranges import holds
+from .setting import is_number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from .context import Context
+    from .setting import Setting
+
+PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
+"""The layers that bring RCCL's network plugin over libfabric."""
+ANY = "any"
+INTERFACES = "interfaces"
+"""Where a row takes its value ``from``: the network interfaces of the platform that are up."""
+
+_ROCM = "opt/rocm/.info/version"
+_CXI = "sys/class/cxi"
+_NET = "sys/class/net"
+NO_RENDEZVOUS_GET = "disable_rdzv_get"
+
+
+def settings(context: Context) -> Iterator[Setting]:
+    """Decide each variable of the table: the first row that holds gives its value, else none."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in context.platform.get("variables", ()):
+        rows.setdefault(row["name"], []).append(row)
+    seen = _Seen(context)
+    origin = f"platform {context.platform.get('name', '')}".strip()
+    for name, choices in rows.items():
+        value, why = _choose(choices, seen)
+        yield context.default(name, value, origin=origin, why=why)
+
+
+class _Seen:
+    """Keep what was found for each condition: a table asks the same again and again."""
+
+    __slots__ = ("context", "found")
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.found: dict[tuple[str, str], tuple[bool, str]] = {}
+
+    def holds(self, name: str, wanted: str) -> tuple[bool, str]:
+        """Tell whether a condition holds, and in a few words what was found."""
+        if (name, wanted) not in self.found:
+            self.found[name, wanted] = CONDITIONS[name](self.context, wanted)
+        return self.found[name, wanted]
+
+
+def _choose(choices: list[Mapping[str, Any]], seen: _Seen) -> tuple[str | None, str]:
+    failed: list[str] = []
+    for row in choices:
+        told = {name: seen.holds(name, each) for name, each in row.get("when", {}).items()}
+        lacking = next((name for name, (met, _) in told.items() if not met), "")
+        if lacking:
+            failed.append(f"{told[lacking][1]} (for {lacking}: {row['when'][lacking]})")
+            continue
+        value, words = _value(row, seen.context)
+        if value is None:
+            failed.append(words)
+            continue
+        facts = ", ".join(filter(None, (words, *(words for _, words in told.values()))))
+        return value, f"{row['why']}{f' ({facts})' if facts else ''} [{row['source']}]"
+    return None, f"left unset: {'; '.join(dict.fromkeys(failed))}"
+
+
+def _value(row: Mapping[str, Any], context: Context) -> tuple[str | None, str]:
+    if row.get("from") != INTERFACES:
+        return row["value"], ""
+    prefix = context.platform.get("interfaces", "")
+    found = [
+        name for name in _listed(context, _NET) if _is_one(name, prefix) and _up(context, name)
+    ]
+    return ",".join(found) or None, "" if found else f"no interface {prefix}* is up"
+
+
+def _is_one(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) and is_number(name[len(prefix) :])
+
+
+def _up(context: Context, name: str) -> bool:
+    # Drivers that do not tell say "unknown".
+    return _read(context, f"{_NET}/{name}/operstate") in ("up", "unknown")
+
+
+def _rocm(context: Context) -> str | None:
+    return _read(context, _ROCM) or _layer(context, "rocm")
+
+
+def _nodes(context: Context) -> str | None:
+    env, launch = context.env, context.launch
+    if launch.name == "slurm":
+        told = env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES", "")
+        return told if is_number(told) else None
+    ranks, local = _fact(context, "WORLD_SIZE"), _fact(context, "LOCAL_WORLD_SIZE")
+    return str(-(-ranks // local)) if ranks and local else None
+
+
+def _ranks(context: Context) -> str | None:
+    ranks = _fact(context, "WORLD_SIZE")
+    return str(ranks) if ranks else None
+
+
+def _fact(context: Context, name: str) -> int | None:
+    fact = context.launch.fact(name)
+    text = context.env.get(name, "")
+    return fact if fact is not None else int(text) if is_number(text) else None
+
+
+def _version_of(layer: str) -> Callable[[Context], str | None]:
+    return lambda context: _layer(context, layer)
+
+
+def _within(what: str, find: Callable[[Context], str | None]) -> Condition:
+    """Return the condition that what ``find`` returns lies in a range."""
+
+    def condition(context: Context, wanted: str) -> tuple[bool, str]:
+        found = find(context)
+        if found is None:
+            return False, f"{what} unknown"
+        try:
+            return holds(wanted, found), f"{what} {found}"
+        except ValueError as error:
+            return False, f"{what}: {error}"
+
+    return condition
+
+
+def _plugin(context: Context, wanted: str) -> tuple[bool, str]:
+    """Tell whether the image holds the plugin: ``any``, or a name, or a name and a range."""
+    name, _, limits = wanted.partition(" ")
+    layers = context.platform.get("layers", {})
+    for each in PLUGINS:
+        if each in layers and name in (ANY, each):
+            if limits:
+                return _within(each, _version_of(each))(context, limits)
+            return True, f"{each} {layers[each]}".strip()
+    return False, "the image lacks the network plugin" if name == ANY else f"no {name} in the image"
+
+
+def _device(context: Context, wanted: str) -> tuple[bool, str]:
+    """Tell whether a device of Slingshot is there; ``cxi`` is its class in the kernel."""
+    return (True, "") if _listed(context, f"sys/class/{wanted}") else (False, f"no {wanted} device")
+
+
+def _network(context: Context, wanted: str) -> tuple[bool, str]:
+    """Tell whether srun was told so by --network, which it hands on as SLURM_NETWORK."""
+    told = context.env.get("SLURM_NETWORK", "")
+    if wanted not in told.replace(",", " ").split():
+        return False, f"srun --network={told}" if told else "srun without --network"
+    enabled = [
+        device
+        for device in _listed(context, _CXI)
+        if _read(context, f"{_CXI}/{device}/device/properties/rdzv_get_en") == "1"
+    ]
+    if wanted == NO_RENDEZVOUS_GET and enabled:
+        words = f"{enabled[0]} has rdzv_get_en=1 all the same"
+        context.warnings.append(f"srun got --network={wanted}, but {words}: alt_read is not used")
+        return False, words
+    return True, f"srun --network={wanted}"
+
+
+if TYPE_CHECKING:
+    Condition = Callable[[Context, str], tuple[bool, str]]
+
+CONDITIONS: dict[str, Condition] = {
+    "rocm": _within("ROCm", _rocm),
+    "plugin": _plugin,
+    "libfabric": _within("libfabric", _version_of("libfabric")),
+    "slingshot": _within("Slingshot", _version_of("slingshot")),
+    "nodes": _within("nodes", _nodes),
+    "ranks": _within("ranks", _ranks),
+    "device": _device,
+    "network": _network,
+}
+"""What a row may be bound to."""
+
+
+def _layer(context: Context, name: str) -> str | None:
+    return context.platform.get("layers", {}).get(name) or None
+
+
+def _listed(context: Context, folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(os.path.join(context.node.root, folder)))
+    except OSError:
+        return []
+
+
+def _read(context: Context, file: str) -> str | None:
+    try:
+        with open(
+            os.path.join(context.node.root, file), encoding="utf-8", errors="replace"
+        ) as text:
+            return text.read(256).strip() or None
+    except OSError:
+        return None

@@ -1,0 +1,309 @@
+"""Read a platform from its file: where it is, what its nodes are like, what its ranks need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lumicontainer import fields
+from lumicontainer.document import Node, Place, Problems, Scalar, parse
+from lumicontainer.inside import variables as inside
+from lumicontainer.inside.decide import SINGLE
+from lumicontainer.inside.launchers import RANKS
+from lumicontainer.inside.ranges import parse as parse_range
+from lumicontainer.load import ACCELERATORS, absolute, constant, printed, variable
+from lumicontainer.model import Bind, CacheFolder, Gpu, Platform, Variable
+
+if TYPE_CHECKING:
+    from lumicontainer.inside.ranges import Limit
+
+RUNTIMES = ("apptainer", "singularity")
+"""Programs that run images; ``singularity`` is SingularityCE."""
+PLACES = ("node", "scratch")
+"""What a cache lies in: the node's own memory or disk, or the project's folder below /scratch."""
+DEVICES = ("cxi",)
+"""Classes of devices in the kernel."""
+MOST_PROCESSORS = 8192
+"""What Linux is built for at most on x86-64."""
+
+_LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
+
+_pci = fields.matching(
+    r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", "a PCI address such as 0000:c1:00.0"
+)
+_prefix = fields.matching(r"[a-z][a-z0-9_-]*[a-z]|[a-z]", "what names such as hsn0 begin with")
+_word = fields.matching(r"[a-z0-9_=.-]+", "one word of --network")
+_folder = fields.matching(r"[a-z0-9][a-z0-9_-]*(/[a-z0-9][a-z0-9_-]*)*", "a folder such as a/b")
+
+
+def cpus(node: Node, problems: Problems) -> str | None:
+    """Read a list of processors as the kernel writes it: ``49-55``, ``0,8,16``."""
+    text = fields.text(node, problems)
+    if text is None:
+        return None
+    if not _LIST.fullmatch(text):
+        problems.add(f"a list of processors such as 1-7 is wanted here, not '{text}'", node.place)
+        return None
+    numbers = [number for first, last in _ranges(text) for number in (first, last)]
+    if numbers != sorted(numbers) or numbers[-1] >= MOST_PROCESSORS:
+        why = f"its numbers rise, and each is below {MOST_PROCESSORS}"
+        problems.add(f"this is no list of processors: '{text}'", node.place, why=why)
+        return None
+    return text
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    ends = (part.partition("-") for part in text.split(",") if part)
+    return [(int(first), int(last or first)) for first, _, last in ends]
+
+
+def _processors(text: str) -> set[int]:
+    return {number for first, last in _ranges(text) for number in range(first, last + 1)}
+
+
+def _numa(node: Node, problems: Problems) -> int | None:
+    value = fields.integer(node, problems)
+    if value is not None and value < 0:
+        problems.add("NUMA nodes are counted from 0", node.place)
+        return None
+    return value
+
+
+def _limits(node: Node, problems: Problems) -> str | None:
+    """Read a range of versions or numbers that something can lie in."""
+    text = fields.text(node, problems)
+    if text is None:
+        return None
+    try:
+        limits = parse_range(text)
+    except ValueError as error:
+        problems.add("a range is wanted here", node.place, why=str(error))
+        return None
+    if _empty(limits):
+        problems.add(f"nothing lies in the range '{text}'", node.place, mend="correct its limits")
+        return None
+    return text
+
+
+def _count(node: Node, problems: Problems) -> str | None:
+    """Read a range of whole numbers."""
+    text = _limits(node, problems)
+    if text is not None and any(len(limit) > 1 for _, limit in parse_range(text)):
+        problems.add(f"whole numbers are wanted here, not '{text}'", node.place)
+        return None
+    return text
+
+
+def _whole(limits: Sequence[Limit]) -> list[Limit]:
+    """Return limits of whole numbers so that none lies between two of them: >1 as >=2."""
+    numbers = ((operator, limit[0] if limit else 0) for operator, limit in limits)
+    moved = {">": (">=", 1), "<=": ("<", 1)}
+    pairs = ((*moved.get(operator, (operator, 0)), number) for operator, number in numbers)
+    return [(operator, (number + step,)) for operator, step, number in pairs]
+
+
+def _empty(limits: Sequence[Limit]) -> bool:
+    lows = [(limit, operator == ">") for operator, limit in limits if operator[0] == ">"]
+    highs = [(limit, operator == "<=") for operator, limit in limits if operator[0] == "<"]
+    if not lows or not highs:
+        return False
+    (low, above), (high, included) = max(lows), min(highs)
+    return low > high or (low == high and (above or not included))
+
+
+def _plugin(node: Node, problems: Problems) -> str | None:
+    """Read ``any``, the name of a plugin's layer, or that with a range."""
+    text = fields.line(node, problems)
+    if text is None:
+        return None
+    plugin, space, limits = text.partition(" ")
+    known = fields.choice(inside.PLUGINS if space else (inside.ANY, *inside.PLUGINS))
+    read = known(_part(node, plugin), problems)
+    if space and _limits(_part(node, limits), problems) is None:
+        return None
+    return text if read else None
+
+
+def _part(node: Node, text: str) -> Node:
+    return Scalar(node.place, text, plain=False)
+
+
+CONDITIONS: dict[str, fields.Reader[str]] = {
+    "rocm": _limits,
+    "plugin": _plugin,
+    "libfabric": _limits,
+    "slingshot": _limits,
+    "nodes": _count,
+    "ranks": _count,
+    "device": fields.choice(DEVICES),
+    "network": _word,
+}
+"""How what follows each condition is read."""
+
+
+_BIND = fields.record(
+    "a bind",
+    {"path": absolute, "why": fields.line, "source": fields.line},
+    required=("path", "why"),
+)
+_GPU = fields.record(
+    "a gpu",
+    {"pci": _pci, "cores": cpus, "reserved": cpus, "numa": _numa},
+    required=("pci", "cores", "numa"),
+)
+_VARIABLE = fields.record(
+    "a variable",
+    {
+        "name": fields.with_place(constant),
+        "value": fields.line,
+        "from": fields.choice((inside.INTERFACES,)),
+        "why": fields.line,
+        "source": fields.line,
+        "when": fields.record("when", CONDITIONS),
+    },
+    required=("name", "why", "source"),
+)
+_CACHE = fields.record(
+    "a cache",
+    {
+        "name": fields.with_place(variable),
+        "folder": _folder,
+        "place": fields.choice(PLACES),
+        "why": fields.line,
+        "source": fields.line,
+    },
+    required=("name", "folder", "place", "why", "source"),
+)
+_PLATFORM = fields.record(
+    "platform",
+    {
+        "summary": printed,
+        "accelerator": fields.choice(ACCELERATORS),
+        "detect": fields.sequence(absolute),
+        "engine": fields.choice(RUNTIMES),
+        "binds": fields.sequence(_BIND),
+        "gpus": fields.sequence(fields.with_place(_GPU)),
+        "interfaces": _prefix,
+        "variables": fields.sequence(_VARIABLE),
+        "caches": fields.sequence(_CACHE),
+    },
+    required=("summary", "accelerator"),
+)
+
+
+def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Platform | None:
+    """Read a platform; ``stem`` is its file's name without the suffix, and becomes its name."""
+    before = len(problems.found)
+    root = parse(text, file, problems)
+    values = _PLATFORM(root, problems) if root else None
+    if values is None or len(problems.found) > before or root is None:
+        return None
+    _check_gpus(values.get("gpus", ()), problems)
+    _check_variables(values, problems)
+    if len(problems.found) > before:
+        return None
+    return Platform(
+        name=stem,
+        place=root.place,
+        summary=values["summary"],
+        accelerator=values["accelerator"],
+        detect=values.get("detect", ()),
+        engine=values.get("engine", ""),
+        binds=tuple(Bind(**each) for each in values.get("binds", ())),
+        gpus=tuple(Gpu(**each) for each, _ in values.get("gpus", ())),
+        interfaces=values.get("interfaces", ""),
+        variables=tuple(_variable(each) for each in values.get("variables", ())),
+        caches=tuple(
+            CacheFolder(**{**each, "name": each["name"][0]}) for each in values.get("caches", ())
+        ),
+    )
+
+
+def _variable(values: dict[str, Any]) -> Variable:
+    rest = {key: value for key, value in values.items() if key not in ("name", "from")}
+    return Variable(name=values["name"][0], origin=values.get("from", ""), **rest)
+
+
+def _check_gpus(gpus: Sequence[tuple[dict[str, Any], Place]], problems: Problems) -> None:
+    """Note what two GPUs claim: the same address, or the same cores."""
+    addresses: dict[str, Place] = {}
+    owners: dict[int, Place] = {}
+    reserved = {core for gpu, _ in gpus for core in _processors(gpu.get("reserved", ""))}
+    for gpu, place in gpus:
+        first = addresses.setdefault(gpu["pci"], place)
+        if first is not place:
+            why = f"the first is at line {first.line}"
+            problems.add(f"the GPU {gpu['pci']} stands here twice", place, why=why)
+        own = _processors(gpu["cores"])
+        if own & reserved:
+            why = "'reserved' keeps it for the system"
+            problems.add(f"no rank may use {_words(own & reserved)}", place, why=why)
+        shared = own & owners.keys()
+        if shared:
+            why = f"the GPU at line {owners[min(shared)].line} has them as well"
+            mend = "give each core to the GPU next to it"
+            problems.add(f"two GPUs share {_words(shared)}", place, why=why, mend=mend)
+        owners |= dict.fromkeys(own, place)
+
+
+def _words(cores: set[int]) -> str:
+    return f"core{'s'[: len(cores) > 1]} {', '.join(map(str, sorted(cores)))}"
+
+
+def _check_variables(values: dict[str, Any], problems: Problems) -> None:
+    rows = values.get("variables", ())
+    decided = {*RANKS, *(name for name, _ in SINGLE)}
+    for number, row in enumerate(rows):
+        called, place = row["name"]
+        if called in decided:
+            why = "lumi-entry decides it from what the launcher tells"
+            problems.add(f"a platform cannot set {called}", place, why=why, mend="leave it out")
+        if ("value" in row) == ("from" in row):
+            problems.add(f"'{called}' needs either 'value' or 'from'", place)
+        if "from" in row and "interfaces" not in values:
+            mend = "add 'interfaces: …', what their names begin with"
+            problems.add("the platform names no interfaces", place, mend=mend)
+        _check_twice(row, rows[:number], problems)
+    first: dict[str, Place] = dict(row["name"] for row in rows)
+    for cache in values.get("caches", ()):
+        called, place = cache["name"]
+        if first.setdefault(called, place) is not place:
+            why = f"the first is at line {first[called].line}"
+            problems.add(f"'{called}' is set twice", place, why=why, mend="keep one of them")
+
+
+def _check_twice(row: dict[str, Any], before: Iterable[dict[str, Any]], problems: Problems) -> None:
+    """Note where a variable has another row that may hold at the same time."""
+    called, place = row["name"]
+    for other in before:
+        if other["name"][0] == called and not _exclude(row.get("when", {}), other.get("when", {})):
+            problems.add(
+                f"'{called}' is set twice",
+                place,
+                why=f"the row at line {other['name'][1].line} may hold at the same time",
+                mend="give them conditions that exclude each other, such as <6.2 and >=6.2",
+            )
+
+
+def _exclude(one: dict[str, str], other: dict[str, str]) -> bool:
+    """Tell whether two sets of conditions never hold together."""
+    for key in one.keys() & other.keys():
+        both = one[key], other[key]
+        if key == "plugin" and _plugins_exclude(*both):
+            return True
+        if CONDITIONS[key] in (_limits, _count):
+            limits = [limit for text in both for limit in parse_range(text)]
+            if _empty(limits if CONDITIONS[key] is _limits else _whole(limits)):
+                return True
+    return False
+
+
+def _plugins_exclude(one: str, other: str) -> bool:
+    (name, _, limits), (other_name, _, other_limits) = one.partition(" "), other.partition(" ")
+    if inside.ANY in (name, other_name):
+        return False
+    if name != other_name:  # An image holds one plugin.
+        return True
+    both = bool(limits and other_limits)
+    return both and _empty([*parse_range(limits), *parse_range(other_limits)])

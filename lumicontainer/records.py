@@ -1,0 +1,81 @@
+"""What an image tells of itself, as files below /opt/lumicontainer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from lumicontainer.model import LayerFile, Platform, Variable
+from lumicontainer.resolve import Resolved, ResolvedLayer
+
+
+def record_files(resolved: Resolved) -> Iterable[LayerFile]:
+    """Yield what the image tells of itself: recipe, resolved values, checks of its layers."""
+    yield LayerFile("recipe.yaml", 0o644, resolved.recipe.text.encode())
+    yield _json_file("resolved.json", record(resolved))
+    # Each rank reads it, so it is not there where it would say nothing.
+    tables = platform_tables(resolved.platform)
+    if tables:
+        versions = {each.name: each.values().get("version", "") for each in resolved.included()}
+        head = {"name": resolved.platform.name, "accelerator": resolved.platform.accelerator}
+        yield _json_file("platform.json", {**head, **tables, "layers": versions})
+    for layer in resolved.included():
+        for check in layer.checks:
+            name = check.name.removeprefix("checks/")
+            yield LayerFile(f"checks/{layer.name}/{name}", check.mode, check.content)
+
+
+def _json_file(name: str, value: Any) -> LayerFile:
+    return LayerFile(name, 0o644, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def platform_tables(platform: Platform) -> dict[str, Any]:
+    """Return what lumi-entry needs of a platform, as plain data; what it does not say is not there.
+
+    Shape: ``gpus`` (in the order of ROCr), ``interfaces``, ``variables``, ``caches``.
+    """
+    tables = {
+        "gpus": [_said(asdict(each)) for each in platform.gpus],
+        "interfaces": platform.interfaces,
+        "variables": [_variable_row(each) for each in platform.variables],
+        "caches": [asdict(each) for each in platform.caches],
+    }
+    return _said(tables)
+
+
+def _variable_row(variable: Variable) -> dict[str, Any]:
+    row = {("from" if key == "origin" else key): value for key, value in asdict(variable).items()}
+    return _said(row)
+
+
+def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in ("", [], {})}
+
+
+def record(resolved: Resolved) -> dict[str, Any]:
+    """Return the resolved values as plain data; no path of the build machine is in it."""
+    layers = {layer.name: _layer_record(layer) for layer in resolved.included()}
+    return {
+        "recipe": resolved.recipe.name,
+        "summary": resolved.recipe.summary,
+        "platform": {
+            "name": resolved.platform.name,
+            "accelerator": resolved.platform.accelerator,
+        },
+        "base": {"agent": resolved.bootstrap.agent, "release": resolved.bootstrap.release},
+        "layers": layers,
+        "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
+    }
+
+
+def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
+    # Sorted: the order in which a document names them decides nothing.
+    settings = sorted(layer.settings, key=lambda setting: setting.name)
+    return {
+        "parameters": {s.name: s.value for s in settings if s.name != "version"},
+        "origins": {s.name: s.origin for s in settings},
+        "version": layer.values().get("version"),
+        "environment": dict(sorted(layer.content.environment.items())),
+    }

@@ -1,0 +1,254 @@
+"""The platform's variables are set where they fit the image, the node and the run, and say why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.inside.decide import MARK, Decision, decide, without_own
+from lumicontainer.inside.node import Node
+from lumicontainer.inside.setting import USER
+from lumicontainer.records import platform_tables
+
+from . import seen
+
+LUMI = {"name": "lumi-g", **platform_tables(open_catalog().platform("lumi-g"))}
+ALONE = {"PATH": "/bin"}
+
+
+class World:
+    """A root folder in which a test writes what the kernel and the image tell."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.layers = {"rocm": "", "aws-ofi-nccl": "1.20.0", "libfabric": "2.1"}
+
+    def write(self, file: str, text: str) -> None:
+        path = self.root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def rocm(self, version: str) -> None:
+        self.write("opt/rocm/.info/version", f"{version}\n")
+
+    def slingshot(self, rdzv_get_en: str = "1") -> None:
+        for number in range(4):
+            self.write(
+                f"sys/class/cxi/cxi{number}/device/properties/rdzv_get_en", f"{rdzv_get_en}\n"
+            )
+            self.write(f"sys/class/net/hsn{number}/operstate", "up\n")
+        self.write("sys/class/net/nmn0/operstate", "up\n")
+
+    def decide(self, env: dict[str, str], table: dict[str, Any] | None = None) -> Decision:
+        platform = {**(table or LUMI), "layers": self.layers}
+        return decide(env, node=Node(str(self.root)), platform=platform)
+
+    def values(
+        self, env: dict[str, str], table: dict[str, Any] | None = None
+    ) -> dict[str, str | None]:
+        return {each.name: each.value for each in self.decide(env, table).settings}
+
+    def why(self, env: dict[str, str], name: str) -> str:
+        return next(each.why for each in self.decide(env).settings if each.name == name)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def lumi(world: World) -> World:
+    """Two nodes' worth of a LUMI-G node: Slingshot is there, and the image has ROCm 6.4."""
+    world.slingshot()
+    world.rocm("6.4.4-129")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("version", "value"),
+    [("6.1.3", "PHB"), ("6.0", "PHB"), ("6.2.0-66", None), ("6.4.4-129", None), ("7.0.2", None)],
+)
+def test_the_gdr_level_is_set_for_the_rocm_that_needs_it_and_never_for_one_that_hangs(
+    lumi: World, version: str, value: str | None
+) -> None:
+    lumi.rocm(version)
+    assert lumi.values(seen.srun(0))["NCCL_NET_GDR_LEVEL"] == value
+    assert f"ROCm {version}" in lumi.why(seen.srun(0), "NCCL_NET_GDR_LEVEL")
+
+
+def test_without_the_image_s_own_word_the_layer_tells_the_version_of_rocm(world: World) -> None:
+    world.slingshot()
+    world.layers["rocm"] = "6.0.3"
+    assert world.values(seen.srun(0))["NCCL_NET_GDR_LEVEL"] == "PHB"
+
+
+@pytest.mark.parametrize("text", ["", "unknown\n"])
+def test_what_hangs_with_some_versions_is_not_set_where_the_version_is_unknown(
+    world: World, text: str
+) -> None:
+    world.slingshot()
+    world.write("opt/rocm/.info/version", text)
+    assert world.values(seen.srun(0))["NCCL_NET_GDR_LEVEL"] is None
+
+
+def test_without_a_slingshot_device_nothing_of_the_network_is_set(world: World) -> None:
+    world.rocm("6.0.3")
+    world.write("sys/class/net/hsn0/operstate", "up\n")
+    (world.root / "sys/class/cxi").mkdir(parents=True)
+    got = {name for name, value in world.values(seen.srun(0)).items() if value}
+    assert not [name for name in got if name.startswith(("NCCL_", "FI_", "HSA_"))]
+    assert "no cxi device" in world.why(seen.srun(0), "NCCL_NET")
+
+
+def test_the_plugin_is_demanded_across_nodes_only(lumi: World) -> None:
+    assert lumi.values(seen.srun(0))["NCCL_NET"] == "AWS Libfabric"
+    one = {**seen.srun(0), "SLURM_STEP_NUM_NODES": "1"}
+    assert lumi.values(one)["NCCL_NET"] is None
+    assert lumi.values(ALONE)["NCCL_NET"] is None
+
+
+def test_an_image_without_the_plugin_is_not_told_to_demand_it(lumi: World) -> None:
+    del lumi.layers["aws-ofi-nccl"]
+    assert lumi.values(seen.srun(0))["NCCL_NET"] is None
+    assert "lacks the network plugin" in lumi.why(seen.srun(0), "NCCL_NET")
+
+
+@pytest.mark.parametrize("plugin", ["aws-ofi-nccl", "aws-ofi-rccl"])
+def test_either_plugin_will_do(lumi: World, plugin: str) -> None:
+    lumi.layers = {"rocm": "", plugin: ""}
+    assert lumi.values(seen.srun(0))["NCCL_NET"] == "AWS Libfabric"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value"),
+    [
+        ("aws-ofi-nccl", "x"),
+        ("aws-ofi-nccl >=1.20", "x"),
+        ("aws-ofi-nccl <1.20", None),
+        ("aws-ofi-rccl", None),
+    ],
+)
+def test_a_row_may_ask_for_one_plugin_and_its_versions(
+    lumi: World, wanted: str, value: str | None
+) -> None:
+    row = {"name": "A", "value": "x", "why": "w", "source": "s", "when": {"plugin": wanted}}
+    assert lumi.values(ALONE, {"variables": [row]})["A"] == value
+
+
+@pytest.mark.parametrize(
+    ("when", "holds"),
+    [
+        ({"ranks": ">=4"}, True),
+        ({"ranks": "<4"}, False),
+        ({"libfabric": ">=2"}, True),
+        ({"libfabric": "<2"}, False),
+        ({"slingshot": ">=1"}, False),
+        ({"ranks": "4", "nodes": "2", "libfabric": "2.1"}, True),
+        ({"ranks": "4", "nodes": "1", "libfabric": "2.1"}, False),
+        ({}, True),
+    ],
+)
+def test_all_conditions_of_a_row_must_hold(lumi: World, when: dict[str, str], holds: bool) -> None:
+    row = {"name": "A", "value": "x", "why": "w", "source": "s", "when": when}
+    assert lumi.values(seen.srun(0), {"variables": [row]})["A"] == ("x" if holds else None)
+
+
+def test_of_several_rows_the_one_that_holds_gives_the_value(lumi: World) -> None:
+    rows = [
+        {"name": "A", "value": old, "why": "w", "source": "s", "when": {"rocm": limits}}
+        for old, limits in (("old", "<6.2"), ("new", ">=6.2"))
+    ]
+    assert lumi.values(ALONE, {"variables": rows})["A"] == "new"
+    lumi.rocm("6.1")
+    assert lumi.values(ALONE, {"variables": rows})["A"] == "old"
+
+
+def test_alt_read_is_used_only_where_srun_made_room_for_it(lumi: World) -> None:
+    env = seen.srun(0)
+    assert lumi.values(env)["FI_CXI_RDZV_PROTO"] is None
+    lumi.slingshot(rdzv_get_en="0")
+    assert lumi.values(env)["FI_CXI_RDZV_PROTO"] is None
+    told = {**env, "SLURM_NETWORK": "single_node_vni,disable_rdzv_get"}
+    assert lumi.values(told)["FI_CXI_RDZV_PROTO"] == "alt_read"
+    assert lumi.values({**env, "SLURM_NETWORK": "job_vni"})["FI_CXI_RDZV_PROTO"] is None
+
+
+def test_where_the_device_kept_rendezvous_gets_alt_read_is_not_used_and_the_user_hears_it(
+    lumi: World,
+) -> None:
+    decision = lumi.decide({**seen.srun(0), "SLURM_NETWORK": "disable_rdzv_get"})
+    got = {each.name: each.value for each in decision.settings}
+    assert got["FI_CXI_RDZV_PROTO"] is None
+    heard = [text for text in decision.warnings if "rdzv_get_en=1" in text]
+    assert len(heard) == 1
+
+
+def test_where_the_device_cannot_be_read_srun_is_believed(lumi: World) -> None:
+    for number in range(4):
+        (lumi.root / f"sys/class/cxi/cxi{number}/device/properties/rdzv_get_en").unlink()
+    env = {**seen.srun(0), "SLURM_NETWORK": "disable_rdzv_get"}
+    assert lumi.values(env)["FI_CXI_RDZV_PROTO"] == "alt_read"
+
+
+def test_rccl_meets_on_the_interfaces_that_are_up(lumi: World) -> None:
+    assert lumi.values(ALONE)["NCCL_SOCKET_IFNAME"] == "hsn0,hsn1,hsn2,hsn3"
+    lumi.write("sys/class/net/hsn1/operstate", "down\n")
+    lumi.write("sys/class/net/hsn3/operstate", "unknown\n")
+    lumi.write("sys/class/net/hsnx/operstate", "up\n")
+    assert lumi.values(ALONE)["NCCL_SOCKET_IFNAME"] == "hsn0,hsn2,hsn3"
+    for number in range(4):
+        lumi.write(f"sys/class/net/hsn{number}/operstate", "down\n")
+    assert lumi.values(ALONE)["NCCL_SOCKET_IFNAME"] is None
+    assert "no interface hsn* is up" in lumi.why(ALONE, "NCCL_SOCKET_IFNAME")
+
+
+@pytest.mark.parametrize("value", ["SYS", ""])
+def test_what_the_user_set_stays_even_where_it_is_empty(lumi: World, value: str) -> None:
+    env = {**seen.srun(0), "NCCL_NET": value}
+    decision = lumi.decide(env)
+    row = next(each for each in decision.settings if each.name == "NCCL_NET")
+    assert (row.value, row.origin) == (value, USER)
+    assert "NCCL_NET" not in decision.changes()
+
+
+def test_each_says_why_and_from_where_it_is_known(lumi: World) -> None:
+    decision = lumi.decide(seen.srun(0))
+    rows = {each.name: each for each in decision.settings}
+    assert rows["NCCL_NET"].origin == "platform lumi-g"
+    assert "nodes 2" in rows["NCCL_NET"].why
+    assert "[HPE shs-ccl-docs" in rows["NCCL_NET"].why
+    for row in LUMI["variables"]:
+        setting = rows[row["name"]]
+        assert row["source"] in setting.why if setting.value else "left unset: " in setting.why
+
+
+def test_a_lumi_entry_further_in_does_not_take_a_value_of_two_words_for_the_user_s(
+    lumi: World,
+) -> None:
+    env = seen.srun(0)
+    changes = lumi.decide(env).changes()
+    assert changes["NCCL_NET"] == "AWS Libfabric"
+    assert MARK in changes
+    assert without_own({**env, **changes}) == env
+
+
+def test_mpi_across_nodes_is_known_from_its_local_ranks(lumi: World) -> None:
+    env = {"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
+    assert lumi.values({**env, "MASTER_ADDR": "nid1"})["NCCL_NET"] == "AWS Libfabric"
+    env = {**env, "PMI_SIZE": "2"}
+    assert lumi.values(env)["NCCL_NET"] is None
+
+
+def test_a_platform_without_a_table_sets_nothing(world: World) -> None:
+    names = set(world.values(ALONE, {"name": "workstation"}))
+    assert names == set(world.values(ALONE, {"variables": []}))
+    assert not any(name.startswith(("NCCL", "FI_")) for name in names)
+
+
+def test_the_table_is_plain_json() -> None:
+    assert json.loads(json.dumps(LUMI)) == LUMI
