@@ -11,6 +11,7 @@ from .errors import LaunchError
 from .launchers import speaks
 from .options import Options, described, misused, take
 from .program import become, check_readable, inherited, interpreter, restore_signals
+from .quickjson import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,13 +140,11 @@ def read_platform() -> dict[str, Any]:
     """Return what the image's platform says; nothing where the image has no such record."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     try:
-        with open(os.path.join(home, "platform.json"), "rb") as stream:
+        with open(os.path.join(home, "platform.json"), encoding="utf-8") as stream:
             text = stream.read()
     except OSError:
         return {}
-    import json  # noqa: PLC0415 - slow to import
-
-    record: dict[str, Any] = json.loads(text)
+    record: dict[str, Any] = loads(text)
     return record
 
 
