@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,16 @@ FORMATS = {"def": "definition.def.j2", "dockerfile": "Dockerfile.j2"}
 # Linux gives one argument of a program at most 128 KiB (MAX_ARG_STRLEN), and a Dockerfile's RUN
 # is one argument of its shell.
 MAX_DOCKER_STEP = 120_000
+
+
+_CONSTANT = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|LD_[A-Z_]+")
+"""Variables that name what only this image has, so that a host's value of them is wrong in it.
+
+Nearly every login shell exports LANG, and often as a locale that the image lacks: each program
+would complain. LD_LIBRARY_PATH and LD_PRELOAD name files of the host; besides, no engine hands the
+host's LD_LIBRARY_PATH on, so where the image's gave way to it, neither would be there. Who means it
+says SINGULARITYENV_LANG or --env, which win over constants too.
+"""
 
 
 def _docker_quote(value: str) -> str:
@@ -111,7 +122,12 @@ def _render(template: str, plan: Plan, **values: Any) -> str:
 
 def _render_with(template: str, **values: Any) -> str:
     found = _environment().get_template(template)
-    return found.render(home=HOME, system_path=SYSTEM_PATH, **values)
+    environment: Mapping[str, str] = values["environment"]
+    constants = {name: text for name, text in environment.items() if _CONSTANT.fullmatch(name)}
+    defaults = {name: text for name, text in environment.items() if name not in constants}
+    return found.render(
+        home=HOME, system_path=SYSTEM_PATH, constants=constants, defaults=defaults, **values
+    )
 
 
 def check_sections(plan: Plan) -> None:

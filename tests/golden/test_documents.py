@@ -32,7 +32,7 @@ FILES = {
         "  loud: {type: boolean, default: true}\n"
         "packages: {apt: [sl], python: [six==1.17.0]}\n"
         "sources: [{python: greet, sha256: '" + "0" * 64 + "'}]\n"
-        "environment: {GREETING_STYLE: plain $HOME}\npath: [/opt/greet/bin]\n"
+        "environment: {GREETING_STYLE: plain $HOME, LANG: C.UTF-8}\npath: [/opt/greet/bin]\n"
     ),
     "layers/greet/change.patch": "--- a\n+++ b\n%not text for a definition\n",
 }
