@@ -8,7 +8,8 @@ so a rank gets the right ones in whatever order it sees the GPUs. A rank is boun
   that of the GPUs). Such a binding can be widened as far as the job's cgroup goes.
 
 It stays as it is where it runs inside the CCD already, where the GPU's cores are not this job's (on
-a shared node Slurm gives cores from anywhere), and with ``--no-bind``.
+a shared node Slurm gives cores from anywhere), where ``srun -c`` asked for more than a CCD has,
+without a launcher, and with ``--no-bind``.
 
 Memory needs nothing more: by the kernel's default policy it comes from the NUMA node of the core
 that first writes to it, and from the next one when that is full (set_mempolicy(2), MPOL_LOCAL). A
@@ -21,6 +22,8 @@ from __future__ import annotations
 import os
 
 from . import cpus
+from .launchers import NONE
+from .setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .context import Context
-    from .node import Interface, Node
+    from .node import Gpu, Interface, Node
     from .setting import Setting
 
 
@@ -49,22 +52,23 @@ class Binding:
 
 def settings(context: Context) -> Iterator[Setting]:
     """Decide where this rank runs; it is bound only when the program starts."""
-    if context.gpu is not None and context.platform.get("gpus") and not context.options.no_bind:
-        row = _row(context)
+    gpu, table = context.gpu, context.platform.get("gpus")
+    alone = context.launch.name == NONE and context.number("WORLD_SIZE") == 1
+    if gpu is not None and table and not alone and not context.options.no_bind:
+        row = _row(context, gpu)
         if row.get("cores"):
             context.binding = _decided(context, row)
         else:
             context.warnings.append(
                 f"the platform {context.platform.get('name', '')} knows no cores next to the GPU "
-                f"at {context.gpu.pci}: the ranks are not bound"
+                f"at {gpu.pci}: the ranks are not bound"
             )
     yield from ()
 
 
-def _row(context: Context) -> Mapping[str, Any]:
-    """Return what the platform's table says of this rank's GPU; empty where that is nothing."""
-    pci = context.gpu.pci if context.gpu is not None else ""
-    rows = (row for row in context.platform.get("gpus", ()) if row["pci"].lower() == pci)
+def _row(context: Context, gpu: Gpu) -> Mapping[str, Any]:
+    """Return what the platform's table says of a GPU; empty where that is nothing."""
+    rows = (row for row in context.platform.get("gpus", ()) if row["pci"].lower() == gpu.pci)
     return next(rows, {})
 
 
@@ -94,7 +98,7 @@ def place(context: Context, running: frozenset[int] | None = None) -> list[tuple
     facts.append(("cores", cpus.written(on)))
     if gpu is None:
         return facts
-    numa = _row(context).get("numa", node.numa(gpu.pci))
+    numa = _row(context, gpu).get("numa", node.numa(gpu.pci))
     interface = _interface(context, gpu.pci)
     facts += [("numa", str(numa))] if numa is not None else []
     facts += [("nic", interface.name + ("" if interface.up else " (down)"))] if interface else []
@@ -110,8 +114,11 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     node, now = context.node, context.node.affinity()
     own = cpus.parse(row["cores"])
     reserved = cpus.parse(row.get("reserved", ""))
-    if now <= _ccd(node, own | reserved):
-        _tell_of_few(context, now & own, own)
+    ccd = own | reserved | node.ccd(min(own))
+    asked = _asked(context)
+    if now <= ccd or asked > len(ccd):
+        if not asked and len(now) < len(own) and context.launch.name == "slurm":
+            _tell(context, now, f"its GPU's are {cpus.written(own)} (srun -c {len(own)})")
         return Binding(now, own, changed=False)
     wanted = own | _second_threads(node, own, now)
     may = node.permitted(wanted)
@@ -125,9 +132,10 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     return Binding(may, own, changed=True)
 
 
-def _ccd(node: Node, cores: frozenset[int]) -> frozenset[int]:
-    """Return the processors of the CCD, the second threads of its cores among them."""
-    return cores | node.ccd(min(cores))
+def _asked(context: Context) -> int:
+    """Return how many processors srun -c asked for; 0 where it did not."""
+    text = context.env.get("SLURM_CPUS_PER_TASK", "")
+    return int(text) if context.launch.name == "slurm" and is_number(text) else 0
 
 
 def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> frozenset[int]:
@@ -139,13 +147,6 @@ def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> fro
     if not node.siblings(first) - {first} & now:
         return frozenset()
     return frozenset().union(*(node.siblings(core) for core in own)) - own
-
-
-def _tell_of_few(context: Context, have: frozenset[int], own: frozenset[int]) -> None:
-    """Tell of a rank that got fewer cores than there are for its GPU, unless it asked for them."""
-    by_slurm = context.launch.name == "slurm" and not context.env.get("SLURM_CPUS_PER_TASK")
-    if by_slurm and len(have) < len(own):
-        _tell(context, have, f"its GPU's are {cpus.written(own)} (srun -c {len(own)})")
 
 
 def _tell(context: Context, now: frozenset[int], text: str) -> None:

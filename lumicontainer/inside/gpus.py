@@ -9,11 +9,13 @@ As it comes every rank sees every GPU of the job and the program takes the one o
 under torchrun: DDP, DeepSpeed, Horovod and Lightning all do so, and would ask for a device that is
 not there if a rank saw its own alone. ``--gpu-visibility hip`` is for programs that take whichever
 GPU is the first: HIP then shows one, while ROCr keeps the others for copies between them.
-``rocr`` hides the others from ROCr too, whose view of its peers then ends (LUMI's training
-materials, 2day-20260422/202-Binding).
+``rocr`` hides them from ROCr too, which copies to those alone that it registers (BuildTopology in
+ROCR-Runtime, amd_topology.cpp, registers hidden ones in newer versions only).
 """
 
 from __future__ import annotations
+
+import os
 
 from .errors import LaunchError
 from .setting import DEFAULT, Setting, is_number
@@ -57,11 +59,11 @@ class Visible:
 def _chosen(text: str, gpus: list[Gpu], *, again: bool) -> list[Gpu]:
     """Return the GPUs of a list of indices and UUIDs, in its order, up to the first wrong entry.
 
-    A repeated entry ends ROCr's list; HIP passes over it (``again``).
+    A repeated entry ends ROCr's list; HIP passes over it (``again``), and takes no blanks.
     """
     found: list[Gpu] = []
     for word in text.split(","):
-        gpu = _named(word.strip(), gpus)
+        gpu = _named(word if again else word.strip(), gpus)
         if gpu is None or (gpu in found and not again):
             break
         if gpu not in found:
@@ -132,15 +134,17 @@ def _named_for_this_rank(context: Context, visible: Visible) -> bool:
 
 
 def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
-    count = len(visible.by_hip)
+    count, ours = len(visible.by_hip), len(visible.by_kernel)
     seen = " ".join(f"{name}={context.env[name]}" for name in visible.names)
-    there = f"the node has {len(visible.by_kernel) + context.node.hidden_gpus()}"
+    there = f"the node has {ours + context.node.hidden_gpus()}, this job may use {ours}"
+    more = f"ask for --gpus-per-node={ranks}"
+    if ours >= ranks:
+        more = f"unset {ROCR if count == len(visible.by_rocr) else visible.names[-1]}"
     return LaunchError(
         f"{ranks} ranks on this node, but {_count(count)} that they see",
-        where=f"{there}, this job may use {len(visible.by_kernel)}; {seen or 'none is hidden'}",
+        where=f"{there}; {seen}" if seen else there,
         why="several ranks would compute on one GPU, and wait for each other",
-        mend=f"start {count} a node (--ntasks-per-node={count}), ask for --gpus-per-node={ranks}"
-        f"{', unset ' + visible.names[-1] if visible.names else ''}, or permit it with "
+        mend=f"start {count} a node (--ntasks-per-node={count}), {more}, or permit it with "
         "--allow-gpu-sharing",
     )
 
@@ -166,29 +170,24 @@ def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
 
 def _tell_of_none(context: Context, visible: Visible) -> None:
     env, node = context.env, context.node
-    if visible.by_rocr and visible.names and ROCR in visible.names:
+    if visible.by_rocr and ROCR in visible.names:
         name = HIP if env.get(HIP) else CUDA
         context.notes.append(
             f"warning: rank {context.number('RANK')} sees no GPU: {name}={env[name]} counts the "
             f"{len(visible.by_rocr)} that {ROCR}={env[ROCR]} leaves, from 0. Set one of the two"
         )
-    elif not visible.by_kernel and node.hidden_gpus():
-        context.warnings.append(
-            f"no GPU: Slurm gave this job none of the {node.hidden_gpus()} of the node "
-            "(ask with --gpus-per-node)"
-        )
     elif not visible.by_kernel and env.get(_GRANTED):
         context.warnings.append(
-            f"no GPU: Slurm gave {env[_GRANTED]}, but the kernel of {_here()} shows none in "
-            "/sys/class/kfd. Is /sys bound into the container? If so, the node is not fit"
+            f"no GPU: Slurm gave {env[_GRANTED]}, but this process may use none of the "
+            f"{node.hidden_gpus()} that /sys/class/kfd shows on {os.uname().nodename}. Are /sys "
+            "and /dev/dri in the container (--rocm)? If so, the node is not fit"
+        )
+    elif not visible.by_kernel and node.hidden_gpus():
+        context.warnings.append(
+            f"no GPU: this job may use none of the {node.hidden_gpus()} of its node "
+            "(ask with --gpus-per-node)"
         )
 
 
 def _count(count: int) -> str:
     return "1 GPU" if count == 1 else f"{count} GPUs"
-
-
-def _here() -> str:
-    import os  # noqa: PLC0415 - for this message alone
-
-    return os.uname().nodename

@@ -32,7 +32,7 @@ def settings(context: Context) -> Iterator[Setting]:
 
 def _decided(context: Context) -> Setting | None:
     env, launch, binding = context.env, context.launch, context.binding
-    usable = len(os.sched_getaffinity(0))
+    usable = len(context.node.affinity())
     bound = binding is not None and binding.changed
     if binding is not None and bound:
         usable = max(1, len(binding.cores) // context.sharers)

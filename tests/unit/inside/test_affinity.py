@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lumicontainer.inside import affinity, cpus, report
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.options import Options
 
-from . import lumi_node
+from . import lumi_node, seen
+from .conftest import Entry
 from .lumi_node import BUSES, PLATFORM, Machine, pci
 from .test_gpus import task
 
@@ -104,6 +107,25 @@ def test_a_rank_with_fewer_cores_than_its_gpu_has_is_told_of(whole: Path) -> Non
     assert "srun -c 7" in rank.notes[0]
 
 
+def test_a_rank_that_asked_for_more_than_a_ccd_has_keeps_it(whole: Path) -> None:
+    rank = Rank(whole, task(0, of=2, SLURM_CPUS_PER_TASK="28"), mask="0-27")
+    assert (rank.cores, rank.threads(), rank.notes) == ("0-27", "28", [])
+
+
+def test_one_process_on_its_own_has_the_whole_machine(whole: Path) -> None:
+    rank = Rank(whole, {"HIP_VISIBLE_DEVICES": "0"})
+    assert (rank.cores, rank.threads(), rank.notes) == ("0-63", None, [])
+
+
+def test_ranks_of_mpiexec_are_bound_as_well(whole: Path) -> None:
+    assert Rank(whole, seen.mpiexec(1)).cores == OWN[1]
+
+
+def test_ranks_numbered_by_hand_are_bound_as_well(whole: Path) -> None:
+    env = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n1"}
+    assert Rank(whole, env).cores == OWN[1]
+
+
 def test_a_rank_is_bound_within_the_cgroup_of_the_job_alone(whole: Path) -> None:
     rank = Rank(whole, task(0), mask="1-4", cpuset="1-4,49-52")
     assert rank.cores == "49-52"
@@ -190,6 +212,39 @@ def test_print_env_tells_where_a_rank_would_run_and_binds_nothing(whole: Path) -
     assert place in report.as_text(decision).splitlines()
     assert '"cores": "25-31"' in report.as_json(decision)
     assert len(node.mask) == 64
+
+
+@pytest.fixture(scope="module")
+def node_of_all_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lumi_node.write(tmp_path_factory.mktemp("node"))
+
+
+CORES = st.integers(0, 63)
+
+
+@given(st.integers(0, 7), st.frozensets(CORES, min_size=1), st.frozensets(CORES))
+def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_them(
+    node_of_all_tests: Path, local: int, mask: frozenset[int], others: frozenset[int]
+) -> None:
+    cpuset = mask | others
+    rank = Rank(
+        node_of_all_tests, task(local), mask=cpus.written(mask), cpuset=cpus.written(cpuset)
+    )
+    own = cpus.parse(OWN[local])
+    got = rank.node.mask
+    assert got
+    assert got <= cpuset
+    assert got in (mask, own & cpuset)
+    assert len(got & own) >= len(mask & own)
+    assert len(got) >= min(len(mask), len(own))
+    if own <= cpuset:
+        assert got <= own | {min(own) - 1}
+
+
+def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
+    done = entry("--affinity-report", "--", "true")
+    cores = cpus.written(os.sched_getaffinity(0))
+    assert done.stderr == f"affinity: {os.uname().nodename} rank 0 cores {cores}\n"
 
 
 RANK = """

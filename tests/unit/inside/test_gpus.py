@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -173,12 +174,16 @@ def test_a_job_of_one_gpu_runs_one_rank(tmp_path: Path) -> None:
     error = refused(tmp_path, task(0, of=2, gpus=1))
     assert "2 ranks on this node, but 1 GPU" in error.what
     assert "the node has 8, this job may use 1" in error.where
+    assert "--gpus-per-node=2" in error.mend
 
 
 def test_a_list_of_the_user_s_that_is_too_short_is_named(whole: Path) -> None:
     error = refused(whole, task(0, HIP_VISIBLE_DEVICES="0,1"))
     assert "HIP_VISIBLE_DEVICES=0,1" in error.where
     assert "unset HIP_VISIBLE_DEVICES" in error.mend
+    assert "--gpus-per-node" not in error.mend
+    error = refused(whole, task(0, ROCR_VISIBLE_DEVICES="0,1", HIP_VISIBLE_DEVICES="1,0"))
+    assert "unset ROCR_VISIBLE_DEVICES" in error.mend
 
 
 def test_sharing_is_permitted_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -231,6 +236,14 @@ def test_a_node_that_lost_its_gpus_is_told_of(tmp_path: Path) -> None:
     assert decided(tmp_path, task(0, gpus=None)).warnings == []
 
 
+def test_a_container_without_the_devices_is_told_of(whole: Path) -> None:
+    shutil.rmtree(whole / "dev/dri")
+    warning = decided(whole, task(0)).warnings[0]
+    assert "Slurm gave 8" in warning
+    assert "none of the 8" in warning
+    assert "/dev/dri" in warning
+
+
 def test_both_variables_with_the_number_of_the_gpu_leave_a_rank_without(whole: Path) -> None:
     both = {"HIP_VISIBLE_DEVICES": "3", "ROCR_VISIBLE_DEVICES": "3"}
     notes = decided(whole, task(3, **both)).context.notes
@@ -253,6 +266,7 @@ def test_a_user_may_hide_all_gpus(whole: Path, hiding: dict[str, str]) -> None:
         ("ROCR_VISIBLE_DEVICES", "GPU-d", []),
         ("HIP_VISIBLE_DEVICES", "2,2,3", [2, 3]),
         ("HIP_VISIBLE_DEVICES", "3,x,4", [3]),
+        ("HIP_VISIBLE_DEVICES", "3, 4", [3]),
         ("HIP_VISIBLE_DEVICES", "", list(range(8))),
     ],
 )
