@@ -38,7 +38,7 @@ src/plugins/gres/common/gres_common.c)."""
 class Visible:
     """Hold the GPUs that the kernel, then ROCr, then HIP shows to this rank."""
 
-    __slots__ = ("by_hip", "by_kernel", "by_rocr", "names")
+    __slots__ = ("by_hip", "by_kernel", "by_rocr", "inner", "names")
 
     def __init__(self, context: Context) -> None:
         env = context.env
@@ -51,9 +51,10 @@ class Visible:
             self.by_rocr = _chosen(env[ROCR], self.by_kernel, again=False)
         self.by_hip = self.by_rocr
         # Empty, HIP_VISIBLE_DEVICES counts as not set (Device::init in ROCm/clr, rocdevice.cpp).
-        text = env.get(HIP) or env.get(CUDA)
-        if text:
-            self.by_hip = _chosen(text, self.by_rocr, again=True)
+        self.inner = HIP if env.get(HIP) else CUDA
+        """The variable that HIP reads."""
+        if env.get(self.inner):
+            self.by_hip = _chosen(env[self.inner], self.by_rocr, again=True)
 
 
 def _chosen(text: str, gpus: list[Gpu], *, again: bool) -> list[Gpu]:
@@ -139,7 +140,7 @@ def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
     there = f"the node has {ours + context.node.hidden_gpus()}, this job may use {ours}"
     more = f"ask for --gpus-per-node={ranks}"
     if ours >= ranks:
-        more = f"unset {ROCR if count == len(visible.by_rocr) else visible.names[-1]}"
+        more = f"unset {ROCR if count == len(visible.by_rocr) else visible.inner}"
     return LaunchError(
         f"{ranks} ranks on this node, but {_count(count)} that they see",
         where=f"{there}; {seen}" if seen else there,
@@ -171,7 +172,7 @@ def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
 def _tell_of_none(context: Context, visible: Visible) -> None:
     env, node = context.env, context.node
     if visible.by_rocr and ROCR in visible.names:
-        name = HIP if env.get(HIP) else CUDA
+        name = visible.inner
         context.notes.append(
             f"warning: rank {context.number('RANK')} sees no GPU: {name}={env[name]} counts the "
             f"{len(visible.by_rocr)} that {ROCR}={env[ROCR]} leaves, from 0. Set one of the two"
