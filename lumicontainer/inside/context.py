@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from .launchers import NONE
 from .node import Node
 from .options import Options
-from .setting import USER, Setting
+from .setting import USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from .affinity import Binding
     from .launchers import Launch
+    from .node import Gpu
 
 
 class Context:
@@ -22,7 +25,18 @@ class Context:
     each rank tells on its own.
     """
 
-    __slots__ = ("env", "launch", "node", "notes", "options", "platform", "warnings")
+    __slots__ = (
+        "binding",
+        "env",
+        "gpu",
+        "launch",
+        "node",
+        "notes",
+        "options",
+        "platform",
+        "sharers",
+        "warnings",
+    )
 
     def __init__(
         self,
@@ -40,6 +54,18 @@ class Context:
         self.options = options or Options()
         self.warnings: list[str] = []
         self.notes: list[str] = []
+        self.gpu: Gpu | None = None
+        """The one that this rank computes on, where that is one alone."""
+        self.sharers = 1
+        """How many ranks compute on it."""
+        self.binding: Binding | None = None
+
+    def number(self, name: str) -> int | None:
+        """Return what is known of this rank, such as LOCAL_RANK: from the launcher, or by hand."""
+        given = self.env.get(name, "")
+        known = self.launch.fact(name)
+        by_hand = known is None or self.launch.name == NONE
+        return int(given) if by_hand and is_number(given) else known
 
     def default(self, name: str, value: str | None, *, origin: str, why: str) -> Setting:
         """Return a setting that gives way to what the user set; an empty value is one too."""

@@ -10,7 +10,7 @@ Every other variable is the user's to set.
 
 from __future__ import annotations
 
-from . import rendezvous, threads, variables
+from . import affinity, gpus, rendezvous, threads, variables
 from .context import Context
 from .errors import LaunchError
 from .launchers import NONE, RANKS, TORCHRUN, recognise
@@ -28,12 +28,19 @@ if TYPE_CHECKING:
 SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (
     ("MASTER_ADDR", rendezvous.address),
     ("MASTER_PORT", rendezvous.port),
-    ("OMP_NUM_THREADS", threads.openmp),
 )
 """Each variable with what decides it where the user has not set it."""
 
-GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = (variables.settings,)
-"""What decides several variables together; ``Context.default`` lets the user's win."""
+GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = (
+    gpus.settings,
+    affinity.settings,
+    threads.settings,
+    variables.settings,
+)
+"""What decides several variables together; ``Context.default`` lets the user's win.
+
+In this order: the cores follow from the GPU, and the number of threads from the cores.
+"""
 
 MARK = "LUMI_ENTRY_SET"
 """Lists what lumi-entry set, so that another one further in does not take it for the user's."""
@@ -114,9 +121,10 @@ def _packed(value: str) -> str:
 
 
 def _left_alone(env: Mapping[str, str], launch: Launch) -> list[Setting]:
-    names = [name for name in (*RANKS, *(name for name, _ in SINGLE)) if name in env]
+    names = [*RANKS, *(name for name, _ in SINGLE), threads.NAME, gpus.ROCR, gpus.HIP, gpus.CUDA]
     why = f"left as {launch.name} set it"
-    return [Setting(name, env[name], origin=launch.name, why=why) for name in names]
+    there = (name for name in names if name in env)
+    return [Setting(name, env[name], origin=launch.name, why=why) for name in there]
 
 
 def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:

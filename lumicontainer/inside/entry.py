@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import __version__
+from . import __version__, affinity
 from .decide import decide, without_own
 from .errors import LaunchError
 from .launchers import speaks
@@ -29,7 +29,8 @@ Run one rank of a program: set what PyTorch expects (RANK, LOCAL_RANK, WORLD_SIZ
 LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS) from what
 srun, mpiexec or mpirun says, then become the program. Under torchrun nothing is touched; without
 a launcher it is one process. MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS stay as they are
-where they are set.
+where they are set. On a platform that tells which cores are next to which GPU, a rank that is not
+on those of its own (that of its LOCAL_RANK) is bound to them.
 
 {options}
   srun -N2 -n16 singularity exec IMAGE lumi-entry train.py --epochs 3
@@ -48,7 +49,7 @@ class Order:
         self.text = ""
 
 
-PREPARATIONS: tuple[Callable[[Context], None], ...] = ()
+PREPARATIONS: tuple[Callable[[Context], None], ...] = (affinity.bind,)
 """What is done, in order, before the program starts."""
 WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = ()
 """What changes the command, in order: the last one's is the outermost."""
@@ -124,6 +125,7 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
         from . import report  # noqa: PLC0415 - no rank that starts a program needs it
 
         _print(report.as_json(decision) if order.options.json else report.as_text(decision))
+        _tell(decision.context.notes)
         return 0
     if order.script:
         check_readable(order.script)
@@ -132,6 +134,7 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
         prepare(context)
     for wrap in WRAPPERS:
         command = wrap(context, command)
+    _tell(context.notes)
     become(command, {**env, **decision.changes()})
     return 0
 
@@ -146,6 +149,11 @@ def read_platform() -> dict[str, Any]:
         return {}
     record: dict[str, Any] = loads(text)
     return record
+
+
+def _tell(notes: list[str]) -> None:
+    # At once, so that the lines of many ranks do not run into each other.
+    sys.stderr.write("".join(f"{text}\n" for text in notes))
 
 
 def _print(text: str) -> None:

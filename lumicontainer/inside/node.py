@@ -1,12 +1,209 @@
-"""What the kernel tells of this node."""
+"""What the kernel tells of this node: its GPUs, interfaces and processors, and where they sit.
+
+Each file is read when it is first asked for, and at most once. What is not there is empty: a
+workstation has no KFD, and a container may show no /sys.
+"""
 
 from __future__ import annotations
+
+import os
+
+from . import cpus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_KFD = "sys/class/kfd/kfd/topology/nodes"
+_PCI = "sys/bus/pci/devices"
+_CPU = "sys/devices/system/cpu"
+
+
+class Gpu:
+    """Hold one GPU (on a MI250X: one GCD): its place on the bus, its kind and its own number."""
+
+    __slots__ = ("arch", "pci", "uuid")
+
+    def __init__(self, pci: str, *, arch: str = "", uuid: str = "") -> None:
+        self.pci = pci
+        self.arch = arch
+        self.uuid = uuid
+
+
+class Interface:
+    """Hold one network interface: its name, its place on the bus, and whether it is up."""
+
+    __slots__ = ("name", "pci", "up")
+
+    def __init__(self, name: str, pci: str, *, up: bool) -> None:
+        self.name = name
+        self.pci = pci
+        self.up = up
 
 
 class Node:
     """Read the node's hardware from the kernel's files; ``root`` is / but in tests."""
 
-    __slots__ = ("root",)
+    __slots__ = ("_gpus", "_texts", "root")
 
     def __init__(self, root: str = "/") -> None:
         self.root = root
+        self._texts: dict[str, str | None] = {}
+        self._gpus: tuple[list[Gpu], int] | None = None
+
+    def gpus(self) -> list[Gpu]:
+        """Return the GPUs that this process may use, in the order in which ROCr counts them.
+
+        That is the order of KFD's nodes; those without SIMDs are processors (BuildTopology in
+        ROCR-Runtime, runtime/hsa-runtime/core/runtime/amd_topology.cpp).
+        """
+        return self._kfd()[0]
+
+    def hidden_gpus(self) -> int:
+        """Return how many GPUs of the node this process may not use.
+
+        A device cgroup leaves the folder of a GPU's node there and answers EPERM to reading it
+        (node_show in Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). ROCr skips those, and those
+        whose render node is missing (topology_sysfs_check_node_supported in ROCR-Runtime,
+        libhsakmt/src/topology.c); the ones that are left are counted from 0.
+        """
+        return self._kfd()[1]
+
+    def numa(self, pci: str) -> int | None:
+        """Return the NUMA node of a PCI device; None where the kernel does not know it (-1)."""
+        text = self._text(f"{_PCI}/{pci}/numa_node")
+        return int(text) if text.isdigit() else None
+
+    def local_cpus(self, pci: str) -> frozenset[int]:
+        """Return the processors next to a PCI device: on a LUMI-G node those of its NUMA node."""
+        return self._cpus(f"{_PCI}/{pci}/local_cpulist")
+
+    def interfaces(self, prefix: str) -> list[Interface]:
+        """Return the network interfaces whose name begins with ``prefix``, by name."""
+        return [
+            Interface(
+                name,
+                os.path.basename(self._link(f"sys/class/net/{name}/device")),
+                up=self._text(f"sys/class/net/{name}/operstate") == "up",
+            )
+            for name in self._names("sys/class/net")
+            if name.startswith(prefix)
+        ]
+
+    def cxi_devices(self) -> list[str]:
+        """Return the names of the Slingshot devices: cxi0 and so on."""
+        return self._names("sys/class/cxi")
+
+    def nearest(self, pci: str, interfaces: Iterable[Interface]) -> Interface | None:
+        """Return the interface next to a PCI device: below the same root, else of the same NUMA.
+
+        On LUMI-G each interface hangs off one MI250X, so below one PCI root are an interface and
+        the two GCDs of a package (lstopo in LUMI's training materials, 2day-20260422/202-Binding).
+        """
+        place = self._link(f"{_PCI}/{pci}").split("/")
+        root = next((part for part in place if part.startswith("pci")), None)
+        others = list(interfaces)
+        if root is not None:
+            for interface in others:
+                if root in self._link(f"{_PCI}/{interface.pci}").split("/"):
+                    return interface
+        numa = self.numa(pci)
+        near = (i for i in others if numa is not None and self.numa(i.pci) == numa)
+        return next(near, None)
+
+    def ccd(self, cpu: int) -> frozenset[int]:
+        """Return the processors that share the L3 cache of ``cpu``: on EPYC those of its CCD."""
+        return self._cpus(f"{_CPU}/cpu{cpu}/cache/index3/shared_cpu_list")
+
+    def siblings(self, cpu: int) -> frozenset[int]:
+        """Return the hardware threads of the core of ``cpu``, itself among them."""
+        return self._cpus(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list") or frozenset((cpu,))
+
+    def online(self) -> frozenset[int]:
+        """Return the processors that run."""
+        return self._cpus(f"{_CPU}/online")
+
+    def affinity(self) -> frozenset[int]:
+        """Return the processors that this process may run on now."""
+        return frozenset(os.sched_getaffinity(0))
+
+    def permitted(self, wanted: Iterable[int]) -> frozenset[int]:
+        """Return those of ``wanted`` that this process could be bound to.
+
+        A binding by Slurm can be widened, its cgroup cannot: the kernel takes from a mask what the
+        cpuset does not hold, and refuses what is left empty (sched_setaffinity(2)). So it is asked
+        itself, whatever version of cgroups there is and whether the container shows them or not;
+        the mask of before is put back.
+        """
+        before = os.sched_getaffinity(0)
+        try:
+            os.sched_setaffinity(0, wanted)
+            return frozenset(os.sched_getaffinity(0))
+        except (OSError, ValueError):
+            return frozenset()
+        finally:
+            os.sched_setaffinity(0, before)
+
+    def bind(self, wanted: Iterable[int]) -> None:
+        """Bind this process, and so the program that it becomes; raise OSError if refused."""
+        os.sched_setaffinity(0, wanted)
+
+    def _kfd(self) -> tuple[list[Gpu], int]:
+        if self._gpus is None:
+            numbers = sorted(int(name) for name in self._names(_KFD) if name.isdigit())
+            nodes = [self._properties(number) for number in numbers]
+            shown = [node for node in nodes if node is not None and node.get("simd_count")]
+            usable = [node for node in shown if self._has_render_node(node)]
+            hidden = nodes.count(None) + len(shown) - len(usable)
+            self._gpus = [_gpu(node) for node in usable], hidden
+        return self._gpus
+
+    def _properties(self, number: int) -> dict[str, int] | None:
+        """Return the properties of one of KFD's nodes, None where they are kept from us."""
+        rows = [row.split() for row in self._text(f"{_KFD}/{number}/properties").splitlines()]
+        found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+        return found or None
+
+    def _has_render_node(self, node: dict[str, int]) -> bool:
+        minor = node.get("drm_render_minor")
+        return minor is None or os.path.exists(f"{self.root}/dev/dri/renderD{minor}")
+
+    def _cpus(self, path: str) -> frozenset[int]:
+        try:
+            return cpus.parse(self._text(path))
+        except ValueError:
+            return frozenset()
+
+    def _text(self, path: str) -> str:
+        """Return a file's text without its end of line; empty where it cannot be read."""
+        text = self._texts.get(path)
+        if text is None:
+            try:
+                with open(f"{self.root}/{path}", "rb", buffering=0) as stream:
+                    text = stream.read().decode("utf-8", "replace").strip()
+            except OSError:
+                text = ""
+            self._texts[path] = text
+        return text
+
+    def _names(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(f"{self.root}/{path}"))
+        except OSError:
+            return []
+
+    def _link(self, path: str) -> str:
+        return os.path.realpath(f"{self.root}/{path}")
+
+
+def _gpu(node: dict[str, int]) -> Gpu:
+    # location_id is bus << 8 | device << 3 | function (pci_dev_id in Linux, kfd_topology.c);
+    # gfx_target_version 90010 is gfx90a: 9, 0 and 10, the last two as hexadecimal digits.
+    place = node.get("location_id", 0)
+    bus, device, function = place >> 8 & 0xFF, place >> 3 & 0x1F, place & 7
+    version = node.get("gfx_target_version", 0)
+    return Gpu(
+        f"{node.get('domain', 0):04x}:{bus:02x}:{device:02x}.{function}",
+        arch=f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}" if version else "",
+        uuid=f"GPU-{node['unique_id']:016x}" if node.get("unique_id") else "",
+    )

@@ -41,6 +41,15 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option("--print-env", "print each variable, its value, who says so and why; start nothing"),
     Option("--json", "the same as one line of JSON"),
+    Option(
+        "--gpu-visibility",
+        "show a rank its own GPU alone, to HIP or to ROCr; none: all (as it comes)",
+        choices=("hip", "rocr", "none"),
+        default="none",
+    ),
+    Option("--allow-gpu-sharing", "permit several ranks on one GPU"),
+    Option("--no-bind", "leave each rank on the cores that it was given"),
+    Option("--affinity-report", "each rank tells its GPU, cores, NUMA node and interface"),
 )
 """In the order of --help."""
 

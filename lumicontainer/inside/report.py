@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .affinity import place
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .decide import Decision
@@ -15,7 +17,10 @@ def as_text(decision: Decision) -> str:
     ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     lines = [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows]
-    return "\n".join([f"launcher: {decision.launch.name} ({decision.launch.title})", *lines, ""])
+    heads = [f"launcher: {decision.launch.name} ({decision.launch.title})"]
+    if decision.context.gpu is not None:
+        heads.append("place: " + ", ".join(f"{name} {value}" for name, value in _place(decision)))
+    return "\n".join([*heads, *lines, ""])
 
 
 def as_json(decision: Decision) -> str:
@@ -29,6 +34,13 @@ def as_json(decision: Decision) -> str:
             {"name": s.name, "value": s.value, "origin": s.origin, "why": s.why}
             for s in decision.settings
         ],
+        "place": dict(_place(decision)),
         "warnings": decision.warnings,
     }
     return json.dumps(record) + "\n"
+
+
+def _place(decision: Decision) -> list[tuple[str, str]]:
+    """Return where the program will run: its GPU, cores, NUMA node and interface."""
+    binding = decision.context.binding
+    return place(decision.context, binding.cpus if binding is not None else None)

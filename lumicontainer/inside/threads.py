@@ -4,29 +4,44 @@ from __future__ import annotations
 
 import os
 
-from .setting import DEFAULT, Setting, is_number
+from .setting import DEFAULT, USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
-    from .launchers import Launch
+    from .context import Context
 
 CPUS = "SLURM_CPUS_PER_TASK"
 NAME = "OMP_NUM_THREADS"
 
 
-def openmp(env: Mapping[str, str], launch: Launch) -> Setting | None:
-    """Decide OMP_NUM_THREADS: what Slurm gave the task, else an even share of the machine.
+def settings(context: Context) -> Iterator[Setting]:
+    """Decide OMP_NUM_THREADS: what Slurm gave the task or lumi-entry binds it to, else a share.
 
     A rank that is bound to processors of its own is left alone: the program counts these itself.
     Unbound, each of several ranks would start a thread on every processor, and all wait for each
     other (on 2 cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
     """
-    usable = len(os.sched_getaffinity(0))
-    cpus = env.get(CPUS, "")
-    if launch.name == "slurm" and is_number(cpus):
-        return _given(int(cpus), usable, launch)
+    setting = _decided(context)
+    if context.env.get(NAME):
+        setting = Setting(NAME, context.env[NAME], origin=USER, why="set already")
+    if setting is not None:
+        yield setting
+
+
+def _decided(context: Context) -> Setting | None:
+    env, launch, binding = context.env, context.launch, context.binding
+    usable = len(context.node.affinity())
+    bound = binding is not None and binding.changed
+    if binding is not None and bound:
+        usable = max(1, len(binding.cores) // context.sharers)
+    asked = env.get(CPUS, "")
+    if launch.name == "slurm" and is_number(asked):
+        return _given(int(asked), usable, launch.name)
+    if bound:
+        why = "the cores next to its GPU, which this rank is bound to"
+        return Setting(NAME, str(usable), origin=DEFAULT, why=why)
     ranks = launch.fact("LOCAL_WORLD_SIZE") or 1
     if ranks == 1:
         return None
@@ -37,9 +52,9 @@ def openmp(env: Mapping[str, str], launch: Launch) -> Setting | None:
     return Setting(NAME, str(max(1, usable // ranks)), origin=DEFAULT, why=why)
 
 
-def _given(cpus: int, usable: int, launch: Launch) -> Setting:
+def _given(asked: int, usable: int, origin: str) -> Setting:
     # srun takes over no --cpus-per-task from sbatch since 22.05, but does leave its variable.
     why = CPUS
-    if usable < cpus:
-        why = f"{CPUS}={cpus}, but this process may run on {usable} processors only"
-    return Setting(NAME, str(min(cpus, usable)), origin=launch.name, why=why)
+    if usable < asked:
+        why = f"{CPUS}={asked}, but this process may run on {usable} processors only"
+    return Setting(NAME, str(min(asked, usable)), origin=origin, why=why)

@@ -1,0 +1,194 @@
+"""Which GPU is this rank's: the one with its LOCAL_RANK among those that it may see.
+
+Who hides GPUs, from the outside in: the cgroup of Slurm, which counts what is left from 0;
+ROCR_VISIBLE_DEVICES for the runtime (Slurm sets it to all GPUs of the step); HIP_VISIBLE_DEVICES,
+or CUDA_VISIBLE_DEVICES where that is not set, for HIP and PyTorch, whose indices count what
+ROCR_VISIBLE_DEVICES leaves. So the three cannot all be set to the number of a GPU in the node.
+
+As it comes every rank sees every GPU of the job and the program takes the one of LOCAL_RANK, as
+under torchrun: DDP, DeepSpeed, Horovod and Lightning all do so, and would ask for a device that is
+not there if a rank saw its own alone. ``--gpu-visibility hip`` is for programs that take whichever
+GPU is the first: HIP then shows one, while ROCr keeps the others for copies between them.
+``rocr`` hides them from ROCr too, which copies to those alone that it registers (BuildTopology in
+ROCR-Runtime, amd_topology.cpp, registers hidden ones in newer versions only).
+"""
+
+from __future__ import annotations
+
+import os
+
+from .errors import LaunchError
+from .setting import DEFAULT, Setting, is_number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .context import Context
+    from .node import Gpu
+
+ROCR = "ROCR_VISIBLE_DEVICES"
+HIP = "HIP_VISIBLE_DEVICES"
+CUDA = "CUDA_VISIBLE_DEVICES"
+_GRANTED = "SLURM_GPUS_ON_NODE"
+"""The GPUs of the step on this node, of all its tasks (gres_common_gpu_set_env in Slurm,
+src/plugins/gres/common/gres_common.c)."""
+
+
+class Visible:
+    """Hold the GPUs that the kernel, then ROCr, then HIP shows to this rank."""
+
+    __slots__ = ("by_hip", "by_kernel", "by_rocr", "inner", "names")
+
+    def __init__(self, context: Context) -> None:
+        env = context.env
+        self.names = [name for name in (ROCR, HIP, CUDA) if env.get(name)]
+        """The variables that are set."""
+        self.by_kernel = context.node.gpus()
+        self.by_rocr = self.by_kernel
+        # Empty, it hides all of them (RvdFilter in ROCR-Runtime, amd_filter_device.cpp).
+        if ROCR in env:
+            self.by_rocr = _chosen(env[ROCR], self.by_kernel, again=False)
+        self.by_hip = self.by_rocr
+        # Empty, HIP_VISIBLE_DEVICES counts as not set (Device::init in ROCm/clr, rocdevice.cpp).
+        self.inner = HIP if env.get(HIP) else CUDA
+        """The variable that HIP reads."""
+        if env.get(self.inner):
+            self.by_hip = _chosen(env[self.inner], self.by_rocr, again=True)
+
+
+def _chosen(text: str, gpus: list[Gpu], *, again: bool) -> list[Gpu]:
+    """Return the GPUs of a list of indices and UUIDs, in its order, up to the first wrong entry.
+
+    A repeated entry ends ROCr's list; HIP passes over it (``again``), and takes no blanks.
+    """
+    found: list[Gpu] = []
+    for word in text.split(","):
+        gpu = _named(word if again else word.strip(), gpus)
+        if gpu is None or (gpu in found and not again):
+            break
+        if gpu not in found:
+            found.append(gpu)
+    return found
+
+
+def _named(word: str, gpus: list[Gpu]) -> Gpu | None:
+    if is_number(word):
+        return gpus[int(word)] if int(word) < len(gpus) else None
+    same = [gpu for gpu in gpus if gpu.uuid.lower().startswith(word.lower())]
+    return same[0] if word[:4].lower() == "gpu-" and len(same) == 1 else None
+
+
+def settings(context: Context) -> Iterator[Setting]:
+    """Find this rank's GPU, and decide the variables that hide the others if that is asked for.
+
+    Raises LaunchError where several ranks of this node would compute on one GPU.
+    """
+    if context.platform.get("accelerator") != "rocm":
+        return
+    visible = Visible(context)
+    if not visible.by_hip:
+        _tell_of_none(context, visible)
+        return
+    context.gpu = _of_this_rank(context, visible)
+    yield from _variables(context, visible)
+
+
+def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
+    gpus = visible.by_hip
+    ranks = context.number("LOCAL_WORLD_SIZE")
+    local = context.number("LOCAL_RANK") or 0
+    if ranks == 1:
+        return gpus[0] if len(gpus) == 1 else None
+    if _in_task_cgroups(context, visible):
+        context.warnings.append(
+            f"each task sees {_count(len(gpus))} alone of the {context.env[_GRANTED]} on its node "
+            "(--gpus-per-task, --ntasks-per-gpu): they cannot copy to each other directly, and "
+            "RCCL may fail. Ask for --gpus-per-node instead, or add "
+            "--gres-flags=allow-task-sharing (Slurm 24.05 or newer)"
+        )
+        return gpus[0] if len(gpus) == 1 else None
+    if len(gpus) == 1 and _named_for_this_rank(context, visible):
+        return gpus[0]
+    if len(gpus) < (ranks or local + 1):
+        if not context.options.allow_gpu_sharing:
+            raise _too_few(context, visible, ranks or local + 1)
+        context.sharers = -(-(ranks or 1) // len(gpus))
+    return gpus[local % len(gpus)]
+
+
+def _in_task_cgroups(context: Context, visible: Visible) -> bool:
+    """Tell whether Slurm gave the step more GPUs on this node than this task may use."""
+    granted = context.env.get(_GRANTED, "")
+    hidden = context.node.hidden_gpus()
+    return bool(hidden) and is_number(granted) and len(visible.by_kernel) < int(granted)
+
+
+def _named_for_this_rank(context: Context, visible: Visible) -> bool:
+    """Tell whether a variable chose this one GPU out of several.
+
+    That is how a user's own wrapper does it, and Slurm with --gres-flags=allow-task-sharing.
+    """
+    granted = context.env.get(_GRANTED, "")
+    several = not is_number(granted) or int(granted) > 1
+    return bool(visible.names) and len(visible.by_kernel) > 1 and several
+
+
+def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
+    count, ours = len(visible.by_hip), len(visible.by_kernel)
+    seen = " ".join(f"{name}={context.env[name]}" for name in visible.names)
+    there = f"the node has {ours + context.node.hidden_gpus()}, this job may use {ours}"
+    more = f"ask for --gpus-per-node={ranks}"
+    if ours >= ranks:
+        more = f"unset {ROCR if count == len(visible.by_rocr) else visible.inner}"
+    return LaunchError(
+        f"{ranks} ranks on this node, but {_count(count)} that they see",
+        where=f"{there}; {seen}" if seen else there,
+        why="several ranks would compute on one GPU, and wait for each other",
+        mend=f"start {count} a node (--ntasks-per-node={count}), {more}, or permit it with "
+        "--allow-gpu-sharing",
+    )
+
+
+def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
+    gpu, choice = context.gpu, context.options.gpu_visibility
+    if gpu is None or choice == "none" or len(visible.by_hip) == 1:
+        return
+    why = f"this rank's GPU is {gpu.pci}, "
+    if choice == "rocr":
+        index = visible.by_kernel.index(gpu)
+        why += f"number {index} of those of the job"
+        yield Setting(ROCR, str(index), origin=DEFAULT, why=why)
+        index, why = 0, f"the only one that {ROCR} leaves"
+        names = [name for name in visible.names if name != ROCR]
+    else:
+        index = visible.by_rocr.index(gpu)
+        why += f"number {index} of those that ROCr shows"
+        names = [HIP, *(name for name in visible.names if name == CUDA)]
+    for name in names:
+        yield Setting(name, str(index), origin=DEFAULT, why=why)
+
+
+def _tell_of_none(context: Context, visible: Visible) -> None:
+    env, node = context.env, context.node
+    if visible.by_rocr and ROCR in visible.names:
+        name = visible.inner
+        context.notes.append(
+            f"warning: rank {context.number('RANK')} sees no GPU: {name}={env[name]} counts the "
+            f"{len(visible.by_rocr)} that {ROCR}={env[ROCR]} leaves, from 0. Set one of the two"
+        )
+    elif not visible.by_kernel and env.get(_GRANTED):
+        context.warnings.append(
+            f"no GPU: Slurm gave {env[_GRANTED]}, but this process may use none of the "
+            f"{node.hidden_gpus()} that /sys/class/kfd shows on {os.uname().nodename}. Are /sys "
+            "and /dev/dri in the container (--rocm)? If so, the node is not fit"
+        )
+    elif not visible.by_kernel and node.hidden_gpus():
+        context.warnings.append(
+            f"no GPU: this job may use none of the {node.hidden_gpus()} of its node "
+            "(ask with --gpus-per-node)"
+        )
+
+
+def _count(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"

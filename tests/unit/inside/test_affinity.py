@@ -1,0 +1,298 @@
+"""Each rank runs on the cores next to its GPU, and says so where Slurm had it otherwise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer.inside import affinity, cpus, report
+from lumicontainer.inside.decide import Decision, decide
+from lumicontainer.inside.options import Options
+
+from . import lumi_node, seen
+from .conftest import Entry
+from .lumi_node import BUSES, PLATFORM, Machine, pci
+from .test_gpus import task
+
+OWN = ["49-55", "57-63", "17-23", "25-31", "1-7", "9-15", "33-39", "41-47"]
+"""The cores of each GCD, in the order of ROCr (LUMI's 202-Binding)."""
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    return lumi_node.write(tmp_path)
+
+
+class Rank:
+    """Start one rank on a node, as far as the program."""
+
+    def __init__(
+        self,
+        root: Path,
+        env: Mapping[str, str],
+        *,
+        mask: str = "0-63",
+        cpuset: str = "0-127",
+        platform: Mapping[str, Any] = PLATFORM,
+        **options: str | bool,
+    ) -> None:
+        self.node = Machine(root, mask=cpus.parse(mask), cpuset=cpus.parse(cpuset))
+        self.decision: Decision = decide(
+            env, node=self.node, platform=platform, options=Options(**options)
+        )
+        affinity.bind(self.decision.context)
+        self.notes = self.decision.context.notes
+        self.cores = cpus.written(self.node.mask)
+
+    def threads(self) -> str | None:
+        return {s.name: s.value for s in self.decision.settings}.get("OMP_NUM_THREADS")
+
+
+def test_ranks_that_nobody_bound_run_next_to_their_gpus_quietly(whole: Path) -> None:
+    ranks = [Rank(whole, task(local)) for local in range(8)]
+    assert [rank.cores for rank in ranks] == OWN
+    assert [rank.notes for rank in ranks] == [[]] * 8
+
+
+def test_a_rank_has_as_many_threads_as_cores(whole: Path) -> None:
+    assert Rank(whole, task(0)).threads() == "7"
+    assert Rank(whole, task(0, SLURM_CPUS_PER_TASK="7")).threads() == "7"
+    assert Rank(whole, task(0, SLURM_CPUS_PER_TASK="3")).threads() == "3"
+    assert Rank(whole, task(0, OMP_NUM_THREADS="2")).threads() == "2"
+
+
+def test_ranks_that_share_a_gpu_share_its_cores(tmp_path: Path) -> None:
+    lumi_node.write(tmp_path, buses=BUSES[:4])
+    rank = Rank(tmp_path, task(5, gpus=4), allow_gpu_sharing=True)
+    assert (rank.cores, rank.threads()) == (OWN[1], "3")
+
+
+@pytest.mark.parametrize("mask", ["49-55", "48-55", "49-55,113-119", "51"])
+def test_a_rank_that_runs_inside_its_ccd_already_stays(tmp_path: Path, mask: str) -> None:
+    lumi_node.write(tmp_path, smt=True)
+    rank = Rank(tmp_path, task(0, SLURM_CPUS_PER_TASK="7"), mask=mask)
+    assert (rank.cores, rank.notes) == (mask, [])
+
+
+def test_slurm_s_own_order_of_ccds_is_told_of_and_mended(whole: Path) -> None:
+    """Slurm's -c 7 gives rank N the cores of CCD N: only CCD 2 and 3 are next to GCD 2 and 3."""
+    for local in range(8):
+        given = f"{local * 8 + 1}-{local * 8 + 7}"
+        rank = Rank(whole, task(local), mask=given)
+        assert rank.cores == OWN[local]
+        note = (
+            f"rank {local} (GPU {pci(BUSES[local])}) was given cores {given}; "
+            f"its GPU's are {OWN[local]}: bound to {OWN[local]} now"
+        )
+        assert rank.notes == ([] if local in (2, 3) else [note])
+
+
+def test_a_binding_across_two_ccds_is_told_of_and_mended(whole: Path) -> None:
+    rank = Rank(whole, task(0), mask="47,49-54")
+    assert rank.cores == OWN[0]
+    assert "47,49-54" in rank.notes[0]
+
+
+def test_a_rank_with_fewer_cores_than_its_gpu_has_is_told_of(whole: Path) -> None:
+    rank = Rank(whole, task(0), mask="49")
+    assert rank.cores == "49"
+    assert "srun -c 7" in rank.notes[0]
+
+
+def test_a_rank_that_asked_for_more_than_a_ccd_has_keeps_it(whole: Path) -> None:
+    rank = Rank(whole, task(0, of=2, SLURM_CPUS_PER_TASK="28"), mask="0-27")
+    assert (rank.cores, rank.threads(), rank.notes) == ("0-27", "28", [])
+
+
+def test_one_process_on_its_own_has_the_whole_machine(whole: Path) -> None:
+    rank = Rank(whole, {"HIP_VISIBLE_DEVICES": "0"})
+    assert (rank.cores, rank.threads(), rank.notes) == ("0-63", None, [])
+
+
+def test_ranks_of_mpiexec_are_bound_as_well(whole: Path) -> None:
+    assert Rank(whole, seen.mpiexec(1)).cores == OWN[1]
+
+
+def test_ranks_numbered_by_hand_are_bound_as_well(whole: Path) -> None:
+    env = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n1"}
+    assert Rank(whole, env).cores == OWN[1]
+
+
+def test_a_rank_is_bound_within_the_cgroup_of_the_job_alone(whole: Path) -> None:
+    rank = Rank(whole, task(0), mask="1-4", cpuset="1-4,49-52")
+    assert rank.cores == "49-52"
+    assert "bound to 49-52 now" in rank.notes[0]
+
+
+@pytest.mark.parametrize("cpuset", ["0-13", "0-13,49-51"])
+def test_a_rank_whose_gpu_s_cores_are_not_the_job_s_stays_and_says_so(
+    whole: Path, cpuset: str
+) -> None:
+    rank = Rank(whole, task(0, of=2, gpus=2), mask=cpuset, cpuset=cpuset)
+    assert rank.cores == cpuset
+    assert "--exclusive" in rank.notes[0]
+
+
+@pytest.mark.parametrize("buses", [BUSES[::-1], BUSES[1:], ("de", "c1")])
+def test_a_gpu_keeps_its_cores_in_whatever_order_they_are_seen(
+    tmp_path: Path, buses: tuple[str, ...]
+) -> None:
+    lumi_node.write(tmp_path, buses=buses)
+    gpus = len(buses)
+    ranks = [Rank(tmp_path, task(local, of=gpus, gpus=gpus)) for local in range(gpus)]
+    assert [rank.cores for rank in ranks] == [OWN[BUSES.index(bus)] for bus in buses]
+
+
+def test_a_permuted_visibility_gets_the_cores_of_its_own_gpus(whole: Path) -> None:
+    env = {"HIP_VISIBLE_DEVICES": "4,5,2,3,6,7,0,1"}
+    cores = [Rank(whole, task(local, **env)).cores for local in range(8)]
+    assert cores == [OWN[gpu] for gpu in (4, 5, 2, 3, 6, 7, 0, 1)]
+
+
+def test_a_gpu_in_a_cgroup_of_the_task_s_own_keeps_its_cores(tmp_path: Path) -> None:
+    lumi_node.write(tmp_path, hidden=[bus for bus in BUSES if bus != "d9"])
+    assert Rank(tmp_path, task(0, ROCR_VISIBLE_DEVICES="0")).cores == OWN[6]
+
+
+def test_second_threads_come_along_where_slurm_hands_them_out(tmp_path: Path) -> None:
+    lumi_node.write(tmp_path, smt=True)
+    assert Rank(tmp_path, task(0), mask="0-63").cores == "49-55"
+    both = Rank(tmp_path, task(0), mask="0-127")
+    assert (both.cores, both.threads()) == ("49-55,113-119", "7")
+    wrong = Rank(tmp_path, task(0), mask="1-7,65-71")
+    assert wrong.cores == "49-55,113-119"
+
+
+def test_a_rank_may_stay_where_it_was_given(whole: Path) -> None:
+    rank = Rank(whole, task(0), mask="1-7", no_bind=True)
+    assert (rank.cores, rank.notes, rank.decision.context.binding) == ("1-7", [], None)
+
+
+def test_one_rank_that_starts_others_is_not_bound(whole: Path) -> None:
+    assert Rank(whole, task(0, of=1)).cores == "0-63"
+
+
+@pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}, {"accelerator": "rocm"}])
+def test_without_a_table_nothing_is_bound(whole: Path, platform: Mapping[str, Any]) -> None:
+    rank = Rank(whole, task(0), platform=platform)
+    assert (rank.cores, rank.notes, rank.decision.warnings) == ("0-63", [], [])
+
+
+def test_a_gpu_that_the_table_does_not_know_is_told_of_once(whole: Path) -> None:
+    table = {**PLATFORM, "gpus": PLATFORM["gpus"][1:]}
+    rank = Rank(whole, task(0), platform=table)
+    assert rank.cores == "0-63"
+    assert pci("c1") in rank.decision.warnings[0]
+
+
+def test_the_report_tells_where_each_rank_runs(whole: Path) -> None:
+    rank = Rank(whole, task(4), affinity_report=True)
+    host = os.uname().nodename
+    line = f"affinity: {host} rank 4 gpu 0000:d1:00.0 cores 1-7 numa 0 nic hsn2"
+    assert rank.notes == [line]
+
+
+def test_an_interface_that_is_down_is_told_as_such(whole: Path) -> None:
+    (whole / "sys/class/net/hsn0/operstate").write_text("down\n")
+    assert Rank(whole, task(0), affinity_report=True).notes[0].endswith("nic hsn0 (down)")
+
+
+def test_print_env_tells_where_a_rank_would_run_and_binds_nothing(whole: Path) -> None:
+    node = Machine(whole)
+    decision = decide(task(3), node=node, platform=PLATFORM)
+    place = "place: gpu 0000:ce:00.0, cores 25-31, numa 1, nic hsn1"
+    assert place in report.as_text(decision).splitlines()
+    assert '"cores": "25-31"' in report.as_json(decision)
+    assert len(node.mask) == 64
+
+
+@pytest.fixture(scope="module")
+def node_of_all_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lumi_node.write(tmp_path_factory.mktemp("node"))
+
+
+CORES = st.integers(0, 63)
+
+
+@given(st.integers(0, 7), st.frozensets(CORES, min_size=1), st.frozensets(CORES))
+def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_them(
+    node_of_all_tests: Path, local: int, mask: frozenset[int], others: frozenset[int]
+) -> None:
+    cpuset = mask | others
+    rank = Rank(
+        node_of_all_tests, task(local), mask=cpus.written(mask), cpuset=cpus.written(cpuset)
+    )
+    own = cpus.parse(OWN[local])
+    got = rank.node.mask
+    assert got
+    assert got <= cpuset
+    assert got in (mask, own & cpuset)
+    assert len(got & own) >= len(mask & own)
+    assert len(got) >= min(len(mask), len(own))
+    if own <= cpuset:
+        assert got <= own | {min(own) - 1}
+
+
+def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
+    done = entry("--affinity-report", "--", "true")
+    cores = cpus.written(os.sched_getaffinity(0))
+    assert done.stderr == f"affinity: {os.uname().nodename} rank 0 cores {cores}\n"
+
+
+RANK = """
+import os, sys
+from lumicontainer.inside import affinity, cpus
+from lumicontainer.inside.decide import decide
+from lumicontainer.inside.node import Node
+
+root, cores, given = sys.argv[1:]
+os.sched_setaffinity(0, cpus.parse(given))
+table = [{"pci": "0000:c1:00.0", "cores": cores}]
+platform = {"accelerator": "rocm", "gpus": table}
+decision = decide(dict(os.environ), node=Node(root), platform=platform)
+affinity.bind(decision.context)
+threads = {s.name: s.value for s in decision.settings}.get("OMP_NUM_THREADS")
+shown = "import os; print(sorted(os.sched_getaffinity(0)))"
+print(*decision.context.notes, file=sys.stderr)
+os.execv(sys.executable, [sys.executable, "-c", f"{shown}; print({threads})"])
+"""
+
+
+def program(root: Path, *, cores: str, given: Iterable[int]) -> subprocess.CompletedProcess[str]:
+    """Run a program by way of a rank that this machine's own kernel binds."""
+    env = {**task(0, of=1, gpus=1), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", RANK, root, cores, cpus.written(given)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+
+
+HERE = sorted(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("core", HERE[:2])
+def test_the_program_runs_on_the_core_that_its_rank_is_bound_to(tmp_path: Path, core: int) -> None:
+    lumi_node.write(tmp_path, buses=("c1",), threads=1)
+    done = program(tmp_path, cores=str(core), given=HERE)
+    assert done.stdout == f"[{core}]\n1\n"
+
+
+def test_the_kernel_lets_a_rank_leave_the_core_that_it_was_given(tmp_path: Path) -> None:
+    lumi_node.write(tmp_path, buses=("c1",), threads=1)
+    first, last = HERE[0], HERE[-1]
+    done = program(tmp_path, cores=str(first), given=[last])
+    assert done.stdout == f"[{first}]\n1\n"
+    assert (f"bound to {first} now" in done.stderr) == (first != last)
+
+
+def test_the_kernel_keeps_a_rank_off_cores_that_are_not_there(tmp_path: Path) -> None:
+    lumi_node.write(tmp_path, buses=("c1",), threads=1)
+    done = program(tmp_path, cores="4000-4006", given=HERE)
+    assert done.stdout.splitlines()[0] == str(HERE)
+    assert "the job has none" in done.stderr
