@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from lumicontainer.tree import STATE
+
 if TYPE_CHECKING:
     from lumicontainer.layers import Run
 
@@ -58,7 +60,7 @@ class Tree:
 
     def __init__(self, run: Run, folder: Path) -> None:
         self.run, self.folder = run, folder
-        self.tree, self.state = folder / "tree", folder / "state.json"
+        self.tree, self.state = folder / "tree", folder / STATE
 
     async def prepare(self) -> None:
         """Bring the tree to what the layers make, unless the step before left just that."""

@@ -26,6 +26,7 @@ from lumicontainer.progress import Progress, Task
 from lumicontainer.render import render_base
 from lumicontainer.secrets import hidden, leaks, patterns
 from lumicontainer.site import Site, require_mirror, stage_site
+from lumicontainer.tree import STATE
 from lumicontainer.workspace import Workspace, remove_tree
 
 STAGED = ".lumicontainer"
@@ -283,7 +284,7 @@ class Run:
     async def compare(self, draft: Path) -> None:
         """Make the layer of what was changed in the tree since its state was noted."""
         ground = self.builder.place.ground
-        places = [str(ground / "tree"), str(ground / "state.json"), str(draft)]
+        places = [str(ground / "tree"), str(ground / STATE), str(draft)]
         await self.module("lumicontainer.compare", *places, *self._marks())
         if (draft / LEAKS).exists():
             raise leak_failure(self, (draft / LEAKS).read_text().splitlines())

@@ -28,6 +28,7 @@ from pathlib import Path
 from lumicontainer import locks, process
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.machine import namespace_command
+from lumicontainer.tree import STATE
 
 GIB = 1 << 30
 _IDLE = "idle"
@@ -120,7 +121,7 @@ def workspace(recipe: str) -> Iterator[Workspace]:
 
 def _take_over(folder: Path, place: Workspace) -> None:
     """Take the tree of an earlier build, unless something may still have been at work in it."""
-    usable = (folder / _IDLE).exists() and (folder / "ground/state.json").exists()
+    usable = (folder / _IDLE).exists() and (folder / "ground" / STATE).exists()
     if usable and not place.ground.exists():
         (folder / "ground").rename(place.ground)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.plan import HOME
-from lumicontainer.site import read_site
+from lumicontainer.site import DEBIAN_KEYRING, read_site
 
 from ..conftest import ROOT
 from .conftest import DATA, SMALL, lumicontainer, run, write_small
@@ -25,7 +25,7 @@ Docker = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def docker() -> Docker:
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Docker:
     """Return the client of an engine into which the base image was put, so that none is pulled."""
     started = run([ROOT / "tests/docker/start.sh"])
     assert started.returncode == 0, started.stderr
@@ -37,11 +37,11 @@ def docker() -> Docker:
         return run(["docker", *words], env=env, stdin=stdin)
 
     if client("image", "inspect", BASE).returncode != 0:
-        pipe = (
-            'set -o pipefail; mmdebstrap --variant=minbase bookworm - "$0" | docker import - "$1"'
-        )
-        made = run(["bash", "-c", pipe, read_site("bookworm").mirror, BASE], env=env)
+        archive = tmp_path_factory.mktemp("base") / "base.tar"
+        options = ("--variant=minbase", f"--keyring={DEBIAN_KEYRING}")
+        made = run(["mmdebstrap", *options, "bookworm", archive, read_site("bookworm").mirror])
         assert made.returncode == 0, made.stderr[-2000:]
+        assert client("import", archive, BASE).returncode == 0
     return client
 
 

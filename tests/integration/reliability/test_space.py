@@ -26,7 +26,7 @@ def small_disk(place: Place, folder: str, *, free: int, inodes: int = 100_000) -
     ``free`` bytes are left on it. What it holds is seen below ``root`` of the place that is given.
     """
     at = place.root / folder
-    taken = sum(p.stat().st_size + 8 * KIB for p in (at, *at.rglob("*")))
+    taken = sum(p.lstat().st_size + 8 * KIB for p in (at, *at.rglob("*")))
     size = (taken + free + 4095) // 4096 * 4096
     script = (
         f'cp -a "{at}" "{at}.below" && mount -t tmpfs -o mode=700,size={size},nr_inodes={inodes} '

@@ -108,8 +108,9 @@ def _signals(*command: object) -> list[str]:
         text=True,
         check=True,
     ).stdout
-    # Not SigQ, which counts the signals that wait for any process of the user.
-    return [line for line in text.splitlines() if line.startswith(("SigB", "SigI", "SigC"))]
+    # Without SigQ, which counts the signals that wait for any process of this user.
+    kinds = ("SigPnd", "SigBlk", "SigIgn", "SigCgt")
+    return [line for line in text.splitlines() if line.startswith(kinds)]
 
 
 def test_the_program_ignores_and_blocks_the_signals_that_it_would_without(launcher: Path) -> None:
