@@ -80,7 +80,11 @@ def seen_inside(image: Path, *start: object) -> Tree:
     """Return what a program in an image sees of its tree, but for owners, who are not mapped."""
     command = [ENGINE, "--silent", "exec", "--contain", "--no-home", "--pwd", "/", image]
     words = ["python3", "-", "describe", "/", ".singularity.d", *HIDDEN, *MOUNTED]
-    done = run([*start, *command, *words], env={"APPTAINER_USERNS": "1"}, stdin=TREES.read_text())
+    done = run(
+        [*start, *command, *words],
+        env={"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"},
+        stdin=TREES.read_text(),
+    )
     assert done.returncode == 0, done.stderr
     return {name: [row[0], *row[3:]] for name, row in json.loads(done.stdout).items()}
 

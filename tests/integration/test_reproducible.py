@@ -172,9 +172,11 @@ ENGINE_LATER = """\
 #!/bin/sh
 for word; do
     if [ "$word" = --fakeroot ]; then
-        export APPTAINERENV_LD_PRELOAD=/mnt/libfaketime.so.1 APPTAINERENV_FAKETIME=+3d
-        export APPTAINERENV_FAKETIME_DONT_FAKE_MONOTONIC=1
-        export APPTAINER_BIND="$(dirname {library}):/mnt:ro"
+        for name in APPTAINER SINGULARITY; do
+            export "${{name}}ENV_LD_PRELOAD=/mnt/libfaketime.so.1" "${{name}}ENV_FAKETIME=+3d"
+            export "${{name}}ENV_FAKETIME_DONT_FAKE_MONOTONIC=1"
+            export "${{name}}_BIND=$(dirname {library}):/mnt:ro"
+        done
     fi
 done
 exec {engine} "$@"

@@ -44,14 +44,14 @@ RECIPE = "summary: a small image\nbase: tiny\nlayers: [greet]\n"
 
 def everything(*roots: Path) -> bytes:
     """Return the bytes of all files under folders, and of the squashfs of layers unpacked."""
-    found = b""
+    found = bytearray()
     for root in roots:
         for folder, _, names in os.walk(root):
             for name in names:
                 path = Path(folder, name)
                 if path.is_file() and not path.is_symlink():
                     found += path.read_bytes()
-    return found
+    return bytes(found)
 
 
 def test_a_secret_is_used_and_left_nowhere(token: Path, tmp_path: Path) -> None:
