@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from .launchers import NONE
 from .node import Node
 from .options import Options
-from .setting import USER, Setting
+from .setting import USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ class Context:
 
     ``platform`` is what the image's platform says as plain data (platform.json); a platform that
     says nothing is an empty one. ``warnings`` takes what is to be told once a run, ``notes`` what
-    each rank tells on its own.
+    each rank tells on its own, ``caches`` the folders that are made before the start: the rank's
+    own, and first the one that holds them all.
     """
 
-    __slots__ = ("env", "launch", "node", "notes", "options", "platform", "warnings")
+    __slots__ = ("caches", "env", "launch", "node", "notes", "options", "platform", "warnings")
 
     def __init__(
         self,
@@ -40,9 +42,29 @@ class Context:
         self.options = options or Options()
         self.warnings: list[str] = []
         self.notes: list[str] = []
+        self.caches: list[str] = []
+
+    def number(self, name: str) -> int | None:
+        """Return what is known of this rank, such as LOCAL_RANK: from the launcher, or by hand."""
+        given = self.env.get(name, "")
+        known = self.launch.fact(name)
+        by_hand = known is None or self.launch.name == NONE
+        return int(given) if by_hand and is_number(given) else known
 
     def default(self, name: str, value: str | None, *, origin: str, why: str) -> Setting:
         """Return a setting that gives way to what the user set."""
         if self.env.get(name):
             return Setting(name, self.env[name], origin=USER, why="set already")
         return Setting(name, value, origin=origin, why=why)
+
+    def run_id(self) -> str:
+        """Return what tells this run from every other one, as ``1234.0``; nothing off a cluster."""
+        names = self.launch.ids or ("SLURM_JOB_ID",)
+        ids = [self.env.get(name, "") for name in names]
+        return ".".join(ids) if all(is_number(one) for one in ids) else ""
+
+    def rank_stem(self) -> str:
+        """Return the beginning of the names of this rank's files, as ``1234.0-rank007``."""
+        width = len(str((self.number("WORLD_SIZE") or 1) - 1))
+        rank = f"rank{self.number('RANK') or 0:0{width}}"
+        return f"{self.run_id()}-{rank}".lstrip("-")

@@ -10,7 +10,7 @@ Every other variable is the user's to set.
 
 from __future__ import annotations
 
-from . import rendezvous, threads
+from . import around, rendezvous, threads
 from .context import Context
 from .errors import LaunchError
 from .launchers import NONE, RANKS, TORCHRUN, recognise
@@ -32,7 +32,7 @@ SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]],
 )
 """Each variable with what decides it where the user has not set it."""
 
-GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = ()
+GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = (around.cache_settings,)
 """What decides several variables together; ``Context.default`` lets the user's win."""
 
 MARK = "LUMI_ENTRY_SET"

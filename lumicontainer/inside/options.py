@@ -41,6 +41,12 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option("--print-env", "print each variable, its value, who says so and why; start nothing"),
     Option("--json", "the same as one line of JSON"),
+    Option("--log-dir", "write each rank's stdout and stderr to files there", takes="DIR"),
+    Option("--profile", "profile these ranks of a short run: 0,8-15 or all", takes="RANKS"),
+    Option("--profiler", "with what (rocprofv3)", choices=("rocprofv3", "rocprof", "torch")),
+    Option("--smi", "show the state of each node's GPUs before the start"),
+    Option("--preflight", "check each node first; a bad one stops at once, with exit code 3"),
+    Option("--remove-caches", "remove the caches on the node when its last rank has ended"),
 )
 """In the order of --help."""
 

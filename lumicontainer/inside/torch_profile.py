@@ -1,0 +1,44 @@
+"""Run a script or ``-m MODULE`` under PyTorch's profiler; write its trace when it has ended.
+
+Started as ``python3 torch_profile.py TRACE SCRIPT …``; the program sees what it would see without.
+It holds every event in memory until the end, so the run has to be a short one. A program that is
+killed, or ends by ``os._exit``, leaves no trace.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run the program; its exceptions and its exit code pass."""
+    trace, *words = sys.argv[1:]
+    module = words[0] == "-m"
+    sys.argv = words[1:] if module else words
+    _lead_path(os.getcwd() if module else os.path.dirname(os.path.realpath(words[0])))
+
+    import importlib  # noqa: PLC0415 - from the path that the program has
+    import runpy  # noqa: PLC0415
+
+    profiler = importlib.import_module("torch.profiler")
+    with profiler.profile(record_shapes=True) as record:
+        try:
+            if module:
+                runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(words[0], run_name="__main__")
+        finally:
+            record.stop()
+            record.export_chrome_trace(trace)
+
+
+def _lead_path(folder: str) -> None:
+    """Put ``folder`` first on the path, as Python does, in place of that of this file."""
+    own = os.path.dirname(os.path.realpath(__file__))
+    if sys.path and os.path.realpath(sys.path[0]) == own:
+        sys.path[0] = folder
+
+
+if __name__ == "__main__":
+    main()
