@@ -116,20 +116,17 @@ def plugin(context: Context) -> str:
 
 
 def _load(library: str) -> str:
-    import subprocess  # noqa: PLC0415 - slow to import, and only one rank a node comes here
+    from . import limited  # noqa: PLC0415 - slow to import, and not every check needs it
 
-    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
-    command = [sys.executable, "-I", "-S", "-B", "-c", code, library]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
+    load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    code, text = limited.run([sys.executable, "-I", "-S", "-B", "-c", load, library], SECONDS)
+    if code == 0:
+        return ""
+    if code is None:
         return f"it was not done after {SECONDS} s"
-    if done.returncode < 0:
-        return f"it ends the process with signal {-done.returncode}"
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1].partition("OSError: ")[2] or lines[-1] if done.returncode else ""
+    if code < 0:
+        return f"it ends the process with signal {-code}"
+    return text.rpartition("OSError: ")[2] or f"it ends the process with exit code {code}"
 
 
 def disk(context: Context) -> str:

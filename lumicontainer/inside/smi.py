@@ -32,24 +32,13 @@ def show(context: Context) -> None:
 
 def _told(command: list[str]) -> str:
     """Run the tool; return what it wrote, in one piece, so that nodes do not mix."""
-    import subprocess  # noqa: PLC0415 - slow to import, and only one rank a node comes here
+    from . import limited  # noqa: PLC0415 - slow to import, and nothing runs where no tool is
 
     head = f"{os.path.basename(command[0])} on {os.uname().nodename}"
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        code, text = limited.run(command, SECONDS)
     except OSError as error:
         return f"warning: {head} does not start: {error.strerror}\n"
-    try:
-        output = process.communicate(timeout=SECONDS)[0].decode(errors="replace")
-    except subprocess.TimeoutExpired:
-        # One that waits in the driver cannot be killed; nobody waits for it here.
-        os.killpg(process.pid, 9)
+    if code is None:
         return f"warning: {head} did not end in {SECONDS} s, and was left\n"
-    ended = f", exit code {process.returncode}" if process.returncode else ""
-    return f"{head}{ended}:\n{output.rstrip()}\n"
+    return f"{head}{f', exit code {code}' if code else ''}:\n{text}\n"

@@ -19,18 +19,29 @@ def main() -> None:
     _lead_path(os.getcwd() if module else os.path.dirname(os.path.realpath(words[0])))
 
     import importlib  # noqa: PLC0415 - from the path that the program has
-    import runpy  # noqa: PLC0415
 
     profiler = importlib.import_module("torch.profiler")
     with profiler.profile(record_shapes=True) as record:
         try:
             if module:
-                runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+                importlib.import_module("runpy").run_module(
+                    words[1], run_name="__main__", alter_sys=True
+                )
             else:
-                runpy.run_path(words[0], run_name="__main__")
+                _run_script(os.path.abspath(words[0]))
         finally:
             record.stop()
             record.export_chrome_trace(trace)
+
+
+def _run_script(path: str) -> None:
+    """Run a script as Python does: in a ``__main__`` of its own, where pickle finds it."""
+    main_module = type(sys)("__main__")
+    main_module.__file__ = path
+    sys.modules["__main__"] = main_module
+    with open(path, "rb") as stream:
+        code = compile(stream.read(), path, "exec")
+    exec(code, main_module.__dict__)  # noqa: S102 - it is the user's own program
 
 
 def _lead_path(folder: str) -> None:

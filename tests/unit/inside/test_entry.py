@@ -108,7 +108,7 @@ def _signals(*command: object) -> list[str]:
         text=True,
         check=True,
     ).stdout
-    return [line for line in text.splitlines() if line.startswith("Sig")]
+    return [line for line in text.splitlines() if line.startswith(("SigBlk", "SigIgn", "SigCgt"))]
 
 
 def test_the_program_ignores_and_blocks_the_signals_that_it_would_without(launcher: Path) -> None:

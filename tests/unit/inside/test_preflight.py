@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -18,7 +17,7 @@ from lumicontainer.inside.launchers import recognise
 from lumicontainer.inside.node import Node
 
 from . import seen
-from .conftest import Entry
+from .conftest import PATH, Entry, lay_out
 
 GIB = 1 << 20  # in KiB, as /proc/meminfo counts
 PCI = ["0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0"]
@@ -68,13 +67,10 @@ def memory(root: Path, total: int, available: int) -> None:
     (root / "proc/meminfo").write_text(text)
 
 
-def library(folder: Path, code: str) -> str:
-    """Compile a library that runs ``code`` as it is loaded."""
-    text = f"#include <stdlib.h>\n__attribute__((constructor)) static void go(void) {{{code}}}"
-    path = folder / "librccl-net.so"
-    words = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(path)]
-    subprocess.run(words, input=text, text=True, check=True)
-    return str(path)
+def library() -> Path:
+    """Return a library that loads: one that this process has loaded."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return next(Path(line.split()[-1]) for line in lines if "/libm.so" in line)
 
 
 def context(
@@ -97,7 +93,7 @@ def failure(found: Context) -> LaunchError:
 def test_a_good_node_passes_in_silence_but_for_that_of_rank_0(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    env = {"NCCL_NET_PLUGIN": library(root, "")}
+    env = {"NCCL_NET_PLUGIN": str(library())}
     preflight.check(context(root, env))
     assert capsys.readouterr().err == ""
     preflight.check(context(root, {**env, **seen.srun(0)}))
@@ -130,26 +126,31 @@ def test_gpus_that_cannot_be_opened_are_told(root: Path) -> None:
     assert "cannot be opened" in failure(context(root)).why
 
 
-@pytest.mark.parametrize(
-    ("code", "what"),
-    [
-        ("abort();", "it ends the process with signal 6"),
-        ("exit(3);", "it ends the process with exit code 3"),
-        ("for (;;) {}", "it was not done after"),
-    ],
-)
-def test_a_plugin_that_breaks_or_hangs_breaks_or_hangs_nothing(
-    root: Path, code: str, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_that_kills_what_loads_it_is_told(root: Path) -> None:
+    # What lies behind the end of the file is mapped, and touching it is SIGBUS.
+    broken = root / "librccl-net.so"
+    broken.write_bytes(library().read_bytes()[:8192])
+    env = {"NCCL_NET_PLUGIN": str(broken)}
+    assert (
+        f"{broken} does not load: it ends the process with signal 7"
+        in failure(context(root, env)).why
+    )
+
+
+def test_a_plugin_that_hangs_is_told_in_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "SECONDS", 0.5)
-    env = {"NCCL_NET_PLUGIN": library(root, code)}
-    assert what in failure(context(root, env)).why
+    waiting = root / "librccl-net.so"
+    os.mkfifo(waiting)  # to open it waits for a writer
+    env = {"NCCL_NET_PLUGIN": str(waiting)}
+    assert (
+        f"{waiting} does not load: it was not done after 0.5 s" in failure(context(root, env)).why
+    )
 
 
 def test_a_plugin_is_named_as_rccl_names_it(root: Path) -> None:
-    assert "librccl-net-ofi.so does not load" in failure(
-        context(root, {"NCCL_NET_PLUGIN": "ofi"})
-    ).why
+    assert (
+        "librccl-net-ofi.so does not load" in failure(context(root, {"NCCL_NET_PLUGIN": "ofi"})).why
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_the_memory_that_slurm_grants_has_to_be_there(
 
 def test_a_clock_that_runs_ahead_is_told(root: Path) -> None:
     env = {"SLURM_JOB_END_TIME": str(int(time.time()) - 100)}
-    with pytest.raises(preflight.FailedError, match="100 s after its end"):
+    with pytest.raises(preflight.FailedError, match=r"10[01] s after its end"):
         preflight.clock(context(root, env))
 
 
@@ -193,11 +194,10 @@ def test_what_cannot_be_checked_here_is_told_and_passes_for_nothing(
 
 
 def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the_first(
-    launcher: Path, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    from .conftest import PATH, lay_out  # noqa: PLC0415
-
-    place = lay_out(tmp_path / "image", json.loads(json.dumps({"interfaces": "nosuch"})))
+    wanted = [{"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so"}]
+    place = lay_out(tmp_path / "image", {"variables": wanted})
     env = {"PATH": PATH, **seen.srun(3)}
     done = subprocess.run(
         [place, "--preflight", "--", "echo", "started"],
@@ -207,5 +207,5 @@ def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the
         check=False,
     )
     assert (done.returncode, done.stdout) == (3, "")
-    assert "there is no interface nosuch*" in done.stderr
-    assert "librccl-net.so does not load" in done.stderr
+    assert "    why: plugin: librccl-nosuch.so does not load: librccl-nosuch.so: " in done.stderr
+    assert "not checked: GPUs (the platform names no GPUs)" in done.stderr
