@@ -13,7 +13,7 @@ import os
 import stat
 
 from .errors import UNFIT, LaunchError
-from .setting import DEFAULT, Setting
+from .setting import DEFAULT, USER, Setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 NAMES = 8
 """How many names are tried where others took them."""
+FOLLOWS = {
+    "HF_HUB_CACHE": ("HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"),
+    "TORCH_HOME": ("XDG_CACHE_HOME",),
+    "TRITON_CACHE_DIR": ("TRITON_HOME",),
+}
+"""Variables that the libraries derive each one's default from: where the user set them, that counts
+(huggingface_hub/constants.py, torch/hub.py, triton/runtime/cache.py)."""
+OF_EACH_RANK = {"AITER_JIT_DIR"}
+"""AITER compiles behind a lock that all ranks with one folder wait for (aiter issue 887)."""
 OFF_THE_NODE = {
     "9p",
     "afs",
@@ -54,6 +63,10 @@ def settings(context: Context) -> Iterator[Setting]:
         if context.env.get(name):
             yield context.default(name, None, origin="", why="")
             continue
+        set_above = [other for other in FOLLOWS.get(name, ()) if context.env.get(other)]
+        if set_above:
+            yield Setting(name, None, origin=USER, why=f"it follows {set_above[0]}, which is set")
+            continue
         if place not in homes:
             homes[place] = _HOMES[place](context)
         home, why = homes[place]
@@ -61,7 +74,7 @@ def settings(context: Context) -> Iterator[Setting]:
             yield Setting(name, None, origin=DEFAULT, why=why)
             continue
         folder = os.path.join(home, row["folder"])
-        if row.get("per") == "rank":
+        if name in OF_EACH_RANK:
             folder = f"{folder}-{context.number('LOCAL_RANK') or 0}"
         if place == "node":
             context.caches = [*(context.caches or [home]), folder]
@@ -134,6 +147,11 @@ def base(context: Context) -> tuple[str, str]:
 def _on_node(context: Context) -> tuple[str, str]:
     """Return the folder on the node, which may not be there yet, and why it is this one."""
     folder, why = base(context)
+    if context.options.remove_caches and os.getppid() in (0, 1):
+        context.warnings.append(
+            "--remove-caches: in a container with process ids of its own (--pid) all ends with the "
+            "rank; the caches stay until the next run that removes its own, unless they go with it"
+        )
     if folder:
         once = "-once" if context.options.remove_caches else ""
         stem = f"lumi-{os.geteuid()}-{context.run_id()}".rstrip("-") + once

@@ -68,19 +68,24 @@ def check(context: Context) -> None:
 
 
 def gpus(context: Context) -> str:
-    """Compare the GPUs that the kernel has with those of the platform, and try to open them."""
+    """Compare the GPUs that the kernel has with those of the platform, and try to open them.
+
+    Those that Slurm hides from the task (a job with a part of a node) are there all the same.
+    """
     wanted = [row["pci"].lower() for row in context.platform.get("gpus", ())]
     if not wanted:
         raise UnmadeError("the platform names no GPUs")
     found = {gpu.pci.lower() for gpu in context.node.gpus()}  # type: ignore[attr-defined]
+    hidden = context.node.hidden_gpus()  # type: ignore[attr-defined]
     missing = [f"GCD {number} ({pci})" for number, pci in enumerate(wanted) if pci not in found]
-    if missing:
-        here = len(wanted) - len(missing)
-        raise FailedError(f"{here} of {len(wanted)} are there; missing: {', '.join(missing)}")
+    if len(missing) > hidden:
+        here = f"{len(wanted) - len(missing) + hidden} of {len(wanted)} are there"
+        among = f", {hidden} of them hidden from this task; not seen: " if hidden else "; missing: "
+        raise FailedError(f"{here}{among}{', '.join(missing)}")
     device = os.path.join(context.node.root, "dev/kfd")
     if not os.access(device, os.R_OK | os.W_OK):
         raise FailedError(f"{device} cannot be opened, so no program reaches them")
-    return f"all {len(wanted)}"
+    return f"all {len(wanted)}" + (f", {hidden} hidden from this task" if hidden else "")
 
 
 def interfaces(context: Context) -> str:

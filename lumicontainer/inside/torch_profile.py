@@ -21,17 +21,17 @@ def main() -> None:
     import importlib  # noqa: PLC0415 - from the path that the program has
 
     profiler = importlib.import_module("torch.profiler")
-    with profiler.profile(record_shapes=True) as record:
-        try:
-            if module:
-                importlib.import_module("runpy").run_module(
-                    words[1], run_name="__main__", alter_sys=True
-                )
-            else:
-                _run_script(os.path.abspath(words[0]))
-        finally:
-            record.stop()
-            record.export_chrome_trace(trace)
+    record = profiler.profile(record_shapes=True)
+    record.start()
+    try:
+        if module:
+            runpy = importlib.import_module("runpy")
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            _run_script(os.path.abspath(words[0]))
+    finally:
+        record.stop()
+        record.export_chrome_trace(trace)
 
 
 def _run_script(path: str) -> None:

@@ -20,7 +20,7 @@ from . import seen
 
 TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "place": "node", "why": "SQLite"},
-    {"name": "AITER_JIT_DIR", "folder": "aiter", "place": "node", "per": "rank"},
+    {"name": "AITER_JIT_DIR", "folder": "aiter", "place": "node"},
     {"name": "TMPDIR", "folder": "tmp", "place": "node", "why": "others are in /tmp"},
     {"name": "HF_HUB_CACHE", "folder": "huggingface/hub", "place": "scratch", "why": "quota"},
 ]
@@ -196,6 +196,14 @@ def test_downloads_go_to_the_project_s_scratch(root: Path) -> None:
     setting = decided(context(root, env))["HF_HUB_CACHE"]
     assert setting.value == f"{root}/scratch/project_1/ada/huggingface/hub"
     assert list((root / "scratch/project_1").iterdir()) == []
+
+
+@pytest.mark.parametrize("above", ["HF_HOME", "XDG_CACHE_HOME"])
+def test_what_follows_a_variable_that_the_user_set_is_left_alone(root: Path, above: str) -> None:
+    (root / "scratch/project_1").mkdir(parents=True)
+    env = {**seen.srun(0), "SLURM_JOB_ACCOUNT": "project_1", "USER": "ada", above: "/mine"}
+    setting = decided(context(root, env))["HF_HUB_CACHE"]
+    assert (setting.value, setting.why) == (None, f"it follows {above}, which is set")
 
 
 @pytest.mark.parametrize(

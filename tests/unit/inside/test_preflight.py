@@ -38,15 +38,19 @@ class Interface:
 class Seen(Node):
     """A node whose GPUs and interfaces are told, and whose other files lie below ``root``."""
 
-    __slots__ = ("found", "nets")
+    __slots__ = ("found", "hidden", "nets")
 
     def __init__(self, root: Path, pci: list[str], nets: dict[str, bool]) -> None:
         super().__init__(str(root))
         self.found = pci
+        self.hidden = 0
         self.nets = nets
 
     def gpus(self) -> list[Gpu]:
         return [Gpu(pci) for pci in self.found]
+
+    def hidden_gpus(self) -> int:
+        return self.hidden
 
     def interfaces(self, prefix: str) -> list[Interface]:
         return [Interface(name, up) for name, up in self.nets.items() if name.startswith(prefix)]
@@ -119,6 +123,16 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
 
 def test_the_order_of_the_gpus_is_not_what_is_checked(root: Path) -> None:
     assert preflight.gpus(context(root, pci=[pci.upper() for pci in reversed(PCI)])) == "all 3"
+
+
+def test_gpus_that_slurm_hides_are_not_missing(root: Path) -> None:
+    found = context(root, pci=PCI[1:2])
+    assert isinstance(found.node, Seen)
+    found.node.hidden = 2
+    assert preflight.gpus(found) == "all 3, 2 hidden from this task"
+    found.node.hidden = 1
+    with pytest.raises(preflight.FailedError, match="2 of 3 are there, 1 of them hidden"):
+        preflight.gpus(found)
 
 
 def test_gpus_that_cannot_be_opened_are_told(root: Path) -> None:
