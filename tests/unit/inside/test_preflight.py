@@ -117,7 +117,7 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     assert "network: hsn0 of 2 hsn* is down" in error.why
     assert "plugin: librccl-net.so does not load: librccl-net.so: cannot open" in error.why
     assert "memory: 20 GiB of 512 are available, less than 432" in error.why
-    assert "clock: it is 3600 s before the job's start" in error.why
+    assert " s before the job's start, says Slurm's controller" in error.why
     assert f"sbatch --exclude={host}" in error.mend
 
 
