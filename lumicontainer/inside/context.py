@@ -22,11 +22,13 @@ class Context:
 
     ``platform`` is what the image's platform says as plain data (platform.json); a platform that
     says nothing is an empty one. ``warnings`` takes what is to be told once a run, ``notes`` what
-    each rank tells on its own.
+    each rank tells on its own, ``caches`` the folders that are made before the start: the rank's
+    own, and first the one that holds them all.
     """
 
     __slots__ = (
         "binding",
+        "caches",
         "env",
         "gpu",
         "launch",
@@ -59,6 +61,7 @@ class Context:
         self.sharers = 1
         """How many ranks compute on it."""
         self.binding: Binding | None = None
+        self.caches: list[str] = []
 
     def number(self, name: str) -> int | None:
         """Return what is known of this rank, such as LOCAL_RANK: from the launcher, or by hand."""
@@ -73,3 +76,15 @@ class Context:
             why = "set already" if self.env[name] else "set to nothing; left so"
             return Setting(name, self.env[name], origin=USER, why=why)
         return Setting(name, value, origin=origin, why=why)
+
+    def run_id(self) -> str:
+        """Return what tells this run from every other one, as ``1234.0``; nothing off a cluster."""
+        names = self.launch.ids or ("SLURM_JOB_ID",)
+        ids = [self.env.get(name, "") for name in names]
+        return ".".join(ids) if all(is_number(one) for one in ids) else ""
+
+    def rank_stem(self) -> str:
+        """Return the beginning of the names of this rank's files, as ``1234.0-rank007``."""
+        width = len(str((self.number("WORLD_SIZE") or 1) - 1))
+        rank = f"rank{self.number('RANK') or 0:0{width}}"
+        return f"{self.run_id()}-{rank}".lstrip("-")

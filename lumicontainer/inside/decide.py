@@ -10,7 +10,7 @@ Every other variable is the user's to set.
 
 from __future__ import annotations
 
-from . import affinity, gpus, rendezvous, threads, variables
+from . import affinity, around, gpus, rendezvous, threads, variables
 from .context import Context
 from .errors import LaunchError
 from .launchers import NONE, RANKS, TORCHRUN, recognise
@@ -36,6 +36,7 @@ GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = (
     affinity.settings,
     threads.settings,
     variables.settings,
+    around.cache_settings,
 )
 """What decides several variables together; ``Context.default`` lets the user's win.
 

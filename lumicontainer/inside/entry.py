@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import __version__, affinity
+from . import __version__, affinity, around
 from .decide import decide, without_own
 from .errors import LaunchError
 from .launchers import speaks
@@ -49,9 +49,16 @@ class Order:
         self.text = ""
 
 
-PREPARATIONS: tuple[Callable[[Context], None], ...] = (affinity.bind,)
+PREPARATIONS: tuple[Callable[[Context], None], ...] = (
+    around.check_node,
+    around.show_gpus,
+    affinity.bind,
+    around.make_caches,
+    lambda context: _tell(context.notes),
+    around.redirect,
+)
 """What is done, in order, before the program starts."""
-WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = ()
+WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = (around.profiled,)
 """What changes the command, in order: the last one's is the outermost."""
 
 
@@ -62,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _run(arguments, env)
     except LaunchError as error:
-        sys.stderr.write(f"{error}\n" if speaks(env) else _brief(error))
+        sys.stderr.write(f"{error}\n" if error.local or speaks(env) else _brief(error))
         return error.code
     except Exception:  # noqa: BLE001 - what is left is a fault of lumi-entry
         import traceback  # noqa: PLC0415 - slow to import, and hopefully never needed
@@ -134,7 +141,6 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
         prepare(context)
     for wrap in WRAPPERS:
         command = wrap(context, command)
-    _tell(context.notes)
     become(command, {**env, **decision.changes()})
     return 0
 

@@ -50,6 +50,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("--allow-gpu-sharing", "permit several ranks on one GPU"),
     Option("--no-bind", "leave each rank on the cores that it was given"),
     Option("--affinity-report", "each rank tells its GPU, cores, NUMA node and interface"),
+    Option("--log-dir", "write each rank's stdout and stderr to files there", takes="DIR"),
+    Option("--profile", "profile these ranks of a short run: 0,8-15 or all", takes="RANKS"),
+    Option("--profiler", "with what (rocprofv3)", choices=("rocprofv3", "rocprof", "torch")),
+    Option("--smi", "show the state of each node's GPUs before the start"),
+    Option("--preflight", "check each node first; a bad one stops at once, with exit code 3"),
+    Option("--remove-caches", "remove the caches on the node when its last rank has ended"),
 )
 """In the order of --help."""
 

@@ -48,6 +48,15 @@ def interpreter() -> str:
     return sys.executable or "python3"
 
 
+def find(name: str, env: Mapping[str, str]) -> str:
+    """Return the place of the program ``name``: on PATH, else where ROCm has it; or nothing."""
+    for folder in [*env.get("PATH", "").split(":"), "/opt/rocm/bin"]:
+        path = os.path.join(folder, name)
+        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
 def check_readable(script: str) -> None:
     """Raise LaunchError where the script is not there or cannot be read."""
     if os.access(script, os.R_OK):

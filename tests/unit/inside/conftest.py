@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,7 +23,11 @@ Entry = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return lumi-entry's place in a tree like an image's: a link that lies in another folder."""
-    root = tmp_path_factory.mktemp("image")
+    return lay_out(tmp_path_factory.mktemp("image"))
+
+
+def lay_out(root: Path, platform: dict[str, object] | None = None) -> Path:
+    """Lay out lumi-entry below ``root``, with what its platform says; return its place."""
     home = root / "opt/lumicontainer"
     modules = home / "lib/lumi_inside"
     modules.mkdir(parents=True)
@@ -33,6 +38,8 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     link = root / "usr/local/bin/lumi-entry"
     link.parent.mkdir(parents=True)
     link.symlink_to(home / "bin/lumi-entry")
+    if platform is not None:
+        (home / "platform.json").write_text(json.dumps(platform))
     return link
 
 

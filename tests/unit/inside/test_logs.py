@@ -1,0 +1,127 @@
+"""A rank's stdout and stderr go to files of its own, and never over those of another run."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from . import seen
+from .conftest import PATH, Entry
+
+TALK = ("--", "sh", "-c", "echo out; echo err >&2")
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_each_rank_writes_to_two_files_that_tell_job_step_and_rank(
+    entry: Entry, tmp_path: Path
+) -> None:
+    for rank in (0, 1, 3):
+        done = entry("--log-dir", "logs/run", *TALK, env=seen.srun(rank))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    pairs = {f"1.0-rank{rank}.{kind}" for rank in (0, 1, 3) for kind in ("out", "err")}
+    found = texts(tmp_path / "logs/run")
+    assert set(found) == pairs
+    assert all(text == f"{name[-3:]}\n" for name, text in found.items())
+
+
+def test_ranks_are_padded_so_that_names_sort(entry: Entry, tmp_path: Path) -> None:
+    env = {"WORLD_SIZE": "1000", "RANK": "7", "LOCAL_RANK": "7", "MASTER_ADDR": "a"}
+    entry("--log-dir=logs", *TALK, env=env)
+    assert set(texts(tmp_path / "logs")) == {"rank007.out", "rank007.err"}
+
+
+def test_files_of_an_earlier_run_stay_as_they_are(entry: Entry, tmp_path: Path) -> None:
+    for _ in range(2):
+        entry("--log-dir", "logs", *TALK, env=seen.srun(0))
+    (tmp_path / "logs/1.0-rank0.2.err").write_text("mine")
+    entry("--log-dir", "logs", *TALK, env=seen.srun(0))
+    assert texts(tmp_path / "logs") == {
+        "1.0-rank0.out": "out\n",
+        "1.0-rank0.err": "err\n",
+        "1.0-rank0.1.out": "out\n",
+        "1.0-rank0.1.err": "err\n",
+        "1.0-rank0.2.err": "mine",
+        "1.0-rank0.3.out": "out\n",
+        "1.0-rank0.3.err": "err\n",
+    }
+
+
+def test_what_lumi_entry_says_goes_where_it_went(entry: Entry, tmp_path: Path) -> None:
+    done = entry("--log-dir", "logs", "--", "no-such-command", env=seen.srun(0))
+    assert done.returncode == 127
+    assert done.stderr.startswith("error: command not found: 'no-such-command'\n")
+    assert set(texts(tmp_path / "logs").values()) == {""}
+
+
+def test_the_program_inherits_no_more_descriptors(entry: Entry, tmp_path: Path) -> None:
+    plain = entry("--", "sh", "-c", "echo /proc/$$/fd/*").stdout
+    entry("--log-dir", "logs", "--", "sh", "-c", "echo /proc/$$/fd/*")
+    logged = (tmp_path / "logs/rank0.out").read_text()
+    assert plain.count("/fd/") == logged.count("/fd/")
+
+
+def test_closed_standard_streams_become_files_all_the_same(launcher: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec '{launcher}' --log-dir logs -- echo here >&-"],
+        env={"PATH": PATH},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "logs/rank0.out").read_text() == "here\n"
+
+
+def test_a_folder_that_cannot_be_is_told_once_with_its_mend(entry: Entry, tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file")
+    done = [entry("--log-dir", "logs", *TALK, env=seen.srun(rank)) for rank in range(3)]
+    assert [one.returncode for one in done] == [3, 3, 3]
+    assert [one.stderr.count("\n") for one in done] == [4, 1, 1]
+    assert done[0].stderr.startswith("error: cannot write logs to 'logs': File exists\n")
+    assert "mend: name a folder that every node sees" in done[0].stderr
+
+
+def test_a_full_disk_is_told_before_the_program_starts(launcher: Path, tmp_path: Path) -> None:
+    # A file system of the test's own, full but for its inodes.
+    script = """
+        mount -t tmpfs -o size=64k full "$1"
+        head -c 1M /dev/zero >"$1/all" 2>/dev/null
+        exec "$2" --log-dir "$1" -- sh -c 'echo started >"$0"' "$3"
+    """
+    full = tmp_path / "full"
+    full.mkdir()
+    words = ["sh", "-c", script, "sh", full, launcher, tmp_path / "started"]
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", *words],
+        env={"PATH": PATH},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
+def test_as_many_ranks_as_a_node_holds_start_at_once(launcher: Path, tmp_path: Path) -> None:
+    ranks = 64
+
+    def start(rank: int) -> subprocess.Popen[bytes]:
+        env = {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "a",
+        }
+        return subprocess.Popen(
+            [launcher, "--log-dir", tmp_path / "logs", "--", "sh", "-c", "echo $RANK"],
+            env={"PATH": PATH, **env},
+        )
+
+    assert [one.wait(120) for one in [start(rank) for rank in range(ranks)]] == [0] * ranks
+    found = texts(tmp_path / "logs")
+    assert len(found) == 2 * ranks
+    assert all(found[f"rank{rank:02}.out"] == f"{rank}\n" for rank in range(ranks))
+    assert found["rank00.err"] == ""

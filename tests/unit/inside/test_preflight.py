@@ -1,0 +1,225 @@
+"""A bad node stops within seconds and tells all that is wrong with it; nothing counts unseen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.inside import preflight
+from lumicontainer.inside.context import Context
+from lumicontainer.inside.errors import LaunchError
+from lumicontainer.inside.launchers import recognise
+from lumicontainer.inside.node import Node
+
+from . import seen
+from .conftest import PATH, Entry, lay_out
+
+GIB = 1 << 20  # in KiB, as /proc/meminfo counts
+PCI = ["0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0"]
+PLATFORM = {"name": "lumi-g", "gpus": [{"pci": pci} for pci in PCI], "interfaces": "hsn"}
+
+
+class Gpu:
+    def __init__(self, pci: str) -> None:
+        self.pci = pci
+
+
+class Interface:
+    def __init__(self, name: str, up: bool) -> None:
+        self.name = name
+        self.up = up
+
+
+class Seen(Node):
+    """A node whose GPUs and interfaces are told, and whose other files lie below ``root``."""
+
+    __slots__ = ("found", "hidden", "nets")
+
+    def __init__(self, root: Path, pci: list[str], nets: dict[str, bool]) -> None:
+        super().__init__(str(root))
+        self.found = pci
+        self.hidden = 0
+        self.nets = nets
+
+    def gpus(self) -> list[Gpu]:
+        return [Gpu(pci) for pci in self.found]
+
+    def hidden_gpus(self) -> int:
+        return self.hidden
+
+    def interfaces(self, prefix: str) -> list[Interface]:
+        return [Interface(name, up) for name, up in self.nets.items() if name.startswith(prefix)]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for folder in ("tmp", "proc", "dev"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "dev/kfd").write_text("")
+    (tmp_path / "tmp").chmod(0o1777)
+    memory(tmp_path, total=512, available=490)
+    return tmp_path
+
+
+def memory(root: Path, total: int, available: int) -> None:
+    text = f"MemTotal: {total * GIB} kB\nMemFree: 1 kB\nMemAvailable: {available * GIB} kB\n"
+    (root / "proc/meminfo").write_text(text)
+
+
+def library() -> Path:
+    """Return a library that loads: one that this process has loaded."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return next(Path(line.split()[-1]) for line in lines if "/libm.so" in line)
+
+
+def context(
+    root: Path,
+    env: Mapping[str, str] | None = None,
+    pci: list[str] = PCI,
+    nets: Mapping[str, bool] | None = None,
+) -> Context:
+    node = Seen(root, pci, dict(nets or {"hsn0": True, "hsn1": True, "nmn0": False}))
+    env = {**seen.srun(3), "SLURM_JOB_START_TIME": str(int(time.time())), **(env or {})}
+    return Context(env, recognise(env), node=node, platform=PLATFORM)
+
+
+def failure(found: Context) -> LaunchError:
+    with pytest.raises(LaunchError) as caught:
+        preflight.check(found)
+    return caught.value
+
+
+def test_a_good_node_passes_in_silence_but_for_that_of_rank_0(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = {"NCCL_NET_PLUGIN": str(library())}
+    preflight.check(context(root, env))
+    assert capsys.readouterr().err == ""
+    preflight.check(context(root, {**env, **seen.srun(0)}))
+    told = capsys.readouterr().err
+    assert told.startswith(f"preflight of {os.uname().nodename}: passed: GPUs (all 3), network (2")
+    assert "not checked" not in told
+
+
+def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> None:
+    memory(root, total=512, available=20)
+    late = {"SLURM_JOB_START_TIME": str(int(time.time()) + 3600), "SLURM_MEM_PER_NODE": "491520"}
+    error = failure(context(root, late, pci=PCI[:2], nets={"hsn0": False, "hsn1": True}))
+    host = os.uname().nodename
+    assert (error.code, error.local) == (3, True)
+    assert error.what == f"node {host} is not fit: 5 of 6 checks failed"
+    assert "GPUs: 2 of 3 are there; missing: GCD 2 (0000:c9:00.0)" in error.why
+    assert "network: hsn0 of 2 hsn* is down" in error.why
+    assert "plugin: librccl-net.so does not load: librccl-net.so: cannot open" in error.why
+    assert "memory: 20 GiB of 512 are available, less than 432" in error.why
+    assert " s before the job's start, says Slurm's controller" in error.why
+    assert f"sbatch --exclude={host}" in error.mend
+
+
+def test_the_order_of_the_gpus_is_not_what_is_checked(root: Path) -> None:
+    assert preflight.gpus(context(root, pci=[pci.upper() for pci in reversed(PCI)])) == "all 3"
+
+
+def test_gpus_that_slurm_hides_are_not_missing(root: Path) -> None:
+    found = context(root, pci=PCI[1:2])
+    assert isinstance(found.node, Seen)
+    found.node.hidden = 2
+    assert preflight.gpus(found) == "all 3, 2 hidden from this task"
+    found.node.hidden = 1
+    with pytest.raises(preflight.FailedError, match="2 of 3 are there, 1 of them hidden"):
+        preflight.gpus(found)
+
+
+def test_gpus_that_cannot_be_opened_are_told(root: Path) -> None:
+    (root / "dev/kfd").unlink()
+    assert "cannot be opened" in failure(context(root)).why
+
+
+def test_a_plugin_that_kills_what_loads_it_is_told(root: Path) -> None:
+    # What lies behind the end of the file is mapped, and touching it is SIGBUS.
+    broken = root / "librccl-net.so"
+    broken.write_bytes(library().read_bytes()[:8192])
+    env = {"NCCL_NET_PLUGIN": str(broken)}
+    assert (
+        f"{broken} does not load: it ends the process with signal 7"
+        in failure(context(root, env)).why
+    )
+
+
+def test_a_plugin_that_hangs_is_told_in_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "SECONDS", 0.5)
+    waiting = root / "librccl-net.so"
+    os.mkfifo(waiting)  # to open it waits for a writer
+    env = {"NCCL_NET_PLUGIN": str(waiting)}
+    assert (
+        f"{waiting} does not load: it was not done after 0.5 s" in failure(context(root, env)).why
+    )
+
+
+def test_a_plugin_is_named_as_rccl_names_it(root: Path) -> None:
+    assert (
+        "librccl-net-ofi.so does not load" in failure(context(root, {"NCCL_NET_PLUGIN": "ofi"})).why
+    )
+
+
+@pytest.mark.parametrize(
+    ("env", "available", "fits"),
+    [
+        ({"SLURM_MEM_PER_NODE": "491520"}, 440, True),
+        ({"SLURM_MEM_PER_NODE": "491520"}, 430, False),
+        ({"SLURM_MEM_PER_NODE": "0"}, 470, True),
+        ({"SLURM_MEM_PER_CPU": "1024", "SLURM_CPUS_ON_NODE": "56"}, 60, True),
+        ({"SLURM_MEM_PER_CPU": "1024", "SLURM_CPUS_ON_NODE": "56"}, 40, False),
+        ({}, 60, True),
+        ({}, 40, False),
+    ],
+)
+def test_the_memory_that_slurm_grants_has_to_be_there(
+    root: Path, env: dict[str, str], available: int, fits: bool
+) -> None:
+    memory(root, total=512, available=available)
+    if fits:
+        assert preflight.memory(context(root, env)).startswith(f"{available} of 512 GiB")
+    else:
+        with pytest.raises(preflight.FailedError, match=f"^{available}"):
+            preflight.memory(context(root, env))
+
+
+def test_a_clock_that_runs_ahead_is_told(root: Path) -> None:
+    env = {"SLURM_JOB_END_TIME": str(int(time.time()) - 100)}
+    with pytest.raises(preflight.FailedError, match=r"10[01] s after its end"):
+        preflight.clock(context(root, env))
+
+
+def test_what_cannot_be_checked_here_is_told_and_passes_for_nothing(
+    entry: Entry, tmp_path: Path
+) -> None:
+    done = entry("--preflight", "--", "echo", "started")
+    assert (done.returncode, done.stdout) == (0, "started\n")
+    passed, _, unmade = done.stderr.partition("; not checked: ")
+    assert "passed: disk (" in passed
+    for name in ("GPUs (the platform names no GPUs)", "network (the", "plugin (the"):
+        assert name in unmade
+
+
+def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the_first(
+    tmp_path: Path,
+) -> None:
+    wanted = [{"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so"}]
+    place = lay_out(tmp_path / "image", {"variables": wanted})
+    env = {"PATH": PATH, **seen.srun(3)}
+    done = subprocess.run(
+        [place, "--preflight", "--", "echo", "started"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "    why: plugin: librccl-nosuch.so does not load: librccl-nosuch.so: " in done.stderr
+    assert "not checked: GPUs (the platform names no GPUs)" in done.stderr

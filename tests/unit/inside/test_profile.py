@@ -1,0 +1,130 @@
+"""Chosen ranks run under a profiler, each with a folder of its own; the others run as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import seen
+from .conftest import PATH, Entry
+
+ROCPROF = '#!/bin/sh\necho "$0"\nfor word; do echo "$word"; done\n'
+# The part of PyTorch that is asked for; the real one is in the images alone.
+TORCH = """
+class profile:
+    def __init__(self, **options): self.calls = ""
+    def start(self): self.calls += "started "
+    def stop(self): self.calls += "stopped"
+    def export_chrome_trace(self, path): open(path, "x").write(self.calls)
+"""
+SCRIPT = """
+import sys, json
+print(json.dumps([__name__, sys.argv, sys.path[0], sys.modules["__main__"].__file__]))
+import beside
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> str:
+    """Return a PATH with profilers that tell how they were called."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("rocprofv3", "rocprof"):
+        (folder / name).write_text(ROCPROF)
+        (folder / name).chmod(0o755)
+    return f"{folder}:{PATH}"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> dict[str, str]:
+    """Write a script, what it imports, and a stand-in for PyTorch; return the environment."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").write_text(SCRIPT)
+    (tmp_path / "code/beside.py").write_text("")
+    (tmp_path / "site/torch").mkdir(parents=True)
+    (tmp_path / "site/torch/__init__.py").write_text("")
+    (tmp_path / "site/torch/profiler.py").write_text(TORCH)
+    return {"PYTHONPATH": str(tmp_path / "site")}
+
+
+def folders(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir() if ".profile" in path.name)
+
+
+def test_only_the_ranks_that_are_named_are_profiled(
+    entry: Entry, tools: str, tmp_path: Path
+) -> None:
+    words = ("--profile", "0,2-3", "--", "echo", "plain")
+    told = [
+        entry(*words, env={**seen.srun(rank), "PATH": tools}).stdout.splitlines()
+        for rank in range(4)
+    ]
+    assert told[1] == ["plain"]
+    assert told[2][0] == f"{tmp_path}/bin/rocprofv3"
+    assert told[2][-3:] == ["--", "echo", "plain"]
+    assert f"{tmp_path}/1.0-rank2.profile" in told[2]
+    assert folders(tmp_path) == [f"1.0-rank{rank}.profile" for rank in (0, 2, 3)]
+
+
+def test_a_profile_lies_beside_the_logs_and_over_none_of_an_earlier_run(
+    entry: Entry, tools: str, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        words = ("--profile", "all", "--profiler", "rocprof", "--log-dir", "logs", "--", "true")
+        done = entry(*words, env={**seen.srun(3), "PATH": tools})
+        assert (done.returncode, done.stderr) == (0, "")
+    assert folders(tmp_path / "logs") == ["1.0-rank3.profile", "1.0-rank3.profile.1"]
+    told = (tmp_path / "logs/1.0-rank3.1.out").read_text().splitlines()
+    assert f"{tmp_path}/logs/1.0-rank3.profile.1/trace.csv" in told
+
+
+def test_a_profiler_that_is_not_there_stops_every_rank_with_the_mend(entry: Entry) -> None:
+    done = [entry("--profile", "1", "--", "true", env=seen.srun(rank)) for rank in range(3)]
+    assert [one.returncode for one in done] == [2, 2, 2]
+    assert [one.stderr.count("\n") for one in done] == [4, 1, 1]
+    assert done[0].stderr.startswith("error: the profiler 'rocprofv3' is not in the image\n")
+    assert "mend: --profiler torch needs no more than PyTorch" in done[0].stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--profile", "x"), "--profile takes ranks like 0,8-15 or all, not 'x'"),
+        (("--profile", "3-1"), "--profile takes ranks like 0,8-15 or all, not '3-1'"),
+        (("--profile", "0,8-15"), "names rank 15, but the ranks are 0 to 3"),
+        (("--profile", "0-99999999999"), "but the ranks are 0 to 3"),
+        (("--profiler", "rocprof"), "--profiler goes with --profile"),
+        (("--profile", "0", "--profiler", "perf"), "--profiler is rocprofv3|rocprof|torch"),
+        (("--profile", "0", "--profiler", "torch"), "not '-- COMMAND'"),
+    ],
+)
+def test_what_cannot_be_profiled_is_refused(
+    entry: Entry, words: tuple[str, ...], what: str
+) -> None:
+    done = entry(*words, "--", "true", env=seen.srun(0))
+    assert done.returncode == 2
+    assert what in done.stderr
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_torch_profiles_a_script_that_sees_what_it_would_see_without(
+    entry: Entry, program: dict[str, str], tmp_path: Path, code: int
+) -> None:
+    words = ("code/train.py", str(code), "--epochs")
+    plain = entry(*words, env={**program, **seen.srun(0)})
+    done = entry("--profile", "0", "--profiler", "torch", *words, env={**program, **seen.srun(0)})
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert done.returncode == code
+    assert (tmp_path / "1.0-rank0.profile/trace.json").read_text() == "started stopped"
+
+
+def test_torch_profiles_a_module_as_well(
+    entry: Entry, program: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("-m", "train", "0", "-m")
+    plain = entry(*words, env=program, cwd=tmp_path / "code")
+    done = entry("--profile=all", "--profiler=torch", *words, env=program, cwd=tmp_path / "code")
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout) != (1, "")
+    assert (tmp_path / "code/rank0.profile/trace.json").exists()
