@@ -210,7 +210,8 @@ def test_what_cannot_be_checked_here_is_told_and_passes_for_nothing(
 def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the_first(
     tmp_path: Path,
 ) -> None:
-    wanted = [{"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so"}]
+    row = {"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so"}
+    wanted = [{**row, "why": "RCCL loads it", "source": "its manual"}]
     place = lay_out(tmp_path / "image", {"variables": wanted})
     env = {"PATH": PATH, **seen.srun(3)}
     done = subprocess.run(
