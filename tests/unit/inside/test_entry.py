@@ -93,6 +93,8 @@ def test_a_signal_reaches_the_program_which_is_the_same_process(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        # A shell cannot trap what it inherits ignored, as from a test run in the background.
+        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),
     ) as program:
         assert program.stdout is not None
         assert int(program.stdout.readline()) == program.pid
