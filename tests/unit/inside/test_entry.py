@@ -94,7 +94,7 @@ def test_a_signal_reaches_the_program_which_is_the_same_process(
         stdout=subprocess.PIPE,
         text=True,
         # A shell cannot trap what it inherits ignored, as from a test run in the background.
-        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     ) as program:
         assert program.stdout is not None
         assert int(program.stdout.readline()) == program.pid
