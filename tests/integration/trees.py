@@ -64,7 +64,11 @@ def describe(root: Path, left_out: set[str]) -> dict[str, list[object]]:
                 if name in folders:
                     folders.remove(name)
                 continue
-            info = path.lstat()
+            try:
+                info = path.lstat()
+            except PermissionError:  # Its folder may be listed and not entered.
+                rows[shown] = ["not to be seen", 0, 0, ""]
+                continue
             rows[shown] = [f"{info.st_mode:o}", info.st_uid, info.st_gid, what(path, info)]
             if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
                 names.setdefault((info.st_dev, info.st_ino), []).append(shown)
