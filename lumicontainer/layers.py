@@ -161,6 +161,8 @@ async def _made(
             draft = store.draft(name)
             try:
                 await make(task, draft)
+                # Its log told what went on, and would only take room from here on.
+                builder.place.log(shown).unlink(missing_ok=True)
                 seconds = round(time.monotonic() - began, 1)
                 return await _to_the_end(store.store, draft, {**about, "seconds": seconds})
             finally:

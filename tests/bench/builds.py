@@ -31,7 +31,6 @@ from table import LUMICONTAINER, seconds
 from lumicontainer.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.machine import clean_environment
-from lumicontainer.sif import partitions
 from lumicontainer.workspace import remove_tree
 
 Figures = dict[str, Any]
@@ -159,19 +158,17 @@ def peak_of(folder: Path) -> Iterator[Figures]:
 
 
 def ours(bench: Bench) -> Figures:
-    """Build with an empty cache, and weigh what the build took and left."""
+    """Build with an empty cache, and weigh what the build took and left.
+
+    The tree is weighed as it is kept for the next build, with the note of its state.
+    """
     remove_tree(bench.ours)
     bench.ours.mkdir()
     with peak_of(bench.ours) as seen:
         told = bench.build(bench.image)
-    sizes = {"layers": disk(bench.ours / "cache"), "image": disk(bench.image)}
+    parts = {"tree": "tmp", "layers": "cache", "image": bench.image.name}
+    sizes = {name: disk(bench.ours / part) for name, part in parts.items()}
     bench.build(bench.flat, "--pack", "flat")
-    tree = bench.work / "tree"
-    remove_tree(tree)
-    start = partitions(bench.flat)[0].offset
-    seconds(["unsquashfs", "-quiet", "-no-progress", "-offset", start, "-d", tree, bench.flat])
-    sizes["tree"] = disk(tree)
-    remove_tree(tree)
     return {"whole": told.whole, "begun": told.begun, "took": told.took, **seen, **sizes}
 
 
