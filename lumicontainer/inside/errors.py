@@ -4,10 +4,23 @@ from __future__ import annotations
 
 
 class LaunchError(Exception):
-    """Carry what keeps the program from starting to the end, where it becomes the exit code."""
+    """Carry what keeps the program from starting to the end, where it becomes the exit code.
 
-    def __init__(
-        self, what: str, *, where: str = "", why: str = "", mend: str = "", code: int = 2
+    An error is every rank's, and rank 0 tells it. Where it may be one node's (``local``), the first
+    rank of each other node tells a line; where rank 0 may not see it, ``told`` says whether this
+    process tells it.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of a message, each named where one is raised
+        self,
+        what: str,
+        *,
+        where: str = "",
+        why: str = "",
+        mend: str = "",
+        code: int = 2,
+        local: bool = False,
+        told: bool | None = None,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -15,6 +28,8 @@ class LaunchError(Exception):
         self.why = why
         self.mend = mend
         self.code = code
+        self.local = local
+        self.told = told
 
     def __str__(self) -> str:
         labels = (("where", self.where), ("why", self.why), ("mend", self.mend))

@@ -39,11 +39,25 @@ class Option:
 
 
 OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--launcher",
+        "what makes the ranks: direct, srun or mpiexec, one in each of its tasks;\n"
+        "torchrun, accelerate or deepspeed, those of a node in its one task (scripts get\n"
+        "--local_rank from deepspeed, as they do without lumi-entry); auto, torchrun where\n"
+        "Slurm gave one task a node several GPUs and the program is a script or a module,\n"
+        "else direct",
+        choices=("auto", "direct", "torchrun", "accelerate", "deepspeed"),
+        default="auto",
+    ),
+    Option("--nproc", "ranks a node for that launcher to make (default: one a GPU)", takes="N"),
+    Option("--launcher-args", "options for it, as '--config_file fsdp.yaml'", takes="'WORDS'"),
     Option("--print-env", "print each variable, its value, who says so and why; start nothing"),
     Option("--json", "the same as one line of JSON"),
 )
 """In the order of --help."""
 
+_COLUMN = 24
+"""Where the texts of --help begin."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -97,5 +111,9 @@ def described() -> str:
     """Return the options as lines of --help."""
     rows = [(f"{o.name} {o.takes}".strip(), o.help) for o in OPTIONS]
     rows += [("--version", "print the version"), ("-h, --help", "print this")]
-    width = max(len(row[0]) for row in rows)
-    return "".join(f"  {row[0]:<{width}}  {row[1]}\n" for row in rows)
+    below = "\n" + " " * (_COLUMN + 2)
+    lines = []
+    for name, text in rows:
+        gap = " " * (_COLUMN - len(name)) if len(name) < _COLUMN else below
+        lines.append(f"  {name}{gap}{text.replace(chr(10), below)}\n")
+    return "".join(lines)

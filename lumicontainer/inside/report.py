@@ -15,16 +15,22 @@ def as_text(decision: Decision) -> str:
     ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     lines = [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows]
-    return "\n".join([f"launcher: {decision.launch.name} ({decision.launch.title})", *lines, ""])
+    head = [
+        f"launcher: {decision.launch.name} ({decision.launch.title})",
+        f"ranks: {decision.context.start.described()}",
+    ]
+    return "\n".join([*head, *lines, ""])
 
 
 def as_json(decision: Decision) -> str:
     """Return one line of JSON, so that the ranks' lines can follow each other on one stdout."""
     import json  # noqa: PLC0415 - slow to import, and seldom needed
 
+    start = decision.context.start
     record = {
         "launcher": decision.launch.name,
         "title": decision.launch.title,
+        "ranks": {"by": start.launcher, "here": start.workers, "why": start.why},
         "variables": [
             {"name": s.name, "value": s.value, "origin": s.origin, "why": s.why}
             for s in decision.settings

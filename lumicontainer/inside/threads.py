@@ -24,13 +24,14 @@ def openmp(env: Mapping[str, str], launch: Launch) -> Setting | None:
     other (on 2 cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
     """
     usable = len(os.sched_getaffinity(0))
+    workers = launch.workers
     cpus = env.get(CPUS, "")
     if launch.name == "slurm" and is_number(cpus):
         return _given(int(cpus), usable, launch)
-    ranks = launch.fact("LOCAL_WORLD_SIZE") or 1
+    ranks = (launch.fact("LOCAL_WORLD_SIZE") or 1) * workers
     if ranks == 1:
         return None
-    if usable < (os.cpu_count() or 1):
+    if usable < (os.cpu_count() or 1) and workers == 1:
         why = "this process is bound to processors; left to the program, which counts them"
         return Setting(NAME, None, origin=launch.name, why=why)
     why = f"{usable} processors, which {ranks} ranks of this node share"
@@ -42,4 +43,7 @@ def _given(cpus: int, usable: int, launch: Launch) -> Setting:
     why = CPUS
     if usable < cpus:
         why = f"{CPUS}={cpus}, but this process may run on {usable} processors only"
-    return Setting(NAME, str(min(cpus, usable)), origin=launch.name, why=why)
+    if launch.workers > 1:
+        why = f"{why}, which {launch.workers} ranks share"
+    share = max(1, min(cpus, usable) // launch.workers)
+    return Setting(NAME, str(share), origin=launch.name, why=why)

@@ -250,7 +250,12 @@ def test_of_torchrun_s_processes_in_one_task_one_speaks() -> None:
 
 def test_a_process_that_cannot_tell_its_rank_speaks() -> None:
     assert speaks({})
-    assert speaks({**seen.srun(3), "SLURM_PROCID": "x"})
+    assert speaks({"RANK": "x"})
+
+
+@pytest.mark.parametrize("name", ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"])
+def test_where_a_rank_is_no_number_the_others_tell_which_process_speaks(name: str) -> None:
+    assert [speaks({**seen.srun(rank), name: "x"}) for rank in range(4)].count(True) == 1
 
 
 def _as_slurm_writes(counts: list[int]) -> str:

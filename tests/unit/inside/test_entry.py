@@ -196,8 +196,15 @@ def test_a_missing_script_is_told_once_with_its_mend(entry: Entry, tmp_path: Pat
 def test_of_four_ranks_one_tells_what_is_wrong_and_all_exit_alike(entry: Entry) -> None:
     done = [entry("trian.py", env=seen.srun(rank)) for rank in range(4)]
     assert [one.returncode for one in done] == [2, 2, 2, 2]
-    assert [one.stderr.count("\n") for one in done] == [4, 1, 1, 1]
-    assert done[1].stderr.startswith("error: no such script: 'trian.py' (on ")
+    assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 0]
+
+
+def test_what_may_be_one_node_s_fault_is_told_in_a_line_by_its_first_rank(entry: Entry) -> None:
+    done = [entry("/no/such/folder/train.py", env=seen.srun(rank)) for rank in range(4)]
+    assert [one.returncode for one in done] == [2, 2, 2, 2]
+    assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 1]
+    told = f"error: no such script: '/no/such/folder/train.py' (on {os.uname().nodename})\n"
+    assert done[3].stderr == told
 
 
 def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) -> None:
