@@ -29,8 +29,8 @@ Run one rank of a program: set what PyTorch expects (RANK, LOCAL_RANK, WORLD_SIZ
 LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS) from what
 srun, mpiexec or mpirun says, then become the program. Under torchrun nothing is touched; without
 a launcher it is one process. One task a node with several GPUs becomes a rank for each of them,
-by torchrun, which starts lumi-entry for every rank. MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS stay as they are
-where they are set.
+by torchrun, which starts lumi-entry for every rank. MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS
+stay as they are where they are set.
 
 {options}
   srun -N2 --ntasks-per-node=8 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py

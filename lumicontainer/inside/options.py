@@ -41,11 +41,11 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option(
         "--launcher",
-        "what makes the ranks: direct, srun or mpiexec, one in each of its tasks;\n"
-        "torchrun, accelerate or deepspeed, those of a node in its one task (scripts get\n"
-        "--local_rank from deepspeed, as they do without lumi-entry); auto, torchrun where\n"
-        "Slurm gave one task a node several GPUs and the program is a script or a module,\n"
-        "else direct",
+        "what makes the ranks: direct, srun or mpiexec, one a task;\n"
+        "torchrun, accelerate or deepspeed (which gives a script\n"
+        "--local_rank), those of a node in its one task; auto, torchrun\n"
+        "for a script or module where Slurm gave one task a node several\n"
+        "GPUs, else direct",
         choices=("auto", "direct", "torchrun", "accelerate", "deepspeed"),
         default="auto",
     ),
