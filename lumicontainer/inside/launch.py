@@ -112,7 +112,8 @@ def command(decision: Decision, words: Sequence[str]) -> list[str]:
 
 def local_rank_argument(context: Context, command: list[str]) -> list[str]:
     """Give the program ``--local_rank``, as DeepSpeed's launcher gives it to a script."""
-    if context.launch.name != DEEPSPEED or context.options.launcher != DEEPSPEED:
+    ours = context.launch.name == DEEPSPEED and context.options.launcher == DEEPSPEED
+    if not ours or "--no_local_rank" in _more(context):
         return command
     program = {"--": 1, "-m": 3}.get(next(iter(context.program), ""), 2)
     argument = f"--local_rank={context.launch.fact('LOCAL_RANK')}"

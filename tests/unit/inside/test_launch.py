@@ -241,6 +241,11 @@ def test_a_script_of_deepspeed_gets_its_local_rank(
     assert done.stdout == f"{got}\n", done.stderr
 
 
+def test_a_script_of_deepspeed_that_takes_no_local_rank_gets_none(entry: Entry) -> None:
+    options = ("--launcher", "deepspeed", "--launcher-args", "--no_local_rank")
+    assert entry(*options, "--", "printf", "%s.", "--a", env=DEEPSPEED_RANK).stdout == "--a."
+
+
 def test_a_rank_of_torchrun_starts_no_torchrun(entry: Entry) -> None:
     command = ("--launcher", "torchrun", "--nproc", "2", "--", "sh", "-c", "echo $RANK")
     assert entry(*command, env=seen.TORCHRUN_IN_SRUN).stdout == "3\n"
