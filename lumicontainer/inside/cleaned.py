@@ -1,7 +1,10 @@
 """Find out that the engine cleaned Slurm's variables away from what is a task of a step.
 
 With ``srun singularity exec --cleanenv``, each task would take itself for the only process: all of
-them train the same, alone, and write to the same files.
+them train the same, alone, and write to the same files. The engine starts its own processes with
+an environment of its own too, so what is left to see is whose child this is: ``slurmstepd`` tells
+its job and step in its title, and each of its children is a task. A container with process ids of
+its own hides that; there the name of the control group tells of the step.
 """
 
 from __future__ import annotations
@@ -9,94 +12,90 @@ from __future__ import annotations
 import os
 
 from .errors import LaunchError
-from .launchers import FIRST_SPECIAL_STEP, NONE
+from .launchers import NONE
 from .setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .context import Context
 
-_ANCESTORS = 4
-"""The engine's own processes stand between Slurm's task and its container: two, or three."""
-_MEND = "leave out --cleanenv (-e), or set RANK, LOCAL_RANK, WORLD_SIZE and MASTER_ADDR by --env"
+_ANCESTORS = 16
+"""The engine's processes, and a user's scripts, stand between Slurm's task and this process."""
+_MEND = "leave out --cleanenv (-e), or say --env WORLD_SIZE=1 where each task is to run on its own"
 
 
 def check(context: Context) -> None:
-    """Raise LaunchError where this is one of several tasks, warn where it may be one.
-
-    The environments of the processes above tell it all, where the engine lets its own be read; the
-    control group, which Slurm makes for each task, tells only that there is a step.
-    """
+    """Raise LaunchError where this is one of several tasks, warn where it may be one."""
     env = context.env
     if context.launch.name != NONE or env.get("WORLD_SIZE") or "SLURM_JOB_ID" in env:
         return
-    task = task_above(os.path.join(context.node.root, "proc"))
-    if task is not None:
-        tasks, rank = task.get("SLURM_STEP_NUM_TASKS", ""), task.get("SLURM_PROCID", "")
-        if is_number(tasks) and int(tasks) > 1:
-            raise LaunchError(
-                f"this is task {rank} of {tasks} that srun started, and its variables are gone",
-                where="the environment of this process",
-                why="cleaned of them, each task would take itself for the only process",
-                mend=_MEND,
-                told=rank in ("", "0"),
-            )
-        return
-    step = step_of_group(os.path.join(context.node.root, "proc/self/cgroup"))
+    proc = os.path.join(context.node.root, "proc")
+    step, daemon, task = step_above(proc)
+    tasks = children(proc, daemon) if step else []
+    if len(tasks) > 1:
+        raise LaunchError(
+            f"this is one of {len(tasks)} tasks that srun started here, and Slurm's variables "
+            "are gone",
+            where=f"step {step} on {os.uname().nodename}",
+            why="without them, each task would take itself for the only process",
+            mend=_MEND,
+            told=task == min(tasks),
+        )
+    step = step or step_of_group(os.path.join(proc, "self/cgroup"))
     if step:
         context.warnings.append(
-            f"this is a task of Slurm's {step}, but takes itself for the only process, because "
-            f"Slurm's variables are gone: {_MEND}"
+            f"this is a task of Slurm's step {step}, but takes itself for the only process, "
+            f"because Slurm's variables are gone: {_MEND}"
         )
 
 
-def task_above(proc: str) -> Mapping[str, str] | None:
-    """Return the environment of the nearest process above that is a task of a step of ranks."""
-    pid = "self"
+def step_above(proc: str) -> tuple[str, int, int]:
+    """Return the step of ranks that this process belongs to, the pid of its daemon, and the task's.
+
+    The step is "" where there is none, or the daemon is out of sight.
+    """
+    pid, parent = _pids(os.path.join(proc, "self/stat"))
     for _ in range(_ANCESTORS):
-        pid = _parent(os.path.join(proc, pid, "stat"))
-        if not is_number(pid) or int(pid) <= 1:
-            return None
-        env = _environment(os.path.join(proc, pid, "environ"))
-        step = env.get("SLURM_STEP_ID", "")
-        if is_number(step) and "SLURM_PROCID" in env:
-            return env if int(step) < FIRST_SPECIAL_STEP else None
-        if "SLURM_JOB_ID" in env:  # the shell of a batch job, which made this process itself
-            return None
-    return None
+        if parent <= 1:
+            break
+        title = _text(os.path.join(proc, str(parent), "cmdline"))
+        if title.startswith("slurmstepd: ["):
+            step = title.partition("[")[2].partition("]")[0]
+            # The batch script's step is called "batch"; there are "extern" and "interactive".
+            return (step if is_number(step.rpartition(".")[2]) else ""), parent, pid
+        pid, parent = _pids(os.path.join(proc, str(parent), "stat"))
+    return "", 0, 0
+
+
+def children(proc: str, parent: int) -> list[int]:
+    """Return the pids of the processes that ``parent`` started."""
+    everyone = (
+        _pids(os.path.join(proc, name, "stat")) for name in os.listdir(proc) if is_number(name)
+    )
+    return [pid for pid, above in everyone if above == parent]
 
 
 def step_of_group(path: str) -> str:
     """Return the job and step whose control group holds this process, "" where none does."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            text = stream.read()
-    except OSError:
-        return ""
-    for line in text.splitlines():
-        parts = line.partition("::")[2] or line.rpartition(":")[2]
-        names = dict(part.partition("_")[::2] for part in parts.split("/"))
+    for line in _text(path).splitlines():
+        names = dict(part.partition("_")[::2] for part in line.split("/"))
         job, step = names.get("job", ""), names.get("step", "")
         if is_number(job) and is_number(step):
-            return f"step {job}.{step}"
+            return f"{job}.{step}"
     return ""
 
 
-def _parent(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            # PID (NAME) STATE PARENT ...; the name may hold anything.
-            return stream.read().rpartition(")")[2].split()[1]
-    except (OSError, IndexError):
-        return ""
+def _pids(path: str) -> tuple[int, int]:
+    """Return the pid of a process and that of its parent, zeros where it cannot be read."""
+    # PID (NAME) STATE PARENT ...; the name may hold anything.
+    before, _, after = _text(path).rpartition(")")
+    pid, rest = before.partition(" ")[0], after.split()
+    return (int(pid), int(rest[1])) if is_number(pid) and len(rest) > 1 else (0, 0)
 
 
-def _environment(path: str) -> dict[str, str]:
+def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            entries = stream.read().split("\0")
+            return stream.read()
     except OSError:
-        return {}
-    return dict(entry.partition("=")[::2] for entry in entries)
+        return ""

@@ -12,20 +12,40 @@ from lumicontainer.inside.node import Node
 
 from . import seen
 
+DAEMON = 500
+FIRST_TASK = 700
 CGROUP_1 = "9:freezer:/slurm/uid_1000/job_1/step_0/task_3\n8:cpuset:/slurm/uid_1000/job_1/step_0\n"
 CGROUP_2 = "0::/system.slice/slurmstepd.scope/job_1/step_0/user/task_3\n"
 
 
-def processes(root: Path, *above: dict[str, str] | None, group: str = "0::/\n") -> Node:
-    """Write the files of this process and of those above it; None: one that cannot be read."""
-    pids = ["self", *(str(1000 - index) for index in range(len(above))), "1"]
-    for pid, parent, env in zip(pids, [*pids[1:], "0"], [{}, *above, {}], strict=True):
-        folder = root / "proc" / pid
-        folder.mkdir(parents=True)
-        (folder / "stat").write_text(f"{pid} (a (b) c) S {parent} 7 7 0 -1\n")
-        if env is not None:
-            entries = "".join(f"{name}={value}\0" for name, value in env.items())
-            (folder / "environ").write_text(entries)
+def process(root: Path, name: str, pid: int, parent: int, title: str = "") -> None:
+    folder = root / "proc" / name
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(f"{pid} (a) (b) c) S {parent} 7 7 0 -1\n")
+    (folder / "cmdline").write_text(title)
+
+
+def task_of(
+    root: Path, step: str, *, tasks: int = 4, mine: int = 0, between: int = 2, group: str = ""
+) -> Node:
+    """Write the processes of a step on a node, this one below the task ``mine``."""
+    process(root, "1", 1, 0, "init")
+    process(root, str(DAEMON), DAEMON, 1, f"slurmstepd: [{step}]")
+    for task in range(FIRST_TASK, FIRST_TASK + tasks):
+        process(root, str(task), task, DAEMON, "engine\0exec\0")
+    parent = FIRST_TASK + mine
+    for pid in range(900, 900 + between):
+        process(root, str(pid), pid, parent, "bash\0")
+        parent = pid
+    process(root, "self", 999, parent)
+    (root / "proc/self/cgroup").write_text(group)
+    return Node(str(root))
+
+
+def hidden(root: Path, group: str) -> Node:
+    """Write what a container with process ids of its own shows."""
+    process(root, "1", 1, 0, "sinit\0")
+    process(root, "self", 7, 1)
     (root / "proc/self/cgroup").write_text(group)
     return Node(str(root))
 
@@ -34,31 +54,36 @@ def decided(node: Node, **env: str) -> Decision:
     return decide(env, node=node)
 
 
-@pytest.mark.parametrize("between", [[], [{}], [None, {}]])
-@pytest.mark.parametrize("rank", [0, 3])
-def test_one_of_four_tasks_is_refused_and_task_0_tells(
-    tmp_path: Path, rank: int, between: list[dict[str, str] | None]
+@pytest.mark.parametrize("between", [0, 1, 3])
+@pytest.mark.parametrize("mine", [0, 3])
+def test_one_of_four_tasks_is_refused_and_the_first_tells(
+    tmp_path: Path, mine: int, between: int
 ) -> None:
-    node = processes(tmp_path, *between, seen.srun(rank))
+    if between == 0:  # the engine became the program, in Slurm's own process
+        node = task_of(tmp_path, "1.0", tasks=3, between=0)
+        process(tmp_path, "999", 650 if mine == 0 else 999, DAEMON)
+        stat = f"{650 if mine == 0 else 999} (x) S {DAEMON} 1\n"
+        (tmp_path / "proc/self/stat").write_text(stat)
+    else:
+        node = task_of(tmp_path, "1.0", mine=mine, between=between)
     with pytest.raises(LaunchError) as caught:
         decided(node)
-    assert caught.value.what.startswith(f"this is task {rank} of 4 that srun started")
+    assert caught.value.what.startswith("this is one of 4 tasks that srun started here")
     assert "--cleanenv" in caught.value.mend
-    assert caught.value.told is (rank == 0)
+    assert caught.value.told is (mine == 0)
 
 
-def test_the_only_task_of_a_step_is_one_process(tmp_path: Path) -> None:
-    node = processes(tmp_path, {**seen.srun(0), "SLURM_STEP_NUM_TASKS": "1"}, group=CGROUP_2)
-    assert decided(node).warnings == []
+def test_the_only_task_of_a_node_may_be_one_of_several_and_is_warned(tmp_path: Path) -> None:
+    decision = decided(task_of(tmp_path, "1.0", tasks=1))
+    assert decision.warned()
+    assert decision.warnings[0].startswith("this is a task of Slurm's step 1.0, but takes itself ")
 
 
 @pytest.mark.parametrize("group", [CGROUP_1, CGROUP_2])
-def test_where_the_engine_is_not_to_be_read_the_control_group_warns(
+def test_where_processes_above_are_hidden_the_control_group_warns(
     tmp_path: Path, group: str
 ) -> None:
-    decision = decided(processes(tmp_path, None, None, group=group))
-    assert decision.warned()
-    assert decision.warnings[0].startswith("this is a task of Slurm's step 1.0, but takes itself ")
+    assert "Slurm's step 1.0" in decided(hidden(tmp_path, group)).warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -71,17 +96,25 @@ def test_where_the_engine_is_not_to_be_read_the_control_group_warns(
     ],
 )
 def test_elsewhere_nothing_is_said(tmp_path: Path, group: str) -> None:
-    assert decided(processes(tmp_path, {}, {}, group=group)).warnings == []
+    assert decided(hidden(tmp_path, group)).warnings == []
 
 
-@pytest.mark.parametrize("shell", [seen.BATCH, seen.SALLOC, seen.INTERACTIVE])
-def test_a_shell_of_a_job_is_no_task(tmp_path: Path, shell: dict[str, str]) -> None:
-    assert decided(processes(tmp_path, {}, shell)).warnings == []
+@pytest.mark.parametrize("step", ["1.batch", "1.interactive", "1.extern"])
+def test_a_shell_of_a_job_is_no_task(tmp_path: Path, step: str) -> None:
+    assert decided(task_of(tmp_path, step, tasks=2)).warnings == []
+
+
+def test_a_task_with_its_variables_does_not_ask(tmp_path: Path) -> None:
+    node = task_of(tmp_path, "1.0")
+    assert decide(seen.srun(1), node=node).launch.name == "slurm"
+
+
+def test_tasks_that_are_told_to_run_alone_do(tmp_path: Path) -> None:
+    assert decided(task_of(tmp_path, "1.0"), WORLD_SIZE="1").warnings == []
 
 
 def test_ranks_that_the_engine_was_given_by_hand_are_taken(tmp_path: Path) -> None:
-    node = processes(tmp_path, seen.srun(3))
-    decided(node, RANK="3", LOCAL_RANK="0", WORLD_SIZE="4", MASTER_ADDR="n1")
+    decided(task_of(tmp_path, "1.0"), RANK="3", LOCAL_RANK="0", WORLD_SIZE="4", MASTER_ADDR="n1")
 
 
 def test_a_machine_without_such_files_is_no_fault(tmp_path: Path) -> None:
