@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 _ANCESTORS = 16
 """The engine's processes, and a user's scripts, stand between Slurm's task and this process."""
-_MEND = "leave out --cleanenv (-e), or say --env WORLD_SIZE=1 where each task is to run on its own"
 
 
 def check(context: Context) -> None:
-    """Raise LaunchError where this is one of several tasks, warn where it may be one."""
+    """Raise LaunchError where this is a task of a step of ranks and cannot know it.
+
+    How many tasks there are is not to be seen: the first to be refused have gone when the last one
+    looks. So a single one is refused too, unless it is told that it is one.
+    """
     env = context.env
     if context.launch.name != NONE or env.get("WORLD_SIZE") or "SLURM_JOB_ID" in env:
         return
     proc = os.path.join(context.node.root, "proc")
-    step, daemon, task = step_above(proc)
-    tasks = children(proc, daemon) if step else []
-    if len(tasks) > 1:
+    step, daemon, pid = step_above(proc)
+    named, task = step_of_group(os.path.join(proc, "self/cgroup"))
+    step = step or named
+    if step:
+        first = (
+            task == "0" if task else not daemon or pid == min(children(proc, daemon), default=pid)
+        )
         raise LaunchError(
-            f"this is one of {len(tasks)} tasks that srun started here, and Slurm's variables "
-            "are gone",
+            "this is a task that srun started, and Slurm's variables are gone",
             where=f"step {step} on {os.uname().nodename}",
             why="without them, each task would take itself for the only process",
-            mend=_MEND,
-            told=task == min(tasks),
-        )
-    step = step or step_of_group(os.path.join(proc, "self/cgroup"))
-    if step:
-        context.warnings.append(
-            f"this is a task of Slurm's step {step}, but takes itself for the only process, "
-            f"because Slurm's variables are gone: {_MEND}"
+            mend="leave out --cleanenv (-e), or say --env WORLD_SIZE=1 where each is to run alone",
+            told=first,
         )
 
 
@@ -75,14 +75,18 @@ def children(proc: str, parent: int) -> list[int]:
     return [pid for pid, above in everyone if above == parent]
 
 
-def step_of_group(path: str) -> str:
-    """Return the job and step whose control group holds this process, "" where none does."""
+def step_of_group(path: str) -> tuple[str, str]:
+    """Return the step whose control group holds this process, and the number of its task.
+
+    Either is "" where no name tells it.
+    """
+    step = task = ""
     for line in _text(path).splitlines():
         names = dict(part.partition("_")[::2] for part in line.split("/"))
-        job, step = names.get("job", ""), names.get("step", "")
-        if is_number(job) and is_number(step):
-            return f"{job}.{step}"
-    return ""
+        if is_number(names.get("job", "")) and is_number(names.get("step", "")):
+            step = f"{names['job']}.{names['step']}"
+            task = task or names.get("task", "")
+    return step, task
 
 
 def _pids(path: str) -> tuple[int, int]:

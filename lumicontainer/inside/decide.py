@@ -70,12 +70,18 @@ class Decision:
     def warned(self) -> bool:
         """Tell whether this process is the one that passes the warnings on.
 
-        A left-over RANK=0 is right on rank 0, so rank 1 is the first that can see it.
+        It is rank 0; but a left-over RANK=0 is right there, and rank 1 is the first that sees it.
         """
-        if self.context.start.launcher != DIRECT:
+        rank = next((s.value for s in self.settings if s.name == "RANK"), None)
+        if rank is None:
             return self.launch.fact("RANK") == 0
-        ranks = [s.value for s in self.settings if s.name == "RANK"]
-        return ranks[0] in ("0", "1") if ranks else False
+        return rank == "0" or (rank == "1" and self._overridden() == {"0"})
+
+    def _overridden(self) -> set[str | None]:
+        """Return the values of the ranks' variables that gave way to the launcher's."""
+        env = self.context.env
+        ours = self.changes()
+        return {env[name] for name in RANKS if env.get(name) and name in ours}
 
 
 def decide(
@@ -93,12 +99,12 @@ def decide(
     """
     launch = recognise(env)
     context = Context(env, launch, node=node, platform=platform, options=options, program=program)
+    cleaned.check(context)
     context.start = choose(context)
     launch.workers = context.start.workers
     if context.start.launcher != DIRECT:
         settings = list(_others(env, launch))
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
-    cleaned.check(context)
     if launch.name == TORCHRUN:
         settings = _left_alone(env, launch)
         told: list[str] = []

@@ -9,6 +9,7 @@ import pytest
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node import Node
+from lumicontainer.inside.options import Options
 
 from . import seen
 
@@ -54,36 +55,44 @@ def decided(node: Node, **env: str) -> Decision:
     return decide(env, node=node)
 
 
-@pytest.mark.parametrize("between", [0, 1, 3])
-@pytest.mark.parametrize("mine", [0, 3])
-def test_one_of_four_tasks_is_refused_and_the_first_tells(
-    tmp_path: Path, mine: int, between: int
-) -> None:
-    if between == 0:  # the engine became the program, in Slurm's own process
-        node = task_of(tmp_path, "1.0", tasks=3, between=0)
-        process(tmp_path, "999", 650 if mine == 0 else 999, DAEMON)
-        stat = f"{650 if mine == 0 else 999} (x) S {DAEMON} 1\n"
-        (tmp_path / "proc/self/stat").write_text(stat)
-    else:
-        node = task_of(tmp_path, "1.0", mine=mine, between=between)
+def refusal(node: Node) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
         decided(node)
-    assert caught.value.what.startswith("this is one of 4 tasks that srun started here")
+    assert caught.value.what == "this is a task that srun started, and Slurm's variables are gone"
+    assert caught.value.where.startswith("step 1.0 on ")
     assert "--cleanenv" in caught.value.mend
-    assert caught.value.told is (mine == 0)
+    return caught.value
 
 
-def test_the_only_task_of_a_node_may_be_one_of_several_and_is_warned(tmp_path: Path) -> None:
-    decision = decided(task_of(tmp_path, "1.0", tasks=1))
-    assert decision.warned()
-    assert decision.warnings[0].startswith("this is a task of Slurm's step 1.0, but takes itself ")
+@pytest.mark.parametrize("between", [1, 3])
+@pytest.mark.parametrize("mine", [0, 3])
+def test_a_task_is_refused_and_the_first_one_tells(tmp_path: Path, mine: int, between: int) -> None:
+    error = refusal(task_of(tmp_path, "1.0", mine=mine, between=between))
+    assert error.told is (mine == 0)
+
+
+def test_the_last_task_that_is_left_is_refused_too(tmp_path: Path) -> None:
+    assert refusal(task_of(tmp_path, "1.0", tasks=1)).told
+
+
+def test_where_the_control_group_numbers_the_tasks_that_number_counts(tmp_path: Path) -> None:
+    assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2)).told
+
+
+def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:
+    process(tmp_path, str(DAEMON), DAEMON, 1, "slurmstepd: [1.0]")
+    process(tmp_path, "self", FIRST_TASK, DAEMON)
+    process(tmp_path, str(FIRST_TASK), FIRST_TASK, DAEMON)
+    assert refusal(Node(str(tmp_path))).told
 
 
 @pytest.mark.parametrize("group", [CGROUP_1, CGROUP_2])
-def test_where_processes_above_are_hidden_the_control_group_warns(
-    tmp_path: Path, group: str
+@pytest.mark.parametrize("task", [0, 3])
+def test_where_processes_above_are_hidden_the_control_group_tells(
+    tmp_path: Path, group: str, task: int
 ) -> None:
-    assert "Slurm's step 1.0" in decided(hidden(tmp_path, group)).warnings[0]
+    group = group.replace("task_3", f"task_{task}")
+    assert refusal(hidden(tmp_path, group)).told is (task == 0)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +111,12 @@ def test_elsewhere_nothing_is_said(tmp_path: Path, group: str) -> None:
 @pytest.mark.parametrize("step", ["1.batch", "1.interactive", "1.extern"])
 def test_a_shell_of_a_job_is_no_task(tmp_path: Path, step: str) -> None:
     assert decided(task_of(tmp_path, step, tasks=2)).warnings == []
+
+
+def test_a_launcher_does_not_start_alone_either(tmp_path: Path) -> None:
+    node = task_of(tmp_path, "1.0", tasks=1)
+    with pytest.raises(LaunchError, match="variables are gone"):
+        decide({}, node=node, options=Options(launcher="torchrun", nproc="2"))
 
 
 def test_a_task_with_its_variables_does_not_ask(tmp_path: Path) -> None:

@@ -144,6 +144,11 @@ def test_torchrun_is_left_alone_even_inside_srun() -> None:
     assert values(seen.TORCHRUN_IN_SRUN)["RANK"] == "3"
 
 
+def test_under_torchrun_the_ranks_are_known_for_what_else_is_decided() -> None:
+    launch = decide(seen.TORCHRUN_IN_SRUN).launch
+    assert (launch.fact("RANK"), launch.fact("LOCAL_RANK"), launch.fact("NODE_RANK")) == (3, 1, 1)
+
+
 def test_without_a_launcher_there_is_one_process() -> None:
     assert ranks({}) == ("0", "0", "1", "1", "0")
     assert meeting_place({})[0] == "127.0.0.1"
@@ -198,6 +203,11 @@ def test_a_rank_left_over_from_the_batch_script_does_not_make_every_rank_0() -> 
     assert "RANK=0" in decisions[1].warnings[0]
     assert "RANK=1" in decisions[1].warnings[0]
     assert sum(d.warned() and bool(d.warnings) for d in decisions) == 1
+
+
+def test_a_left_over_rank_that_rank_0_sees_is_told_by_rank_0_alone() -> None:
+    decisions = [decide({**seen.srun(rank), "RANK": "7"}) for rank in range(4)]
+    assert [d.warned() for d in decisions] == [True, False, False, False]
 
 
 @pytest.mark.parametrize("env", [seen.srun(2), seen.mpiexec(1)])

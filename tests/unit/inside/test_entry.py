@@ -199,6 +199,40 @@ def test_of_four_ranks_one_tells_what_is_wrong_and_all_exit_alike(entry: Entry) 
     assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        ([], {}),
+        (["--launch", "x.py"], {}),
+        (["--", "no-such-command"], {}),
+        (["--launcher", "torchrun", "--", "true"], {}),
+        (["--", "true"], {"WORLD_SIZE": "8"}),
+        (["--", "true"], {"SLURM_STEP_NODELIST": "nid[005001-"}),
+        (["--", "true"], {"SLURM_JOB_ID": "x"}),
+        (["--", "true"], {"SLURM_PROCID": "x"}),
+        (["--", "true"], {"SLURM_LOCALID": ""}),
+        (["--", "true"], {"SLURM_STEP_NUM_TASKS": "many"}),
+        (["--", "true"], {"SLURM_STEP_TASKS_PER_NODE": "3,1(x"}),
+    ],
+)
+def test_a_fault_of_all_ranks_is_told_by_one_and_the_others_are_quiet(
+    entry: Entry, words: list[str], change: dict[str, str]
+) -> None:
+    done = [entry(*words, env={**seen.srun(rank), **change}) for rank in range(4)]
+    assert len({one.returncode for one in done}) == 1
+    assert done[0].returncode in (2, 127)
+    told = [one.stderr for one in done if one.stderr]
+    assert len(told) == 1
+    assert "mend: " in told[0]
+
+
+def test_a_rank_beyond_the_last_one_is_told_though_rank_0_sees_no_fault(entry: Entry) -> None:
+    env = {"WORLD_SIZE": "4", "LOCAL_RANK": "2", "MASTER_ADDR": "n1"}
+    done = entry("--", "true", env={**env, "RANK": "6"})
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: RANK=6 is not below WORLD_SIZE=4\n")
+
+
 def test_what_may_be_one_node_s_fault_is_told_in_a_line_by_its_first_rank(entry: Entry) -> None:
     done = [entry("/no/such/folder/train.py", env=seen.srun(rank)) for rank in range(4)]
     assert [one.returncode for one in done] == [2, 2, 2, 2]
