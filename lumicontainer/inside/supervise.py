@@ -14,6 +14,7 @@ import os
 import runpy
 import signal
 import sys
+import tempfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ def main(words: list[str]) -> int:
         )
         return 2
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        # torchrun leaves a folder of its own behind; of this process alone, not of its ranks.
+        with tempfile.TemporaryDirectory(prefix="lumi-entry-") as tempfile.tempdir:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except Exception as error:
         code = exit_code(error)
         if code is None:

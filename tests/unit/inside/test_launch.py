@@ -326,6 +326,17 @@ def test_a_launcher_gets_its_words_and_does_not_see_our_modules(tmp_path: Path) 
     assert "No module named 'hostlist'" in stderr
 
 
+def test_what_a_launcher_leaves_in_its_temporary_folder_goes(tmp_path: Path) -> None:
+    _launcher(
+        tmp_path, "import tempfile; print(tempfile.mkdtemp(), flush=True); raise SystemExit(7)"
+    )
+    with supervised(tmp_path) as program:
+        stdout, _ = program.communicate()
+    assert program.returncode == 7
+    assert not Path(stdout.strip()).exists()
+    assert not Path(stdout.strip()).parent.exists()
+
+
 def test_an_image_without_the_launcher_is_told(tmp_path: Path) -> None:
     with supervised(tmp_path) as program:
         _, stderr = program.communicate()
