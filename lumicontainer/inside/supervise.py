@@ -1,8 +1,10 @@
 """Run a launcher's module so that what its ranks are sent and exit with passes through it.
 
-torchrun and its like end all of their ranks where they get a signal that they do not know, as
-Slurm's ``--signal=USR1@90``, which Slurm sends to the process that it started and to no other; and
-they exit with 1 whatever a rank exited with.
+torchrun and its like end where they get a signal that they do not know, as Slurm's
+``--signal=USR1@90``; and torchrun exits with 1 whatever a rank exited with. Where control groups
+track the processes of a step, Slurm signals its tasks and nothing that these started
+(proctrack_p_signal in proctrack_cgroup.c), so the ranks hear of it from here alone. A Slurm that
+tracks them otherwise may signal the ranks itself as well: they then get the signal twice.
 
 Usage: supervise.py MODULE [ARGUMENT]...
 """
