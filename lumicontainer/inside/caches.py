@@ -103,7 +103,7 @@ def make(context: Context) -> None:
             why="it is to hold what the ranks of this node compile, and their temporary files",
             mend="make room there, or export TMPDIR as a folder on the node that can be written",
             code=UNFIT,
-            local=True,
+            told=True,
         ) from None
 
 

@@ -9,10 +9,11 @@ from .setting import USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .affinity import Binding
+    from .launch import Start
     from .launchers import Launch
     from .node import Gpu
 
@@ -21,9 +22,10 @@ class Context:
     """Hold the environment, what the launcher tells, the node, the platform and the options.
 
     ``platform`` is what the image's platform says as plain data (platform.json); a platform that
-    says nothing is an empty one. ``warnings`` takes what is to be told once a run, ``notes`` what
-    each rank tells on its own, ``caches`` the folders that are made before the start: the rank's
-    own, and first the one that holds them all.
+    says nothing is an empty one. ``program`` holds the words of the command line from the program
+    on, ``start`` whether this process becomes it. ``warnings`` takes what is to be told once a run,
+    ``notes`` what each rank tells on its own, ``caches`` the folders that are made before the
+    start: the rank's own, and first the one that holds them all.
     """
 
     __slots__ = (
@@ -36,9 +38,12 @@ class Context:
         "notes",
         "options",
         "platform",
+        "program",
         "sharers",
+        "start",
         "warnings",
     )
+    start: Start
 
     def __init__(
         self,
@@ -48,12 +53,14 @@ class Context:
         node: Node | None = None,
         platform: Mapping[str, Any] | None = None,
         options: Options | None = None,
+        program: Sequence[str] = (),
     ) -> None:
         self.env = env
         self.launch = launch
         self.node = node or Node()
         self.platform = platform or {}
         self.options = options or Options()
+        self.program = program
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self.gpu: Gpu | None = None

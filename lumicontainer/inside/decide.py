@@ -10,15 +10,16 @@ Every other variable is the user's to set.
 
 from __future__ import annotations
 
-from . import affinity, around, gpus, rendezvous, threads, variables
+from . import affinity, around, cleaned, gpus, rendezvous, threads, variables
 from .context import Context
 from .errors import LaunchError
+from .launch import DIRECT, choose
 from .launchers import NONE, RANKS, TORCHRUN, recognise
 from .setting import DEFAULT, USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .launchers import Launch
@@ -61,18 +62,34 @@ class Decision:
 
     def changes(self) -> dict[str, str]:
         """Return the variables that the program gets in place of those that are there."""
-        ours = {s.name: s.value for s in self.settings if s.value and s.origin != USER}
-        if self.launch.name == TORCHRUN or not ours:
-            return {}
-        return {**ours, MARK: " ".join(f"{name}={_packed(value)}" for name, value in ours.items())}
+        env = self.context.env
+        if self.context.start.launcher != DIRECT:
+            # The launcher numbers its ranks, and hands its place of meeting on to them.
+            numbers = (*RANKS, "MASTER_ADDR", "MASTER_PORT")
+            return {s.name: s.value for s in self.settings if s.value and s.name not in numbers}
+        ours = {
+            s.name: s.value
+            for s in self.settings
+            if s.value and s.origin != USER and s.value != env.get(s.name)
+        }
+        mark = " ".join(f"{name}={_packed(value)}" for name, value in ours.items())
+        return {**ours, MARK: mark} if ours else {}
 
     def warned(self) -> bool:
         """Tell whether this process is the one that passes the warnings on.
 
-        A left-over RANK=0 is right on rank 0, so rank 1 is the first that can see it.
+        It is rank 0; but a left-over RANK=0 is right there, and rank 1 is the first that sees it.
         """
-        ranks = [s.value for s in self.settings if s.name == "RANK"]
-        return ranks[0] in ("0", "1") if ranks else False
+        rank = next((s.value for s in self.settings if s.name == "RANK"), None)
+        if rank is None:
+            return self.launch.fact("RANK") == 0
+        return rank == "0" or (rank == "1" and self._overridden() == {"0"})
+
+    def _overridden(self) -> set[str | None]:
+        """Return the values of the ranks' variables that gave way to the launcher's."""
+        env = self.context.env
+        ours = self.changes()
+        return {env[name] for name in RANKS if env.get(name) and name in ours}
 
 
 def decide(
@@ -81,6 +98,7 @@ def decide(
     node: Node | None = None,
     platform: Mapping[str, Any] | None = None,
     options: Options | None = None,
+    program: Sequence[str] = (),
 ) -> Decision:
     """Decide the variables of the process whose environment is ``env``.
 
@@ -88,17 +106,25 @@ def decide(
     Raises LaunchError where the variables that tell of the ranks contradict each other.
     """
     launch = recognise(env)
-    context = Context(env, launch, node=node, platform=platform, options=options)
+    context = Context(env, launch, node=node, platform=platform, options=options, program=program)
+    cleaned.check(context)
+    context.start = choose(context)
+    launch.workers = context.start.workers
+    if context.start.launcher != DIRECT:
+        # The launcher would give each of its ranks one thread.
+        settings = [*_others(env, launch), *threads.settings(context)]
+        return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
     if launch.name == TORCHRUN:
-        return Decision(context, _left_alone(env, launch), [])
-    ranks = [_rank_setting(name, env, launch) for name in RANKS]
-    _check(ranks)
-    others = (_other(name, decider, env, launch) for name, decider in SINGLE)
-    settings = ranks + [setting for setting in others if setting is not None]
+        settings = _left_alone(env, launch)
+        told: list[str] = []
+    else:
+        ranks = [_rank_setting(name, env, launch) for name in RANKS]
+        _check(ranks, launch)
+        settings = [*ranks, *_others(env, launch)]
+        told = [*_overridden(ranks, env, launch), *_no_srun(env, launch)]
     for group in GROUPS:
         settings.extend(group(context))
-    told = [*_overridden(ranks, env, launch), *_no_srun(env, launch), *context.warnings]
-    return Decision(context, settings, told)
+    return Decision(context, settings, [*told, *context.warnings])
 
 
 def without_own(env: Mapping[str, str]) -> dict[str, str]:
@@ -119,6 +145,11 @@ def without_own(env: Mapping[str, str]) -> dict[str, str]:
 def _packed(value: str) -> str:
     """Return a value as one word."""
     return "%20".join(value.replace("%", "%25").split())
+
+
+def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
+    """Return ``env`` without what tells of ranks: a launcher tells each of its own."""
+    return {name: value for name, value in env.items() if name not in RANKS}
 
 
 def _left_alone(env: Mapping[str, str], launch: Launch) -> list[Setting]:
@@ -151,18 +182,17 @@ def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
     return Setting(name, str(value), origin=origin, why=f"{why}, not the {given} that was set")
 
 
-def _other(
-    name: str,
-    decider: Callable[[Mapping[str, str], Launch], Setting | None],
-    env: Mapping[str, str],
-    launch: Launch,
-) -> Setting | None:
-    if env.get(name):
-        return Setting(name, env[name], origin=USER, why="set already")
-    return decider(env, launch)
+def _others(env: Mapping[str, str], launch: Launch) -> Iterator[Setting]:
+    for name, decider in SINGLE:
+        if env.get(name):
+            yield Setting(name, env[name], origin=USER, why="set already")
+            continue
+        setting = decider(env, launch)
+        if setting is not None:
+            yield setting
 
 
-def _check(ranks: list[Setting]) -> None:
+def _check(ranks: list[Setting], launch: Launch) -> None:
     known = {}
     for setting in ranks:
         if setting.value is not None:
@@ -185,6 +215,7 @@ def _check(ranks: list[Setting]) -> None:
                 where=_HERE,
                 why="ranks are counted from 0",
                 mend=f"let the launcher number the ranks: unset {name} and {size}",
+                told=launch.name == NONE or known[name] == known[size] or not known["LOCAL_RANK"],
             )
 
 

@@ -6,9 +6,10 @@ import os
 import sys
 
 from . import __version__, affinity, around
-from .decide import decide, without_own
+from .decide import decide, without_own, without_ranks
 from .errors import LaunchError
-from .launchers import speaks
+from .launch import DIRECT, command, local_rank_argument
+from .launchers import first_of_node, speaks
 from .options import Options, described, misused, take
 from .program import become, check_readable, inherited, interpreter, restore_signals
 from .quickjson import loads
@@ -28,22 +29,25 @@ Usage: lumi-entry [OPTION]... SCRIPT.py [ARGUMENT]...
 Run one rank of a program: set what PyTorch expects (RANK, LOCAL_RANK, WORLD_SIZE,
 LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS) from what
 srun, mpiexec or mpirun says, then become the program. Under torchrun nothing is touched; without
-a launcher it is one process. MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS stay as they are
-where they are set. On a platform that tells which cores are next to which GPU, a rank that is not
-on those of its own (that of its LOCAL_RANK) is bound to them.
+a launcher it is one process. One task a node with several GPUs becomes a rank for each of them,
+by torchrun, which starts lumi-entry for every rank. MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS
+stay as they are where they are set. On a platform that tells which cores are next to which GPU, a
+rank that is not on those of its own (that of its LOCAL_RANK) is bound to them.
 
 {options}
-  srun -N2 -n16 singularity exec IMAGE lumi-entry train.py --epochs 3
+  srun -N2 --ntasks-per-node=8 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py
+  srun -N2 --ntasks-per-node=1 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py
 """
 
 
 class Order:
     """Hold what the command line asks for: a text, the variables, or a command to become."""
 
-    __slots__ = ("command", "options", "script", "text")
+    __slots__ = ("command", "options", "program", "script", "text")
 
     def __init__(self) -> None:
         self.command: list[str] = []
+        self.program: list[str] = []
         self.script = ""
         self.options = Options()
         self.text = ""
@@ -58,7 +62,10 @@ PREPARATIONS: tuple[Callable[[Context], None], ...] = (
     around.redirect,
 )
 """What is done, in order, before the program starts."""
-WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = (around.profiled,)
+WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = (
+    local_rank_argument,
+    around.profiled,
+)
 """What changes the command, in order: the last one's is the outermost."""
 
 
@@ -69,19 +76,18 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _run(arguments, env)
     except LaunchError as error:
-        sys.stderr.write(f"{error}\n" if error.local or speaks(env) else _brief(error))
+        if speaks(env) if error.told is None else error.told:
+            sys.stderr.write(f"{error}\n")
+        elif error.local and first_of_node(env):
+            sys.stderr.write(f"error: {error.what} (on {os.uname().nodename})\n")
         return error.code
     except Exception:  # noqa: BLE001 - what is left is a fault of lumi-entry
-        import traceback  # noqa: PLC0415 - slow to import, and hopefully never needed
+        if first_of_node(env):
+            import traceback  # noqa: PLC0415 - slow to import, and hopefully never needed
 
-        traceback.print_exc()
-        sys.stderr.write("error: this is a fault of lumi-entry itself\n")
+            traceback.print_exc()
+            sys.stderr.write("error: this is a fault of lumi-entry itself\n")
         return 70
-
-
-def _brief(error: LaunchError) -> str:
-    """Return one line: an error may be this node's alone, and is then told nowhere else."""
-    return f"error: {error.what} (on {os.uname().nodename}; not rank 0, which tells more)\n"
 
 
 def parse(arguments: Sequence[str]) -> Order:
@@ -90,6 +96,7 @@ def parse(arguments: Sequence[str]) -> Order:
     words = list(arguments)
     given: dict[str, str | bool] = {}
     while words and not order.command:
+        order.program = words[:]
         if words[0] in _TEXTS:
             order.text = _TEXTS[words.pop(0)]()
         elif words[0] == "--":
@@ -125,7 +132,7 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
         _print(order.text)
         return 0
     env = without_own(env)
-    decision = decide(env, platform=read_platform(), options=order.options)
+    decision = decide(env, platform=read_platform(), options=order.options, program=order.program)
     if decision.warned():
         sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
     if order.options.print_env:
@@ -136,12 +143,16 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
         return 0
     if order.script:
         check_readable(order.script)
-    context, command = decision.context, order.command
+    env = {**env, **decision.changes()}
+    context = decision.context
+    if context.start.launcher != DIRECT:
+        become(command(decision, arguments), without_ranks(env))
     for prepare in PREPARATIONS:
         prepare(context)
+    words = order.command
     for wrap in WRAPPERS:
-        command = wrap(context, command)
-    become(command, {**env, **decision.changes()})
+        words = wrap(context, words)
+    become(words, env)
     return 0
 
 

@@ -11,11 +11,13 @@ UNFIT = 3
 class LaunchError(Exception):
     """Carry what keeps the program from starting to the end, where it becomes the exit code.
 
-    The code is MISUSED or UNFIT, or what a shell exits with where a command cannot be run. What is
-    ``local`` is true of this node alone, so this rank tells all of it, whichever it is.
+    The code is MISUSED or UNFIT, or what a shell exits with where a command cannot be run. An error
+    is every rank's, and rank 0 tells it. Where it may be one node's (``local``), the first rank of
+    each other node tells a line; where rank 0 may not see it, ``told`` says whether this process
+    tells all of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a message, each named where one is raised
         self,
         what: str,
         *,
@@ -24,6 +26,7 @@ class LaunchError(Exception):
         mend: str = "",
         code: int = MISUSED,
         local: bool = False,
+        told: bool | None = None,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -32,6 +35,7 @@ class LaunchError(Exception):
         self.mend = mend
         self.code = code
         self.local = local
+        self.told = told
 
     def __str__(self) -> str:
         labels = (("where", self.where), ("why", self.why), ("mend", self.mend))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 
 from .errors import LaunchError
+from .launchers import TORCHRUN
 from .setting import DEFAULT, Setting, is_number
 
 TYPE_CHECKING = False
@@ -152,7 +153,8 @@ def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
 
 def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
     gpu, choice = context.gpu, context.options.gpu_visibility
-    if gpu is None or choice == "none" or len(visible.by_hip) == 1:
+    ours = context.launch.name != TORCHRUN
+    if gpu is None or not ours or choice == "none" or len(visible.by_hip) == 1:
         return
     why = f"this rank's GPU is {gpu.pci}, "
     if choice == "rocr":

@@ -18,6 +18,8 @@ RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "G
 """GROUP_RANK is torchrun's name for the rank of the node."""
 
 TORCHRUN = "torchrun"
+DEEPSPEED = "deepspeed"
+SLURM = "slurm"
 NONE = "none"
 
 _MANAGERS = (
@@ -34,14 +36,16 @@ _MANAGERS = (
 )
 _PMI = ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
 _SIGNS = (
-    ("TORCHELASTIC_RUN_ID", "RANK"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK"),
-    ("MPI_LOCALRANKID", "PMI_RANK"),
-    ("SLURM_STEP_ID", "SLURM_PROCID"),
-    ("PMI_RANK", "PMI_RANK"),
-    ("RANK", "RANK"),
+    ("TORCHELASTIC_RUN_ID", "LOCAL_RANK", ("RANK", "GROUP_RANK")),
+    ("CROSS_RANK", "LOCAL_RANK", ("RANK", "CROSS_RANK")),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_RANK",)),
+    ("MPI_LOCALRANKID", "MPI_LOCALRANKID", ("PMI_RANK",)),
+    ("SLURM_STEP_ID", "SLURM_LOCALID", ("SLURM_PROCID", "SLURM_NODEID")),
+    ("PMI_RANK", "PMI_LOCAL_RANK", ("PMI_RANK",)),
+    ("RANK", "LOCAL_RANK", ("RANK", "NODE_RANK", "GROUP_RANK")),
 )
-"""In the order of ``LAUNCHERS``: where the first variable is there, the second tells the rank."""
+"""In the order of ``LAUNCHERS``: where the first variable is there, the second tells the rank on
+the node. That and all of the others are 0 on rank 0, and on no other rank."""
 
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
 """From here on Slurm numbers what is no step of ranks: the batch script, the external and the
@@ -55,10 +59,12 @@ class Launch:
     ``ids`` those that tell this run from every other one on the node.
     """
 
-    __slots__ = ("facts", "ids", "name", "nodelists", "title")
+    __slots__ = ("facts", "ids", "name", "nodelists", "title", "workers")
 
     def __init__(self, name: str, title: str, *, facts: Mapping[str, tuple[int, str]]) -> None:
         self.name = name
+        self.workers = 1
+        """How many ranks this process is to become: more than one where it starts a launcher."""
         self.title = title
         self.facts = facts
         self.nodelists: tuple[str, ...] = ()
@@ -78,7 +84,27 @@ def torchrun(env: Mapping[str, str]) -> Launch | None:
     """Recognise torchrun (and what is built on it, as ``accelerate launch``)."""
     if "TORCHELASTIC_RUN_ID" not in env or "RANK" not in env:
         return None
-    return Launch(TORCHRUN, f"torchrun, run {env['TORCHELASTIC_RUN_ID']}", facts={})
+    told = [name for name in RANKS if env.get(name)]
+    facts = {name: (number(env, name), name) for name in told}
+    if "GROUP_RANK" in facts:
+        facts["NODE_RANK"] = facts["GROUP_RANK"]
+    return Launch(TORCHRUN, f"torchrun, run {env['TORCHELASTIC_RUN_ID']}", facts=facts)
+
+
+def deepspeed(env: Mapping[str, str]) -> Launch | None:
+    """Recognise DeepSpeed's own launcher (deepspeed/launcher/launch.py)."""
+    if not all(name in env for name in ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "RANK")):
+        return None
+    names = {
+        "RANK": "RANK",
+        "LOCAL_RANK": "LOCAL_RANK",
+        "WORLD_SIZE": "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE": "LOCAL_SIZE",
+        "NODE_RANK": "CROSS_RANK",
+        "GROUP_RANK": "CROSS_RANK",
+    }
+    facts = {name: (number(env, source), source) for name, source in names.items()}
+    return Launch(DEEPSPEED, "deepspeed", facts=facts)
 
 
 def mpiexec(env: Mapping[str, str]) -> Launch | None:
@@ -116,7 +142,7 @@ def slurm(env: Mapping[str, str]) -> Launch | None:
         "NODE_RANK": (node, "SLURM_NODEID"),
         "GROUP_RANK": (node, "SLURM_NODEID"),
     }
-    launch = Launch("slurm", f"srun, step {env.get('SLURM_JOB_ID', '?')}.{step}", facts=facts)
+    launch = Launch(SLURM, f"srun, step {env.get('SLURM_JOB_ID', '?')}.{step}", facts=facts)
     launch.ids = ("SLURM_JOB_ID", "SLURM_STEP_ID")
     # The list is sorted; only a host file puts rank 0 elsewhere than on its first node.
     if env.get("SLURM_DISTRIBUTION") != "arbitrary":
@@ -142,6 +168,7 @@ def single(env: Mapping[str, str]) -> Launch:
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
     torchrun,
+    deepspeed,
     mpiexec,
     slurm,
     pmi,
@@ -180,30 +207,57 @@ def _first(env: Mapping[str, str], *names: str) -> str:
 def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
     """Return the tasks on the node with the index ``node`` from a text like ``4(x2),3``."""
     text = env.get(name, "")
+    counts = [_repeated(part) for part in text.split(",")]
+    # Read to its end: a text that is broken is so for every node, one that is short for the last.
+    readable = all(count is not None for count in counts)
     before = 0
-    for part in text.split(","):
-        count, repeated, rest = part.partition("(x")
-        times = rest if repeated else "1)"
-        if not (is_number(count) and is_number(times[:-1]) and times.endswith(")")):
-            break
-        before += int(times[:-1])
+    for tasks, nodes in (count for count in counts if readable and count is not None):
+        before += nodes
         if node < before:
-            return int(count)
+            return tasks
     raise LaunchError(
         f"{name} does not tell how many tasks run on this node: '{text}'",
         where="the environment of this process",
         why=f"SLURM_NODEID={node} asks for entry {node + 1} of a list like 4(x2),3",
         mend=f"leave {name} and SLURM_NODEID as srun sets them",
+        local=readable,
     )
 
 
-def speaks(env: Mapping[str, str]) -> bool:
-    """Tell whether this process is the one that tells all of an error; the others tell a line.
+def _repeated(part: str) -> tuple[int, int] | None:
+    """Return the tasks and the nodes of ``4(x2)`` or ``4``; None where it is neither."""
+    count, repeated, rest = part.partition("(x")
+    times = rest if repeated else "1)"
+    if not (is_number(count) and is_number(times[:-1]) and times.endswith(")")):
+        return None
+    return int(count), int(times[:-1])
 
-    It trusts nothing: a process that cannot tell its rank speaks.
+
+def one_a_node(env: Mapping[str, str], launch: Launch) -> bool:
+    """Tell whether this process is its node's only one, and so on every node."""
+    if launch.name == SLURM:
+        nodes = _first(env, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
+        return number(env, nodes) == launch.fact("WORLD_SIZE")
+    return launch.fact("LOCAL_WORLD_SIZE") == 1
+
+
+def speaks(env: Mapping[str, str]) -> bool:
+    """Tell whether this process is rank 0, which tells all of an error.
+
+    It trusts nothing: of several variables those count that are numbers, and a process that cannot
+    tell its rank at all speaks.
     """
-    for sign, name in _SIGNS:
+    for sign, local, names in _SIGNS:
         if sign in env:
-            rank = env.get(name, "")
-            return not is_number(rank) or int(rank) == 0
+            told = [env.get(name, "") for name in (local, *names)]
+            return not any(int(text) for text in told if is_number(text))
+    return True
+
+
+def first_of_node(env: Mapping[str, str]) -> bool:
+    """Tell whether this process is the first rank of its node; where nothing tells, it is."""
+    for sign, local, _ in _SIGNS:
+        if sign in env:
+            text = env.get(local, "")
+            return not is_number(text) or int(text) == 0
     return True

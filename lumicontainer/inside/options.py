@@ -39,6 +39,18 @@ class Option:
 
 
 OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--launcher",
+        "what makes the ranks: direct, srun or mpiexec, one a task;\n"
+        "torchrun, accelerate or deepspeed (which gives a script\n"
+        "--local_rank), those of a node in its one task; auto, torchrun\n"
+        "for a script or module where Slurm gave one task a node several\n"
+        "GPUs, else direct",
+        choices=("auto", "direct", "torchrun", "accelerate", "deepspeed"),
+        default="auto",
+    ),
+    Option("--nproc", "ranks a node for that launcher to make (default: one a GPU)", takes="N"),
+    Option("--launcher-args", "options for it, as '--config_file fsdp.yaml'", takes="'WORDS'"),
     Option("--print-env", "print each variable, its value, who says so and why; start nothing"),
     Option("--json", "the same as one line of JSON"),
     Option(
@@ -59,6 +71,8 @@ OPTIONS: tuple[Option, ...] = (
 )
 """In the order of --help."""
 
+_COLUMN = 24
+"""Where the texts of --help begin."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -112,5 +126,9 @@ def described() -> str:
     """Return the options as lines of --help."""
     rows = [(f"{o.name} {o.takes}".strip(), o.help) for o in OPTIONS]
     rows += [("--version", "print the version"), ("-h, --help", "print this")]
-    width = max(len(row[0]) for row in rows)
-    return "".join(f"  {row[0]:<{width}}  {row[1]}\n" for row in rows)
+    below = "\n" + " " * (_COLUMN + 2)
+    lines = []
+    for name, text in rows:
+        gap = " " * (_COLUMN - len(name)) if len(name) < _COLUMN else below
+        lines.append(f"  {name}{gap}{text.replace(chr(10), below)}\n")
+    return "".join(lines)

@@ -58,7 +58,7 @@ def check(context: Context) -> None:
             why="\n         ".join([*failed, *(f"not checked: {text}" for text in unmade)]),
             mend=f"leave it out: sbatch --exclude={host}; srun --kill-on-bad-exit=1 stops the rest",
             code=UNFIT,
-            local=True,
+            told=True,
         )
     # All that holds on the other nodes is silence.
     if unmade or not context.number("RANK"):

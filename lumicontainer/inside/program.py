@@ -67,13 +67,25 @@ def check_readable(script: str) -> None:
             where=_here(),
             why="this user may not read it",
             mend=f"chmod a+r {script}",
+            local=_may_be_local(script),
         )
     raise LaunchError(
         f"no such script: '{script}'",
         where=_here(),
         why="the container holds no file of this name",
         mend="name it as the container sees it, and bind its folder; a command follows '--'",
+        local=_may_be_local(script),
     )
+
+
+def _may_be_local(path: str) -> bool:
+    """Tell whether other nodes may see something else at ``path``.
+
+    A folder that is there is a shared one, or the image's; what it lacks, it lacks everywhere.
+    """
+    folder = os.path.dirname(os.path.abspath(path)) if path[:1] == "/" else "."
+    own = ("/tmp/", "/var/tmp/", "/dev/shm/", "/run/")
+    return f"{folder}/".startswith(own) or not os.path.isdir(folder)
 
 
 def become(command: list[str], env: Mapping[str, str]) -> NoReturn:

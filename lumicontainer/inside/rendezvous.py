@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .errors import LaunchError
-from .hostlist import HostlistError, expand
+from .hostlist import HostlistError, first
 from .setting import DEFAULT, Setting, number
 
 TYPE_CHECKING = False
@@ -64,12 +64,12 @@ def port_of(job: int, step: int = NO_STEP) -> int:
 
 def _first_host(text: str, name: str) -> str:
     try:
-        hosts = expand(text)
+        host = first(text)
     except HostlistError as error:
         reason = str(error)
     else:
-        if hosts:
-            return hosts[0]
+        if host:
+            return host
         reason = "it names no host"
     raise LaunchError(
         f"{name} is no list of hosts",

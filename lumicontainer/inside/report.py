@@ -17,7 +17,10 @@ def as_text(decision: Decision) -> str:
     ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     lines = [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows]
-    heads = [f"launcher: {decision.launch.name} ({decision.launch.title})"]
+    heads = [
+        f"launcher: {decision.launch.name} ({decision.launch.title})",
+        f"ranks: {decision.context.start.described()}",
+    ]
     if decision.context.gpu is not None:
         heads.append("place: " + ", ".join(f"{name} {value}" for name, value in _place(decision)))
     return "\n".join([*heads, *lines, ""])
@@ -27,9 +30,11 @@ def as_json(decision: Decision) -> str:
     """Return one line of JSON, so that the ranks' lines can follow each other on one stdout."""
     import json  # noqa: PLC0415 - slow to import, and seldom needed
 
+    start = decision.context.start
     record = {
         "launcher": decision.launch.name,
         "title": decision.launch.title,
+        "ranks": {"by": start.launcher, "here": start.workers, "why": start.why},
         "variables": [
             {"name": s.name, "value": s.value, "origin": s.origin, "why": s.why}
             for s in decision.settings

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .context import Context
+    from .launchers import Launch
 
 CPUS = "SLURM_CPUS_PER_TASK"
 NAME = "OMP_NUM_THREADS"
@@ -38,23 +39,26 @@ def _decided(context: Context) -> Setting | None:
         usable = max(1, len(binding.cores) // context.sharers)
     asked = env.get(CPUS, "")
     if launch.name == "slurm" and is_number(asked):
-        return _given(int(asked), usable, launch.name)
+        return _given(int(asked), usable, launch)
     if bound:
         why = "the cores next to its GPU, which this rank is bound to"
         return Setting(NAME, str(usable), origin=DEFAULT, why=why)
-    ranks = launch.fact("LOCAL_WORLD_SIZE") or 1
+    ranks = (launch.fact("LOCAL_WORLD_SIZE") or 1) * launch.workers
     if ranks == 1:
         return None
-    if usable < (os.cpu_count() or 1):
+    if usable < (os.cpu_count() or 1) and launch.workers == 1:
         why = "this process is bound to processors; left to the program, which counts them"
         return Setting(NAME, None, origin=launch.name, why=why)
     why = f"{usable} processors, which {ranks} ranks of this node share"
     return Setting(NAME, str(max(1, usable // ranks)), origin=DEFAULT, why=why)
 
 
-def _given(asked: int, usable: int, origin: str) -> Setting:
+def _given(asked: int, usable: int, launch: Launch) -> Setting:
     # srun takes over no --cpus-per-task from sbatch since 22.05, but does leave its variable.
     why = CPUS
     if usable < asked:
         why = f"{CPUS}={asked}, but this process may run on {usable} processors only"
-    return Setting(NAME, str(min(asked, usable)), origin=origin, why=why)
+    if launch.workers > 1:
+        why = f"{why}, which {launch.workers} ranks share"
+    share = max(1, min(asked, usable) // launch.workers)
+    return Setting(NAME, str(share), origin=launch.name, why=why)

@@ -70,7 +70,15 @@ def srun(
 
 @pytest.mark.parametrize(
     ("program", "mpi"),
-    [("train_ddp.py", "none"), ("train_deepspeed.py", "none"), ("train_horovod.py", "pmi2")],
+    [
+        ("train_ddp.py", "none"),
+        ("train_fsdp.py", "none"),
+        ("train_deepspeed.py", "none"),
+        ("train_horovod.py", "pmi2"),
+        ("train_accelerate.py", "none"),
+        ("train_lightning.py", "none"),
+        ("train_transformers.py", "none"),
+    ],
 )
 def test_four_ranks_on_two_nodes_of_slurm_train(
     image: Path, cluster: dict[str, str], program: str, mpi: str
@@ -79,6 +87,62 @@ def test_four_ranks_on_two_nodes_of_slurm_train(
     done = srun(cluster, *command, mpi=mpi)
     assert done.returncode == 0, done.stderr[-3000:]
     assert reached(done.stdout, 4) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("launcher", "program"),
+    [
+        (("torchrun",), "train_ddp.py"),
+        (("accelerate",), "train_accelerate.py"),
+        (("deepspeed", "--launcher-args", "--no_local_rank"), "train_deepspeed.py"),
+    ],
+    ids=["torchrun", "accelerate", "deepspeed"],
+)
+def test_one_task_on_each_of_two_nodes_starts_its_ranks_by_a_launcher(
+    image: Path, cluster: dict[str, str], launcher: tuple[str, ...], program: str
+) -> None:
+    options = ("--nproc", 2, "--launcher", *launcher)
+    command = ("singularity", "exec", image, "lumi-entry", *options, WORKLOADS / program)
+    done = srun(cluster, *command, tasks=2)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert reached(done.stdout, 4) >= 0.95
+
+
+def test_one_task_with_several_gpus_becomes_a_rank_for_each(
+    image: Path, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    program = tmp_path / "show.py"
+    program.write_text("import os; print(*map(os.environ.get, ('RANK', 'WORLD_SIZE')), flush=True)")
+    command = ("singularity", "exec", "--bind", tmp_path, image, "lumi-entry", program)
+    done = srun(cluster, "--gpus-per-node=2", *command, tasks=2)
+    assert sorted(done.stdout.splitlines()) == ["0 4", "1 4", "2 4", "3 4"], done.stderr
+    assert done.stderr.count("torchrun starts 2 ranks a node") == 1
+
+
+def test_the_exit_code_of_a_launcher_s_rank_passes_through(
+    image: Path, cluster: dict[str, str]
+) -> None:
+    command = ("lumi-entry", "--launcher", "torchrun", "--nproc", 2, "--", "sh", "-c", "exit 7")
+    done = srun(cluster, "singularity", "exec", image, *command, nodes=1, tasks=1)
+    assert done.returncode == 7
+
+
+def test_tasks_whose_variables_the_engine_cleaned_away_are_refused(
+    image: Path, cluster: dict[str, str]
+) -> None:
+    command = ("singularity", "exec", "--cleanenv", image, "lumi-entry", "--", "echo", "alone")
+    done = srun(cluster, *command)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: this is a task that srun started" in done.stderr
+    assert "mend: leave out --cleanenv" in done.stderr
+
+
+def test_of_four_ranks_on_two_nodes_one_tells_that_a_script_is_missing(
+    image: Path, cluster: dict[str, str]
+) -> None:
+    done = srun(cluster, "singularity", "exec", image, "lumi-entry", WORKLOADS / "trian.py")
+    assert done.returncode == 2
+    assert done.stderr.count("no such script") == 1
 
 
 def test_the_ranks_of_a_step_are_told_apart_and_meet_at_the_first_node(

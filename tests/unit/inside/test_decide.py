@@ -144,6 +144,11 @@ def test_torchrun_is_left_alone_even_inside_srun() -> None:
     assert values(seen.TORCHRUN_IN_SRUN)["RANK"] == "3"
 
 
+def test_under_torchrun_the_ranks_are_known_for_what_else_is_decided() -> None:
+    launch = decide(seen.TORCHRUN_IN_SRUN).launch
+    assert (launch.fact("RANK"), launch.fact("LOCAL_RANK"), launch.fact("NODE_RANK")) == (3, 1, 1)
+
+
 def test_without_a_launcher_there_is_one_process() -> None:
     assert ranks({}) == ("0", "0", "1", "1", "0")
     assert meeting_place({})[0] == "127.0.0.1"
@@ -200,6 +205,11 @@ def test_a_rank_left_over_from_the_batch_script_does_not_make_every_rank_0() -> 
     assert sum(d.warned() and bool(d.warnings) for d in decisions) == 1
 
 
+def test_a_left_over_rank_that_rank_0_sees_is_told_by_rank_0_alone() -> None:
+    decisions = [decide({**seen.srun(rank), "RANK": "7"}) for rank in range(4)]
+    assert [d.warned() for d in decisions] == [True, False, False, False]
+
+
 @pytest.mark.parametrize("env", [seen.srun(2), seen.mpiexec(1)])
 def test_a_wrong_number_of_ranks_is_refused_because_all_would_wait(env) -> None:
     assert "WORLD_SIZE=8 is set" in refusal({**env, "WORLD_SIZE": "8"}).what
@@ -250,7 +260,12 @@ def test_of_torchrun_s_processes_in_one_task_one_speaks() -> None:
 
 def test_a_process_that_cannot_tell_its_rank_speaks() -> None:
     assert speaks({})
-    assert speaks({**seen.srun(3), "SLURM_PROCID": "x"})
+    assert speaks({"RANK": "x"})
+
+
+@pytest.mark.parametrize("name", ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"])
+def test_where_a_rank_is_no_number_the_others_tell_which_process_speaks(name: str) -> None:
+    assert [speaks({**seen.srun(rank), name: "x"}) for rank in range(4)].count(True) == 1
 
 
 def _as_slurm_writes(counts: list[int]) -> str:

@@ -200,8 +200,49 @@ def test_a_missing_script_is_told_once_with_its_mend(entry: Entry, tmp_path: Pat
 def test_of_four_ranks_one_tells_what_is_wrong_and_all_exit_alike(entry: Entry) -> None:
     done = [entry("trian.py", env=seen.srun(rank)) for rank in range(4)]
     assert [one.returncode for one in done] == [2, 2, 2, 2]
-    assert [one.stderr.count("\n") for one in done] == [4, 1, 1, 1]
-    assert done[1].stderr.startswith("error: no such script: 'trian.py' (on ")
+    assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        ([], {}),
+        (["--launch", "x.py"], {}),
+        (["--", "no-such-command"], {}),
+        (["--launcher", "torchrun", "--", "true"], {}),
+        (["--", "true"], {"WORLD_SIZE": "8"}),
+        (["--", "true"], {"SLURM_STEP_NODELIST": "nid[005001-"}),
+        (["--", "true"], {"SLURM_JOB_ID": "x"}),
+        (["--", "true"], {"SLURM_PROCID": "x"}),
+        (["--", "true"], {"SLURM_LOCALID": ""}),
+        (["--", "true"], {"SLURM_STEP_NUM_TASKS": "many"}),
+        (["--", "true"], {"SLURM_STEP_TASKS_PER_NODE": "3,1(x"}),
+    ],
+)
+def test_a_fault_of_all_ranks_is_told_by_one_and_the_others_are_quiet(
+    entry: Entry, words: list[str], change: dict[str, str]
+) -> None:
+    done = [entry(*words, env={**seen.srun(rank), **change}) for rank in range(4)]
+    assert len({one.returncode for one in done}) == 1
+    assert done[0].returncode in (2, 127)
+    told = [one.stderr for one in done if one.stderr]
+    assert len(told) == 1
+    assert "mend: " in told[0]
+
+
+def test_a_rank_beyond_the_last_one_is_told_though_rank_0_sees_no_fault(entry: Entry) -> None:
+    env = {"WORLD_SIZE": "4", "LOCAL_RANK": "2", "MASTER_ADDR": "n1"}
+    done = entry("--", "true", env={**env, "RANK": "6"})
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: RANK=6 is not below WORLD_SIZE=4\n")
+
+
+def test_what_may_be_one_node_s_fault_is_told_in_a_line_by_its_first_rank(entry: Entry) -> None:
+    done = [entry("/no/such/folder/train.py", env=seen.srun(rank)) for rank in range(4)]
+    assert [one.returncode for one in done] == [2, 2, 2, 2]
+    assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 1]
+    told = f"error: no such script: '/no/such/folder/train.py' (on {os.uname().nodename})\n"
+    assert done[3].stderr == told
 
 
 def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def task(local: int, *, of: int = 8, gpus: int | None = 8, **env: str) -> dict[s
         "SLURM_LOCALID": str(local),
         "SLURM_STEP_NUM_TASKS": str(of),
         "SLURM_STEP_TASKS_PER_NODE": str(of),
+        "SLURM_STEP_NUM_NODES": "1",
         "SLURM_STEP_NODELIST": "nid005001",
     }
     if gpus is not None:
@@ -133,12 +134,13 @@ def test_one_rank_a_node_has_all_gpus_for_the_processes_that_it_starts(whole: Pa
     assert variables(whole, env, gpu_visibility="hip") == {"ROCR_VISIBLE_DEVICES": ALL}
 
 
-def test_what_torchrun_started_is_left_alone(whole: Path) -> None:
-    env = {**seen.TORCHRUN_IN_SRUN, "HIP_VISIBLE_DEVICES": "1"}
+def test_what_torchrun_started_sees_the_gpus_that_torchrun_left_it(whole: Path) -> None:
+    env = {**seen.TORCHRUN_IN_SRUN, "HIP_VISIBLE_DEVICES": "2,1"}
     decision = decided(whole, env, gpu_visibility="hip")
-    assert decision.changes() == {}
-    assert decision.context.gpu is None
-    assert ("HIP_VISIBLE_DEVICES", "1") in [(s.name, s.value) for s in decision.settings]
+    assert not any("VISIBLE" in name for name in decision.changes())
+    assert ("HIP_VISIBLE_DEVICES", "2,1") in [(s.name, s.value) for s in decision.settings]
+    assert decision.context.gpu is not None
+    assert decision.context.gpu.pci == pci(BUSES[(2, 1)[int(env["LOCAL_RANK"])]])
 
 
 @pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.hostlist import MAX_HOSTS, HostlistError, expand
+from lumicontainer.inside.hostlist import MAX_HOSTS, HostlistError, expand, first
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,46 @@ def test_what_a_list_was_made_of_comes_back(items: list[tuple[str, list[str]]]) 
 def test_any_text_is_expanded_or_refused_and_nothing_else(text: str) -> None:
     try:
         hosts = expand(text)
-    except HostlistError:
+    except HostlistError as error:
+        with pytest.raises(HostlistError) as caught:
+            first(text)
+        assert str(caught.value) == str(error)
         return
     assert not any(set(host) & set("[], \t") for host in hosts)
+    assert first(text) == next(iter(hosts), "")
+
+
+@given(st.lists(_hosts(), min_size=1, max_size=4))
+def test_the_first_host_is_that_of_the_whole_list(items: list[tuple[str, list[str]]]) -> None:
+    assert first(",".join(item for item, _ in items)) == items[0][1][0]
+
+
+def test_the_first_host_is_found_without_making_the_others() -> None:
+    tracemalloc.start()
+    try:
+        assert first("nid[000001-065000]n[1]") == "nid000001n1"
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**16
+
+
+ONE_EACH = ",".join(f"r{index % 9}n[{index:04}]" for index in range(3000))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE_EACH,
+        "nid[005001-008000]",
+        "nid[" + ",".join(f"{number:06}" for number in range(1, 6001, 2)) + "]",
+        ",".join(f"nid{number:06}" for number in range(3000)),
+    ],
+)
+def test_three_thousand_hosts_take_five_milliseconds_at_most(text: str) -> None:
+    def milliseconds() -> float:
+        begun = time.process_time()
+        assert len(expand(text)) == 3000
+        return (time.process_time() - begun) * 1000
+
+    assert min(milliseconds() for _ in range(20)) <= 5

@@ -111,7 +111,7 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     late = {"SLURM_JOB_START_TIME": str(int(time.time()) + 3600), "SLURM_MEM_PER_NODE": "491520"}
     error = failure(context(root, late, pci=PCI[:2], nets={"hsn0": False, "hsn1": True}))
     host = os.uname().nodename
-    assert (error.code, error.local) == (3, True)
+    assert (error.code, error.told) == (3, True)
     assert error.what == f"node {host} is not fit: 5 of 6 checks failed"
     assert "GPUs: 2 of 3 are there; missing: GCD 2 (0000:c9:00.0)" in error.why
     assert "network: hsn0 of 2 hsn* is down" in error.why

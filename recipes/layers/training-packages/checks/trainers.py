@@ -1,0 +1,11 @@
+"""Check that the packages that train with PyTorch take the PyTorch that is here."""
+
+import accelerate
+import lightning
+import torch
+import transformers
+
+for package in (accelerate, lightning, transformers):
+    print(package.__name__, package.__version__)
+print("torch", torch.__version__)
+transformers.Trainer  # noqa: B018 - found by its name only when it is asked for

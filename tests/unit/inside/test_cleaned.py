@@ -1,0 +1,136 @@
+"""A task of srun whose variables the engine cleaned away does not train alone unnoticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.inside.decide import Decision, decide
+from lumicontainer.inside.errors import LaunchError
+from lumicontainer.inside.node import Node
+from lumicontainer.inside.options import Options
+
+from . import seen
+
+DAEMON = 500
+FIRST_TASK = 700
+CGROUP_1 = "9:freezer:/slurm/uid_1000/job_1/step_0/task_3\n8:cpuset:/slurm/uid_1000/job_1/step_0\n"
+CGROUP_2 = "0::/system.slice/slurmstepd.scope/job_1/step_0/user/task_3\n"
+
+
+def process(root: Path, name: str, pid: int, parent: int, title: str = "") -> None:
+    folder = root / "proc" / name
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(f"{pid} (a) (b) c) S {parent} 7 7 0 -1\n")
+    (folder / "cmdline").write_text(title)
+
+
+def task_of(
+    root: Path, step: str, *, tasks: int = 4, mine: int = 0, between: int = 2, group: str = ""
+) -> Node:
+    """Write the processes of a step on a node, this one below the task ``mine``."""
+    process(root, "1", 1, 0, "init")
+    process(root, str(DAEMON), DAEMON, 1, f"slurmstepd: [{step}]")
+    for task in range(FIRST_TASK, FIRST_TASK + tasks):
+        process(root, str(task), task, DAEMON, "engine\0exec\0")
+    parent = FIRST_TASK + mine
+    for pid in range(900, 900 + between):
+        process(root, str(pid), pid, parent, "bash\0")
+        parent = pid
+    process(root, "self", 999, parent)
+    (root / "proc/self/cgroup").write_text(group)
+    return Node(str(root))
+
+
+def hidden(root: Path, group: str) -> Node:
+    """Write what a container with process ids of its own shows."""
+    process(root, "1", 1, 0, "sinit\0")
+    process(root, "self", 7, 1)
+    (root / "proc/self/cgroup").write_text(group)
+    return Node(str(root))
+
+
+def decided(node: Node, **env: str) -> Decision:
+    return decide(env, node=node)
+
+
+def refusal(node: Node) -> LaunchError:
+    with pytest.raises(LaunchError) as caught:
+        decided(node)
+    assert caught.value.what == "this is a task that srun started, and Slurm's variables are gone"
+    assert caught.value.where.startswith("step 1.0 on ")
+    assert "--cleanenv" in caught.value.mend
+    return caught.value
+
+
+@pytest.mark.parametrize("between", [1, 3])
+@pytest.mark.parametrize("mine", [0, 3])
+def test_a_task_is_refused_and_the_first_one_tells(tmp_path: Path, mine: int, between: int) -> None:
+    error = refusal(task_of(tmp_path, "1.0", mine=mine, between=between))
+    assert error.told is (mine == 0)
+
+
+def test_the_last_task_that_is_left_is_refused_too(tmp_path: Path) -> None:
+    assert refusal(task_of(tmp_path, "1.0", tasks=1)).told
+
+
+def test_where_the_control_group_numbers_the_tasks_that_number_counts(tmp_path: Path) -> None:
+    assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2)).told
+
+
+def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:
+    process(tmp_path, str(DAEMON), DAEMON, 1, "slurmstepd: [1.0]")
+    process(tmp_path, "self", FIRST_TASK, DAEMON)
+    process(tmp_path, str(FIRST_TASK), FIRST_TASK, DAEMON)
+    assert refusal(Node(str(tmp_path))).told
+
+
+@pytest.mark.parametrize("group", [CGROUP_1, CGROUP_2])
+@pytest.mark.parametrize("task", [0, 3])
+def test_where_processes_above_are_hidden_the_control_group_tells(
+    tmp_path: Path, group: str, task: int
+) -> None:
+    group = group.replace("task_3", f"task_{task}")
+    assert refusal(hidden(tmp_path, group)).told is (task == 0)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "0::/system.slice/slurmstepd.scope/job_1/step_batch/user/task_0\n",
+        "0::/user.slice/user-0.slice/session-1.scope\n",
+        "broken",
+        "",
+    ],
+)
+def test_elsewhere_nothing_is_said(tmp_path: Path, group: str) -> None:
+    assert decided(hidden(tmp_path, group)).warnings == []
+
+
+@pytest.mark.parametrize("step", ["1.batch", "1.interactive", "1.extern"])
+def test_a_shell_of_a_job_is_no_task(tmp_path: Path, step: str) -> None:
+    assert decided(task_of(tmp_path, step, tasks=2)).warnings == []
+
+
+def test_a_launcher_does_not_start_alone_either(tmp_path: Path) -> None:
+    node = task_of(tmp_path, "1.0", tasks=1)
+    with pytest.raises(LaunchError, match="variables are gone"):
+        decide({}, node=node, options=Options(launcher="torchrun", nproc="2"))
+
+
+def test_a_task_with_its_variables_does_not_ask(tmp_path: Path) -> None:
+    node = task_of(tmp_path, "1.0")
+    assert decide(seen.srun(1), node=node).launch.name == "slurm"
+
+
+def test_tasks_that_are_told_to_run_alone_do(tmp_path: Path) -> None:
+    assert decided(task_of(tmp_path, "1.0"), WORLD_SIZE="1").warnings == []
+
+
+def test_ranks_that_the_engine_was_given_by_hand_are_taken(tmp_path: Path) -> None:
+    decided(task_of(tmp_path, "1.0"), RANK="3", LOCAL_RANK="0", WORLD_SIZE="4", MASTER_ADDR="n1")
+
+
+def test_a_machine_without_such_files_is_no_fault(tmp_path: Path) -> None:
+    assert decided(Node(str(tmp_path))).warnings == []
