@@ -26,7 +26,7 @@ from lumicontainer.model import LayerFile, Platform
 from lumicontainer.plan import Compile, Plan, Step
 from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring
-from lumicontainer.workspace import GIB
+from lumicontainer.workspace import GIB, remove_tree
 
 PACKS = ("layered", "flat")
 _MEMORY_OF_A_JOB = 2 * GIB
@@ -258,9 +258,14 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, *, form: str) -> 
         notes = run.root / "notes"
         write_tree(notes, render_notes(plan, definition=definition, labels=labels))
         if form == "layered":
-            await layers.squash(run, notes, run.root / cache.LAYER)
-            parts = [*(entry.layer for entry in stack), run.root / cache.LAYER]
-            await asyncio.to_thread(pack.join, parts, partial, layout, reached=task.reached)
+            packed = run.root / cache.LAYER
+            await layers.squash(run, notes, packed)
+            top = packed.read_bytes()
+            # The tree, its layers and the image fill the disk; nothing else stays beside them.
+            await asyncio.to_thread(remove_tree, run.root)
+            builder.place.drop_log(run.name)
+            parts = [entry.layer for entry in stack]
+            await asyncio.to_thread(pack.join, parts, top, partial, layout, reached=task.reached)
         else:
             await _flatten(run, notes, partial, layout=layout)
 

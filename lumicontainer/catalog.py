@@ -55,6 +55,13 @@ class Catalog:
         path = _find(name, "platform", self.envs, f"{name}.yaml", self.platform_names())
         return _read(path, lambda text, file, p: platforms.read_platform(text, file, p, stem=name))
 
+    def detected(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the name of each platform and the paths by which a host is known to be one."""
+        for name in self.platform_names():
+            path = _lookup(self.envs, f"{name}.yaml")
+            assert path is not None
+            yield name, _read(path, platforms.read_detect)
+
     def layer(self, name: str, problems: Problems) -> Layer | None:
         """Read one layer that is known to be there, noting what is wrong in it."""
         path = _lookup(self.recipes, f"layers/{name}/layer.yaml")

@@ -11,23 +11,23 @@ import re
 from collections.abc import Iterator
 
 _HAZARDS = (
-    (re.compile(r"[ \t]*%"), "Apptainer takes a line that begins with '%' for a section"),
-    (
-        re.compile(r".*?\{\{[ \t]*\w+[ \t]*\}\}"),
-        "Apptainer takes '{{ word }}' for a build argument",
-    ),
-    (re.compile(r"(?i)[ \t]*bootstrap:"), "Apptainer takes 'bootstrap:' for the start of a stage"),
+    (r"[ \t]*%", "Apptainer takes a line that begins with '%' for a section"),
+    (r".*?\{\{[ \t]*\w+[ \t]*\}\}", "Apptainer takes '{{ word }}' for a build argument"),
+    (r"(?i:[ \t]*bootstrap:)", "Apptainer takes 'bootstrap:' for the start of a stage"),
 )
+_FORMS = tuple((re.compile(form), reason) for form, reason in _HAZARDS)
+# One search for all of a file: every file of an image is asked for.
+_ANY = re.compile("|".join(f"^{form}" for form, _ in _HAZARDS), re.MULTILINE)
 
 
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
     for number, line in enumerate(text.split("\n"), 1):
-        for form, reason in _HAZARDS:
+        for form, reason in _FORMS:
             if form.match(line):
                 yield number, reason
 
 
 def is_hazardous(text: str) -> bool:
     """Tell whether ``text`` holds a line that cannot stand in a definition."""
-    return next(hazards(text), None) is not None
+    return _ANY.search(text) is not None

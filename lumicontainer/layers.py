@@ -161,8 +161,7 @@ async def _made(
             draft = store.draft(name)
             try:
                 await make(task, draft)
-                # Its log told what went on, and would only take room from here on.
-                builder.place.log(shown).unlink(missing_ok=True)
+                builder.place.drop_log(shown)
                 seconds = round(time.monotonic() - began, 1)
                 return await _to_the_end(store.store, draft, {**about, "seconds": seconds})
             finally:

@@ -83,10 +83,9 @@ def free_memory() -> int:
 
 def detect_platform(catalog: Catalog) -> Platform:
     """Return the platform whose paths are all there, else ``workstation``."""
-    for name in catalog.platform_names():
-        platform = catalog.platform(name)
-        if platform.detect and all(Path(path).exists() for path in platform.detect):
-            return platform
+    for name, paths in catalog.detected():
+        if paths and all(Path(path).exists() for path in paths):
+            return catalog.platform(name)
     return catalog.platform("workstation")
 
 

@@ -60,17 +60,19 @@ def without_epoch(environment: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name != "SOURCE_DATE_EPOCH"}
 
 
-def join(layers: Sequence[Path], target: Path, plan: sif.Layout, *, reached: Reached) -> None:
-    """Write an image whose layers are those squashfs files, the lowest first.
+def join(
+    layers: Sequence[Path], notes: bytes, target: Path, plan: sif.Layout, *, reached: Reached
+) -> None:
+    """Write an image whose layers are those squashfs files, the lowest first, and ``notes`` on top.
 
     Raises ``InputError`` where they are more than an image file can hold.
     """
-    if len(layers) > sif.MAX_PARTITIONS:
+    if len(layers) >= sif.MAX_PARTITIONS:
         raise InputError(
             Problem(
                 f"an image file holds at most {sif.MAX_PARTITIONS} layers",
                 str(target),
-                why=f"there are {len(layers)}",
+                why=f"there are {len(layers) + 1}",
                 mend="use --pack flat",
             )
         )
@@ -86,6 +88,10 @@ def join(layers: Sequence[Path], target: Path, plan: sif.Layout, *, reached: Rea
             partitions.append(sif.Partition(offset, layer.stat().st_size))
             offset = sif.align(offset + layer.stat().st_size)
         file.truncate(offset)
+        file.seek(offset)
+        file.write(notes)
+        partitions.append(sif.Partition(offset, len(notes)))
+        file.truncate(sif.align(offset + len(notes)))
     complete(target, plan, partitions)
 
 

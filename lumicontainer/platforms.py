@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lumicontainer import fields
-from lumicontainer.document import Node, Place, Problems, Scalar, parse
+from lumicontainer.document import Mapping, Node, Place, Problems, Scalar, parse
 from lumicontainer.inside import variables as inside
-from lumicontainer.inside.decide import SINGLE
-from lumicontainer.inside.launchers import RANKS
 from lumicontainer.inside.ranges import parse as parse_range
 from lumicontainer.load import ACCELERATORS, absolute, constant, printed, variable
 from lumicontainer.model import Bind, CacheFolder, Gpu, Platform, Variable
@@ -175,12 +173,13 @@ _CACHE = fields.record(
     },
     required=("name", "folder", "place", "why", "source"),
 )
+_DETECT = fields.sequence(absolute)
 _PLATFORM = fields.record(
     "platform",
     {
         "summary": printed,
         "accelerator": fields.choice(ACCELERATORS),
-        "detect": fields.sequence(absolute),
+        "detect": _DETECT,
         "engine": fields.choice(RUNTIMES),
         "binds": fields.sequence(_BIND),
         "gpus": fields.sequence(fields.with_place(_GPU)),
@@ -220,6 +219,18 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
     )
 
 
+def read_detect(text: str, file: str, problems: Problems) -> tuple[str, ...]:
+    """Read the paths by which a platform is known, and nothing else of it.
+
+    Every start asks this of every platform, and few need one whole: the tables of a large one
+    take ten times as long.
+    """
+    root = parse(text, file, problems)
+    entries = root.entries if isinstance(root, Mapping) else ()
+    found = next((node for key, node in entries if key.text == "detect"), None)
+    return (_DETECT(found, problems) or ()) if found else ()
+
+
 def _variable(values: dict[str, Any]) -> Variable:
     rest = {key: value for key, value in values.items() if key not in ("name", "from")}
     return Variable(name=values["name"][0], origin=values.get("from", ""), **rest)
@@ -252,6 +263,9 @@ def _words(cores: set[int]) -> str:
 
 
 def _check_variables(values: dict[str, Any], problems: Problems) -> None:
+    from lumicontainer.inside.decide import SINGLE  # noqa: PLC0415 - 15 ms, for few platforms
+    from lumicontainer.inside.launchers import RANKS  # noqa: PLC0415
+
     rows = values.get("variables", ())
     decided = {*RANKS, *(name for name, _ in SINGLE)}
     for number, row in enumerate(rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 import shlex
@@ -49,6 +50,7 @@ def write_files(folder: str, files: Iterable[LayerFile]) -> str:
     return f"mkdir -p {made}\n{text}sha256sum --check --quiet - <<'SHA256'\n{sums}SHA256\n"
 
 
+@functools.lru_cache(maxsize=256)
 def _write_file(path: str, file: LayerFile) -> str:
     quoted = shlex.quote(path)
     mode = f"chmod {file.mode:o} {quoted}\n"

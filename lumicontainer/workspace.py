@@ -14,6 +14,7 @@ the next build of the same recipe takes the ground over and removes the rest.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -55,8 +56,17 @@ class Workspace:
         return self.root / "ground"
 
     def log(self, step: str) -> Path:
-        """Return the log file of a step."""
-        return self.root / "logs" / f"{step}.log"
+        """Return the log file of a step, in a folder that is there."""
+        folder = self.root / "logs"
+        folder.mkdir(exist_ok=True)
+        return folder / f"{step}.log"
+
+    def drop_log(self, step: str) -> None:
+        """Remove the log of a step that is done: it told what went on, and only takes room now."""
+        log = self.log(step)
+        log.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # Others may have theirs there.
+            log.parent.rmdir()
 
 
 def temporary_root() -> Path:
@@ -105,7 +115,6 @@ def workspace(recipe: str) -> Iterator[Workspace]:
         for folder in stale:
             _take_over(folder, place)
             remove_tree(folder)
-        (place.root / "logs").mkdir()
         yield place
         done = True
     finally:
