@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ..conftest import HELLO, Write
+from ..namespaces import owned, prepared
 from .conftest import Run
 
 
@@ -140,10 +141,10 @@ def test_a_folder_for_builds_that_others_can_enter_is_refused(
 def on_a_tmpfs(room: Path, options: str, *words: object) -> subprocess.CompletedProcess[str]:
     """Run the command line where ``room`` is a small file system of its own."""
     room.mkdir()
-    program = shlex.join([sys.executable, "-m", "lumicontainer", *map(str, words)])
-    namespace = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-user"])
+    program = [sys.executable, "-m", "lumicontainer", *map(str, words)]
+    mount = shlex.join(["mount", "-t", "tmpfs", "-o", f"{options},{owned()}", "tmpfs", str(room)])
     return subprocess.run(
-        [*namespace, "bash", "-c", f"mount -t tmpfs -o {options} tmpfs {room} && {program}"],
+        [*prepared("mount", mount), *program],
         env={
             **os.environ,
             "LUMICONTAINER_TMPDIR": str(room),

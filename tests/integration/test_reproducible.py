@@ -17,6 +17,7 @@ import pytest
 
 from lumicontainer.cache import LAYER
 
+from ..namespaces import prepared
 from .conftest import ENGINE, FORMS, NASTY, events, lumicontainer, run, write_small
 from .test_users import ordinary_user, program  # noqa: F401
 
@@ -86,7 +87,7 @@ def test_the_recipe_has_as_many_layers_as_are_compared(first: dict[str, str]) ->
 WAYS: dict[str, tuple[tuple[str, ...], tuple[object, ...], dict[str, str]]] = {
     "again": ((), (), {}),
     "umask": (("sh", "-c", 'umask 0007 && exec "$@"', "sh"), (), {}),
-    "host name": (("unshare", "--uts", "sh", "-c", 'hostname other && exec "$@"', "sh"), (), {}),
+    "host name": (tuple(prepared("uts", "hostname other")), (), {}),
     "time zone": ((), (), {"TZ": "Pacific/Kiritimati"}),
     "language": ((), (), {"LANG": "tr_TR.UTF-8", "LC_ALL": "C", "LANGUAGE": "de"}),
     "jobs": (("taskset", "-c", "0"), ("--jobs", 7), {}),
@@ -152,8 +153,8 @@ def test_the_base_is_the_same_when_it_is_made_again(first: dict[str, str], tmp_p
     site = Site(tmp_path, lambda folder: {"LUMICONTAINER_CACHE": str(folder), "TZ": "Asia/Tokyo"})
     # A folder of the host that lies where the base has an empty one.
     site.env["PIP_FIND_LINKS"] = f"{os.environ.get('PIP_FIND_LINKS', '')} {tmp_path}"
-    start = 'umask 0007 && hostname other && exec "$@"'
-    assert site.build("unshare", "--uts", "sh", "-c", start, "sh") == in_form(FORMS[0], first)
+    start = prepared("uts", "umask 0007 && hostname other")
+    assert site.build(*start) == in_form(FORMS[0], first)
 
 
 def test_the_clock_decides_nothing(first: dict[str, str], site: Site, shifted: Path) -> None:

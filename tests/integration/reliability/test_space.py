@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ...namespaces import entered, owned, prepared
 from .chain import Place, digest, prove_all
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -28,17 +29,17 @@ def small_disk(place: Place, folder: str, *, free: int, inodes: int = 100_000) -
     at = place.root / folder
     taken = sum(p.lstat().st_size + 8 * KIB for p in (at, *at.rglob("*")))
     size = (taken + free + 4095) // 4096 * 4096
-    script = (
-        f'cp -a "{at}" "{at}.below" && mount -t tmpfs -o mode=700,size={size},nr_inodes={inodes} '
-        f'none "{at}" && cp -a "{at}.below/." "{at}" && rm -r "{at}.below" && echo ready && read -r'
+    options = f"mode=700,size={size},nr_inodes={inodes},{owned()}"
+    setup = (
+        f'cp -a "{at}" "{at}.below" && mount -t tmpfs -o {options} none "{at}" && '
+        f'cp -a "{at}.below/." "{at}" && rm -r "{at}.below"'
     )
-    command = ["unshare", "--mount", "--propagation", "private", "bash", "-c", script]
+    command = [*prepared("mount", setup), "bash", "-c", "echo $$ && read -r"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdin is not None
-        assert holder.stdout.readline() == b"ready\n"
-        enter = ("nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", f"--wdns={Path.cwd()}", "--")
-        yield replace(place, enter=enter, seen=Path(f"/proc/{holder.pid}/root"))
+        pid = int(holder.stdout.readline())
+        yield replace(place, enter=tuple(entered(pid)), seen=Path(f"/proc/{pid}/root"))
         holder.stdin.write(b"\n")
         holder.stdin.flush()
 

@@ -1,0 +1,46 @@
+"""Commands in namespaces that root prepared, run as the user who runs the tests.
+
+Mounts and host names are root's to change; an ordinary user who runs the tests has sudo. In a user
+namespace of its own a command would be root of that namespace, and could not make another one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def prepared(kind: str, setup: str) -> list[str]:
+    """Return the start of a command in a new namespace, after root ran the shell text ``setup``.
+
+    ``kind`` is ``mount`` or ``uts``, as unshare names them.
+    """
+    private = ["--propagation", "private"] if kind == "mount" else []
+    shell = ["bash", "-c", f'{setup} && exec "$@"', "bash"]
+    return [*_as_root(), "unshare", f"--{kind}", *private, *shell, *_as_before()]
+
+
+def entered(pid: int) -> list[str]:
+    """Return the start of a command that sees the mounts of a process."""
+    words = ["nsenter", f"--mount=/proc/{pid}/ns/mnt", f"--wdns={Path.cwd()}", "--"]
+    return [*_as_root(), *words, *_as_before()]
+
+
+def owned() -> str:
+    """Return the options of mount that give a file system to the user who runs the tests."""
+    return f"uid={os.getuid()},gid={os.getgid()}"
+
+
+def _as_root() -> list[str]:
+    if os.getuid() == 0:
+        return []
+    # Sudo sets these to root's, or to values of its own, in spite of --preserve-env.
+    kept = " ".join(f'{name}="${name}"' for name in ("HOME", "LOGNAME", "PATH", "USER"))
+    script = f'exec sudo --non-interactive --preserve-env env {kept} "$@"'
+    return ["bash", "-c", script, "bash"]
+
+
+def _as_before() -> list[str]:
+    if os.getuid() == 0:
+        return []
+    return ["setpriv", f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--init-groups"]
