@@ -20,7 +20,7 @@ ASK = (
     "import os\nnames = 'RANK', 'HIP_VISIBLE_DEVICES', 'TRITON_CACHE_DIR'\n"
     "print(*(os.environ[name] for name in names), len(os.sched_getaffinity(0)))\n"
 )
-TRACING = "strace -ff -y -qq -s 4096 -e trace=%file,%process -o".split()
+TRACING = ["strace", "-ff", "-y", "-qq", "-s", "4096", "-e", "trace=%file,%process", "-o"]
 OPENED = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+<(.*?)>, )?"(.*?)"')
 BEGUN = re.compile(r"^(?:clone|clone3|fork|vfork)\(.*\)\s+= (\d+)$")
 IMAGE = ("/opt", "/usr", "/lib", "/lib64", "/etc", "/.singularity.d")
