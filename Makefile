@@ -11,7 +11,7 @@ IMAGE := pytorch-deepspeed.sif
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test check engine venv image cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test check engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -40,10 +40,14 @@ check: venv ## linters, strict types, shellcheck
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --python-version 3.10 lumicontainer/inside
+	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside/lumi-entry lumicontainer/inside/*.py
 	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
 
-test: check image cluster docker ## run every test, with the real engines and the real Slurm
+test: check image tools cluster docker ## run every test, with the real engines and the real Slurm
 	$(BIN)/pytest
+
+tools: ## install what else tests call
+	@tests/tools.sh
 
 cluster: ## start a two-node Slurm on this machine
 	@tests/cluster/start.sh

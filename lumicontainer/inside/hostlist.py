@@ -8,10 +8,6 @@ one varies fastest, then the first, the second, and so on: that is Slurm's own o
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 MAX_HOSTS = 65536
 """Slurm's own limit (MAX_SLURM_NODES in slurm.h); it bounds what a hostile list can cost."""
 MAX_NAME = 255
@@ -41,124 +37,126 @@ def first(text: str) -> str:
 
 def _read(text: str, *, whole: bool) -> list[str]:
     """Return the hosts; where not ``whole``, of each item of the list the first one only."""
-    hosts: list[str] = []
-    room = MAX_HOSTS
-    for item in _items(text):
-        numbers = item[1::2]
-        # Names, and brackets with one number: lists of these take longest.
-        if not numbers or (_is_digits("".join(numbers)) and "" not in numbers):
-            host, count = "".join(item), 1
-            if len(host) > MAX_NAME:
-                raise _too_long(item, len(host))
-            hosts.append(host)
+    head, brackets = _cut(text)
+    hosts, stem = _plain(head)
+    unmade = 0
+    # The hosts of the item at hand begin with one of these names, and go on with the stem.
+    names, count = [""], 1
+    for inner, after in brackets:
+        tail, ended, rest = after.partition(",")
+        low, dash, high = inner.partition("-")
+        # Where there are many brackets, most of them hold one number.
+        if (low == high or not dash) and low.isdigit() and low.isascii():
+            stem += low + tail
         else:
-            brackets, count = _brackets(item, room, whole)
-            hosts += _product(item, brackets)
-        room -= count
-        if room < 0:
-            raise _too_many(item)
+            room = (MAX_HOSTS - len(hosts) - unmade) // count
+            numbers, more = _numbers(inner, stem, room, whole)
+            names, count = _product(names, stem, numbers, bool(ended)), count * more
+            stem = tail
+        if len(stem) > MAX_NAME:
+            raise _too_long(stem)
+        if ended:
+            hosts += [name + stem for name in names] if whole else [names[0] + stem]
+            unmade += 0 if whole else count - 1
+            names, count, stem = [""], 1, rest
+            if "," in rest:
+                plain, stem = _plain(rest)
+                hosts += plain
+    return _checked(hosts, unmade)
+
+
+def _cut(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return what stands before the first bracket, then of each its inside and what follows it.
+
+    Outside brackets white space becomes commas, and one is added at the end: so one ends each item.
+    """
+    whole = " ".join([*text.split(), ""])
+    head, *pieces = whole.replace("]", "[").split("[")
+    inside, outside = pieces[::2], pieces[1::2]
+    if head + "".join([f"[{inner}]{after}" for inner, after in zip(inside, outside)]) != whole:
+        raise _unbalanced(whole)
+    return head.replace(" ", ","), list(zip(inside, [each.replace(" ", ",") for each in outside]))
+
+
+def _plain(text: str) -> tuple[list[str], str]:
+    """Return the names that commas end, and what stands behind the last comma."""
+    *names, rest = text.split(",")
+    return [name for name in names if name], rest
+
+
+def _product(names: list[str], stem: str, numbers: list[str], last: bool) -> list[str]:
+    """Return each name with the stem and each number behind it."""
+    if last:
+        return [name + stem + number for name in names for number in numbers]
+    made = [name + stem + number for number in numbers for name in names]
+    # With one bracket after another, names could grow and multiply without end.
+    if len(names) > 1 and len(max(made, key=len)) > MAX_NAME:
+        raise _too_long(max(made, key=len))
+    return made
+
+
+def _numbers(inner: str, stem: str, room: int, whole: bool) -> tuple[list[str], int]:
+    """Return a bracket's numbers and their count; where not ``whole``, of a range its two ends."""
+    numbers: list[str] = []
+    left = room
+    for part in inner.split(","):
+        low, dash, high = part.partition("-")
+        if not (low.isdigit() and (high.isdigit() or not dash) and part.isascii()):
+            why = f"'{_short(part)}' is neither a number nor a range like 1-4"
+            raise _error(f"{stem}[{inner}]", why)
+        numbers.append(low)
+        left -= 1
+        if dash and low != high and left >= 0:
+            if len(part) > MAX_NAME:
+                raise _too_long(part)
+            start, end = int(low), int(high)
+            left -= end - start
+            if start > end:
+                raise _error(f"{stem}[{inner}]", f"the range '{_short(part)}' runs backwards")
+            if left >= 0:
+                values = range(start + 1, end + 1) if whole else (end,)
+                numbers += [str(value).zfill(len(low)) for value in values]
+    if left < 0:
+        raise _too_many(f"{stem}[{inner}]")
+    return numbers, room - left
+
+
+def _checked(hosts: list[str], unmade: int) -> list[str]:
+    if len(hosts) + unmade > MAX_HOSTS:
+        raise _too_many(hosts[0])
+    longest = max(hosts, key=len, default="")
+    if len(longest) > MAX_NAME:
+        raise _too_long(longest)
     return hosts
 
 
-def _items(text: str) -> Iterator[list[str]]:
-    """Yield each item cut at its brackets: text, inside of a bracket, text, and so on."""
-    for word in text.split():
-        *pieces, rest = word.split("]")
-        item: list[str] = []
-        for piece in pieces:
-            head, opened, inner = piece.partition("[")
-            ended, comma, prefix = head.rpartition(",")
-            if comma:
-                yield from _ended(item, ended)
-                item = []
-            item += (prefix, inner)
-            if not opened or "[" in inner:
-                nested = "a bracket inside a bracket"
-                raise _error(item, nested if opened else "a bracket is closed that was not opened")
-        if "[" in rest:
-            raise _error([rest.partition("[")[0].rpartition(",")[2], ""], "a bracket is not closed")
-        yield from _ended(item, rest)
+def _unbalanced(text: str) -> HostlistError:
+    """Return the error for brackets that are not opened and closed in turn."""
+    *pieces, rest = text.replace(" ", ",").rstrip(",").split("]")
+    item = ""
+    for piece in pieces:
+        head, opened, inner = piece.partition("[")
+        begin = head.rfind(",") + 1
+        item = f"{'' if begin else item}{piece[begin:]}]"
+        if not opened:
+            return _error(item, "a bracket is closed that was not opened")
+        if "[" in inner:
+            return _error(item, "a bracket inside a bracket")
+    begin = rest.partition("[")[0].rfind(",") + 1
+    return _error(f"{'' if begin else item}{rest[begin:]}", "a bracket is not closed")
 
 
-def _ended(item: list[str], text: str) -> Iterator[list[str]]:
-    """Yield the item that ends within ``text``, and the names without brackets that follow."""
-    if item:
-        last, _, text = text.partition(",")
-        yield [*item, last]
-    if text:
-        for name in text.split(","):
-            if name:
-                yield [name]
+def _too_many(text: str) -> HostlistError:
+    return _error(text, f"the list names more than {MAX_HOSTS} hosts")
 
 
-def _brackets(item: list[str], room: int, whole: bool) -> tuple[list[list[str]], int]:
-    """Return the numbers of each bracket, and how many hosts they make."""
-    hosts = 1
-    length = len("".join(item[::2]))
-    brackets = []
-    for inner in item[1::2]:
-        numbers, count = _numbers(inner, item, room // hosts, whole)
-        hosts *= count
-        length += len(numbers[0] if count == 1 else max(numbers, key=len))
-        brackets.append(numbers if whole else numbers[:1])
-    if length > MAX_NAME:
-        raise _too_long(item, length)
-    return brackets, hosts
-
-
-def _product(item: list[str], brackets: list[list[str]]) -> list[str]:
-    heads = [item[0]]
-    last = brackets.pop()
-    for numbers, text in zip(brackets, item[2::2]):
-        heads = [head + number + text for number in numbers for head in heads]
-    tail = item[-1]
-    return [head + number + tail for head in heads for number in last]
-
-
-def _numbers(inner: str, item: list[str], room: int, whole: bool) -> tuple[list[str], int]:
-    """Return a bracket's numbers and their count; where not ``whole``, of a range its two ends."""
-    numbers: list[str] = []
-    count = 0
-    for part in inner.split(","):
-        if _is_digits(part):
-            numbers.append(part)
-            count += 1
-            continue
-        low, _, high = part.partition("-")
-        if not (low and high and _is_digits(low + high)):
-            raise _error(item, f"'{_short(part)}' is neither a number nor a range like 1-4")
-        start, end, width = int(low), int(high), len(low)
-        if start > end:
-            raise _error(item, f"the range '{_short(part)}' runs backwards")
-        count += end - start + 1
-        if count > room:
-            raise _too_many(item)
-        values = range(start, end + 1) if whole else (start, end)
-        numbers += [str(value).zfill(width) for value in values]
-    if count > room:
-        raise _too_many(item)
-    return numbers, count
-
-
-def _too_many(item: list[str]) -> HostlistError:
-    return _error(item, f"the list names more than {MAX_HOSTS} hosts")
-
-
-def _too_long(item: list[str], length: int) -> HostlistError:
-    return _error(item, f"a name has {length} characters, the limit is {MAX_NAME}")
-
-
-def _is_digits(text: str) -> bool:
-    return text.isdigit() and text.isascii() and len(text) <= MAX_NAME
+def _too_long(name: str) -> HostlistError:
+    return _error(name, f"a name has more than {MAX_NAME} characters")
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _error(item: list[str], why: str) -> HostlistError:
-    """Return the error for an item that is cut at its brackets, or for the beginning of one."""
-    text = "".join(part + "[]"[index % 2] for index, part in enumerate(item))
-    return HostlistError(
-        f"cannot read '{_short(text[: None if len(item) % 2 == 0 else -1])}': {why}"
-    )
+def _error(text: str, why: str) -> HostlistError:
+    return HostlistError(f"cannot read '{_short(text)}': {why}")

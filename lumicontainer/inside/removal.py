@@ -22,6 +22,8 @@ HIGH = 100
 """Above the descriptors that shell scripts open by number, which would close the lock's."""
 TRIES = 100
 MARKER = ".removal"
+SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
+"""What may be sent to all of a step, and shall not end the process that removes."""
 
 
 def hold(path: str) -> None:
@@ -50,10 +52,13 @@ def hold(path: str) -> None:
 
 
 def _start(path: str, marker: int) -> None:
+    # One to all of the step may come before the child has had time to ignore it.
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, [getattr(_signal, n) for n in SIGNALS])
     # The program waits for children of its own, and shall not meet this one among them.
     child = os.fork()
     if child:
         os.waitpid(child, 0)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
         return
     try:
         if not os.fork():
@@ -68,7 +73,7 @@ def _start(path: str, marker: int) -> None:
 def _detach(marker: int) -> None:
     """Let go of all that the rank has but ``marker``, whose lock says that somebody is at it."""
     os.setsid()
-    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"):
+    for name in SIGNALS:
         _signal.signal(getattr(_signal, name), _signal.SIG_IGN)
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -47,8 +47,10 @@ def test_of_three_brackets_the_last_varies_fastest_and_the_middle_one_slowest() 
     [
         ("a[1-3", "not closed"),
         ("b,a[1,2", "not closed"),
+        ("b a[1]c[2", "not closed"),
         ("a1-3]", "not opened"),
         ("a[1]]", "not opened"),
+        ("b[1],a[1]c]", "not opened"),
         ("a[[1-2]]", "inside a bracket"),
         ("a[]", "'' is neither a number"),
         ("a[1,,2]", "'' is neither a number"),
@@ -159,17 +161,30 @@ def test_the_first_host_is_found_without_making_the_others() -> None:
     assert peak < 2**16
 
 
-ONE_EACH = ",".join(f"r{index % 9}n[{index:04}]" for index in range(3000))
+def joined(form: str, count: int) -> str:
+    """Return a list of so many items, of which ``n`` is the number and ``m`` the one after it."""
+    return ",".join(form.format(n=number, m=number + 1) for number in range(count))
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        ONE_EACH,
         "nid[005001-008000]",
-        "nid[" + ",".join(f"{number:06}" for number in range(1, 6001, 2)) + "]",
-        ",".join(f"nid{number:06}" for number in range(3000)),
+        "r[1-50]n[1-60]",
+        f"nid[{joined('{n:06}', 3000)}]",
+        f"nid[{joined('{n:06}-{n:06}', 3000)}]",
+        joined("nid{n:06}", 3000),
+        joined("n[{n}]", 3000),
+        joined("nid[{n:06}-{n:06}].site", 3000),
+        joined("r[{n}]n[{n}]", 3000),
+        joined("r[{n}-{n}]n[{n}-{n}]", 3000),
+        joined("a[1-2]", 1500),
+        joined("nid[{n:06}-{m:06}]", 1500),
+        joined("a[1-2]b[{n}]", 1500),
+        joined("a[1-2]b[{n}-{m}]", 750),
+        joined("a[1-2]b[{n},{m}]c[1-2]-ib", 375),
     ],
+    ids=lambda text: text[:30],
 )
 def test_three_thousand_hosts_take_five_milliseconds_at_most(text: str) -> None:
     def milliseconds() -> float:

@@ -16,9 +16,11 @@ from lumicontainer.catalog import open_catalog
 from lumicontainer.hazards import is_hazardous
 from lumicontainer.records import platform_tables
 
-from .conftest import PATH, SOURCE
+from . import seen
+from .conftest import PATH, SOURCE, lay_out
 
 FILES = [SOURCE / "lumi-entry", *sorted(SOURCE.glob("*.py"))]
+ALL = ("--affinity-report", "--smi", "--preflight", "--remove-caches", "--gpu-visibility", "hip")
 SLOW = {"argparse", "dataclasses", "enum", "json", "re", "signal", "socket", "subprocess", "typing"}
 
 
@@ -45,6 +47,34 @@ def test_a_file_can_stand_in_a_definition(file: Path) -> None:
 
 def test_the_launcher_is_executable() -> None:
     assert os.access(SOURCE / "lumi-entry", os.X_OK)
+
+
+def pythons() -> list[str]:
+    """Return this Python, and all others on PATH that an image may bring and that start."""
+    found = {sys.executable: None}
+    for name in (f"python3.{minor}" for minor in range(9, 20)):
+        if path := shutil.which(name):
+            asked = [path, "-c", "import sys; print(sys.executable)"]
+            done = subprocess.run(asked, capture_output=True, text=True, check=False)
+            found.update({done.stdout.strip(): None} if done.returncode == 0 else {})
+    return list(found)
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_it_starts_under_every_python_of_this_machine(tmp_path: Path, python: str) -> None:
+    platform = {"name": "lumi-g", **platform_tables(open_catalog().platform("lumi-g"))}
+    place = lay_out(tmp_path / "image", platform)
+    program, logs = tmp_path / "rank.py", tmp_path / "logs"
+    program.write_text("import os, sys; print(sys.executable, os.environ['RANK'])")
+    done = subprocess.run(
+        [python, "-I", "-S", "-B", place, *ALL, "--log-dir", logs, program],
+        env={"PATH": PATH, "TMPDIR": str(tmp_path), **seen.srun(1)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (logs / "1.0-rank1.out").read_text() == f"{python} 1\n"
 
 
 @pytest.mark.parametrize("words", [["--", "true"], ["--print-env"]])

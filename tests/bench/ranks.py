@@ -1,0 +1,70 @@
+"""Start python plainly and by lumi-entry as the ranks of one node: in turn, or all at once.
+
+Runs in the image. Usage: python3 ranks.py turn|once SCRIPT LOGS TASKS OPTION...
+TASKS is a JSON list of each rank's variables. Prints what it saw as JSON, times in milliseconds.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+RUNS = 11
+WAITING = ["lumi-entry", "--remove-caches", "--", "sh", "-c", "echo here >&2; read -r _"]
+
+
+def start(command, env):
+    """Return a process that reads and tells by pipes."""
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=env, text=True, **pipes)
+
+
+def milliseconds(command, env):
+    """Return the wall time of one whole process; it must end well."""
+    begun = time.perf_counter()
+    process = start(command, env)
+    _, words = process.communicate()
+    taken = (time.perf_counter() - begun) * 1000
+    if process.returncode:
+        sys.exit(words)
+    return taken
+
+
+def turn(plain, entered, tasks):
+    """Start the ranks one after the other, each plainly too; return the times, rank by rank.
+
+    Each round is a job of its own. Its first rank is alone; beside the others the last one runs on,
+    so that the caches stay, as they do while a node's ranks start. It is not measured.
+    """
+    seen = [{"plain": [], "entered": []} for _ in tasks[:-1]]
+    for run in range(RUNS):
+        job = {"SLURM_JOB_ID": str(run + 1)}
+        last = None
+        for times, task in zip(seen, tasks):
+            env = {**os.environ, **task, **job}
+            times["plain"].append(milliseconds(plain, env))
+            times["entered"].append(milliseconds(entered, env))
+            if last is None:
+                last = start(WAITING, {**os.environ, **tasks[-1], **job})
+                last.stderr.readline()
+        last.communicate("\n")
+    return seen
+
+
+def once(plain, entered, tasks):
+    """Start all ranks at once, plainly and then by lumi-entry; return both times and all errors."""
+    seen = {}
+    for name, command in (("plain", plain), ("entered", entered)):
+        begun = time.perf_counter()
+        ranks = [start(command, {**os.environ, **task}) for task in tasks]
+        words = [rank.communicate()[1] for rank in ranks]
+        seen[name] = (time.perf_counter() - begun) * 1000
+        seen["errors"] = [text for rank, text in zip(ranks, words) if rank.returncode]
+    return seen
+
+
+how, script, logs, given, *options = sys.argv[1:]
+by_entry = ["lumi-entry", *options, "--log-dir", logs, script]
+way = {"turn": turn, "once": once}[how]
+json.dump(way(["python3", script], by_entry, json.loads(given)), sys.stdout)

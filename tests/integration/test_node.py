@@ -1,0 +1,127 @@
+"""Ranks on a node of LUMI-G, each in a container of its own, by the image's own lumi-entry."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from .. import lumi_container
+from .conftest import ENGINE, run
+
+RANKS = 64
+SECONDS = 300
+ASK = (
+    "import os\nnames = 'RANK', 'HIP_VISIBLE_DEVICES', 'TRITON_CACHE_DIR'\n"
+    "print(*(os.environ[name] for name in names), len(os.sched_getaffinity(0)))\n"
+)
+TRACING = ["strace", "-ff", "-y", "-qq", "-s", "4096", "-e", "trace=%file,%process", "-o"]
+OPENED = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+<(.*?)>, )?"(.*?)"')
+BEGUN = re.compile(r"^(?:clone|clone3|fork|vfork)\(.*\)\s+= (\d+)$")
+IMAGE = ("/opt", "/usr", "/lib", "/lib64", "/etc", "/.singularity.d")
+LOCALTIME = "/etc/localtime"
+"""The engine shows the host's in every container, and every Python reads it as it starts."""
+
+
+@pytest.fixture
+def caches(tmp_path: Path) -> Path:
+    """Return the folder on the node that caches are made in."""
+    folder = tmp_path / "node"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def container(image: Path, tmp_path: Path) -> list[str]:
+    """Return the engine's words for a container of the image on a node of LUMI-G."""
+    (tmp_path / "files").mkdir()
+    words = lumi_container.binds(tmp_path / "files")
+    return [ENGINE, "-s", "exec", "--userns", *words, "--bind", str(tmp_path), str(image)]
+
+
+def told(rank: int, ranks: int, caches: Path) -> dict[str, str]:
+    """Return the environment of a task of Slurm that finds ``caches`` as its TMPDIR."""
+    return {**lumi_container.task(rank, ranks, 77), "TMPDIR": str(caches)}
+
+
+def test_sixty_four_ranks_at_once_start_without_an_error_and_leave_no_cache(
+    container: list[str], caches: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "ask.py"
+    program.write_text(ASK)
+    options = [*lumi_container.EVERY_FEATURE, "--log-dir", str(tmp_path / "logs")]
+    tasks = [
+        subprocess.Popen(
+            [*container, "lumi-entry", *options, str(program)],
+            env={**os.environ, **told(rank, RANKS, caches)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(RANKS)
+    ]
+    words = [task.communicate(timeout=SECONDS)[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0] * RANKS, words
+    said = [path.read_text() for path in sorted((tmp_path / "logs").glob("*.out"))]
+    folder = caches / f"lumi-{os.geteuid()}-77.0-once/triton"
+    assert said == [f"{rank} {rank % 8} {folder} 1\n" for rank in range(RANKS)]
+    assert [
+        text for text in words[1:] if not re.fullmatch(r"affinity: .* rank \d+ gpu .*\n", text)
+    ] == []
+    end = time.monotonic() + SECONDS
+    while list(caches.iterdir()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert list(caches.iterdir()) == []
+
+
+def opened(trace: Path) -> set[str]:
+    """Return every path that lumi-entry tried to open, up to the start of its program.
+
+    ``trace`` is the beginning of the names of strace's files, one for each process.
+    """
+    files = {int(path.suffix[1:]): path.read_text() for path in trace.parent.glob("trace.*")}
+    starts = [pid for pid, text in files.items() if 'execve("/usr/local/bin/lumi-entry"' in text]
+    (pid,) = starts
+    _, _, own = files[pid].partition('execve("/usr/local/bin/lumi-entry"')
+    before, program, _ = own.partition('execve("/opt/venv/bin/python3", ["/opt/venv/bin/python3"')
+    assert program
+    paths, texts = set(), [before]
+    while texts:
+        for line in texts.pop().splitlines():
+            if begun := BEGUN.match(line):
+                texts.append(files.pop(int(begun[1]), ""))
+            elif found := OPENED.match(line):
+                path = os.path.normpath(Path(found[1] or "/", found[2]))
+                paths.add("/" + path.lstrip("/"))
+    return paths
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_lumi_entry_opens_nothing_but_the_image_the_kernel_s_files_and_the_caches(
+    container: list[str], caches: Path, tmp_path: Path, rank: int
+) -> None:
+    program = tmp_path / "nothing.py"
+    program.touch()
+    trace = tmp_path / "trace"
+    entering = [*container, "lumi-entry", *lumi_container.EVERY_FEATURE, program]
+    done = run([*TRACING, trace, *entering], env=told(rank, 8, caches), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    mounts = run([*container, "cat", "/proc/self/mountinfo"], cwd=tmp_path).stdout.splitlines()
+    mounted = {line.split()[4] for line in mounts} - {"/", lumi_container.RECORD}
+    expected = ("/sys", "/proc", "/dev", LOCALTIME, str(caches))
+    paths = {path for path in opened(trace) if not _is_below(path, expected)}
+    assert {
+        path for path in paths if not _is_below(path, IMAGE) or _is_below(path, mounted)
+    } == set()
+    # What the check of the node loads is seen too, which another process does.
+    names = {Path(path).name for path in paths}
+    assert {"entry.cpython-311.pyc", "platform.json"} <= names
+    assert (lumi_container.PLUGIN in names) == (rank == 0)
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
