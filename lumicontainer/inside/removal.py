@@ -80,10 +80,11 @@ def _guard(child: int, path: str, lock: int, awaited: set[int]) -> NoReturn:
 def _end_with(guard: int) -> None:
     """Have the kernel kill this process when the guard dies: kill -9 of a rank is one of both."""
     try:
-        import _ctypes  # type: ignore[import-not-found]  # noqa: PLC0415 - `ctypes` takes 3 ms
+        import _ctypes  # noqa: PLC0415 - `ctypes` takes 3 ms
     except ImportError:  # a Python that was built without it
         return
-    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+    libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is this program itself
+    prctl = _ctypes.dlsym(libc, "prctl")
     _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0))
     if os.getppid() != guard:
         os._exit(_KILLED + _signal.SIGKILL)

@@ -236,7 +236,7 @@ WRONG = {
     "ranks beyond their number": (
         ("x.py",),
         {"SLURM_STEP_NUM_TASKS": "0"},
-        "is not below WORLD_SIZE=0",
+        "RANK=0 is not below WORLD_SIZE=0",
     ),
     "a list of nodes that ends early": (
         ("x.py",),
