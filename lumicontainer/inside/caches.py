@@ -60,7 +60,7 @@ def settings(context: Context) -> Iterator[Setting]:
     homes: dict[str, tuple[str, str]] = {}
     for row in context.platform["caches"]:
         name, place = row["name"], row["place"]
-        if context.env.get(name):
+        if context.env.get(name) and not _is_slurm_s(name, context):
             yield context.default(name, None, origin="", why="")
             continue
         set_above = [other for other in FOLLOWS.get(name, ()) if context.env.get(other)]
@@ -82,6 +82,15 @@ def settings(context: Context) -> Iterator[Setting]:
         yield Setting(
             name, folder, origin=origin, why="; ".join(filter(None, (row.get("why"), why)))
         )
+
+
+def _is_slurm_s(name: str, context: Context) -> bool:
+    """Tell whether this is the TMPDIR that Slurm itself sets where the user sets none.
+
+    It does so for the first task of each node and the batch script, whose steps inherit it, and for
+    no other task (_make_tmpdir in its slurmstepd): left alone, ranks would differ.
+    """
+    return name == "TMPDIR" and "SLURM_JOB_ID" in context.env and context.env.get(name) == "/tmp"
 
 
 def make(context: Context) -> None:
@@ -147,11 +156,6 @@ def base(context: Context) -> tuple[str, str]:
 def _on_node(context: Context) -> tuple[str, str]:
     """Return the folder on the node, which may not be there yet, and why it is this one."""
     folder, why = base(context)
-    if context.options.remove_caches and os.getppid() in (0, 1):
-        context.warnings.append(
-            "--remove-caches: in a container with process ids of its own (--pid) all ends with the "
-            "rank; the caches stay until the next run that removes its own, unless they go with it"
-        )
     if folder:
         once = "-once" if context.options.remove_caches else ""
         stem = f"lumi-{os.geteuid()}-{context.run_id()}".rstrip("-") + once
@@ -166,7 +170,7 @@ def _on_node(context: Context) -> tuple[str, str]:
 
 def _bases(context: Context) -> list[str]:
     below = os.path.join(context.node.root, "tmp")
-    given = context.env.get("TMPDIR", "")
+    given = "" if _is_slurm_s("TMPDIR", context) else context.env.get("TMPDIR", "")
     return [given, below] if given.startswith("/") and given != below else [below]
 
 

@@ -215,7 +215,9 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
                 where=_HERE,
                 why="ranks are counted from 0",
                 mend=f"let the launcher number the ranks: unset {name} and {size}",
-                told=launch.name == NONE or known[name] == known[size] or not known["LOCAL_RANK"],
+                told=launch.name == NONE
+                or known[name] == known[size]
+                or not (known["LOCAL_RANK"] or known.get("NODE_RANK")),
             )
 
 

@@ -1,13 +1,15 @@
 """Remove the caches of a node when the last of its ranks has ended.
 
-lumi-entry becomes the program, so it is not there any more at the end. Each rank holds a shared
-lock on the folder instead, on a descriptor that the program inherits: the kernel lets go of it
-however the program ends, kill -9 included. One small process a node waits for the lock of its own
-and removes the folder. It stays in Slurm's step, and can outlast the ranks by the removal only.
+Slurm kills what is left of a step as soon as its last task has ended (10 ms later, where nothing
+holds it up), and a container with process ids of its own ends with its first process. So nothing
+can be removed after the rank: with ``--remove-caches`` lumi-entry stays, as a guard that starts the
+program as its child, hands signals on to it, and ends as it ended. Each guard holds a shared lock
+on the folder, which the kernel lets go of however the guard ends; the one that gets it for itself
+is the last, and removes the folder before it ends.
 
-Slurm kills what is left of a step when its last task has ended, and a container with process ids of
-its own (``--pid``, Docker) ends with its first process, so the removal may be cut short there. What
-is left then goes with the next run of this user on the node that removes its caches.
+Where all processes of a step are killed at once (``scancel`` of a step, or of a job that ignores
+TERM), the guards go too. What is left then goes with the next run of this user on the node that
+removes its caches.
 """
 
 from __future__ import annotations
@@ -18,19 +20,41 @@ import os
 
 from .caches import is_private, open_private
 
-HIGH = 100
-"""Above the descriptors that shell scripts open by number, which would close the lock's."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 TRIES = 100
-MARKER = ".removal"
-SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
-"""What may be sent to all of a step, and shall not end the process that removes."""
+_KILLED = 128
+_FAULTS = {"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"}
+_STOPS = {"SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"}
+_NOT_HANDED_ON = {getattr(_signal, name) for name in (*_FAULTS, *_STOPS)}
+_PR_SET_PDEATHSIG = 1
 
 
 def hold(path: str) -> None:
-    """Hold the private folder ``path`` until this program ends, and have it removed then.
+    """Hold the private folder ``path`` until the program ends, and have it removed then.
 
-    Raises OSError where it cannot be made or is not private.
+    It returns in a process of its own, which is to become the program. Raises OSError where the
+    folder cannot be made or is not private.
     """
+    lock = _held(path)
+    awaited = {*_signal.valid_signals()} - _NOT_HANDED_ON
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, awaited)
+    ignored = _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL) == _signal.SIG_IGN
+    guard = os.getpid()
+    child = os.fork()
+    if child:
+        _guard(child, path, lock, awaited)
+    os.close(lock)
+    _end_with(guard)
+    if ignored:
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+
+
+def _held(path: str) -> int:
+    """Return a descriptor that holds the shared lock on the folder ``path``, made if need be."""
     for _ in range(TRIES):
         try:
             own = open_private(path)
@@ -38,80 +62,69 @@ def hold(path: str) -> None:
             continue
         fcntl.flock(own, fcntl.LOCK_SH)
         if _is_at(path, own):
-            break
+            return own
         os.close(own)
-    else:
-        raise FileNotFoundError(2, "it is removed time and again", path)
-    held = fcntl.fcntl(own, fcntl.F_DUPFD, HIGH)
-    os.set_inheritable(held, True)
-    marker = os.open(MARKER, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=own)
-    if _lock(marker):
-        _start(path, marker)
-    os.close(marker)
-    os.close(own)
+    raise FileNotFoundError(2, "it is removed time and again", path)
 
 
-def _start(path: str, marker: int) -> None:
-    # One to all of the step may come before the child has had time to ignore it.
-    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, [getattr(_signal, n) for n in SIGNALS])
-    # The program waits for children of its own, and shall not meet this one among them.
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
-        return
+def _guard(child: int, path: str, lock: int, awaited: set[int]) -> NoReturn:
+    status = _KILLED << 8
     try:
-        if not os.fork():
-            _detach(marker)
-            _read_all_code()
-            _sweep(path)
-            _remove(path, wait=True)
+        _sweep(path)
+        status = _outlived(child, awaited)
+        _remove(path, lock)
     finally:
-        os._exit(0)
+        _end_as(status)
 
 
-def _detach(marker: int) -> None:
-    """Let go of all that the rank has but ``marker``, whose lock says that somebody is at it."""
-    os.setsid()
-    for name in SIGNALS:
-        _signal.signal(getattr(_signal, name), _signal.SIG_IGN)
-    os.chdir("/")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nothing, standard)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != marker:
-            _close(int(name))
-
-
-def _read_all_code() -> None:
-    """Have every page of this program in memory.
-
-    Apptainer without setuid reads the image through a process that ends with the rank; each page
-    that is read after that is SIGBUS.
-    """
+def _end_with(guard: int) -> None:
+    """Have the kernel kill this process when the guard dies: kill -9 of a rank is one of both."""
     try:
-        memory = os.open("/proc/self/mem", os.O_RDONLY)
-        with open("/proc/self/maps", "rb") as stream:
-            lines = stream.read().splitlines()
-    except OSError:
+        import _ctypes  # noqa: PLC0415 - `ctypes` takes 3 ms
+    except ImportError:  # a Python that was built without it
         return
-    for line in lines:
-        addresses, access, *_, place = line.split(None, 5)
-        if place.startswith(b"/") and access.startswith(b"r"):
-            begin, end = (int(address, 16) for address in addresses.split(b"-"))
-            try:
-                os.pread(memory, end - begin, begin)
-            except OSError:  # a page behind the end of its file
-                continue
-    os.close(memory)
+    libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is this program itself
+    prctl = _ctypes.dlsym(libc, "prctl")
+    _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0))
+    if os.getppid() != guard:
+        os._exit(_KILLED + _signal.SIGKILL)
 
 
-def _close(descriptor: int) -> None:
-    try:
-        os.close(descriptor)
-    except OSError:  # that of the listing itself
-        return
+def _outlived(child: int, awaited: set[int]) -> int:
+    """Hand signals on to ``child`` until it has ended; return how it did."""
+    while True:
+        got = _signal.sigwaitinfo(awaited)
+        if got.si_signo != _signal.SIGCHLD:
+            # What the kernel sends, as for Ctrl-C, goes to all of a terminal's processes.
+            if got.si_code <= 0:
+                os.kill(child, got.si_signo)
+            continue
+        # The first process of a container gets the children of others, too.
+        ended, status = os.waitpid(-1, os.WNOHANG)
+        while ended:
+            if ended == child:
+                return status
+            ended, status = os.waitpid(-1, os.WNOHANG)
+
+
+def _end_as(status: int) -> NoReturn:
+    """End this process as the one with the wait status ``status`` ended."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        _without_core()
+        if number != _signal.SIGKILL:
+            _signal.signal(number, _signal.SIG_DFL)
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+        # The first process of a container cannot be killed so.
+        os._exit(_KILLED + number)
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _without_core() -> None:
+    import resource  # noqa: PLC0415 - seldom needed
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _sweep(path: str) -> None:
@@ -120,23 +133,27 @@ def _sweep(path: str) -> None:
     stem = f"lumi-{os.geteuid()}-"
     for name in os.listdir(base):
         if name.startswith(stem) and "-once" in name and name != own:
-            _remove(os.path.join(base, name), wait=False)
+            _remove(os.path.join(base, name))
 
 
-def _remove(path: str, *, wait: bool) -> None:
-    """Remove the folder ``path`` once nobody holds it; without ``wait`` only if nobody does."""
+def _remove(path: str, lock: int | None = None) -> None:
+    """Remove the folder ``path``, unless somebody else holds it than ``lock`` does."""
     try:
-        own = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        if not is_private(os.fstat(own)):
-            return
-        if wait:
-            fcntl.flock(own, fcntl.LOCK_EX)
-        elif not _lock(own):
-            return
-        _empty(own)
-        if _is_at(path, own):
-            os.rmdir(path)
+        own = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) if lock is None else lock
+        if is_private(os.fstat(own)) and _locked(own) and _is_at(path, own):
+            _remove_all(own, path)
+        os.close(own)
     except OSError:  # nobody is left to be told
+        return
+
+
+def _remove_all(own: int, path: str) -> None:
+    for _ in range(TRIES):
+        try:
+            _empty(own)
+            os.rmdir(path)
+        except OSError:  # helpers of the program that outlived it still write there
+            continue
         return
 
 
@@ -147,9 +164,11 @@ def _empty(folder: int) -> None:
             os.unlink(name, dir_fd=folder)
         except IsADirectoryError:
             inner = _open(name, folder)
-            os.fchmod(inner, 0o700)
-            _empty(inner)
-            os.close(inner)
+            try:
+                os.fchmod(inner, 0o700)
+                _empty(inner)
+            finally:
+                os.close(inner)
             os.rmdir(name, dir_fd=folder)
 
 
@@ -162,7 +181,7 @@ def _open(name: str, folder: int) -> int:
         return os.open(name, flags, dir_fd=folder)
 
 
-def _lock(descriptor: int) -> bool:
+def _locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

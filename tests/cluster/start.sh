@@ -32,10 +32,21 @@ make_state() {
     for gpu in {0..7}; do
         ln -s /dev/null "$STATE/gpu$gpu"
     done
-    for file in slurm.conf servers.conf gres.conf; do
+    for file in slurm.conf servers.conf gres.conf cgroup.conf; do
         sed "s,@STATE@,$STATE," "$here/$file" >"$STATE/$file"
     done
     mungekey --create --keyfile="$STATE/secret/munge.key"
+}
+
+# A mount of its own, because machines with version 2 have none; and a folder of its own in it,
+# because every cluster on this machine names its nodes and numbers its jobs alike.
+make_control_groups() {
+    mkdir "$STATE/cgroup" "$FREEZER"
+    mount -t cgroup -o freezer lumicontainer "$FREEZER" || {
+        say "error: the kernel lets this root mount no control groups: run this on a machine, or in a container with more rights."
+        exit 3
+    }
+    ln -s "$(mktemp -d "$FREEZER/lumicontainer.XXXXXX")" "$STATE/cgroup/freezer"
 }
 
 name_nodes() { grep -qxF "$HOSTS_LINE" /etc/hosts || printf '%s\n' "$HOSTS_LINE" >>/etc/hosts; }
@@ -74,6 +85,7 @@ else
     install_slurm
     "$here/stop.sh"
     make_state
+    make_control_groups
     name_nodes
     start_servers
     wait_until_up

@@ -34,6 +34,12 @@ end_servers() {
     done
 }
 
+remove_control_groups() {
+    mountpoint -q "$FREEZER" || return 0
+    find "$(readlink "$STATE/cgroup/freezer")" -depth -type d -exec rmdir {} +
+    umount "$FREEZER"
+}
+
 unname_nodes() {
     local rest
     grep -qxF "$HOSTS_LINE" /etc/hosts || return 0
@@ -46,6 +52,7 @@ unname_nodes() {
 as_root
 cancel_jobs
 end_servers
+remove_control_groups
 unname_nodes
 rm -rf "$STATE"
 say "ended"

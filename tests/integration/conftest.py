@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,19 @@ def run(
 def lumicontainer(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None):
     """Run the command line of this checkout."""
     return run([sys.executable, "-m", "lumicontainer", *words], cwd=cwd, env=env)
+
+
+LIMIT = "300s"
+"""What ends a run whose ranks wait for each other; one takes half a minute."""
+
+
+def srun(
+    cluster: dict[str, str], *command: object, mpi: str = "none", nodes: int = 2, tasks: int = 4
+):
+    """Run a command as ``tasks`` tasks of a step, as many on each node."""
+    words = ["timeout", LIMIT, "srun", f"--nodes={nodes}", f"--ntasks={tasks}", f"--mpi={mpi}"]
+    words += [f"--ntasks-per-node={tasks // nodes}"]
+    return run([*words, *command], cwd=ROOT, env=cluster)
 
 
 def write_small(folder: Path, changes: dict[str, str] | None = None) -> Path:
@@ -158,6 +172,16 @@ def image() -> Path:
     done = lumicontainer("build", "pytorch-deepspeed", "--output", path)
     assert done.returncode == 0, done.stderr
     return path
+
+
+@pytest.fixture(scope="session")
+def cluster() -> dict[str, str]:
+    """Return the environment in which Slurm's commands find the cluster that is running."""
+    done = run([ROOT / "tests/cluster/start.sh"])
+    assert done.returncode == 0, done.stderr
+    exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", done.stdout))
+    # What a site sets in the engine's configuration: containers start in a user namespace.
+    return {**exported, "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
 
 
 @pytest.fixture(scope="session")

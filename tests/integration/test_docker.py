@@ -88,6 +88,29 @@ def test_the_entrypoint_is_lumi_entry(started: Docker) -> None:
     assert started("--", "sh", "-c", "echo $RANK of $WORLD_SIZE").stdout == "0 of 1\n"
 
 
+@pytest.fixture
+def unnamed(started: Docker, docker: Docker, tmp_path: Path) -> Docker:
+    """Return what starts the image read-only, as a user without a name, in a folder of his own."""
+    (tmp_path / "show.py").write_text("import os, sys; print(os.getuid(), *sys.argv, os.getcwd())")
+    tmp_path.chmod(0o755)
+    options = ("--read-only", "--user=12345:12345", "--volume", f"{tmp_path}:/here:ro")
+    place = ("--network=host", "--workdir=/here", IMAGE)
+    return lambda *words: docker("run", "--rm", *options, *place, *words)
+
+
+def test_a_user_without_a_name_runs_a_script_in_a_read_only_container(unnamed: Docker) -> None:
+    seen = unnamed("show.py", "a b")
+    assert (seen.stdout, seen.stderr) == ("12345 show.py a b /here\n", "")
+    assert unnamed("lumi.py").stderr.startswith("error: no such script: 'lumi.py'\n")
+
+
+def test_a_launcher_that_the_image_lacks_is_named_once(unnamed: Docker) -> None:
+    seen = unnamed("--launcher", "torchrun", "--nproc", 2, "show.py")
+    assert (seen.returncode, seen.stdout) == (2, "")
+    assert seen.stderr.count("error: ") == 1
+    assert "error: the image has no torch\n" in seen.stderr
+
+
 def test_the_record_of_the_values_is_the_sifs(started: Docker, small: Path) -> None:
     seen = started("--", "cat", f"{HOME}/resolved.json")
     inspected = json.loads(lumicontainer("inspect", small, "--json").stdout)

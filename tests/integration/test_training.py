@@ -9,14 +9,10 @@ from pathlib import Path
 import pytest
 
 from ..conftest import ROOT
-from .conftest import lumicontainer, run
+from .conftest import LIMIT, lumicontainer, srun
 
 WORKLOADS = Path("tests/workloads")
 LINE = re.compile(r"(?m)^accuracy (0\.\d+|1\.0+) · (\d+) rank")
-
-
-LIMIT = "300s"
-"""What ends a run whose ranks wait for each other; one takes half a minute."""
 
 
 def reached(output: str, ranks: int) -> float:
@@ -48,24 +44,6 @@ def test_two_ranks_of_mpiexec_train_with_horovod_in_one_container(image: Path) -
     done = lumicontainer("run", image, "--", *command, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     assert reached(done.stdout, 2) >= 0.95
-
-
-@pytest.fixture(scope="module")
-def cluster() -> dict[str, str]:
-    """Return the environment in which Slurm's commands find the cluster that is running."""
-    done = run([ROOT / "tests/cluster/start.sh"])
-    assert done.returncode == 0, done.stderr
-    exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", done.stdout))
-    # What a site sets in the engine's configuration: containers start in a user namespace.
-    return {**exported, "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
-
-
-def srun(
-    cluster: dict[str, str], *command: object, mpi: str = "none", nodes: int = 2, tasks: int = 4
-):
-    words = ["timeout", LIMIT, "srun", f"--nodes={nodes}", f"--ntasks={tasks}", f"--mpi={mpi}"]
-    words += [f"--ntasks-per-node={tasks // nodes}"]
-    return run([*words, *command], cwd=ROOT, env=cluster)
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,16 @@ def test_a_tmp_where_others_may_rename_is_not_taken(root: Path) -> None:
     assert "others may rename" in found.warnings[0]
 
 
+def test_the_tmpdir_that_slurm_gives_a_node_s_first_task_is_none_of_the_user_s(root: Path) -> None:
+    first, second = ({**seen.srun(0), "TMPDIR": "/tmp"}, seen.srun(1))
+    values = [decided(context(root, env))["TMPDIR"].value for env in (first, second)]
+    assert values == [f"{root}/tmp/{OWN}-1.0/tmp"] * 2
+
+
+def test_off_a_cluster_tmp_is_the_user_s_choice(root: Path) -> None:
+    assert decided(context(root, {"TMPDIR": "/tmp"}))["TMPDIR"].origin == USER
+
+
 def test_off_a_cluster_the_folder_is_kept_from_run_to_run(root: Path) -> None:
     assert decided(context(root, {}))["TMPDIR"].value == f"{root}/tmp/{OWN}/tmp"
 

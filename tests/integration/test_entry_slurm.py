@@ -1,0 +1,289 @@
+"""lumi-entry under a real srun: wrong input, signals, caches, and what the end of a step leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ..unit.inside.conftest import lay_out
+from .conftest import run, srun
+
+NODES = ("nid005001", "nid005002")
+PLACES = ("tmp", "shm")
+TABLE = [
+    {"name": "TRITON_CACHE_DIR", "folder": "triton", "place": "node", "why": "quota"},
+    {"name": "TMPDIR", "folder": "tmp", "place": "node", "why": "others are in /tmp"},
+]
+TORCHRUN = ("--launcher", "torchrun", "--nproc", "2")
+SECONDS = 90
+
+# Both nodes are this machine: each gets folders of its own for what a node has for itself.
+ENTER = """
+own=$0/$SLURMD_NODENAME
+exec singularity -s exec --bind "$0:/mnt" --bind "$own/tmp:/tmp" --bind "$own/shm:/dev/shm" "$@"
+"""
+FILL = """
+import os, pathlib, signal, sys, time
+home = pathlib.Path(os.environ["TMPDIR"]).parent
+rank, node = int(os.environ["RANK"]), os.environ["SLURM_NODEID"]
+for name in ("TRITON_CACHE_DIR", "TMPDIR"):
+    folder = pathlib.Path(os.environ[name])
+    for number in range(500):
+        (folder / f"{rank}.{number}").touch()
+status = home.stat()
+print(f"node {node} {status.st_mode & 0o777:o} {status.st_ino} {home}", flush=True)
+pathlib.Path(f"/mnt/here-{rank}").touch()
+while len(list(pathlib.Path("/mnt").glob("here-*"))) < 4:
+    time.sleep(0.01)
+END
+"""
+ENDS = {
+    "exit 0": ("", 0),
+    "exit 7": ("sys.exit(7)", 7),
+    "kill -9 of one rank": ("if rank == 2: os.kill(os.getpid(), signal.SIGKILL)", 137),
+    "scancel of the job": ("time.sleep(60)", 143),
+}
+"""How programs end, and what srun then exits with."""
+
+COUNT = """
+import os, pathlib, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+print("ready", flush=True)
+got = [signal.sigtimedwait({signal.SIGUSR1}, 120)]
+while got[-1]:
+    got.append(signal.sigtimedwait({signal.SIGUSR1}, 1))
+pathlib.Path(f"/mnt/checkpoint-{os.environ['RANK']}").write_text(str(len(got) - 1))
+"""
+ONCE_EACH = {f"checkpoint-{rank}": "1" for rank in range(4)}
+
+Step = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Return the folder that all tasks see as /mnt; it holds a lumi-entry that keeps caches."""
+    for node in NODES:
+        for place in PLACES:
+            (tmp_path / node / place).mkdir(parents=True)
+            (tmp_path / node / place).chmod(0o1777)
+    lay_out(tmp_path / "image", {"name": "lumi-g", "caches": TABLE})
+    return tmp_path
+
+
+@pytest.fixture
+def step(image: Path, cluster: dict[str, str], shared: Path) -> Iterator[Step]:
+    """Start a step whose tasks run lumi-entry, each in a container; none is left at the end."""
+    started = []
+
+    def start(*words: str, tasks: int = 4, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        spread = ("--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={tasks // 2}", "--mpi=none")
+        entry = ("/mnt/image/opt/lumicontainer/bin/lumi-entry", *words)
+        command = (
+            "timeout",
+            2 * SECONDS,
+            "srun",
+            *spread,
+            *options,
+            "sh",
+            "-c",
+            ENTER,
+            shared,
+            image,
+            *entry,
+        )
+        started.append(
+            subprocess.Popen(
+                [str(word) for word in command],
+                cwd="/",
+                env={**os.environ, **cluster, "MARK": str(shared)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def job_of(cluster: dict[str, str]) -> str:
+    """Return the id of the job that runs."""
+    ids = run(["squeue", "--noheader", "--format=%i", "--states=running"], env=cluster).stdout
+    return ids.split()[-1]
+
+
+def lines(process: subprocess.Popen[str], count: int) -> list[str]:
+    assert process.stdout is not None
+    return [process.stdout.readline().strip() for _ in range(count)]
+
+
+def left(shared: Path) -> list[str]:
+    """Return what lies in the folders of the nodes."""
+    found = (path for node in NODES for each in PLACES for path in (shared / node / each).iterdir())
+    return [str(path.relative_to(shared)) for path in found]
+
+
+def processes(shared: Path) -> list[str]:
+    """Return the processes of this test's steps, once those on their way are gone."""
+    end = time.monotonic() + SECONDS
+    while (found := _marked(shared)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
+
+
+def _marked(shared: Path) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if f"MARK={shared}\0".encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def checkpoints(shared: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in shared.glob("checkpoint-*")}
+
+
+def write(shared: Path, text: str) -> str:
+    """Write a program; return its name in the containers."""
+    (shared / "program.py").write_text(text)
+    return "/mnt/program.py"
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        *(((), end) for end in ENDS),
+        *((TORCHRUN, end) for end in ("exit 0", "exit 7", "scancel of the job")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[1] if value else "direct",
+)
+def test_caches_are_private_shared_by_a_node_s_ranks_and_gone_with_the_step(
+    step: Step, cluster: dict[str, str], shared: Path, words: tuple[str, ...], end: str
+) -> None:
+    text, code = ENDS[end]
+    program = write(shared, FILL.replace("END", text))
+    running = step("--remove-caches", *words, program, tasks=2 if words else 4)
+    homes = set(lines(running, 4))
+    if "scancel" in end:
+        run(["scancel", job_of(cluster)], env=cluster)
+    _, stderr = running.communicate(timeout=SECONDS)
+    assert sorted(line.split()[:3] for line in homes) == [
+        ["node", "0", "700"],
+        ["node", "1", "700"],
+    ]
+    assert running.returncode == code, stderr[-3000:]
+    assert left(shared) == []
+    assert processes(shared) == []
+
+
+def test_what_a_step_killed_at_once_left_goes_with_the_next_one(
+    step: Step, cluster: dict[str, str], shared: Path
+) -> None:
+    killed = step("--remove-caches", write(shared, FILL.replace("END", "time.sleep(60)")))
+    lines(killed, 4)
+    run(["scancel", f"{job_of(cluster)}.0"], env=cluster)
+    killed.communicate(timeout=SECONDS)
+    assert killed.returncode == 137
+    assert processes(shared) == []
+    after = step("--remove-caches", "--", "true")
+    after.communicate(timeout=SECONDS)
+    assert (after.returncode, left(shared)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "tasks"),
+    [((), 4), (("--remove-caches",), 4), (TORCHRUN, 2)],
+    ids=["direct", "remove-caches", "torchrun"],
+)
+def test_a_signal_to_the_step_reaches_each_rank_once(
+    step: Step, cluster: dict[str, str], shared: Path, words: tuple[str, ...], tasks: int
+) -> None:
+    running = step(*words, write(shared, COUNT), tasks=tasks)
+    assert lines(running, 4) == ["ready"] * 4
+    run(["scancel", "--signal=USR1", f"{job_of(cluster)}.0"], env=cluster)
+    _, stderr = running.communicate(timeout=SECONDS)
+    assert running.returncode == 0, stderr[-3000:]
+    assert checkpoints(shared) == ONCE_EACH
+    assert processes(shared) == []
+
+
+def test_slurm_s_signal_before_the_time_limit_reaches_each_rank_once(
+    step: Step, shared: Path
+) -> None:
+    running = step(write(shared, COUNT), options=("--time=1", "--signal=USR1@55"))
+    _, stderr = running.communicate(timeout=2 * SECONDS)
+    assert running.returncode == 0, stderr[-3000:]
+    assert checkpoints(shared) == ONCE_EACH
+
+
+WRONG = {
+    "no program": ((), {}, "no program was given"),
+    "an unknown option": (("--gpu", "x.py"), {}, "unknown option '--gpu'"),
+    "no such script": (("trian.py",), {}, "no such script: 'trian.py'"),
+    "an unreadable script": (("/mnt/closed.py",), {}, "cannot read the script '/mnt/closed.py'"),
+    "a number of ranks of the user's": (("x.py",), {"WORLD_SIZE": "4"}, "but there are 8 ranks"),
+    "ranks beyond their number": (
+        ("x.py",),
+        {"SLURM_STEP_NUM_TASKS": "0"},
+        "RANK=0 is not below WORLD_SIZE=0",
+    ),
+    "a list of nodes that ends early": (
+        ("x.py",),
+        {"SLURM_STEP_NODELIST": "nid[005001-"},
+        "SLURM_STEP_NODELIST is no list of hosts",
+    ),
+    "no number": (("x.py",), {"SLURM_STEP_NUM_TASKS": "eight"}, "is not a number: 'eight'"),
+    "no number of a rank": (("x.py",), {"SLURM_PROCID": "first"}, "is not a number: 'first'"),
+    "tasks of a node that are none": (
+        ("x.py",),
+        {"SLURM_STEP_TASKS_PER_NODE": "4(x"},
+        "does not tell how many tasks run on this node",
+    ),
+    "a port that is none": (("x.py",), {"SLURM_JOB_ID": "?"}, "is not a number: '?'"),
+}
+CODE = '"$@"; code=$?; echo "$code"; exit "$code"'
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a script that not even root of a user namespace may read."""
+    folder = tmp_path_factory.mktemp("closed")
+    (folder / "closed.py").touch(mode=0)
+    if os.geteuid() == 0:
+        os.chown(folder / "closed.py", 12345, 12345)
+    return folder
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_of_eight_ranks_one_tells_what_is_wrong_and_all_exit_with_2(
+    image: Path, cluster: dict[str, str], closed: Path, case: str
+) -> None:
+    words, variables, message = WRONG[case]
+    inside = {f"SINGULARITYENV_{name}": value for name, value in variables.items()}
+    engine = ("singularity", "-s", "exec", "--bind", f"{closed}:/mnt", image)
+    command = ("sh", "-c", CODE, "sh", *engine, "lumi-entry", *words)
+    done = srun({**cluster, **inside}, *command, tasks=8)
+    told = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
+    assert message in told[0]
+    assert [line.partition(":")[0].strip() for line in told] == ["error", "where", "why", "mend"]
+    assert (done.stdout, done.returncode) == ("2\n" * 8, 2)
+
+
+def test_run_starts_lumi_entry_as_exec_does(
+    image: Path, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    program = tmp_path / "show.py"
+    program.write_text("import os, sys; print(os.environ['RANK'], *sys.argv[1:])")
+    done = srun(cluster, "singularity", "run", "--bind", tmp_path, image, program, "a b", "--x")
+    assert sorted(done.stdout.splitlines()) == [f"{rank} a b --x" for rank in range(4)], done.stderr
