@@ -93,7 +93,8 @@ def main(arguments: Sequence[str]) -> int:
 def parse(arguments: Sequence[str]) -> Order:
     """Read the command line; raise LaunchError where it cannot be understood."""
     order = Order()
-    words = list(arguments)
+    # What `singularity run` and `docker run` start is lumi-entry already.
+    words = list(arguments[1:] if arguments[:1] == ["lumi-entry"] else arguments)
     given: dict[str, str | bool] = {}
     while words and not order.command:
         order.program = words[:]

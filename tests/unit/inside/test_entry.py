@@ -51,6 +51,10 @@ def test_the_arguments_of_a_command_arrive_as_they_are(entry: Entry) -> None:
     assert done.stdout == ascii(ARGUMENTS) + "\n"
 
 
+def test_its_own_name_may_stand_before_what_an_image_runs(entry: Entry) -> None:
+    assert entry("lumi-entry", "--", "echo", "once").stdout == "once\n"
+
+
 @pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}])
 def test_bytes_that_are_no_text_arrive_as_they_are(launcher: Path, locale: dict[str, str]) -> None:
     done = subprocess.run(
