@@ -17,13 +17,13 @@ NAME = "lumicontainer-test"
 
 
 @pytest.fixture(scope="module")
-def ordinary_user() -> Iterator[list[object]]:
-    """Return the start of a command that runs as an ordinary user, in that user's home.
+def ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[object]]:
+    """Return the start of a command that runs as an ordinary user, in a folder of that user's.
 
     Root makes a user for the test and removes it again; anybody else is an ordinary user already.
     """
     if os.getuid() != 0:
-        yield []
+        yield ["env", "-C", tmp_path_factory.mktemp("user")]
         return
     made = run(["useradd", "--create-home", "--shell", "/bin/bash", NAME])
     assert made.returncode == 0, made.stderr
