@@ -167,7 +167,7 @@ def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> N
     state = "up to date, would not build" if current else "would build"
     sys.stdout.write(f"{state}: {output}\n")
     rows = [("base", plan.base_key[:12], f"{bootstrap.agent} {bootstrap.release}")]
-    open_inputs = {layer.name: unpinned(layer) for layer in plan.resolved.included()}
+    open_inputs = {each.name: unpinned(plan.resolved, each) for each in plan.resolved.included()}
     for step in plan.steps:
         marks = len(open_inputs.get(step.name, ()))
         rows.append((step.name, step.key[:12], f"{marks} inputs not pinned" if marks else ""))

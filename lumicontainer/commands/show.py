@@ -14,10 +14,12 @@ from lumicontainer.plan import make_plan
 from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer, unpinned
 from lumicontainer.shell import shell_value
+from lumicontainer.sources import is_pinned, told
 
 ORIGINS = {
     "layer": "the layer's default",
     "variant": "the layer's variant for this accelerator",
+    "profile": "the profile",
     "recipe": "the recipe",
     "option": "the command line",
 }
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     _print_platform(resolved.platform)
     for layer in resolved.layers:
         sys.stdout.write(f"\n{layer.name}: {layer.summary}\n")
-        _print_layer(layer)
+        _print_layer(resolved, layer)
     return OK
 
 
@@ -74,7 +76,7 @@ def _platform_data(platform: Platform) -> dict[str, Any]:
     return {**head, "accelerator": platform.accelerator, **platform_tables(platform)}
 
 
-def _print_layer(layer: ResolvedLayer) -> None:
+def _print_layer(resolved: Resolved, layer: ResolvedLayer) -> None:
     if layer.omitted:
         sys.stdout.write(f"  left out: {layer.omitted}\n")
         return
@@ -93,9 +95,9 @@ def _print_layer(layer: ResolvedLayer) -> None:
     for folder in layer.content.path:
         sys.stdout.write(f"  path {folder}\n")
     for source in layer.content.sources:
-        if source.sha256:
-            sys.stdout.write(f"  source {source.python}, sha256 {source.sha256}\n")
-    open_inputs = unpinned(layer)
+        if is_pinned(source):
+            sys.stdout.write(f"  source {told(source)}\n")
+    open_inputs = unpinned(resolved, layer)
     if open_inputs:
         sys.stdout.write(f"  not pinned: {', '.join(open_inputs)}\n")
 
@@ -106,6 +108,6 @@ def as_data(resolved: Resolved) -> dict[str, Any]:
     for layer in resolved.included():
         entry = data["layers"][layer.name]
         entry["places"] = {setting.name: setting.place for setting in layer.settings}
-        entry["not_pinned"] = list(unpinned(layer))
+        entry["not_pinned"] = list(unpinned(resolved, layer))
     data["steps"] = [{"name": step.name, "key": step.key} for step in make_plan(resolved, ()).steps]
     return data

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from lumicontainer import model
 from lumicontainer.document import Problems, Scalar
-from lumicontainer.load import COMPILE, SCRIPT
 from lumicontainer.model import (
     Bind,
     Bootstrap,
@@ -19,10 +18,11 @@ from lumicontainer.model import (
     Gpu,
     LayerFile,
     LayerUse,
-    Source,
+    PythonSource,
     Variable,
     Variant,
 )
+from lumicontainer.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan
 
 from .worlds import (
@@ -81,11 +81,11 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Parameter.summary", NOTHING, parameter_field(0, summary=lambda word: word)),
     ("Parameter.choices", NOTHING, parameter_field(0, choices=lambda word: (word,))),
     ("Parameter.refused", NOTHING, parameter_field(1, refused={"rocm": "why"})),
-    ("Source.python", STEP, source_field("python")),
-    ("Source.sha256", STEP, source_field("sha256")),
+    ("PythonSource.python", STEP, source_field("python")),
+    ("PythonSource.sha256", STEP, source_field("sha256")),
     ("Content.apt", STEP, content_field("apt", lambda word: (word,))),
     ("Content.python", STEP, content_field("python", lambda word: (word,))),
-    ("Content.sources", STEP, content_field("sources", lambda word: (Source(word),))),
+    ("Content.sources", STEP, content_field("sources", lambda word: (PythonSource(word),))),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MORE": word})),
     ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 from lumicontainer.document import Place, Problems, Scalar
-from lumicontainer.load import COMPILE, SCRIPT
 from lumicontainer.model import (
     Bootstrap,
     Content,
@@ -17,10 +16,11 @@ from lumicontainer.model import (
     LayerUse,
     Parameter,
     Platform,
+    PythonSource,
     Recipe,
-    Source,
     Variant,
 )
+from lumicontainer.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan, make_plan
 from lumicontainer.resolve import resolve
 
@@ -90,7 +90,7 @@ def random_layer(number: int, source: Random) -> Layer:
         content=Content(
             apt=("tar",),
             python=("six==1.0",),
-            sources=(Source("numpy", "ab"),),
+            sources=(PythonSource("numpy", "ab"),),
             environment={"MODE": source.choice(WORDS), "PLACE": "x"},
             path=("/opt/tool/bin",),
         ),
