@@ -20,12 +20,13 @@ from lumicontainer.model import (
     Parameter,
     Platform,
     Profile,
+    PythonSource,
     Recipe,
     Value,
     Variant,
 )
 from lumicontainer.names import COMPILE, SCRIPT
-from lumicontainer.sources import is_pinned, told
+from lumicontainer.sources import FOLDER, fetched, identity, is_pinned, told
 
 
 @dataclass(frozen=True)
@@ -194,12 +195,15 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
     if variant.omit:
         return ResolvedLayer(layer.name, layer.summary, omitted=variant.omit)
     settings = _settings(use, layer, variant, context)
+    content = parts.content(layer, variant, settings, context.problems)
+    files = parts.files(layer, variant, accelerator)
+    _check_used(layer, content, files, context)
     return ResolvedLayer(
         layer.name,
         layer.summary,
         settings=settings,
-        content=parts.content(layer, variant, settings, context.problems),
-        files=parts.files(layer, variant, accelerator),
+        content=content,
+        files=files,
         script=variant.script or SCRIPT,
         compile=variant.compile or COMPILE,
         checks=parts.checks(layer, accelerator),
@@ -207,6 +211,20 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         secrets=layer.secrets,
         differs=layer.differs,
     )
+
+
+def _check_used(
+    layer: Layer, content: Content, files: Sequence[LayerFile], context: _Context
+) -> None:
+    """Note sources that no step would fetch."""
+    wanted = [each for each in content.sources if not isinstance(each, PythonSource)]
+    if wanted and not fetched(wanted, files):
+        context.problems.add(
+            f"layer '{layer.name}' names sources that it does not use",
+            layer.place,
+            why=f"none of its files holds ${FOLDER}, the folder in which they would lie",
+            mend=f'use "${FOLDER}/{identity(wanted[0])}" in its script',
+        )
 
 
 def _settings(
@@ -323,7 +341,12 @@ def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
     )
 
 
+def base_told(bootstrap: Bootstrap) -> str:
+    """Return a base in words."""
+    made = bootstrap.agent == "debootstrap"
+    return f"debootstrap {bootstrap.release}" if made else f"image {bootstrap.image}"
+
+
 def _unpinned_base(bootstrap: Bootstrap) -> tuple[str, ...]:
-    if bootstrap.agent == "debootstrap":
-        return (f"debootstrap {bootstrap.release}",)
-    return () if "@sha256:" in bootstrap.image else (f"image {bootstrap.image}",)
+    pinned = bootstrap.agent == "docker" and "@sha256:" in bootstrap.image
+    return () if pinned else (base_told(bootstrap),)

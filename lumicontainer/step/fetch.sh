@@ -43,7 +43,9 @@ mirrored() {
 original() {
     local from to text="$1"
     while read -r from to; do
-        [ -z "$to" ] || text="${text//"$to"/"$from"}"
+        [ -n "$to" ] || continue
+        text="${text//"$to"/"$from"}"
+        text="${text//"${to#file://}"/"$from"}"
     done <<<"$mirrors"
     printf '%s' "$text"
 }

@@ -16,6 +16,7 @@ from lumicontainer.model import (
     LayerUse,
     Parameter,
     Platform,
+    Profile,
     PythonSource,
     Recipe,
     Variant,
@@ -36,6 +37,13 @@ class World:
     platform: Platform
     inside: tuple[LayerFile, ...] = (LayerFile("a.py", 0o644, b"1\n"),)
     options: tuple[str, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+
+    def profile_names(self) -> list[str]:
+        return [profile.name for profile in self.profiles]
+
+    def profile(self, name: str) -> Profile:
+        return next(profile for profile in self.profiles if profile.name == name)
 
     def layer_names(self) -> list[str]:
         return [layer.name for layer in self.layers]
