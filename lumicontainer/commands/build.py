@@ -177,8 +177,10 @@ def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> N
         return
     state = "up to date, would not build" if current else "would build"
     sys.stdout.write(f"{state}: {output}\n")
-    rows = [("base", plan.base_key[:12], base_told(plan.bootstrap))]
     open_inputs = {each.name: unpinned(plan.resolved, each) for each in plan.resolved.included()}
+    told = base_told(plan.bootstrap)
+    named = open_inputs[plan.resolved.layers[0].name]
+    rows = [("base", plan.base_key[:12], f"{told}  not pinned" if told in named else told)]
     for step in plan.steps:
         marks = len(open_inputs.get(step.name, ()))
         rows.append((step.name, step.key[:12], f"{marks} inputs not pinned" if marks else ""))
