@@ -9,6 +9,10 @@ from lumicontainer import fields, names
 from lumicontainer.model import Bind, Content, Provider, Variant
 from lumicontainer.sources import read_sources
 
+image = fields.matching(
+    r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?",
+    "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits,",
+)
 apt_package = fields.matching(r"[a-z0-9][a-z0-9+.:=~_-]*", "the name of a Debian package")
 _requirement = fields.matching(r"[A-Za-z0-9][^\n;@]*", "a requirement such as numpy==2.3.4")
 _version = fields.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')
@@ -27,13 +31,15 @@ _CONTENT: dict[str, fields.Reader[Any]] = {
     "binds": fields.sequence(names.BIND),
     "host_libraries": fields.sequence(names.BIND),
 }
+_VERSION = {**_CONTENT, "docker": fields.with_place(image)}
 _VERSIONED = {
     **_CONTENT,
-    "versions": fields.mapping(fields.record("a version", _CONTENT), key=_version),
+    "versions": fields.mapping(fields.record("a version", _VERSION), key=_version),
 }
+_PROVIDER = {**_VERSIONED, "omit": fields.line}
 KEYS = {
     **_VERSIONED,
-    "providers": fields.mapping(fields.record("a provider", _VERSIONED), key=names.name),
+    "providers": fields.mapping(fields.record("a provider", _PROVIDER), key=names.name),
 }
 """The keys by which a layer, and its variant, says what it puts into an image."""
 VARIANT = fields.record(
@@ -41,6 +47,7 @@ VARIANT = fields.record(
     {
         **KEYS,
         "parameters": names.values,
+        "requires": fields.sequence(names.name),
         "omit": fields.line,
         "script": fields.with_place(_script),
         "compile": fields.with_place(_script),
@@ -57,6 +64,7 @@ def content(values: Mapping[str, Any]) -> Content:
         sources=values.get("sources", ()),
         environment=values.get("environment", {}),
         path=values.get("path", ()),
+        image=values.get("docker", ("",))[0],
         binds=binds(values.get("binds", ())),
         host_libraries=binds(values.get("host_libraries", ())),
     )
@@ -75,7 +83,10 @@ def versions(values: Mapping[str, Any]) -> dict[str, Content]:
 def providers(values: Mapping[str, Any]) -> dict[str, Provider]:
     """Return what each provider adds, in the order in which they are written."""
     named = values.get("providers", {})
-    return {key: Provider(content(each), versions(each)) for key, each in named.items()}
+    return {
+        key: Provider(content(each), versions(each), each.get("omit", ""))
+        for key, each in named.items()
+    }
 
 
 def variant(values: Mapping[str, Any]) -> Variant:
@@ -85,6 +96,7 @@ def variant(values: Mapping[str, Any]) -> Variant:
         versions=versions(values),
         providers=providers(values),
         parameters=values.get("parameters", {}),
+        requires=values.get("requires", ()),
         omit=values.get("omit", ""),
         script=values.get("script", ("",))[0],
         compile=values.get("compile", ("",))[0],

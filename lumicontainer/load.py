@@ -30,17 +30,13 @@ TYPES: dict[str, fields.Reader[Any]] = {
 PROVIDER = "provider"
 """The parameter that chooses of a layer's providers."""
 
-_image = fields.matching(
-    r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?",
-    "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits,",
-)
 _BOOTSTRAP = fields.record(
     "a bootstrap",
     {
         "agent": fields.choice(("debootstrap", "docker")),
         "release": name,
         "include": fields.with_place(fields.sequence(apt_package)),
-        "docker": _image,
+        "docker": contents.image,
     },
     required=("agent", "docker"),
 )
@@ -252,6 +248,11 @@ def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> No
         _, where = values["parameters"][PROVIDER]
         why = "'providers' makes one of this name"
         problems.add(f"a parameter cannot be named '{PROVIDER}'", where, why=why)
+    versions = [each for part in parts for each in part.get("versions", {}).values()]
+    for each in versions if "bootstrap" not in values else ():
+        if "docker" in each:
+            why = "without 'bootstrap' it is no base"
+            problems.add("this layer cannot be an image", each["docker"][1], why=why)
     for each in values.get("bootstrap", {}).values():
         if each.get("include") and each["agent"] == "docker":
             why = "debootstrap alone installs packages while it makes a base"

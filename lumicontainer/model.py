@@ -73,6 +73,8 @@ class Content:
     sources: tuple[Source, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
+    image: str = ""
+    """Of a base: the image that it is, in place of the one that its bootstrap names."""
     binds: tuple[Bind, ...] = ()
     """What of the host is seen in the image, beside what its platform binds."""
     host_libraries: tuple[Bind, ...] = ()
@@ -82,10 +84,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Provider:
-    """Hold what one way of coming by a layer's software adds."""
+    """Hold what one way of coming by a layer's software adds, or why it means to do without."""
 
     content: Content = field(default_factory=Content)
     versions: Mapping[str, Content] = field(default_factory=dict)
+    omit: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Variant:
     versions: Mapping[str, Content] = field(default_factory=dict)
     providers: Mapping[str, Provider] = field(default_factory=dict)
     parameters: Mapping[str, tuple[Node, Place]] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    """What must stand before it there, beside what the layer requires everywhere."""
     omit: str = ""
     script: str = ""
     """The file that installs it, where that is not install.sh."""

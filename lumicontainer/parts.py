@@ -55,6 +55,13 @@ def content(
     return result
 
 
+def omitted(layer: Layer, variant: Variant, settings: Iterable[Setting]) -> str:
+    """Return why a layer is left out, if it is: its variant or its provider says so."""
+    chosen = next((str(each.value) for each in settings if each.name == PROVIDER), "")
+    providers = (part.providers[chosen] for part in (variant, layer) if chosen in part.providers)
+    return variant.omit or next((each.omit for each in providers if each.omit), "")
+
+
 def _parts(
     layer: Layer, variant: Variant, settings: Mapping[str, Setting]
 ) -> Iterator[tuple[Content, Mapping[str, Content]]]:
@@ -76,6 +83,7 @@ def merge(base: Content, more: Content) -> Content:
         sources=tuple(sources.values()),
         environment={**base.environment, **more.environment},
         path=base.path + more.path,
+        image=more.image or base.image,
         binds=base.binds + more.binds,
         host_libraries=base.host_libraries + more.host_libraries,
     )

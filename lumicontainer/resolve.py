@@ -195,6 +195,8 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
     if variant.omit:
         return ResolvedLayer(layer.name, layer.summary, omitted=variant.omit)
     settings = _settings(use, layer, variant, context)
+    if why := parts.omitted(layer, variant, settings):
+        return ResolvedLayer(layer.name, layer.summary, omitted=why)
     content = parts.content(layer, variant, settings, context.problems)
     files = parts.files(layer, variant, accelerator)
     _check_used(layer, content, files, context)
@@ -207,7 +209,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         script=variant.script or SCRIPT,
         compile=variant.compile or COMPILE,
         checks=parts.checks(layer, accelerator),
-        requires=layer.requires,
+        requires=layer.requires + variant.requires,
         secrets=layer.secrets,
         differs=layer.differs,
     )
@@ -294,7 +296,7 @@ def _check_order(
         layer = layers[use.layer]
         if each.omitted:
             continue
-        for needed in layer.requires:
+        for needed in dict.fromkeys(each.requires):
             if needed not in present:
                 problems.add(
                     f"layer '{layer.name}' requires '{needed}' before it",
@@ -324,8 +326,9 @@ def _bootstrap(
             mend="name a base layer whose layer.yaml has 'bootstrap'",
         )
         return None
+    image = resolved.content.image or bootstrap.image
     release = resolved.values().get("release", bootstrap.release)
-    return Bootstrap(bootstrap.agent, str(release), bootstrap.include, bootstrap.image)
+    return Bootstrap(bootstrap.agent, str(release), bootstrap.include, image)
 
 
 def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:

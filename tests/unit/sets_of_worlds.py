@@ -7,7 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from lumicontainer.document import Scalar
-from lumicontainer.model import Content, LayerFile, LayerUse, Profile, Provider, Source, Variant
+from lumicontainer.model import (
+    Bootstrap,
+    Content,
+    LayerFile,
+    LayerUse,
+    Parameter,
+    Profile,
+    Provider,
+    Source,
+    Variant,
+)
+from lumicontainer.names import COMPILE
 
 from .worlds import BASE_LAYER, HERE, Change, World, made
 
@@ -63,6 +74,23 @@ def file_of_another(name: str) -> Change:
         return world, world.with_layer(number, files=files)
 
     return change
+
+
+def other_needs(world: World, number: int, word: str) -> tuple[World, World]:
+    """Of a layer that compiles nothing, what its variant requires decides nothing."""
+    files = tuple(file for file in world.layers[number].files if file.name != COMPILE)
+    before = world.with_layer(number, files=files, requires=(), variants={"cpu": Variant()})
+    return before, before.with_layer(number, variants={"cpu": Variant(requires=("tiny",))})
+
+
+def image_of_a_version(world: World, number: int, word: str) -> tuple[World, World]:
+    docked = {"cpu": Bootstrap("docker", image="debian:bookworm")}
+    version = (Parameter("version", "string", "1.0", HERE),)
+    one, other = (
+        world.with_layer(0, bootstrap=docked, parameters=version, versions={"1.0": content})
+        for content in (Content(), Content(image=word))
+    )
+    return one, other
 
 
 PROFILE = Profile("set", "a set", HERE, "cpu")

@@ -93,6 +93,30 @@ def test_the_providers_of_a_variant_are_its_own_alone(resolved: Resolve) -> None
     assert "layer 'greet' has no parameter 'provider'" in text
 
 
+def test_a_provider_may_mean_to_do_without(resolved: Resolve) -> None:
+    layer = PROVIDERS + "  none: {omit: there is no driver}\n"
+    assert greet(resolved, layer).omitted == ""
+    assert greet(resolved, layer, "greet.provider=none").omitted == "there is no driver"
+
+
+def test_the_version_of_a_base_chooses_its_image(resolved: Resolve) -> None:
+    base = (
+        "summary: x\nversion: old\nbootstrap: {cpu: {agent: docker, docker: 'u:any'}}\n"
+        f"versions: {{old: {{docker: 'u:old'}}, new: {{docker: 'u:new@sha256:{SHA}'}}}}\n"
+    )
+    files = {"layers/tiny/layer.yaml": base}
+    assert resolved(files).bootstrap.image == "u:old"
+    assert resolved(files, "tiny.version=new").bootstrap.image == f"u:new@sha256:{SHA}"
+
+
+def test_a_variant_may_require_more_than_its_layer(resolved: Resolve) -> None:
+    layer = "summary: x\nvariants: {cpu: {requires: [other]}, rocm: {requires: [another]}}\n"
+    files = {"layers/greet/layer.yaml": layer, "layers/other/layer.yaml": "summary: x\n"}
+    assert "'greet' requires 'other' before it" in error_of(resolved, files)
+    files["hello.yaml"] = "summary: x\nbase: tiny\nlayers: [other, greet]\n"
+    assert resolved(files).layers[2].requires == ("other",)
+
+
 def test_the_variant_s_source_takes_the_place_of_the_layer_s_of_the_same_name(
     resolved: Resolve,
 ) -> None:
@@ -295,7 +319,8 @@ def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None
         ),
         ("versions: {2.1: {}}", ['write "2.1"']),
         ("versions: {'2': {verison: x}}", ["a version has no key 'verison'"]),
-        ("providers: {host: {omit: x}}", ["a provider has no key 'omit'"]),
+        ("providers: {host: {omits: x}}", ["a provider has no key 'omits'"]),
+        ("versions: {'2': {docker: 'u:n'}}", ["cannot be an image", "layer.yaml:4:26"]),
         ("providers: {a: {}}\nparameters: {provider: {type: string, default: a}}", ["'provider'"]),
         (
             "variants: {cpu: {script: instal.sh}}",
