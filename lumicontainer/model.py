@@ -73,13 +73,13 @@ class Content:
     sources: tuple[Source, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
-    image: str = ""
-    """Of a base: the image that it is, in place of the one that its bootstrap names."""
     binds: tuple[Bind, ...] = ()
     """What of the host is seen in the image, beside what its platform binds."""
     host_libraries: tuple[Bind, ...] = ()
     """Libraries of the host that are seen in the image with all that they need; what that is, is
     found out on the host when the image is started."""
+    image: str = ""
+    """Of a base: the image that it is, in place of the one that its bootstrap names."""
 
 
 @dataclass(frozen=True)
