@@ -12,7 +12,7 @@ from typing import TypeVar
 from lumicontainer import load, platforms
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.model import Layer, LayerFile, Platform, Recipe
+from lumicontainer.model import Layer, LayerFile, Platform, Profile, Recipe
 
 MAX_FILE_BYTES = 1 << 20
 T = TypeVar("T")
@@ -40,6 +40,10 @@ class Catalog:
         """Return the names of all platforms, sorted."""
         return _stems(self.envs)
 
+    def profile_names(self) -> list[str]:
+        """Return the names of all profiles, sorted."""
+        return _stems(self._profiles())
+
     def layer_names(self) -> list[str]:
         """Return the names of all layers, sorted."""
         folders = (path for root in self.recipes for path in (root / "layers").glob("*/layer.yaml"))
@@ -54,6 +58,14 @@ class Catalog:
         """Read one platform; raise ``InputError`` where there is none or it is wrong."""
         path = _find(name, "platform", self.envs, f"{name}.yaml", self.platform_names())
         return _read(path, lambda text, file, p: platforms.read_platform(text, file, p, stem=name))
+
+    def profile(self, name: str) -> Profile:
+        """Read one profile; raise ``InputError`` where there is none or it is wrong."""
+        path = _find(name, "profile", self._profiles(), f"{name}.yaml", self.profile_names())
+        return _read(path, lambda text, file, p: load.read_profile(text, file, p, stem=name))
+
+    def _profiles(self) -> tuple[Path, ...]:
+        return tuple(root / "profiles" for root in self.recipes)
 
     def detected(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the name of each platform and the paths by which a host is known to be one."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from lumicontainer.model import LayerFile, Platform, Variable
+from lumicontainer.model import Bootstrap, LayerFile, Platform, Variable
 from lumicontainer.resolve import Resolved, ResolvedLayer
 
 
@@ -20,7 +20,12 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
     if tables:
         versions = {each.name: each.values().get("version", "") for each in resolved.included()}
         head = {"name": resolved.platform.name, "accelerator": resolved.platform.accelerator}
-        yield _json_file("platform.json", {**head, **tables, "layers": versions})
+        needs = {
+            "profile": resolved.profile.name if resolved.profile else "",
+            "binds": [bind.path for bind in resolved.binds()],
+            "host_libraries": [each.path for each in resolved.host_libraries()],
+        }
+        yield _json_file("platform.json", {**head, **tables, **_said(needs), "layers": versions})
     for layer in resolved.included():
         for check in layer.checks:
             name = check.name.removeprefix("checks/")
@@ -64,9 +69,24 @@ def record(resolved: Resolved) -> dict[str, Any]:
             "name": resolved.platform.name,
             "accelerator": resolved.platform.accelerator,
         },
-        "base": {"agent": resolved.bootstrap.agent, "release": resolved.bootstrap.release},
+        "base": _base(resolved.bootstrap),
         "layers": layers,
         "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
+        **_said(_of_the_host(resolved)),
+    }
+
+
+def _base(bootstrap: Bootstrap) -> dict[str, str]:
+    image = {"image": bootstrap.image} if bootstrap.agent == "docker" else {}
+    return {"agent": bootstrap.agent, "release": bootstrap.release, **image}
+
+
+def _of_the_host(resolved: Resolved) -> dict[str, Any]:
+    """Return the profile, and what containers of the image need of their host."""
+    return {
+        "profile": resolved.profile.name if resolved.profile else "",
+        "binds": [_said(asdict(bind)) for bind in resolved.binds()],
+        "host_libraries": [_said(asdict(each)) for each in resolved.host_libraries()],
     }
 
 

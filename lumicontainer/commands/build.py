@@ -15,9 +15,10 @@ from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.mirrors import read_mirrors
 from lumicontainer.plan import Plan
 from lumicontainer.progress import FORMS, Progress, say
-from lumicontainer.resolve import unpinned
+from lumicontainer.resolve import base_told, unpinned
 from lumicontainer.secrets import read_secrets
 from lumicontainer.workspace import workspace
 
@@ -50,6 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a file for the layers that want it, while they are made; it is kept nowhere",
+    )
+    parser.add_argument(
+        "--mirror",
+        metavar="FROM=TO",
+        action="append",
+        default=[],
+        help="take what is at URLs that begin with FROM from TO, a URL or a folder of this host; "
+        "may be given again; ~/.config/lumicontainer/mirrors.yaml holds lasting ones",
     )
     parser.add_argument(
         "--rebuild", action="store_true", help="run every step again, cached or not"
@@ -100,11 +109,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _builder(arguments: argparse.Namespace, plan: Plan) -> Iterator[layers.Builder]:
     """Give all that a build works with, once it is known that this host can build."""
     secrets = read_secrets(arguments.secret, plan)
+    mirrors = read_mirrors(arguments.mirror)
     engine = find_engine()
     store = Cache(cache_root()).open()
     build.check_host(plan)
     # Steps need it, and the layers that are there are proven meanwhile.
-    reading = ThreadPoolExecutor(1).submit(site.read_site, plan.bootstrap.release)
+    bootstrap = plan.bootstrap
+    release = bootstrap.release if bootstrap.agent == "debootstrap" else ""
+    reading = ThreadPoolExecutor(1).submit(site.read_site, release, mirrors)
     place_of = plan.resolved.recipe.name
     with Progress(arguments.progress) as progress, workspace(place_of) as place:
         for layer in plan.resolved.layers:
@@ -163,11 +175,12 @@ def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> N
             {"image": str(output), "up_to_date": current, "base_key": plan.base_key, "steps": steps}
         )
         return
-    bootstrap = plan.bootstrap
     state = "up to date, would not build" if current else "would build"
     sys.stdout.write(f"{state}: {output}\n")
-    rows = [("base", plan.base_key[:12], f"{bootstrap.agent} {bootstrap.release}")]
-    open_inputs = {layer.name: unpinned(layer) for layer in plan.resolved.included()}
+    open_inputs = {each.name: unpinned(plan.resolved, each) for each in plan.resolved.included()}
+    told = base_told(plan.bootstrap)
+    named = open_inputs[plan.resolved.layers[0].name]
+    rows = [("base", plan.base_key[:12], f"{told}  not pinned" if told in named else told)]
     for step in plan.steps:
         marks = len(open_inputs.get(step.name, ()))
         rows.append((step.name, step.key[:12], f"{marks} inputs not pinned" if marks else ""))

@@ -38,6 +38,12 @@ def add_recipe(parser: argparse.ArgumentParser, *, what: str = "the name of a re
         "--platform", metavar="NAME", help="where it will run; default: what fits this host"
     )
     parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        default="",
+        help="the set of versions to build; default: what the platform or the recipe names first",
+    )
+    parser.add_argument(
         "--set",
         metavar="LAYER.PARAMETER=VALUE",
         action="append",
@@ -58,7 +64,8 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     catalog = open_catalog(arguments.recipes)
     recipe = catalog.recipe(arguments.recipe)
     platform = platform_of(catalog, arguments.platform)
-    return resolve(recipe, catalog, platform=platform, options=arguments.options)
+    profile, options = arguments.profile, arguments.options
+    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
 
 
 def planned(resolved: Resolved) -> Plan:

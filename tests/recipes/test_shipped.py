@@ -9,9 +9,10 @@ import pytest
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.document import Problems
-from lumicontainer.load import SCRIPT
 from lumicontainer.model import Layer
+from lumicontainer.names import SCRIPT
 from lumicontainer.resolve import resolve
+from lumicontainer.sources import is_pinned
 
 from ..conftest import ROOT
 
@@ -58,8 +59,7 @@ def test_every_python_package_is_held_to_one_version(name: str) -> None:
     found = layer(name)
     for requirement in found.content.python:
         assert "==" in requirement, requirement
-    for source in found.content.sources:
-        assert source.sha256, source.python
+    assert all(map(is_pinned, found.content.sources))
 
 
 @pytest.mark.parametrize("name", CATALOG.recipe_names())
