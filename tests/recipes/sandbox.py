@@ -1,7 +1,7 @@
 """Run a layer's script for real, on a copy of this machine's files that is thrown away.
 
-The root is an overlay over this machine's own, in namespaces of a user and of mounts: what a script
-writes below /usr, /etc or / reaches nothing but the overlay, whose upper folder is kept for the test.
+The root is made of overlays over this machine's folders, in namespaces of a user and of mounts:
+what a script writes reaches nothing else, and is kept for the test to look at.
 """
 
 from __future__ import annotations
@@ -25,27 +25,32 @@ room=$1 && shift
 mount -t tmpfs tmpfs "$room/mount"
 cd "$room/mount"
 mkdir upper work root
-cp -a "$room/before/." upper
-for folder in etc opt usr var; do
-    mkdir -p "upper/$folder" "work/$folder" "root/$folder"
+cp -a "$room/before/." root
+for folder in etc usr var; do
+    mkdir -p "root/$folder" "work/$folder"
+    mv "root/$folder" upper
+    mkdir "root/$folder"
     mount -t overlay overlay -o "lowerdir=/$folder,upperdir=upper/$folder,workdir=work/$folder" \
         "root/$folder"
 done
 for link in bin lib lib64 sbin; do
-    ln -s "usr/$link" "root/$link"
+    ln -sfn "usr/$link" "root/$link"
 done
-mkdir -p root/proc root/dev root/tmp "root$room"
+mkdir -p root/proc root/dev root/tmp root/opt "root$room"
 mount --rbind /proc root/proc
 mount --rbind /dev root/dev
 mount --bind "$room" "root$room"
 status=0
 chroot root "$@" || status=$?
-(cd root && find . -xdev -type d) | grep -vE '^\./(etc|opt|usr|var|proc|dev|tmp)|^\.$' |
-    while read -r folder; do mkdir -p "upper/$folder"; done
-cd upper
-rm -rf "./${room#/}"
-find . \( -type f -o -type l -o -type d \) -print0 |
-    tar --create --null --no-recursion --files-from - | tar --extract --directory "$room/written"
+keep() {
+    find "$1" -xdev \( -path root/tmp -o -path "root$room" \) -prune -o \
+        \( -type f -o -type l -o -type d \) -printf '%P\0' |
+        tar --create --directory "$1" --null --no-recursion --files-from - |
+        tar --extract --directory "$room/written"
+}
+rm -rf "$room/written" && mkdir "$room/written"
+keep root
+keep upper
 exit "$status"
 """
 
@@ -113,10 +118,11 @@ class Sandbox:
         for folder in ("tmp", "home"):
             shutil.rmtree(self.room / folder)
             (self.room / folder).mkdir()
+        namespaces = ["unshare", "--map-root-user", "--mount"]
+        enter = ["bash", "-euc", _ENTER, "-", str(self.room)]
         inside = ["bash", "-c", 'cd "$0" && exec "$@"', str(cwd), *command]
         done = subprocess.run(
-            ["unshare", "--map-root-user", "--mount", "bash", "-euc", _ENTER, "-", str(self.room)]
-            + inside,
+            [*namespaces, *enter, *inside],
             env=environment,
             text=True,
             capture_output=True,

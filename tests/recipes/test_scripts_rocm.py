@@ -1,4 +1,4 @@
-"""The scripts of the layers for ROCm, each run whole on trees that stand in for upstream's sources."""
+"""The scripts of the layers for ROCm, each run whole on trees in the place of upstream's."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import pytest
 from .sandbox import LAYERS, Sandbox, from_git, packed, stand_in
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-TARGET = {
-    name: "gfx90a"
-    for name in ("PYTORCH_ROCM_ARCH", "HCC_AMDGPU_TARGET", "GPU_ARCHS", "GPU_TARGETS")
-}
-AMD = {"ROCM_PATH": "/opt/rocm", **TARGET}
+ARCHITECTURES = ("PYTORCH_ROCM_ARCH", "HCC_AMDGPU_TARGET", "GPU_ARCHS", "GPU_TARGETS")
+AMD = {"ROCM_PATH": "/opt/rocm", **dict.fromkeys(ARCHITECTURES, "gfx90a")}
 
 
 @pytest.fixture

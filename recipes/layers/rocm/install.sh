@@ -25,7 +25,8 @@ install_from_amd() {
 
 check_key() {
     local found
-    found="$(GNUPGHOME="$TMPDIR" gpg --batch --show-keys --with-colons "$1" |
+    mkdir --mode 700 "$TMPDIR/gnupg"
+    found="$(GNUPGHOME="$TMPDIR/gnupg" gpg --batch --show-keys --with-colons "$1" |
         awk -F: '$1 == "pub" { wanted = 1 } $1 == "fpr" && wanted { print $10; wanted = 0 }')"
     if [[ $found != "$key_fingerprint" ]]; then
         echo "error: the key of $repository is not the one that is wanted" >&2
