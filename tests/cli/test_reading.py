@@ -62,9 +62,9 @@ def test_show_tells_what_a_platform_says_of_its_nodes_and_variables(lumicontaine
 
 def test_show_says_why_a_layer_is_left_out(lumicontainer: Run) -> None:
     data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
-    assert set(data["omitted"]) == {"rocm", "aws-ofi-rccl", "flash-attention"}
+    assert set(data["omitted"]) == {"rocm", "slingshot", "rccl-plugin", "flash-attention"}
     text = lumicontainer("show", "pytorch-deepspeed").stdout
-    assert text.count("left out: ") == 3
+    assert text.count("left out: ") == 4
 
 
 def test_show_marks_every_input_that_no_hash_holds(lumicontainer: Run) -> None:
