@@ -40,7 +40,7 @@ VERBS = {
 
 EPILOG = """\
 exit codes: 0 ok, 1 what was examined failed, 2 the input is wrong, 3 the host is not fit,
-5 a build step failed, 8 no space, 70 a bug of ours, 130 interrupted
+5 a build step failed, 6 a download failed, 8 no space, 70 a bug of ours, 130 interrupted
 """
 
 

@@ -63,6 +63,12 @@ class StepError(LumicontainerError):
     code = STEP_FAILED
 
 
+class DownloadError(StepError):
+    """What a step needs could not be fetched, or is not what it should be."""
+
+    code = DOWNLOAD_FAILED
+
+
 class ExaminedError(LumicontainerError):
     """What was examined does not hold: an image fails its checks."""
 

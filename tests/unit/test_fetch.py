@@ -18,12 +18,11 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import sources
+from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.model import GitSource, Source, UrlSource
 
 UPSTREAM = "https://upstream.invalid/"
 DONE = subprocess.CompletedProcess[str]
-WRONG = 6
-"""The exit code of a download that failed or did not match."""
 
 
 class Upstream:
@@ -146,7 +145,7 @@ def test_a_short_commit_that_two_have_is_refused_with_both(upstream: Upstream) -
     start, times = Counter(commit[:4] for commit in commits).most_common(1)[0]
     assert times > 1
     done = upstream.fetch(GitSource(f"{UPSTREAM}many", start, "tree"))
-    assert done.returncode == WRONG
+    assert done.returncode == DOWNLOAD_FAILED
     assert f"the commit {start} of 'tree' is ambiguous" in done.stderr
     assert all(commit in done.stderr for commit in commits if commit.startswith(start))
 
@@ -155,7 +154,7 @@ def test_a_short_commit_that_two_have_is_refused_with_both(upstream: Upstream) -
 def test_a_commit_that_is_not_there_is_told(upstream: Upstream, commit: str) -> None:
     upstream.repository("tool", a="x")
     done = upstream.fetch(GitSource(f"{UPSTREAM}tool", commit, "tree"))
-    assert done.returncode == WRONG
+    assert done.returncode == DOWNLOAD_FAILED
     assert f"has no commit {commit}" in done.stderr
     assert f"where: {UPSTREAM}tool" in done.stderr
     assert not upstream.fetched("tree").exists()
@@ -165,13 +164,13 @@ def test_a_hash_of_something_else_than_a_commit_is_no_commit(upstream: Upstream)
     folder = upstream.repository("tool", a="x")
     tree = commit_of(upstream, folder, "HEAD^{tree}")
     done = upstream.fetch(GitSource(f"{UPSTREAM}tool", tree, "tree"))
-    assert done.returncode == WRONG
+    assert done.returncode == DOWNLOAD_FAILED
     assert f"has no commit {tree}" in done.stderr
 
 
 def test_a_repository_that_is_not_there_is_told_by_its_own_name(upstream: Upstream) -> None:
     done = upstream.fetch(GitSource(f"{UPSTREAM}nothing", "0123456", "tree"))
-    assert done.returncode == WRONG
+    assert done.returncode == DOWNLOAD_FAILED
     assert "the repository of 'tree' could not be fetched" in done.stderr
     assert f"where: {UPSTREAM}nothing, from a mirror" in done.stderr
     assert "--mirror FROM=TO" in done.stderr
@@ -211,7 +210,7 @@ def test_a_submodule_that_has_no_mirror_stops_the_step(upstream: Upstream) -> No
     wanted = GitSource(f"{UPSTREAM}outer", commit_of(upstream, outer), "tree", submodules=True)
     upstream.environment["https_proxy"] = "http://127.0.0.1:9"
     done = upstream.fetch(wanted)
-    assert done.returncode == WRONG
+    assert done.returncode == DOWNLOAD_FAILED
     assert "a submodule of 'tree' could not be fetched" in done.stderr
     assert not upstream.fetched("tree").exists()
 
@@ -257,7 +256,7 @@ def test_without_a_mirror_nothing_but_https_is_spoken(upstream: Upstream) -> Non
         UrlSource(f"file://{upstream.served}/x.tar.gz".replace("file", "FILE"), "x", digest),
     ):
         done = upstream.fetch(wanted)
-        assert done.returncode == WRONG
+        assert done.returncode == DOWNLOAD_FAILED
         assert "protocol" in done.stderr.lower() or "transport" in done.stderr.lower(), done.stderr
 
 
@@ -276,7 +275,7 @@ def test_a_file_arrives_when_its_hash_is_right(
 def test_a_file_with_another_hash_is_not_used(upstream: Upstream) -> None:
     digest = file_of(upstream, b"changed")
     done = upstream.fetch(UrlSource(f"{UPSTREAM}x.tar.gz", "x.tgz", "0" * 64))
-    assert done.returncode == WRONG
+    assert done.returncode == DOWNLOAD_FAILED
     assert f"its sha256 is {digest}, not {'0' * 64}" in done.stderr
     assert not upstream.fetched("x.tgz").exists()
 
@@ -295,7 +294,7 @@ def test_a_file_that_is_missing_is_told_by_its_own_name(
 ) -> None:
     upstream.mirrors = {UPSTREAM: serve()} if by == "http" else upstream.mirrors
     done = upstream.fetch(UrlSource(f"{UPSTREAM}gone.tgz", "x.tgz", "0" * 64))
-    assert done.returncode == WRONG
+    assert done.returncode == DOWNLOAD_FAILED
     assert "'x.tgz' could not be downloaded" in done.stderr
     assert f"where: {UPSTREAM}gone.tgz, from a mirror" in done.stderr
     assert ("404" in done.stderr) == (by == "http")
@@ -348,7 +347,7 @@ def test_the_image_must_have_what_fetches(upstream: Upstream, tmp_path: Path) ->
         (UrlSource("https://x", "a"), "curl"),
     ):
         done = upstream.fetch(wanted)
-        assert done.returncode == WRONG
+        assert done.returncode == DOWNLOAD_FAILED
         assert f"the image has no {tool}, which 'a' is fetched with" in done.stderr
         assert f"add {tool} and ca-certificates to packages.apt" in done.stderr
 
