@@ -30,6 +30,7 @@ _CONTENT: dict[str, fields.Reader[Any]] = {
     "path": fields.sequence(names.absolute),
     "binds": fields.sequence(names.BIND),
     "host_libraries": fields.sequence(names.BIND),
+    "brings": fields.mapping(fields.line, key=names.name),
 }
 _VERSION = {**_CONTENT, "docker": fields.with_place(image)}
 _VERSIONED = {
@@ -67,6 +68,7 @@ def content(values: Mapping[str, Any]) -> Content:
         image=values.get("docker", ("",))[0],
         binds=binds(values.get("binds", ())),
         host_libraries=binds(values.get("host_libraries", ())),
+        brings=values.get("brings", {}),
     )
 
 

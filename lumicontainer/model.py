@@ -73,6 +73,8 @@ class Content:
     sources: tuple[Source, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
+    brings: Mapping[str, str] = field(default_factory=dict)
+    """The versions of what comes with it under other names: ``glibc``, ``libfabric`` …"""
     binds: tuple[Bind, ...] = ()
     """What of the host is seen in the image, beside what its platform binds."""
     host_libraries: tuple[Bind, ...] = ()
@@ -237,6 +239,8 @@ class Platform:
     place: Place
     detect: tuple[str, ...] = ()
     """Host paths that are all there on this platform, and together nowhere else."""
+    driver: str = ""
+    """The version of the GPUs' driver in the kernel; empty where it is not known."""
     profile: str = ""
     """What recipes are built with there, where nothing else is asked for."""
     engine: str = ""

@@ -28,6 +28,12 @@ def parameters(layer: Layer, variant: Variant) -> Iterator[Parameter]:
         yield Parameter(PROVIDER, "string", names[0], layer.place, summary, choices=names)
 
 
+def names(layer: Layer) -> set[str]:
+    """Return the names of the parameters that a layer has with any accelerator."""
+    variants = (*layer.variants.values(), Variant())
+    return {each.name for variant in variants for each in parameters(layer, variant)}
+
+
 def content(
     layer: Layer, variant: Variant, settings: Iterable[Setting], problems: Problems
 ) -> Content:
@@ -86,6 +92,7 @@ def merge(base: Content, more: Content) -> Content:
         image=more.image or base.image,
         binds=base.binds + more.binds,
         host_libraries=base.host_libraries + more.host_libraries,
+        brings={**base.brings, **more.brings},
     )
 
 

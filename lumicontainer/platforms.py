@@ -31,6 +31,7 @@ _pci = fields.matching(
     r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", "a PCI address such as 0000:c1:00.0"
 )
 _prefix = fields.matching(r"[a-z][a-z0-9_-]*[a-z]|[a-z]", "what names such as hsn0 begin with")
+_driver = fields.matching(r"[0-9]+(\.[0-9]+)*", "a version of the driver such as 6.3")
 _word = fields.matching(r"[a-z0-9_=.-]+", "one word of --network")
 _folder = fields.matching(r"[a-z0-9][a-z0-9_-]*(/[a-z0-9][a-z0-9_-]*)*", "a folder such as a/b")
 
@@ -176,6 +177,7 @@ _PLATFORM = fields.record(
         "accelerator": accelerator,
         "profile": name,
         "detect": _DETECT,
+        "driver": _driver,
         "engine": fields.choice(RUNTIMES),
         "binds": fields.sequence(BIND),
         "gpus": fields.sequence(fields.with_place(_GPU)),
@@ -204,6 +206,7 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
         summary=values["summary"],
         accelerator=values["accelerator"],
         detect=values.get("detect", ()),
+        driver=values.get("driver", ""),
         profile=values.get("profile", ""),
         engine=values.get("engine", ""),
         binds=tuple(Bind(**each) for each in values.get("binds", ())),

@@ -18,7 +18,7 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
     # Each rank reads it, so it is not there where it would say nothing.
     tables = platform_tables(resolved.platform)
     if tables:
-        versions = {each.name: each.values().get("version", "") for each in resolved.included()}
+        versions = dict(pair for each in resolved.included() for pair in _versions(each))
         head = {"name": resolved.platform.name, "accelerator": resolved.platform.accelerator}
         needs = {
             "profile": resolved.profile.name if resolved.profile else "",
@@ -30,6 +30,12 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
         for check in layer.checks:
             name = check.name.removeprefix("checks/")
             yield LayerFile(f"checks/{layer.name}/{name}", check.mode, check.content)
+
+
+def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:
+    """Yield the version of a layer, and of what it brings under other names."""
+    yield layer.name, layer.values().get("version", "")
+    yield from layer.content.brings.items()
 
 
 def _json_file(name: str, value: Any) -> LayerFile:

@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_platform(platform: Platform) -> None:
     out = sys.stdout.write
     out(f"platform {platform.name}: {platform.summary} (accelerator {platform.accelerator})\n")
+    if platform.driver:
+        out(f"  driver {platform.driver}\n")
     for number, gpu in enumerate(platform.gpus):
         kept = f", core {gpu.reserved} reserved" if gpu.reserved else ""
         out(f"  gpu {number}  {gpu.pci}  cores {gpu.cores}{kept}, NUMA node {gpu.numa}\n")
@@ -88,7 +90,9 @@ def _print_binds(what: str, binds: Iterable[Bind]) -> None:
 def _platform_data(platform: Platform) -> dict[str, Any]:
     head = {"name": platform.name, "summary": platform.summary}
     binds = {"binds": [asdict(bind) for bind in platform.binds]} if platform.binds else {}
-    return {**head, "accelerator": platform.accelerator, **binds, **platform_tables(platform)}
+    driver = {"driver": platform.driver} if platform.driver else {}
+    own = {"accelerator": platform.accelerator, **driver, **binds}
+    return {**head, **own, **platform_tables(platform)}
 
 
 def _print_layer(resolved: Resolved, layer: ResolvedLayer) -> None:

@@ -107,6 +107,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MORE": word})),
     ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),
+    ("Content.brings", NOTHING, content_field("brings", lambda word: {"glibc": word})),
     ("Content.binds", RECORD, content_field("binds", lambda word: (Bind(f"/{word}", "x"),))),
     (
         "Content.host_libraries",
@@ -215,6 +216,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Platform.accelerator", RECORD, platform_field(accelerator="rocm")),
     ("Platform.place", NOTHING, platform_field(place=THERE)),
     ("Platform.detect", NOTHING, platform_field(detect=lambda word: (f"/{word}",))),
+    ("Platform.driver", NOTHING, platform_field(driver="6.3")),
     ("Platform.engine", NOTHING, platform_field(engine="singularity")),
     ("Platform.binds", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),
     ("Bind.path", RECORD, platform_field(binds=lambda word: (Bind(f"/{word}", "x"),))),
