@@ -6,15 +6,19 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lumicontainer import load, platforms
+from lumicontainer import load, parts, platforms
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.model import Layer, LayerFile, Platform, Profile, Recipe
+from lumicontainer.rules import Rule, Vocabulary, read_rules
 
 MAX_FILE_BYTES = 1 << 20
+RULES = "rules"
+"""The file beside the recipes that is none: combinations that are known to be bad."""
 T = TypeVar("T")
 
 
@@ -34,7 +38,7 @@ class Catalog:
 
     def recipe_names(self) -> list[str]:
         """Return the names of all recipes, sorted."""
-        return _stems(self.recipes)
+        return [name for name in _stems(self.recipes) if name != RULES]
 
     def platform_names(self) -> list[str]:
         """Return the names of all platforms, sorted."""
@@ -82,6 +86,25 @@ class Catalog:
         text = _read_text(path)
         return load.read_layer(text, display(path), problems, stem=name, files=files)
 
+    def rules(self) -> dict[str, Rule]:
+        """Read the rules by their ids; of two with one id the user's own stands."""
+        rules: dict[str, Rule] = {}
+        for number in reversed(range(len(self.recipes))):
+            path = self.recipes[number] / f"{RULES}.yaml"
+            if path.is_file():
+                # Shipped rules speak of shipped layers, whatever layers a user puts before these.
+                below = Catalog(self.recipes[number:], self.envs)
+                vocabulary = Vocabulary(below.layer_names(), below.parameters)
+                rules |= _read(path, partial(read_rules, vocabulary=vocabulary))
+        return rules
+
+    def parameters(self, name: str) -> list[str]:
+        """Return the names of the parameters that a layer has, sorted."""
+        problems = Problems()
+        layer = self.layer(name, problems)
+        problems.raise_if_any()
+        return sorted(parts.names(layer)) if layer else []
+
 
 def open_catalog(own: Path | None = None) -> Catalog:
     """Return the shipped catalog, with the user's ``own`` recipes and layers before it."""
@@ -111,7 +134,7 @@ def _lookup(roots: tuple[Path, ...], relative: str) -> Path | None:
 
 
 def _find(name: str, what: str, roots: tuple[Path, ...], relative: str, known: list[str]) -> Path:
-    path = _lookup(roots, relative) if "/" not in name else None
+    path = _lookup(roots, relative) if name in known else None
     if path is None:
         where = ", ".join(display(root) for root in roots)
         raise InputError(

@@ -28,6 +28,7 @@ VERBS = {
     "list": "list recipes, layers and platforms",
     "show": "show every resolved value of a recipe and where it came from",
     "render": "print the definition or the Dockerfile of a recipe",
+    "check": "say what is known to be wrong with a recipe's image, before it is built",
     "build": "build an image",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",

@@ -25,9 +25,10 @@ class Problem:
     where: str = ""
     why: str = ""
     mend: str = ""
+    level: str = "error"
 
     def __str__(self) -> str:
-        lines = [f"error: {self.what}"]
+        lines = [f"{self.level}: {self.what}"]
         for label in ("where", "why", "mend"):
             text = getattr(self, label)
             if text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +14,12 @@ from lumicontainer import build, image, layers, sif, site, uses
 from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.errors import EXAMINED_FAILED, OK, Problem
 from lumicontainer.mirrors import read_mirrors
 from lumicontainer.plan import Plan
 from lumicontainer.progress import FORMS, Progress, say
 from lumicontainer.resolve import base_told, unpinned
+from lumicontainer.rules import refuse
 from lumicontainer.secrets import read_secrets
 from lumicontainer.workspace import workspace
 
@@ -81,7 +82,9 @@ def _jobs(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the one that is there was built from the same inputs."""
-    plan = common.planned(common.resolved_recipe(arguments))
+    resolved = common.resolved_recipe(arguments)
+    warnings = refuse(common.judged(resolved, arguments))
+    plan = common.planned(resolved)
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
     build.check_output(output)
     wanted = plan.steps[-1].key
@@ -89,15 +92,17 @@ def run(arguments: argparse.Namespace) -> int:
     if current and arguments.pack:
         current = (len(sif.partitions(output)) == 1) == (arguments.pack == "flat")
     if arguments.dry_run:
+        for warning in warnings:
+            say(str(warning))
         _print_steps(plan, output, current=current, as_json=arguments.json)
         return OK
     result = {"image": str(output), "key": wanted, "built": not current}
     if arguments.check:
-        return _check(arguments, plan, output)
+        return _check(arguments, plan, output, warnings)
     if current:
         say(f"{output.name} is up to date")
     else:
-        result["seconds"] = _build(arguments, plan, output)
+        result["seconds"] = _build(arguments, plan, output, warnings)
     if arguments.json:
         common.print_json(result)
     else:
@@ -106,7 +111,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _builder(arguments: argparse.Namespace, plan: Plan) -> Iterator[layers.Builder]:
+def _builder(
+    arguments: argparse.Namespace, plan: Plan, warnings: Sequence[Problem]
+) -> Iterator[layers.Builder]:
     """Give all that a build works with, once it is known that this host can build."""
     secrets = read_secrets(arguments.secret, plan)
     mirrors = read_mirrors(arguments.mirror)
@@ -119,6 +126,8 @@ def _builder(arguments: argparse.Namespace, plan: Plan) -> Iterator[layers.Build
     reading = ThreadPoolExecutor(1).submit(site.read_site, release, mirrors)
     place_of = plan.resolved.recipe.name
     with Progress(arguments.progress) as progress, workspace(place_of) as place:
+        for warning in warnings:
+            progress.say(str(warning))
         for layer in plan.resolved.layers:
             if layer.omitted:
                 progress.say(f"left out: {layer.name}: {layer.omitted}")
@@ -135,12 +144,14 @@ def _builder(arguments: argparse.Namespace, plan: Plan) -> Iterator[layers.Build
         )
 
 
-def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str, float]:
+def _build(
+    arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
+) -> dict[str, float]:
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
 
     begun = time.monotonic()
     form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
-    with _builder(arguments, plan) as builder:
+    with _builder(arguments, plan, warnings) as builder:
         stack = asyncio.run(build.build(builder, output, form=form))
         uses.note(builder.cache, output, stack)
         builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
@@ -150,13 +161,15 @@ def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str,
     return {name: round(seconds, 1) for name, seconds in times.items()}
 
 
-def _check(arguments: argparse.Namespace, plan: Plan, output: Path) -> int:
+def _check(
+    arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
+) -> int:
     """Build every step a second time, and print what differs from the first."""
     import asyncio  # noqa: PLC0415
 
     from lumicontainer import again  # noqa: PLC0415 - seldom wanted
 
-    with _builder(arguments, plan) as builder:
+    with _builder(arguments, plan, warnings) as builder:
         build.require_room(builder, output, form="layered")
         found = asyncio.run(again.check(builder))
     if arguments.json:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.catalog import Catalog, open_catalog
+from lumicontainer.facts import facts_of
 from lumicontainer.machine import detect_platform
 from lumicontainer.model import Platform
 from lumicontainer.plan import Plan, make_plan, read_inside
 from lumicontainer.resolve import Resolved, resolve
+from lumicontainer.rules import Finding, judge
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +68,12 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     platform = platform_of(catalog, arguments.platform)
     profile, options = arguments.profile, arguments.options
     return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+
+
+def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:
+    """Judge an image by the rules of what is known to be bad."""
+    rules = open_catalog(arguments.recipes).rules()
+    return judge(rules.values(), facts_of(resolved))
 
 
 def planned(resolved: Resolved) -> Plan:
