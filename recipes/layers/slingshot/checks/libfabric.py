@@ -10,7 +10,10 @@ provider = resolved["layers"]["slingshot"]["parameters"]["provider"]
 
 
 def said(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} fails: {done.stderr.strip()}")
+    return done.stdout
 
 
 listed = said("fi_info", "--list")
