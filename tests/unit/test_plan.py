@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from lumicontainer.model import LayerFile, Source, Variable
+from lumicontainer.model import LayerFile, PythonSource, Variable
 from lumicontainer.plan import MAX_SECTION, Plan, make_plan, requirement
 from lumicontainer.records import record, record_files
 from lumicontainer.resolve import Resolved
@@ -150,5 +150,5 @@ def test_the_platform_s_tables_are_baked_in_with_the_versions_of_the_layers(
 
 
 def test_a_source_is_pinned_by_its_hash_where_it_is_known() -> None:
-    assert requirement(Source("six", "ab"), "1.0") == "six==1.0 --hash=sha256:ab\n"
-    assert requirement(Source("six"), "1.0") == "six==1.0\n"
+    assert requirement(PythonSource("six", "ab"), "1.0") == "six==1.0 --hash=sha256:ab\n"
+    assert requirement(PythonSource("six"), "1.0") == "six==1.0\n"
