@@ -20,7 +20,7 @@ from lumicontainer.model import (
     Recipe,
     Value,
 )
-from lumicontainer.names import COMPILE, RESERVED, SCRIPT, name, printed, variable
+from lumicontainer.names import COMPILE, FINISH, RESERVED, SCRIPT, name, printed, variable
 
 TYPES: dict[str, fields.Reader[Any]] = {
     "string": fields.text,
@@ -196,7 +196,7 @@ def read_layer(
 
 def _scripts(values: dict[str, Any]) -> dict[str, Place | None]:
     """Return the files that are run, with the place that names each; two need not be there."""
-    found: dict[str, Place | None] = {SCRIPT: None, COMPILE: None}
+    found: dict[str, Place | None] = {SCRIPT: None, COMPILE: None, FINISH: None}
     for variant in (values.get("variants") or {}).values():
         for key in ("script", "compile"):
             if variant and variant.get(key):

@@ -7,7 +7,7 @@ from lumicontainer.document import Node, Place, Problems
 from lumicontainer.hazards import hazards
 
 ACCELERATORS = ("cpu", "rocm")
-SCRIPT, COMPILE = "install.sh", "compile.sh"
+SCRIPT, COMPILE, FINISH = "install.sh", "compile.sh", "finish.sh"
 # Names that would change how the shell itself works, or that the build sets.
 RESERVED = {
     *("PATH", "HOME", "TMPDIR", "PWD", "IFS", "CDPATH", "ENV", "BASH_ENV", "SHELLOPTS"),

@@ -89,10 +89,10 @@ def merge(base: Content, more: Content) -> Content:
         sources=tuple(sources.values()),
         environment={**base.environment, **more.environment},
         path=base.path + more.path,
+        brings={**base.brings, **more.brings},
         image=more.image or base.image,
         binds=base.binds + more.binds,
         host_libraries=base.host_libraries + more.host_libraries,
-        brings={**base.brings, **more.brings},
     )
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import shell
+from lumicontainer.finish import finish_files, finish_text, finishing
 from lumicontainer.model import Bootstrap, LayerFile, PythonSource, Value
+from lumicontainer.names import FINISH
 from lumicontainer.records import record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.sources import fetch_files, fetch_text, fetched, told
@@ -199,7 +201,7 @@ def _digests(files: Iterable[LayerFile]) -> dict[str, list[str]]:
 
 
 def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | None:
-    files = list(layer.files)
+    files = [file for file in layer.files if file.name != FINISH]
     python = [each for each in layer.content.sources if isinstance(each, PythonSource)]
     if python:
         version = layer.values().get("version", "")
@@ -273,16 +275,21 @@ def _seal_step(
 ) -> Step:
     files = list(record_files(resolved))
     files += [LayerFile(f"lib/lumi_inside/{f.name}", f.mode, f.content) for f in inside]
+    layers = finishing(resolved)
+    finished = {name: _digests(each) for name, each in layers.items()}
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
+    inputs |= {"finish": finished} if finished else {}
+    work = finish_text(layers, STAGE) + _SEAL
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:
         written = shell.write_files(HOME, part)
-        return _program(SEAL, [exported], work=written + work)
+        staged = finish_files(layers) if work else []
+        return _program(SEAL, [exported, *staged], work=written + work)
 
-    *firsts, last = _parts(files, lambda part: len(program(part, _SEAL).encode()) <= MAX_SECTION)
-    documents = (*(program(part) for part in firsts), program(last, _SEAL))
-    return replace(_step(SEAL, program(files, _SEAL), inputs), documents=documents)
+    *firsts, last = _parts(files, lambda part: len(program(part, work).encode()) <= MAX_SECTION)
+    documents = (*(program(part) for part in firsts), program(last, work))
+    return replace(_step(SEAL, program(files, work), inputs), documents=documents)
 
 
 def _parts(

@@ -104,4 +104,5 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
         "origins": {s.name: s.origin for s in settings},
         "version": layer.values().get("version"),
         "environment": dict(sorted(layer.content.environment.items())),
+        **_said({"brings": dict(sorted(layer.content.brings.items()))}),
     }

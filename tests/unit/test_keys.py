@@ -107,7 +107,8 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MORE": word})),
     ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),
-    ("Content.brings", NOTHING, content_field("brings", lambda word: {"glibc": word})),
+    ("Content.brings", RECORD, content_field("brings", lambda word: {"glibc": word})),
+    ("LayerFile.content", RECORD, file_of_another("finish.sh")),
     ("Content.binds", RECORD, content_field("binds", lambda word: (Bind(f"/{word}", "x"),))),
     (
         "Content.host_libraries",
