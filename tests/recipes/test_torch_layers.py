@@ -16,9 +16,7 @@ RECIPES = ("pytorch", "pytorch-deepspeed", "megatron-deepspeed")
 
 def resolved(recipe: str, *options: str, profile: str = "") -> Resolved:
     lumi = CATALOG.platform("lumi-g")
-    return resolve(
-        CATALOG.recipe(recipe), CATALOG, platform=lumi, profile=profile, options=options
-    )
+    return resolve(CATALOG.recipe(recipe), CATALOG, platform=lumi, profile=profile, options=options)
 
 
 def layer(found: Resolved, name: str) -> ResolvedLayer:
