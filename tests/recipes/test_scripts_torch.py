@@ -378,6 +378,6 @@ def test_megatron_asks_for_nothing_that_pytorch_and_numpy_have_dropped(megatron:
     assert "3 places made to fit" in ran.output
     text = (ran.opt / "megatron-deepspeed/megatron/data/old.py").read_text()
     assert text == (
-        "from torch import inf\nimport numpy as np\n\n"
-        "DTYPES = {6: float, 7: np.float64, 8: np.float_}\nSIZE = np.prod((2, 3))\n"
+        "import numpy as np\nfrom torch import inf\n\n"
+        "DTYPES = {6: float, 7: np.float64, 8: np.float_}\nSIZE = np.prod((2, 3))\nLARGEST = inf\n"
     )

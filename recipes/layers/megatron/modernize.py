@@ -8,7 +8,7 @@ CHANGES = [
     # PyTorch 2.0 has no torch._six.
     (r"^from torch\._six import inf$", "from torch import inf"),
     # NumPy 1.24 has no second names for Python's own types, and 2.0 no np.product.
-    (r"\bnp\.(float|bool|int|object)\b(?!_)", r"\1"),
+    (r"\bnp\.(float|bool|int|object)\b", r"\1"),
     (r"\bnp\.product\b", "np.prod"),
 ]
 
