@@ -27,7 +27,7 @@ ENTER = """
 own=$0/$SLURMD_NODENAME
 exec singularity -s exec --bind "$0:/mnt" --bind "$own/tmp:/tmp" --bind "$own/shm:/dev/shm" "$@"
 """
-FILL = """
+FILL = r"""
 import os, pathlib, signal, sys, time
 home = pathlib.Path(os.environ["TMPDIR"]).parent
 rank, node = int(os.environ["RANK"]), os.environ["SLURM_NODEID"]
@@ -36,7 +36,8 @@ for name in ("TRITON_CACHE_DIR", "TMPDIR"):
     for number in range(500):
         (folder / f"{rank}.{number}").touch()
 status = home.stat()
-print(f"node {node} {status.st_mode & 0o777:o} {status.st_ino} {home}", flush=True)
+# At once: the ranks that a launcher started write to one pipe.
+os.write(1, f"node {node} {status.st_mode & 0o777:o} {status.st_ino} {home}\n".encode())
 pathlib.Path(f"/mnt/here-{rank}").touch()
 while len(list(pathlib.Path("/mnt").glob("here-*"))) < 4:
     time.sleep(0.01)
@@ -50,10 +51,10 @@ ENDS = {
 }
 """How programs end, and what srun then exits with."""
 
-COUNT = """
+COUNT = r"""
 import os, pathlib, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-print("ready", flush=True)
+os.write(1, b"ready\n")
 got = [signal.sigtimedwait({signal.SIGUSR1}, 120)]
 while got[-1]:
     got.append(signal.sigtimedwait({signal.SIGUSR1}, 1))
@@ -181,7 +182,7 @@ def test_caches_are_private_shared_by_a_node_s_ranks_and_gone_with_the_step(
     assert sorted(line.split()[:3] for line in homes) == [
         ["node", "0", "700"],
         ["node", "1", "700"],
-    ]
+    ], stderr
     assert running.returncode == code, stderr[-3000:]
     assert left(shared) == []
     assert processes(shared) == []

@@ -23,6 +23,9 @@ ASK = (
 TRACING = ["strace", "-ff", "-y", "-qq", "-s", "4096", "-e", "trace=%file,%process", "-o"]
 OPENED = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+<(.*?)>, )?"(.*?)"')
 BEGUN = re.compile(r"^(?:clone|clone3|fork|vfork)\(.*\)\s+= (\d+)$")
+ENTRY = 'execve("/usr/local/bin/lumi-entry"'
+PROGRAM = 'execve("/opt/venv/bin/python3", ["/opt/venv/bin/python3", "/'
+"""What lumi-entry becomes; its own processes have options between the name and a path."""
 IMAGE = ("/opt", "/usr", "/lib", "/lib64", "/etc", "/.singularity.d")
 LOCALTIME = "/etc/localtime"
 """The engine shows the host's in every container, and every Python reads it as it starts."""
@@ -79,24 +82,24 @@ def test_sixty_four_ranks_at_once_start_without_an_error_and_leave_no_cache(
 
 
 def opened(trace: Path) -> set[str]:
-    """Return every path that lumi-entry tried to open, up to the start of its program.
+    """Return every path that lumi-entry and its children tried to open but for its program.
 
     ``trace`` is the beginning of the names of strace's files, one for each process.
     """
     files = {int(path.suffix[1:]): path.read_text() for path in trace.parent.glob("trace.*")}
-    starts = [pid for pid, text in files.items() if 'execve("/usr/local/bin/lumi-entry"' in text]
-    (pid,) = starts
-    _, _, own = files[pid].partition('execve("/usr/local/bin/lumi-entry"')
-    before, program, _ = own.partition('execve("/opt/venv/bin/python3", ["/opt/venv/bin/python3"')
-    assert program
-    paths, texts = set(), [before]
+    (pid,) = [pid for pid, text in files.items() if ENTRY in text]
+    paths, programs = set(), 0
+    texts = [files[pid].partition(ENTRY)[2]]
     while texts:
-        for line in texts.pop().splitlines():
+        own, program, _ = texts.pop().partition(PROGRAM)
+        programs += bool(program)
+        for line in own.splitlines():
             if begun := BEGUN.match(line):
                 texts.append(files.pop(int(begun[1]), ""))
             elif found := OPENED.match(line):
                 path = os.path.normpath(Path(found[1] or "/", found[2]))
                 paths.add("/" + path.lstrip("/"))
+    assert programs == 1
     return paths
 
 

@@ -98,7 +98,7 @@ def test_what_the_user_set_is_left_alone_and_not_made(root: Path) -> None:
 
 def test_a_tmpdir_on_the_node_is_taken_in_place_of_tmp(root: Path) -> None:
     local = root / "job.1"
-    local.mkdir()
+    local.mkdir(mode=0o700)
     found = decided(context(root, {**seen.srun(0), "TMPDIR": str(local)}))
     assert found["MIOPEN_USER_DB_PATH"].value == f"{local}/{OWN}-1.0/miopen"
     assert found["TMPDIR"].origin == USER
@@ -107,7 +107,7 @@ def test_a_tmpdir_on_the_node_is_taken_in_place_of_tmp(root: Path) -> None:
 @pytest.mark.parametrize("kind", ["lustre", "nfs4", "fuse.sshfs"])
 def test_a_tmpdir_that_nodes_share_is_not_taken(root: Path, kind: str) -> None:
     shared = root / "shared"
-    shared.mkdir()
+    shared.mkdir(mode=0o700)
     mounted(root, shared, kind)
     found = decided(context(root, {**seen.srun(0), "TMPDIR": str(shared)}))
     setting = found["MIOPEN_USER_DB_PATH"]
