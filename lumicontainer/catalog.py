@@ -6,15 +6,19 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lumicontainer import load, platforms
+from lumicontainer import load, parts, platforms
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.model import Layer, LayerFile, Platform, Recipe
+from lumicontainer.model import Layer, LayerFile, Platform, Profile, Recipe
+from lumicontainer.rules import Rule, Vocabulary, read_rules
 
 MAX_FILE_BYTES = 1 << 20
+RULES = "rules"
+"""The file beside the recipes that is none: combinations that are known to be bad."""
 T = TypeVar("T")
 
 
@@ -34,11 +38,15 @@ class Catalog:
 
     def recipe_names(self) -> list[str]:
         """Return the names of all recipes, sorted."""
-        return _stems(self.recipes)
+        return [name for name in _stems(self.recipes) if name != RULES]
 
     def platform_names(self) -> list[str]:
         """Return the names of all platforms, sorted."""
         return _stems(self.envs)
+
+    def profile_names(self) -> list[str]:
+        """Return the names of all profiles, sorted."""
+        return _stems(self._profiles())
 
     def layer_names(self) -> list[str]:
         """Return the names of all layers, sorted."""
@@ -55,6 +63,14 @@ class Catalog:
         path = _find(name, "platform", self.envs, f"{name}.yaml", self.platform_names())
         return _read(path, lambda text, file, p: platforms.read_platform(text, file, p, stem=name))
 
+    def profile(self, name: str) -> Profile:
+        """Read one profile; raise ``InputError`` where there is none or it is wrong."""
+        path = _find(name, "profile", self._profiles(), f"{name}.yaml", self.profile_names())
+        return _read(path, lambda text, file, p: load.read_profile(text, file, p, stem=name))
+
+    def _profiles(self) -> tuple[Path, ...]:
+        return tuple(root / "profiles" for root in self.recipes)
+
     def detected(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the name of each platform and the paths by which a host is known to be one."""
         for name in self.platform_names():
@@ -69,6 +85,25 @@ class Catalog:
         files = tuple(_layer_files(path.parent, problems))
         text = _read_text(path)
         return load.read_layer(text, display(path), problems, stem=name, files=files)
+
+    def rules(self) -> dict[str, Rule]:
+        """Read the rules by their ids; of two with one id the user's own stands."""
+        rules: dict[str, Rule] = {}
+        for number in reversed(range(len(self.recipes))):
+            path = self.recipes[number] / f"{RULES}.yaml"
+            if path.is_file():
+                # Shipped rules speak of shipped layers, whatever layers a user puts before these.
+                below = Catalog(self.recipes[number:], self.envs)
+                vocabulary = Vocabulary(below.layer_names(), below.parameters)
+                rules |= _read(path, partial(read_rules, vocabulary=vocabulary))
+        return rules
+
+    def parameters(self, name: str) -> list[str]:
+        """Return the names of the parameters that a layer has, sorted."""
+        problems = Problems()
+        layer = self.layer(name, problems)
+        problems.raise_if_any()
+        return sorted(parts.names(layer)) if layer else []
 
 
 def open_catalog(own: Path | None = None) -> Catalog:
@@ -99,7 +134,7 @@ def _lookup(roots: tuple[Path, ...], relative: str) -> Path | None:
 
 
 def _find(name: str, what: str, roots: tuple[Path, ...], relative: str, known: list[str]) -> Path:
-    path = _lookup(roots, relative) if "/" not in name else None
+    path = _lookup(roots, relative) if name in known else None
     if path is None:
         where = ", ".join(display(root) for root in roots)
         raise InputError(

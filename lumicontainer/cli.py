@@ -28,6 +28,7 @@ VERBS = {
     "list": "list recipes, layers and platforms",
     "show": "show every resolved value of a recipe and where it came from",
     "render": "print the definition or the Dockerfile of a recipe",
+    "check": "say what is known to be wrong with a recipe's image, before it is built",
     "build": "build an image",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",
@@ -40,7 +41,7 @@ VERBS = {
 
 EPILOG = """\
 exit codes: 0 ok, 1 what was examined failed, 2 the input is wrong, 3 the host is not fit,
-5 a build step failed, 8 no space, 70 a bug of ours, 130 interrupted
+5 a build step failed, 6 a download failed, 8 no space, 70 a bug of ours, 130 interrupted
 """
 
 

@@ -25,9 +25,10 @@ class Problem:
     where: str = ""
     why: str = ""
     mend: str = ""
+    level: str = "error"
 
     def __str__(self) -> str:
-        lines = [f"error: {self.what}"]
+        lines = [f"{self.level}: {self.what}"]
         for label in ("where", "why", "mend"):
             text = getattr(self, label)
             if text:
@@ -61,6 +62,12 @@ class StepError(LumicontainerError):
     """A step of a build failed."""
 
     code = STEP_FAILED
+
+
+class DownloadError(StepError):
+    """What a step needs could not be fetched, or is not what it should be."""
+
+    code = DOWNLOAD_FAILED
 
 
 class ExaminedError(LumicontainerError):

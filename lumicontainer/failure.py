@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lumicontainer import process
-from lumicontainer.errors import LumicontainerError, Problem, SpaceError, StepError
+from lumicontainer.errors import (
+    DOWNLOAD_FAILED,
+    DownloadError,
+    LumicontainerError,
+    Problem,
+    SpaceError,
+    StepError,
+)
 from lumicontainer.plan import STAGE
+from lumicontainer.sources import FOLDER
 
 if TYPE_CHECKING:
     from lumicontainer.layers import Builder, Run
@@ -52,7 +60,8 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
         saved = place.root.parent / f"{place.root.name}.{run.name}.log"
         mend = f"read the whole log: {shutil.copy(log, saved)}"
     what = f"the step '{run.name}' failed ({process.describe(status)})"
-    return StepError(Problem(what, why=tail(log), mend=mend))
+    kind = DownloadError if status == DOWNLOAD_FAILED else StepError
+    return kind(Problem(what, why=tail(log), mend=mend))
 
 
 def leak_failure(run: Run, names: Sequence[str]) -> StepError:
@@ -89,12 +98,12 @@ def _shell(run: Run) -> list[str]:
     """Return the command that opens a shell with the step's files, values and working folder."""
     from lumicontainer.layers import STAGED  # noqa: PLC0415 - layers imports this module
 
-    scripts = "$(ls install.sh compile.sh 2>/dev/null)"
+    scripts = "$(ls install*.sh compile*.sh 2>/dev/null)"
     settings = f"""\
 for file in /tmp/{STAGED}/site.sh {STAGE}/values.sh; do
     if [ -e "$file" ]; then . "$file"; fi
 done
-export wheels=/tmp/{STAGED}/wheels jobs={run.builder.jobs}
+export wheels=/tmp/{STAGED}/wheels sources={STAGE}/{FOLDER} jobs={run.builder.jobs}
 if [ -d {STAGE}/layer ]; then cd {STAGE}/layer; fi
 echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
 unset PROMPT_COMMAND

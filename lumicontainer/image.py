@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import process, sif
+from lumicontainer.errors import LumicontainerError
 
 KEY_LABEL = "org.lumicontainer.key"
+RECORD = "opt/lumicontainer/resolved.json"
 METADATA = "inspect-metadata.json"
 
 
@@ -39,6 +41,15 @@ def read_file(image: Path, name: str) -> bytes:
         with contextlib.suppress(process.ProgramError):
             return _cat(image, each.offset, name)
     return _cat(image, lowest.offset, name)
+
+
+def binds(image: Path) -> list[str]:
+    """Return what of the host the layers of an image need; nothing where it tells of none."""
+    try:
+        record = json.loads(read_file(image, RECORD))
+    except (LumicontainerError, ValueError):
+        return []
+    return [str(bind["path"]) for bind in record.get("binds", ())]
 
 
 def _cat(image: Path, offset: int, name: str) -> bytes:

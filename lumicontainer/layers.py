@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ from lumicontainer.compare import LEAKS
 from lumicontainer.engines import Engine
 from lumicontainer.failure import leak_failure, step_failure
 from lumicontainer.ground import ground_of
+from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
 from lumicontainer.progress import Progress, Task
 from lumicontainer.render import render_base
@@ -322,9 +323,13 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     definition, tree = run.root / "base.def", builder.place.ground / "tree"
     await asyncio.to_thread(remove_tree, builder.place.ground)
     builder.place.ground.mkdir()
-    mirror = require_mirror(builder.site.mirror)
-    definition.write_text(render_base(builder.plan, mirror=mirror))
+    bootstrap, site = builder.plan.bootstrap, builder.site
+    mirror = require_mirror(site.mirror) if bootstrap.agent == "debootstrap" else ""
+    image = mirrored_image(bootstrap.image, site.mirrors)
+    definition.write_text(render_base(replace(bootstrap, image=image), mirror=mirror))
     environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
+    if plain_registry(bootstrap.image, site.mirrors):
+        environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}
     await run.run(builder.engine.bootstrap(definition, tree), environment)
     # These notes of the engine tell of the build's host and time; the image gets its own.
     for note in ("Singularity", "labels.json"):

@@ -1,95 +1,42 @@
-"""Read recipes and layers from their files into the types of ``model``."""
+"""Read recipes, profiles and layers from their files into the types of ``model``."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lumicontainer import fields
+from lumicontainer import contents, fields, names
+from lumicontainer.contents import apt_package
 from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems, parse
+from lumicontainer.errors import did_you_mean
 from lumicontainer.hazards import hazards
 from lumicontainer.model import (
     Bootstrap,
-    Content,
     Layer,
     LayerFile,
     LayerUse,
     Parameter,
+    Profile,
     Recipe,
-    Source,
     Value,
-    Variant,
 )
+from lumicontainer.names import COMPILE, FINISH, RESERVED, SCRIPT, name, printed, variable
 
-ACCELERATORS = ("cpu", "rocm")
-SCRIPT, COMPILE = "install.sh", "compile.sh"
 TYPES: dict[str, fields.Reader[Any]] = {
     "string": fields.text,
     "integer": fields.integer,
     "boolean": fields.boolean,
 }
-# Names that would change how the shell itself works, or that the build sets.
-RESERVED = {
-    *("PATH", "HOME", "TMPDIR", "PWD", "IFS", "CDPATH", "ENV", "BASH_ENV", "SHELLOPTS"),
-    *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs", "wheels", "secrets"),
-}
+PROVIDER = "provider"
+"""The parameter that chooses of a layer's providers."""
 
-name = fields.matching(r"[a-z0-9][a-z0-9.+-]*", "a name of small letters, digits, '-', '.', '+'")
-variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")
-_apt_package = fields.matching(r"[a-z0-9][a-z0-9+.:=~_-]*", "the name of a Debian package")
-_requirement = fields.matching(r"[A-Za-z0-9][^\n;@]*", "a requirement such as numpy==2.3.4")
-absolute = fields.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
-_image = fields.matching(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", "an image such as debian:bookworm")
-_sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
-
-
-def constant(node: Node, problems: Problems) -> str | None:
-    """Read the name of a variable that an image may hold for good."""
-    value = variable(node, problems)
-    if value in RESERVED:
-        mend = "use 'path:' for folders" if value == "PATH" else "leave it out"
-        why = "it belongs to the shell or to the user who enters the image"
-        problems.add(f"the environment cannot hold '{value}'", node.place, why=why, mend=mend)
-        return None
-    return value
-
-
-def printed(node: Node, problems: Problems) -> str | None:
-    """Read a line of text that a definition can hold."""
-    value = fields.line(node, problems)
-    for _, reason in hazards(value or ""):
-        problems.add("this text cannot stand in a definition", node.place, why=reason)
-        return None
-    return value
-
-
-def _raw(node: Node, problems: Problems) -> tuple[Node, Place]:
-    del problems
-    return node, node.place
-
-
-def _values(node: Node, problems: Problems) -> dict[str, tuple[Node, Place]] | None:
-    return fields.mapping(_raw, key=variable)(node, problems)
-
-
-_PACKAGES = fields.record(
-    "packages", {"apt": fields.sequence(_apt_package), "python": fields.sequence(_requirement)}
-)
-_SOURCE = fields.record("a source", {"python": name, "sha256": _sha256}, required=("python",))
-_CONTENT: dict[str, fields.Reader[Any]] = {
-    "packages": _PACKAGES,
-    "sources": fields.sequence(_SOURCE),
-    "environment": fields.mapping(printed, key=constant),
-    "path": fields.sequence(absolute),
-}
-_VARIANT = fields.record("a variant", {**_CONTENT, "parameters": _values, "omit": fields.line})
 _BOOTSTRAP = fields.record(
     "a bootstrap",
     {
         "agent": fields.choice(("debootstrap", "docker")),
         "release": name,
-        "include": fields.sequence(_apt_package),
-        "docker": _image,
+        "include": fields.with_place(fields.sequence(apt_package)),
+        "docker": contents.image,
     },
     required=("agent", "docker"),
 )
@@ -97,10 +44,10 @@ _PARAMETER = fields.record(
     "a parameter",
     {
         "type": fields.choice(tuple(TYPES)),
-        "default": _raw,
+        "default": names.raw,
         "summary": printed,
         "choices": fields.sequence(fields.text),
-        "refused": fields.mapping(fields.line, key=fields.choice(ACCELERATORS)),
+        "refused": fields.mapping(fields.line, key=names.accelerator),
     },
     required=("type", "default"),
 )
@@ -112,11 +59,11 @@ _LAYER = fields.record(
         "requires": fields.sequence(name),
         "conflicts": fields.sequence(name),
         "parameters": fields.mapping(fields.with_place(_PARAMETER), key=variable),
-        "variants": fields.mapping(_VARIANT, key=fields.choice(ACCELERATORS)),
-        "bootstrap": fields.mapping(_BOOTSTRAP, key=fields.choice(ACCELERATORS)),
+        "variants": fields.mapping(contents.VARIANT, key=names.accelerator),
+        "bootstrap": fields.mapping(_BOOTSTRAP, key=names.accelerator),
         "secrets": fields.sequence(name),
-        "differs": fields.mapping(fields.line, key=absolute),
-        **_CONTENT,
+        "differs": fields.mapping(fields.line, key=names.absolute),
+        **contents.KEYS,
     },
     required=("summary",),
 )
@@ -146,6 +93,16 @@ def read_recipe(text: str, file: str, problems: Problems, *, stem: str) -> Recip
     return Recipe(stem, place=root.place, text=text, **values)
 
 
+def read_profile(text: str, file: str, problems: Problems, *, stem: str) -> Profile | None:
+    """Read a profile; ``stem`` is its file's name without the suffix, and becomes its name."""
+    root = parse(text, file, problems)
+    before = len(problems.found)
+    values = _PROFILE(root, problems) if root else None
+    if values is None or len(problems.found) > before or root is None:
+        return None
+    return Profile(stem, place=root.place, **values)
+
+
 def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
     """Read ``name``, or ``name: {parameter: value}``."""
     if not isinstance(node, MappingNode):
@@ -159,14 +116,47 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
         )
         return None
     key, given = node.entries[0]
-    layer, values = name(key, problems), _values(given, problems)
+    layer, values = name(key, problems), names.values(given, problems)
     return None if layer is None or values is None else LayerUse(layer, key.place, values)
+
+
+def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
+    """Read ``name: {parameter: value}`` for any number of layers."""
+    if not isinstance(node, MappingNode):
+        problems.add(f"a mapping is wanted here, not {fields.kind_of(node)}", node.place)
+        return None
+    uses = []
+    for key, given in node.entries:
+        layer, values = name(key, problems), names.values(given, problems)
+        if layer is not None and values is not None:
+            uses.append(LayerUse(layer, key.place, values))
+    return tuple(uses)
+
+
+def _profile_names(node: Node, problems: Problems) -> dict[str, Place] | None:
+    found = fields.sequence(fields.with_place(name))(node, problems)
+    return None if found is None else dict(found)
 
 
 _RECIPE = fields.record(
     "recipe",
-    {"summary": printed, "base": _layer_use, "layers": fields.sequence(_layer_use)},
+    {
+        "summary": printed,
+        "base": _layer_use,
+        "layers": fields.sequence(_layer_use),
+        "profiles": _profile_names,
+    },
     required=("summary", "base", "layers"),
+)
+_PROFILE = fields.record(
+    "profile",
+    {
+        "summary": printed,
+        "accelerator": names.accelerator,
+        "base": _layer_use,
+        "values": _layer_uses,
+    },
+    required=("summary", "accelerator"),
 )
 
 
@@ -175,12 +165,14 @@ def read_layer(
 ) -> Layer | None:
     """Read a layer; ``stem`` is the name of its folder, ``files`` are the others in it."""
     before = len(problems.found)
-    _check_script(files, file, problems)
     root = parse(text, file, problems)
     values = _LAYER(root, problems) if root else None
+    scripts = _scripts(values or {})
+    _check_scripts(scripts, files, file, problems)
     if values is None or len(problems.found) > before or root is None:
         return None
     parameters = _parameters(values, problems)
+    _check_parts(values, root.place, problems)
     if len(problems.found) > before:
         return None
     return Layer(
@@ -190,8 +182,10 @@ def read_layer(
         requires=values.get("requires", ()),
         conflicts=values.get("conflicts", ()),
         parameters=parameters,
-        content=_content(values),
-        variants={key: _variant(each) for key, each in values.get("variants", {}).items()},
+        content=contents.content(values),
+        versions=contents.versions(values),
+        providers=contents.providers(values),
+        variants={key: contents.variant(each) for key, each in values.get("variants", {}).items()},
         bootstrap={key: _bootstrap(each) for key, each in values.get("bootstrap", {}).items()},
         files=tuple(each for each in files if not each.name.startswith("checks/")),
         checks=tuple(each for each in files if each.name.startswith("checks/")),
@@ -200,24 +194,70 @@ def read_layer(
     )
 
 
-def _check_script(files: tuple[LayerFile, ...], file: str, problems: Problems) -> None:
-    for each in files:
-        if each.name not in (SCRIPT, COMPILE):
-            continue
-        path = file.removesuffix("layer.yaml") + each.name
-        try:
-            text = each.content.decode()
-        except UnicodeDecodeError as error:
-            problems.add("the script is not UTF-8 text", Place(path), why=str(error))
-            return
-        for number, reason in hazards(text):
-            mend = "write the line so that it begins otherwise, or put the text in a file beside it"
-            problems.add(
-                "a line of the script cannot stand in a definition",
-                Place(path, number),
-                why=reason,
-                mend=mend,
-            )
+def _scripts(values: dict[str, Any]) -> dict[str, Place | None]:
+    """Return the files that are run, with the place that names each; two need not be there."""
+    found: dict[str, Place | None] = {SCRIPT: None, COMPILE: None, FINISH: None}
+    for variant in (values.get("variants") or {}).values():
+        for key in ("script", "compile"):
+            if variant and variant.get(key):
+                script, place = variant[key]
+                found.setdefault(script, place)
+    return found
+
+
+def _check_scripts(
+    scripts: dict[str, Place | None], files: tuple[LayerFile, ...], file: str, problems: Problems
+) -> None:
+    """Note scripts that are not there, and lines of scripts that no definition can hold."""
+    there = {each.name: each.content for each in files}
+    for script, place in scripts.items():
+        if script in there:
+            path = file.removesuffix("layer.yaml") + script
+            _check_script(path, there[script], problems)
+        elif place is not None:
+            known = [each for each in there if each.endswith(".sh") and "checks/" not in each]
+            mend = did_you_mean(script, known) or "add the file"
+            problems.add(f"the layer's folder has no file '{script}'", place, mend=mend)
+
+
+def _check_script(path: str, content: bytes, problems: Problems) -> None:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        problems.add("the script is not UTF-8 text", Place(path), why=str(error))
+        return
+    for number, reason in hazards(text):
+        mend = "write the line so that it begins otherwise, or put the text in a file beside it"
+        problems.add(
+            "a line of the script cannot stand in a definition",
+            Place(path, number),
+            why=reason,
+            mend=mend,
+        )
+
+
+def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> None:
+    """Note what a layer's versions and providers lack, and a base that cannot be made."""
+    variants = list(values.get("variants", {}).values())
+    parts = [values, *variants]
+    parts += [each for part in parts for each in part.get("providers", {}).values()]
+    if "version" not in values and any(part.get("versions") for part in parts):
+        mend = "add 'version: \"…\"', the one of them to take unless another is asked for"
+        problems.add("a layer with 'versions' needs 'version'", place, mend=mend)
+    if PROVIDER in values.get("parameters", {}) and any(part.get("providers") for part in parts):
+        _, where = values["parameters"][PROVIDER]
+        why = "'providers' makes one of this name"
+        problems.add(f"a parameter cannot be named '{PROVIDER}'", where, why=why)
+    versions = [each for part in parts for each in part.get("versions", {}).values()]
+    for each in versions if "bootstrap" not in values else ():
+        if "docker" in each:
+            why = "without 'bootstrap' it is no base"
+            problems.add("this layer cannot be an image", each["docker"][1], why=why)
+    for each in values.get("bootstrap", {}).values():
+        if each.get("include") and each["agent"] == "docker":
+            why = "debootstrap alone installs packages while it makes a base"
+            mend = "name them under packages.apt of this layer"
+            problems.add("'include' is for debootstrap", each["include"][1], why=why, mend=mend)
 
 
 def _parameters(values: dict[str, Any], problems: Problems) -> tuple[Parameter, ...]:
@@ -256,22 +296,6 @@ def _check_declaration(
             )
 
 
-def _content(values: dict[str, Any]) -> Content:
-    packages = values.get("packages", {})
-    return Content(
-        apt=packages.get("apt", ()),
-        python=packages.get("python", ()),
-        sources=tuple(Source(**each) for each in values.get("sources", ())),
-        environment=values.get("environment", {}),
-        path=values.get("path", ()),
-    )
-
-
-def _variant(values: dict[str, Any]) -> Variant:
-    return Variant(_content(values), values.get("parameters", {}), values.get("omit", ""))
-
-
 def _bootstrap(values: dict[str, Any]) -> Bootstrap:
-    return Bootstrap(
-        values["agent"], values.get("release", ""), values.get("include", ()), values["docker"]
-    )
+    include, _ = values.get("include", ((), None))
+    return Bootstrap(values["agent"], values.get("release", ""), include, values["docker"])

@@ -26,7 +26,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Source:
+class PythonSource:
     """Name one Python source distribution; it is pinned where ``sha256`` is known."""
 
     python: str
@@ -34,14 +34,63 @@ class Source:
 
 
 @dataclass(frozen=True)
+class GitSource:
+    """Name one commit of a git repository; it is pinned where ``commit`` is whole (40 digits)."""
+
+    git: str
+    commit: str
+    folder: str
+    submodules: bool = False
+
+
+@dataclass(frozen=True)
+class UrlSource:
+    """Name one file to download; it is pinned where ``sha256`` is known."""
+
+    url: str
+    file: str
+    sha256: str = ""
+
+
+Source: TypeAlias = PythonSource | GitSource | UrlSource
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Name a host path that containers need, and why."""
+
+    path: str
+    why: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class Content:
-    """Hold what a layer, or its variant for one accelerator, puts into an image."""
+    """Hold what a layer puts into an image, or a part of it: a variant, a provider, a version."""
 
     apt: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
+    brings: Mapping[str, str] = field(default_factory=dict)
+    """The versions of what comes with it under other names: ``glibc``, ``libfabric`` …"""
+    binds: tuple[Bind, ...] = ()
+    """What of the host is seen in the image, beside what its platform binds."""
+    host_libraries: tuple[Bind, ...] = ()
+    """Libraries of the host that are seen in the image with all that they need; what that is, is
+    found out on the host when the image is started."""
+    image: str = ""
+    """Of a base: the image that it is, in place of the one that its bootstrap names."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Hold what one way of coming by a layer's software adds, or why it means to do without."""
+
+    content: Content = field(default_factory=Content)
+    versions: Mapping[str, Content] = field(default_factory=dict)
+    omit: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,8 +98,16 @@ class Variant:
     """Say how a layer differs for one accelerator, or why it is left out there."""
 
     content: Content = field(default_factory=Content)
+    versions: Mapping[str, Content] = field(default_factory=dict)
+    providers: Mapping[str, Provider] = field(default_factory=dict)
     parameters: Mapping[str, tuple[Node, Place]] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    """What must stand before it there, beside what the layer requires everywhere."""
     omit: str = ""
+    script: str = ""
+    """The file that installs it, where that is not install.sh."""
+    compile: str = ""
+    """The file that compiles its wheels, where that is not compile.sh."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +118,8 @@ class Bootstrap:
     release: str = ""
     include: tuple[str, ...] = ()
     image: str = ""
-    """The same system as a Docker image, for engines that start from one."""
+    """The base itself for the agent ``docker``, with its digest where it is known; otherwise the
+    same system as a Docker image, for engines that start from one."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +142,10 @@ class Layer:
     conflicts: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     content: Content = field(default_factory=Content)
+    versions: Mapping[str, Content] = field(default_factory=dict)
+    """What each value of ``version`` adds; where it is not empty, there are no other values."""
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    """What each value of ``provider`` adds, the default one first."""
     variants: Mapping[str, Variant] = field(default_factory=dict)
     bootstrap: Mapping[str, Bootstrap] = field(default_factory=dict)
     files: tuple[LayerFile, ...] = ()
@@ -113,15 +175,21 @@ class Recipe:
     base: LayerUse
     layers: tuple[LayerUse, ...]
     text: str
+    profiles: Mapping[str, Place] = field(default_factory=dict)
+    """The sets of versions that it is meant for, the preferred ones first."""
 
 
 @dataclass(frozen=True)
-class Bind:
-    """Name a host path that containers need on a platform, and why."""
+class Profile:
+    """Hold values that go together: versions of several layers that are known to work as one."""
 
-    path: str
-    why: str
-    source: str = ""
+    name: str
+    summary: str
+    place: Place
+    accelerator: str
+    base: LayerUse | None = None
+    """What stands in the place of a recipe's base."""
+    values: tuple[LayerUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -171,6 +239,10 @@ class Platform:
     place: Place
     detect: tuple[str, ...] = ()
     """Host paths that are all there on this platform, and together nowhere else."""
+    driver: str = ""
+    """The version of the GPUs' driver in the kernel; empty where it is not known."""
+    profile: str = ""
+    """What recipes are built with there, where nothing else is asked for."""
     engine: str = ""
     """The program that runs images there; empty where it is that of the host that builds."""
     binds: tuple[Bind, ...] = ()

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import shell
-from lumicontainer.load import COMPILE, SCRIPT
-from lumicontainer.model import Bootstrap, LayerFile, Source, Value
+from lumicontainer.finish import finish_files, finish_text, finishing
+from lumicontainer.model import Bootstrap, LayerFile, PythonSource, Value
+from lumicontainer.names import FINISH
 from lumicontainer.records import record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer
+from lumicontainer.sources import fetch_files, fetch_text, fetched, told
 
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
@@ -181,7 +183,7 @@ def search_path(path: Iterable[str]) -> str:
     return ":".join((*path, SYSTEM_PATH))
 
 
-def requirement(source: Source, version: Value) -> str:
+def requirement(source: PythonSource, version: Value) -> str:
     """Return a source as a line of pip's requirements, with its hash where it is known."""
     line = f"{source.python}=={version}"
     return f"{line} --hash=sha256:{source.sha256}\n" if source.sha256 else f"{line}\n"
@@ -199,22 +201,23 @@ def _digests(files: Iterable[LayerFile]) -> dict[str, list[str]]:
 
 
 def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | None:
-    files = list(layer.files)
-    if layer.content.sources:
+    files = [file for file in layer.files if file.name != FINISH]
+    python = [each for each in layer.content.sources if isinstance(each, PythonSource)]
+    if python:
         version = layer.values().get("version", "")
-        lines = "".join(requirement(source, version) for source in layer.content.sources)
+        lines = "".join(requirement(source, version) for source in python)
         files.append(LayerFile("requirements.txt", 0o644, lines.encode()))
     if not (files or layer.content.apt or layer.content.python):
         return None
-    if not any(file.name == COMPILE for file in files):
-        program = _work(layer, files, own, scripts=(SCRIPT,))
+    if not any(file.name == layer.compile for file in files):
+        program = _work(layer, files, own, script=layer.script)
         return _step(layer.name, program, _inputs(layer, files, own), layer.secrets)
-    compiled = _compile(layer, [f for f in files if f.name != SCRIPT], required)
-    files = [file for file in files if file.name != COMPILE]
-    program = _work(layer, files, own, scripts=(SCRIPT,))
+    compiled = _compile(layer, [f for f in files if f.name != layer.script], required)
+    files = [file for file in files if file.name != layer.compile]
+    program = _work(layer, files, own, script=layer.script)
     inputs = {**_inputs(layer, files, own), "compiled": compiled.key}
     step = _step(layer.name, program, inputs, layer.secrets)
-    install = _work(layer, files, own, scripts=(SCRIPT,), packages=False)
+    install = _work(layer, files, own, script=layer.script, packages=False)
     document = f"{compiled.program}{install}rm -rf {WHEELS}\n"
     return replace(step, documents=(document,), compiled=compiled)
 
@@ -225,13 +228,15 @@ def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> 
         environment={**required.environment, **layer.content.environment},
         path=layer.content.path + required.path,
     )
-    program = _work(layer, files, own, scripts=(COMPILE,))
+    program = _work(layer, files, own, script=layer.compile)
     inputs = _with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
     return Compile(layer.name, _key(inputs), program, inputs, required.key, layer.secrets)
 
 
 def _inputs(layer: ResolvedLayer, files: list[LayerFile], below: _Below) -> dict[str, Any]:
+    sources = [told(each) for each in fetched(layer.content.sources, files)]
     return {
+        **({"sources": sources} if sources else {}),
         "parent": below.key,
         "values": layer.values(),
         "environment": below.environment,
@@ -247,18 +252,22 @@ def _work(
     files: list[LayerFile],
     below: _Below,
     *,
-    scripts: tuple[str, ...],
+    script: str,
     packages: bool = True,
 ) -> str:
-    """Return the program that installs a layer's packages and runs those scripts it has."""
+    """Return the program that installs a layer's packages and runs a script, if it is there."""
     variables = {**below.environment, "PATH": search_path(below.path), **layer.values()}
     work = _wanted(layer.secrets)
     if packages:
         work += _packages(layer.content.apt, layer.content.python)
-    for script in scripts:
-        if any(file.name == script for file in files):
-            work += f"(cd {STAGE}/layer && bash ./{script})\n"
-    return _program(layer.name, files, exported=shell.exports(variables), work=work)
+    sources = fetched(layer.content.sources, files)
+    work += fetch_text(sources, STAGE)
+    if any(file.name == script for file in files):
+        work += f"(cd {STAGE}/layer && bash ./{script})\n"
+    staged = [LayerFile("values.sh", 0o644, shell.exports(variables).encode())]
+    staged += fetch_files(sources)
+    staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
+    return _program(layer.name, staged, work=work)
 
 
 def _seal_step(
@@ -266,16 +275,21 @@ def _seal_step(
 ) -> Step:
     files = list(record_files(resolved))
     files += [LayerFile(f"lib/lumi_inside/{f.name}", f.mode, f.content) for f in inside]
+    layers = finishing(resolved)
+    finished = {name: _digests(each) for name, each in layers.items()}
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
-    exported = shell.exports({"PATH": search_path(path)})
+    inputs |= {"finish": finished} if finished else {}
+    work = finish_text(layers, STAGE) + _SEAL
+    exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:
         written = shell.write_files(HOME, part)
-        return _program(SEAL, [], exported=exported, work=written + work)
+        staged = finish_files(layers) if work else []
+        return _program(SEAL, [exported, *staged], work=written + work)
 
-    *firsts, last = _parts(files, lambda part: len(program(part, _SEAL).encode()) <= MAX_SECTION)
-    documents = (*(program(part) for part in firsts), program(last, _SEAL))
-    return replace(_step(SEAL, program(files, _SEAL), inputs), documents=documents)
+    *firsts, last = _parts(files, lambda part: len(program(part, work).encode()) <= MAX_SECTION)
+    documents = (*(program(part) for part in firsts), program(last, work))
+    return replace(_step(SEAL, program(files, work), inputs), documents=documents)
 
 
 def _parts(
@@ -321,9 +335,8 @@ def _packages(apt: tuple[str, ...], python: tuple[str, ...]) -> str:
     return text
 
 
-def _program(name: str, files: list[LayerFile], *, exported: str, work: str) -> str:
-    staged = [LayerFile("values.sh", 0o644, exported.encode())]
-    staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
+def _program(name: str, staged: Sequence[LayerFile], *, work: str) -> str:
+    """Return a complete program; the file ``values.sh`` is among what it stages."""
     return (
         f"# layer: {name}\n(\nset -euo pipefail\numask 022\n"
         f"rm -rf {STAGE}\nmkdir -p {STAGE}/home {STAGE}/tmp\n"

@@ -10,8 +10,8 @@ from lumicontainer import fields
 from lumicontainer.document import Mapping, Node, Place, Problems, Scalar, parse
 from lumicontainer.inside import variables as inside
 from lumicontainer.inside.ranges import parse as parse_range
-from lumicontainer.load import ACCELERATORS, absolute, constant, printed, variable
 from lumicontainer.model import Bind, CacheFolder, Gpu, Platform, Variable
+from lumicontainer.names import BIND, absolute, accelerator, constant, name, printed, variable
 
 if TYPE_CHECKING:
     from lumicontainer.inside.ranges import Limit
@@ -31,6 +31,7 @@ _pci = fields.matching(
     r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", "a PCI address such as 0000:c1:00.0"
 )
 _prefix = fields.matching(r"[a-z][a-z0-9_-]*[a-z]|[a-z]", "what names such as hsn0 begin with")
+_driver = fields.matching(r"[0-9]+(\.[0-9]+)*", "a version of the driver such as 6.3")
 _word = fields.matching(r"[a-z0-9_=.-]+", "one word of --network")
 _folder = fields.matching(r"[a-z0-9][a-z0-9_-]*(/[a-z0-9][a-z0-9_-]*)*", "a folder such as a/b")
 
@@ -140,11 +141,6 @@ CONDITIONS: dict[str, fields.Reader[str]] = {
 """How what follows each condition is read."""
 
 
-_BIND = fields.record(
-    "a bind",
-    {"path": absolute, "why": fields.line, "source": fields.line},
-    required=("path", "why"),
-)
 _GPU = fields.record(
     "a gpu",
     {"pci": _pci, "cores": cpus, "reserved": cpus, "numa": _numa},
@@ -178,10 +174,12 @@ _PLATFORM = fields.record(
     "platform",
     {
         "summary": printed,
-        "accelerator": fields.choice(ACCELERATORS),
+        "accelerator": accelerator,
+        "profile": name,
         "detect": _DETECT,
+        "driver": _driver,
         "engine": fields.choice(RUNTIMES),
-        "binds": fields.sequence(_BIND),
+        "binds": fields.sequence(BIND),
         "gpus": fields.sequence(fields.with_place(_GPU)),
         "interfaces": _prefix,
         "variables": fields.sequence(_VARIABLE),
@@ -208,6 +206,8 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
         summary=values["summary"],
         accelerator=values["accelerator"],
         detect=values.get("detect", ()),
+        driver=values.get("driver", ""),
+        profile=values.get("profile", ""),
         engine=values.get("engine", ""),
         binds=tuple(Bind(**each) for each in values.get("binds", ())),
         gpus=tuple(Gpu(**each) for each, _ in values.get("gpus", ())),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from lumicontainer.model import LayerFile, Platform, Variable
+from lumicontainer.model import Bootstrap, LayerFile, Platform, Variable
 from lumicontainer.resolve import Resolved, ResolvedLayer
 
 
@@ -18,13 +18,24 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
     # Each rank reads it, so it is not there where it would say nothing.
     tables = platform_tables(resolved.platform)
     if tables:
-        versions = {each.name: each.values().get("version", "") for each in resolved.included()}
+        versions = dict(pair for each in resolved.included() for pair in _versions(each))
         head = {"name": resolved.platform.name, "accelerator": resolved.platform.accelerator}
-        yield _json_file("platform.json", {**head, **tables, "layers": versions})
+        needs = {
+            "profile": resolved.profile.name if resolved.profile else "",
+            "binds": [bind.path for bind in resolved.binds()],
+            "host_libraries": [each.path for each in resolved.host_libraries()],
+        }
+        yield _json_file("platform.json", {**head, **tables, **_said(needs), "layers": versions})
     for layer in resolved.included():
         for check in layer.checks:
             name = check.name.removeprefix("checks/")
             yield LayerFile(f"checks/{layer.name}/{name}", check.mode, check.content)
+
+
+def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:
+    """Yield the version of a layer, and of what it brings under other names."""
+    yield layer.name, layer.values().get("version", "")
+    yield from layer.content.brings.items()
 
 
 def _json_file(name: str, value: Any) -> LayerFile:
@@ -64,9 +75,24 @@ def record(resolved: Resolved) -> dict[str, Any]:
             "name": resolved.platform.name,
             "accelerator": resolved.platform.accelerator,
         },
-        "base": {"agent": resolved.bootstrap.agent, "release": resolved.bootstrap.release},
+        "base": _base(resolved.bootstrap),
         "layers": layers,
         "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
+        **_said(_of_the_host(resolved)),
+    }
+
+
+def _base(bootstrap: Bootstrap) -> dict[str, str]:
+    image = {"image": bootstrap.image} if bootstrap.agent == "docker" else {}
+    return {"agent": bootstrap.agent, "release": bootstrap.release, **image}
+
+
+def _of_the_host(resolved: Resolved) -> dict[str, Any]:
+    """Return the profile, and what containers of the image need of their host."""
+    return {
+        "profile": resolved.profile.name if resolved.profile else "",
+        "binds": [_said(asdict(bind)) for bind in resolved.binds()],
+        "host_libraries": [_said(asdict(each)) for each in resolved.host_libraries()],
     }
 
 
@@ -78,4 +104,5 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
         "origins": {s.name: s.origin for s in settings},
         "version": layer.values().get("version"),
         "environment": dict(sorted(layer.content.environment.items())),
+        **_said({"brings": dict(sorted(layer.content.brings.items()))}),
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.model import LayerFile
+from lumicontainer.model import Bootstrap, LayerFile
 from lumicontainer.plan import AFTER_BOOTSTRAP, HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step
 
 if TYPE_CHECKING:
@@ -73,14 +73,15 @@ def render(plan: Plan, form: str, *, mirror: str) -> str:
     return _render(FORMATS[form], plan, mirror=mirror)
 
 
-def render_base(plan: Plan, *, mirror: str) -> str:
-    """Return the definition of the base alone; it holds nothing of the recipe."""
+def render_base(bootstrap: Bootstrap, *, mirror: str) -> str:
+    """Return the definition of a base alone; it holds nothing of a recipe."""
     return _render_with(
         FORMATS["def"],
         name="base",
         summary="",
-        platform=plan.bootstrap.release,
-        bootstrap=plan.bootstrap,
+        platform=bootstrap.release,
+        profile="",
+        bootstrap=bootstrap,
         environment={},
         path=(),
         mirror=mirror,
@@ -111,6 +112,7 @@ def _render(template: str, plan: Plan, **values: Any) -> str:
         name=recipe.name,
         summary=recipe.summary,
         platform=plan.resolved.platform.name,
+        profile=plan.resolved.profile.name if plan.resolved.profile else "",
         bootstrap=plan.bootstrap,
         environment=plan.environment,
         path=plan.path,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lumicontainer import parts, profiles
 from lumicontainer.catalog import Catalog
 from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
 from lumicontainer.load import parameter_value
 from lumicontainer.model import (
+    Bind,
     Bootstrap,
     Content,
     Layer,
@@ -17,11 +19,14 @@ from lumicontainer.model import (
     LayerUse,
     Parameter,
     Platform,
+    Profile,
+    PythonSource,
     Recipe,
-    Source,
     Value,
     Variant,
 )
+from lumicontainer.names import COMPILE, SCRIPT
+from lumicontainer.sources import FOLDER, fetched, identity, is_pinned, told
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ class Setting:
     name: str
     value: Value
     origin: str
-    """``layer`` (its default), ``variant`` (the accelerator's), ``recipe`` or ``option``."""
+    """``layer`` (its default), ``variant`` (the accelerator's), ``profile``, ``recipe`` or
+    ``option``."""
     place: str
 
 
@@ -44,6 +50,10 @@ class ResolvedLayer:
     settings: tuple[Setting, ...] = ()
     content: Content = field(default_factory=Content)
     files: tuple[LayerFile, ...] = ()
+    script: str = SCRIPT
+    """The one of the files that installs it, where it is there."""
+    compile: str = COMPILE
+    """The one of the files that compiles its wheels, where it is there."""
     checks: tuple[LayerFile, ...] = ()
     requires: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -64,10 +74,27 @@ class Resolved:
     bootstrap: Bootstrap
     layers: tuple[ResolvedLayer, ...]
     """The base first, then the recipe's layers in order, those left out among them."""
+    profile: Profile | None = None
 
     def included(self) -> tuple[ResolvedLayer, ...]:
         """Return the layers that are built on this platform."""
         return tuple(layer for layer in self.layers if not layer.omitted)
+
+    def binds(self) -> tuple[Bind, ...]:
+        """Return what of the host its containers need: the platform's binds, then the layers'."""
+        layers = (bind for layer in self.included() for bind in layer.content.binds)
+        return _by_path((*self.platform.binds, *layers))
+
+    def host_libraries(self) -> tuple[Bind, ...]:
+        """Return the libraries of the host that its containers need with all that these need."""
+        return _by_path(each for layer in self.included() for each in layer.content.host_libraries)
+
+
+def _by_path(binds: Iterable[Bind]) -> tuple[Bind, ...]:
+    found: dict[str, Bind] = {}
+    for bind in binds:
+        found.setdefault(bind.path, bind)
+    return tuple(found.values())
 
 
 @dataclass
@@ -75,27 +102,36 @@ class _Context:
     catalog: Catalog
     platform: Platform
     problems: Problems
+    profile: Profile | None
     options: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def resolve(
-    recipe: Recipe, catalog: Catalog, *, platform: Platform, options: Sequence[str] = ()
+    recipe: Recipe,
+    catalog: Catalog,
+    *,
+    platform: Platform,
+    profile: str = "",
+    options: Sequence[str] = (),
 ) -> Resolved:
     """Resolve a recipe for a platform; ``options`` are texts ``layer.parameter=value``.
 
-    Raises ``InputError`` with every problem that the layers, values and options have.
+    ``profile`` is the name of the one that is asked for. Raises ``InputError`` with every problem
+    that the layers, values and options have.
     """
-    context = _Context(catalog, platform, Problems())
-    uses = (recipe.base, *recipe.layers)
+    problems = Problems()
+    chosen = profiles.choose(recipe, platform, catalog, problems, wanted=profile)
+    context = _Context(catalog, platform, problems, chosen)
+    uses = profiles.uses(recipe, chosen)
     context.options = _read_options(options, uses, context.problems)
     layers = _load_layers(uses, context)
     context.problems.raise_if_any()
     resolved = tuple(_resolve_layer(use, layers[use.layer], context) for use in uses)
     _check_order(uses, layers, resolved, context.problems)
-    bootstrap = _bootstrap(layers[recipe.base.layer], resolved[0], recipe, context)
+    bootstrap = _bootstrap(layers[uses[0].layer], resolved[0], uses[0], context)
     context.problems.raise_if_any()
     assert bootstrap is not None
-    return Resolved(recipe, platform, bootstrap, resolved)
+    return Resolved(recipe, platform, bootstrap, resolved, chosen)
 
 
 def _read_options(
@@ -158,45 +194,56 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         )
     if variant.omit:
         return ResolvedLayer(layer.name, layer.summary, omitted=variant.omit)
+    settings = _settings(use, layer, variant, context)
+    if why := parts.omitted(layer, variant, settings):
+        return ResolvedLayer(layer.name, layer.summary, omitted=why)
+    content = parts.content(layer, variant, settings, context.problems)
+    files = parts.files(layer, variant, accelerator)
+    _check_used(layer, content, files, context)
     return ResolvedLayer(
         layer.name,
         layer.summary,
-        settings=_settings(use, layer, variant, context),
-        content=merge(layer.content, variant.content),
-        files=layer.files,
-        checks=layer.checks,
-        requires=layer.requires,
+        settings=settings,
+        content=content,
+        files=files,
+        script=variant.script or SCRIPT,
+        compile=variant.compile or COMPILE,
+        checks=parts.checks(layer, accelerator),
+        requires=layer.requires + variant.requires,
         secrets=layer.secrets,
         differs=layer.differs,
     )
 
 
-def merge(base: Content, more: Content) -> Content:
-    """Return what ``base`` holds with what ``more`` adds; for one name ``more`` wins."""
-    sources = {source.python: source for source in (*base.sources, *more.sources)}
-    return Content(
-        apt=base.apt + more.apt,
-        python=base.python + more.python,
-        sources=tuple(sources.values()),
-        environment={**base.environment, **more.environment},
-        path=base.path + more.path,
-    )
+def _check_used(
+    layer: Layer, content: Content, files: Sequence[LayerFile], context: _Context
+) -> None:
+    """Note sources that no step would fetch."""
+    wanted = [each for each in content.sources if not isinstance(each, PythonSource)]
+    if wanted and not fetched(wanted, files):
+        context.problems.add(
+            f"layer '{layer.name}' names sources that it does not use",
+            layer.place,
+            why=f"none of its files holds ${FOLDER}, the folder in which they would lie",
+            mend=f'use "${FOLDER}/{identity(wanted[0])}" in its script',
+        )
 
 
 def _settings(
     use: LayerUse, layer: Layer, variant: Variant, context: _Context
 ) -> tuple[Setting, ...]:
+    known = {parameter.name: parameter for parameter in parts.parameters(layer, variant)}
     options = {
-        name: _option_node(layer, name, value)
+        name: _option_node(layer, known.get(name), name, value)
         for name, value in context.options.get(layer.name, {}).items()
     }
     given: list[tuple[str, Mapping[str, tuple[Node, Place]]]] = [
         ("variant", variant.parameters),
+        *(("profile", each.values) for each in profiles.values(context.profile, layer.name)),
         ("recipe", use.values),
         ("option", options),
     ]
-    known = {parameter.name: parameter for parameter in layer.parameters}
-    settings = {p.name: Setting(p.name, p.default, "layer", str(p.place)) for p in layer.parameters}
+    settings = {p.name: Setting(p.name, p.default, "layer", str(p.place)) for p in known.values()}
     for origin, values in given:
         for name, (node, place) in values.items():
             if name not in known:
@@ -215,9 +262,10 @@ def _settings(
     return tuple(settings.values())
 
 
-def _option_node(layer: Layer, name: str, value: str) -> tuple[Node, Place]:
+def _option_node(
+    layer: Layer, declared: Parameter | None, name: str, value: str
+) -> tuple[Node, Place]:
     """Return the node of a value from the command line, where text needs no quotes."""
-    declared = next((p for p in layer.parameters if p.name == name), None)
     place = Place(f"--set {layer.name}.{name}", line=0)
     plain = declared is not None and declared.type != "string"
     return Scalar(place, value, plain), place
@@ -248,7 +296,7 @@ def _check_order(
         layer = layers[use.layer]
         if each.omitted:
             continue
-        for needed in layer.requires:
+        for needed in dict.fromkeys(each.requires):
             if needed not in present:
                 problems.add(
                     f"layer '{layer.name}' requires '{needed}' before it",
@@ -266,29 +314,42 @@ def _check_order(
 
 
 def _bootstrap(
-    layer: Layer, resolved: ResolvedLayer, recipe: Recipe, context: _Context
+    layer: Layer, resolved: ResolvedLayer, use: LayerUse, context: _Context
 ) -> Bootstrap | None:
     accelerator = context.platform.accelerator
     bootstrap = layer.bootstrap.get(accelerator)
     if bootstrap is None or resolved.omitted:
         context.problems.add(
             f"layer '{layer.name}' is no base for the accelerator '{accelerator}'",
-            recipe.base.place,
+            use.place,
             why=resolved.omitted or f"{layer.place.file} has no bootstrap.{accelerator}",
             mend="name a base layer whose layer.yaml has 'bootstrap'",
         )
         return None
+    image = resolved.content.image or bootstrap.image
     release = resolved.values().get("release", bootstrap.release)
-    return Bootstrap(bootstrap.agent, str(release), bootstrap.include, bootstrap.image)
+    return Bootstrap(bootstrap.agent, str(release), bootstrap.include, image)
 
 
-def unpinned(layer: ResolvedLayer) -> tuple[str, ...]:
+def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
     """Return the inputs of a layer that no hash holds fast, in words."""
+    base = _unpinned_base(resolved.bootstrap) if layer is resolved.layers[0] else ()
     requirements = [f"Python {each}" for each in layer.content.python]
-    sources = [f"Python {each.python}" for each in layer.content.sources if not pinned(each)]
-    return (*(f"apt {each}" for each in layer.content.apt), *requirements, *sources)
+    open_sources = [each for each in layer.content.sources if not is_pinned(each)]
+    return (
+        *base,
+        *(f"apt {each}" for each in layer.content.apt),
+        *requirements,
+        *map(told, open_sources),
+    )
 
 
-def pinned(source: Source) -> bool:
-    """Tell whether the bytes of a source are known before they are used."""
-    return bool(source.sha256)
+def base_told(bootstrap: Bootstrap) -> str:
+    """Return a base in words."""
+    made = bootstrap.agent == "debootstrap"
+    return f"debootstrap {bootstrap.release}" if made else f"image {bootstrap.image}"
+
+
+def _unpinned_base(bootstrap: Bootstrap) -> tuple[str, ...]:
+    pinned = bootstrap.agent == "docker" and "@sha256:" in bootstrap.image
+    return () if pinned else (base_told(bootstrap),)

@@ -6,12 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lumicontainer import aptsources, process, shell
 from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.mirrors import VARIABLE, folder_of, lines
 
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FILES = (
@@ -30,27 +31,32 @@ class Site:
     """Hold what a build borrows from its host."""
 
     release: str
-    """The release of Debian that is wanted."""
+    """The release of Debian that debootstrap makes; empty where the base is none of its."""
     mirror: str
     """The URL from which debootstrap and apt take Debian; empty where the host has none."""
     trust: Path | None
     environment: Mapping[str, str]
     folders: tuple[Path, ...]
-    """Host folders that pip's configuration names; seen at the same path while building."""
+    """Host folders that pip's configuration and mirrors name; seen at the same path while
+    building."""
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    """What stands in the place of prefixes of URLs."""
 
 
-def read_site(release: str) -> Site:
+def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     """Read the host's CA bundle, proxies, pip configuration and apt mirror."""
-    pip = pip_settings()
+    pip, mirrors = pip_settings(), mirrors or {}
+    mirrored = [folder for folder in map(folder_of, mirrors.values()) if folder]
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
     environment.pop("PIP_CERT", None)
     return Site(
         release=release,
-        mirror=debian_mirror(release),
+        mirror=debian_mirror(release) if release else "",
         trust=_trust(pip),
         environment=environment,
-        folders=tuple(_local_folders(pip.values())),
+        folders=tuple(dict.fromkeys([*_local_folders(pip.values()), *mirrored])),
+        mirrors=mirrors,
     )
 
 
@@ -193,6 +199,8 @@ def require_keyring() -> None:
 def stage_site(site: Site, folder: Path, seen_as: str) -> None:
     """Write into ``folder`` the script that a step sources; it is seen at ``seen_as`` inside."""
     variables = {**site.environment, "APT_CONFIG": f"{seen_as}/apt.conf"}
+    if site.mirrors:
+        variables[VARIABLE] = lines(site.mirrors)
     settings = ""
     if site.mirror:
         (folder / "sources.list").write_text(f"deb {site.mirror} {site.release} main\n")

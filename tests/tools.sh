@@ -6,12 +6,16 @@ readonly SERVICE=tools
 # shellcheck source=tests/services.sh
 source "$(dirname "${BASH_SOURCE[0]}")/services.sh"
 
-if type -P strace >/dev/null; then exit; fi
+wanted=()
+for program in bzip2 curl gcc git gpg gpg-agent strace; do
+    type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
+done
+if ((${#wanted[@]} == 0)); then exit; fi
 as_root
 type -P apt-get >/dev/null || {
-    say "error: strace is missing and there is no apt-get: install it, then run this again."
+    say "error: ${wanted[*]} missing and there is no apt-get: install them, then run this again."
     exit 3
 }
-say "installing strace by apt"
+say "installing ${wanted[*]} by apt"
 apt-get update -qq >&2
-DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends strace >&2
+DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${wanted[@]}" >&2

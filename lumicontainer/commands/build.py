@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +14,12 @@ from lumicontainer import build, image, layers, sif, site, uses
 from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.errors import EXAMINED_FAILED, OK, Problem
+from lumicontainer.mirrors import read_mirrors
 from lumicontainer.plan import Plan
 from lumicontainer.progress import FORMS, Progress, say
-from lumicontainer.resolve import unpinned
+from lumicontainer.resolve import base_told, unpinned
+from lumicontainer.rules import refuse
 from lumicontainer.secrets import read_secrets
 from lumicontainer.workspace import workspace
 
@@ -52,6 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file for the layers that want it, while they are made; it is kept nowhere",
     )
     parser.add_argument(
+        "--mirror",
+        metavar="FROM=TO",
+        action="append",
+        default=[],
+        help="take what is at URLs that begin with FROM from TO, a URL or a folder of this host; "
+        "may be given again; ~/.config/lumicontainer/mirrors.yaml holds lasting ones",
+    )
+    parser.add_argument(
         "--rebuild", action="store_true", help="run every step again, cached or not"
     )
     parser.add_argument(
@@ -72,7 +82,9 @@ def _jobs(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the one that is there was built from the same inputs."""
-    plan = common.planned(common.resolved_recipe(arguments))
+    resolved = common.resolved_recipe(arguments)
+    warnings = refuse(common.judged(resolved, arguments))
+    plan = common.planned(resolved)
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
     build.check_output(output)
     wanted = plan.steps[-1].key
@@ -80,15 +92,17 @@ def run(arguments: argparse.Namespace) -> int:
     if current and arguments.pack:
         current = (len(sif.partitions(output)) == 1) == (arguments.pack == "flat")
     if arguments.dry_run:
+        for warning in warnings:
+            say(str(warning))
         _print_steps(plan, output, current=current, as_json=arguments.json)
         return OK
     result = {"image": str(output), "key": wanted, "built": not current}
     if arguments.check:
-        return _check(arguments, plan, output)
+        return _check(arguments, plan, output, warnings)
     if current:
         say(f"{output.name} is up to date")
     else:
-        result["seconds"] = _build(arguments, plan, output)
+        result["seconds"] = _build(arguments, plan, output, warnings)
     if arguments.json:
         common.print_json(result)
     else:
@@ -97,16 +111,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _builder(arguments: argparse.Namespace, plan: Plan) -> Iterator[layers.Builder]:
+def _builder(
+    arguments: argparse.Namespace, plan: Plan, warnings: Sequence[Problem]
+) -> Iterator[layers.Builder]:
     """Give all that a build works with, once it is known that this host can build."""
     secrets = read_secrets(arguments.secret, plan)
+    mirrors = read_mirrors(arguments.mirror)
     engine = find_engine()
     store = Cache(cache_root()).open()
     build.check_host(plan)
     # Steps need it, and the layers that are there are proven meanwhile.
-    reading = ThreadPoolExecutor(1).submit(site.read_site, plan.bootstrap.release)
+    bootstrap = plan.bootstrap
+    release = bootstrap.release if bootstrap.agent == "debootstrap" else ""
+    reading = ThreadPoolExecutor(1).submit(site.read_site, release, mirrors)
     place_of = plan.resolved.recipe.name
     with Progress(arguments.progress) as progress, workspace(place_of) as place:
+        for warning in warnings:
+            progress.say(str(warning))
         for layer in plan.resolved.layers:
             if layer.omitted:
                 progress.say(f"left out: {layer.name}: {layer.omitted}")
@@ -123,12 +144,14 @@ def _builder(arguments: argparse.Namespace, plan: Plan) -> Iterator[layers.Build
         )
 
 
-def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str, float]:
+def _build(
+    arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
+) -> dict[str, float]:
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
 
     begun = time.monotonic()
     form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
-    with _builder(arguments, plan) as builder:
+    with _builder(arguments, plan, warnings) as builder:
         stack = asyncio.run(build.build(builder, output, form=form))
         uses.note(builder.cache, output, stack)
         builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
@@ -138,13 +161,15 @@ def _build(arguments: argparse.Namespace, plan: Plan, output: Path) -> dict[str,
     return {name: round(seconds, 1) for name, seconds in times.items()}
 
 
-def _check(arguments: argparse.Namespace, plan: Plan, output: Path) -> int:
+def _check(
+    arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
+) -> int:
     """Build every step a second time, and print what differs from the first."""
     import asyncio  # noqa: PLC0415
 
     from lumicontainer import again  # noqa: PLC0415 - seldom wanted
 
-    with _builder(arguments, plan) as builder:
+    with _builder(arguments, plan, warnings) as builder:
         build.require_room(builder, output, form="layered")
         found = asyncio.run(again.check(builder))
     if arguments.json:
@@ -163,11 +188,12 @@ def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> N
             {"image": str(output), "up_to_date": current, "base_key": plan.base_key, "steps": steps}
         )
         return
-    bootstrap = plan.bootstrap
     state = "up to date, would not build" if current else "would build"
     sys.stdout.write(f"{state}: {output}\n")
-    rows = [("base", plan.base_key[:12], f"{bootstrap.agent} {bootstrap.release}")]
-    open_inputs = {layer.name: unpinned(layer) for layer in plan.resolved.included()}
+    open_inputs = {each.name: unpinned(plan.resolved, each) for each in plan.resolved.included()}
+    told = base_told(plan.bootstrap)
+    named = open_inputs[plan.resolved.layers[0].name]
+    rows = [("base", plan.base_key[:12], f"{told}  not pinned" if told in named else told)]
     for step in plan.steps:
         marks = len(open_inputs.get(step.name, ()))
         rows.append((step.name, step.key[:12], f"{marks} inputs not pinned" if marks else ""))

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.catalog import Catalog, open_catalog
+from lumicontainer.facts import facts_of
 from lumicontainer.machine import detect_platform
 from lumicontainer.model import Platform
 from lumicontainer.plan import Plan, make_plan, read_inside
 from lumicontainer.resolve import Resolved, resolve
+from lumicontainer.rules import Finding, judge
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +40,12 @@ def add_recipe(parser: argparse.ArgumentParser, *, what: str = "the name of a re
         "--platform", metavar="NAME", help="where it will run; default: what fits this host"
     )
     parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        default="",
+        help="the set of versions to build; default: what the platform or the recipe names first",
+    )
+    parser.add_argument(
         "--set",
         metavar="LAYER.PARAMETER=VALUE",
         action="append",
@@ -58,7 +66,14 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     catalog = open_catalog(arguments.recipes)
     recipe = catalog.recipe(arguments.recipe)
     platform = platform_of(catalog, arguments.platform)
-    return resolve(recipe, catalog, platform=platform, options=arguments.options)
+    profile, options = arguments.profile, arguments.options
+    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+
+
+def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:
+    """Judge an image by the rules of what is known to be bad."""
+    rules = open_catalog(arguments.recipes).rules()
+    return judge(rules.values(), facts_of(resolved))
 
 
 def planned(resolved: Resolved) -> Plan:

@@ -74,6 +74,12 @@ def _print_summary(image: Path, *, as_json: bool) -> None:
     platform = data["platform"]
     out(f"{data['recipe']}: {data['summary']}\n")
     out(f"platform {platform['name']}, accelerator {platform['accelerator']}\n")
+    if "profile" in data:
+        out(f"profile {data['profile']}\n")
+    for bind in data.get("binds", ()):
+        out(f"  bind {bind['path']}\n")
+    for library in data.get("host_libraries", ()):
+        out(f"  library of the host {library['path']}\n")
     out(f"{image.stat().st_size / 1e6:.0f} MB, key {images.key(image)[:12]}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")

@@ -24,6 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     catalog = open_catalog(arguments.recipes)
     found = {
         "recipes": dict(_recipes(catalog)),
+        "profiles": {name: catalog.profile(name).summary for name in catalog.profile_names()},
         "layers": _layers(catalog),
         "platforms": {name: catalog.platform(name).summary for name in catalog.platform_names()},
     }

@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
+from lumicontainer import image as images
 from lumicontainer import process, sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
@@ -33,6 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
     sif.read_objects(arguments.image)
     platform = common.platform_of(open_catalog(arguments.recipes), arguments.platform)
-    binds = [bind.path for bind in platform.binds if Path(bind.path).exists()]
+    wanted = [bind.path for bind in platform.binds]
+    if wanted:
+        # A platform that binds nothing has nothing of what a layer could want.
+        wanted = list(dict.fromkeys([*wanted, *images.binds(arguments.image)]))
+    binds = [path for path in wanted if Path(path).exists()]
     process.become(find_engine().execute(arguments.image, command, binds=binds), os.environ)
     return OK

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
-from lumicontainer.model import Platform
+from lumicontainer.model import Bind, Platform
 from lumicontainer.plan import make_plan
 from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer, unpinned
 from lumicontainer.shell import shell_value
+from lumicontainer.sources import is_pinned, told
 
 ORIGINS = {
     "layer": "the layer's default",
     "variant": "the layer's variant for this accelerator",
+    "profile": "the profile",
     "recipe": "the recipe",
     "option": "the command line",
 }
@@ -45,20 +49,28 @@ def run(arguments: argparse.Namespace) -> int:
         return OK
     sys.stdout.write(f"{resolved.recipe.name}: {resolved.recipe.summary}\n")
     _print_platform(resolved.platform)
+    if resolved.profile:
+        sys.stdout.write(f"profile {resolved.profile.name}: {resolved.profile.summary}\n")
+    own = [bind for bind in resolved.binds() if bind not in resolved.platform.binds]
+    _print_binds("bind", own)
+    _print_binds("library of the host", resolved.host_libraries())
     for layer in resolved.layers:
         sys.stdout.write(f"\n{layer.name}: {layer.summary}\n")
-        _print_layer(layer)
+        _print_layer(resolved, layer)
     return OK
 
 
 def _print_platform(platform: Platform) -> None:
     out = sys.stdout.write
     out(f"platform {platform.name}: {platform.summary} (accelerator {platform.accelerator})\n")
+    if platform.driver:
+        out(f"  driver {platform.driver}\n")
     for number, gpu in enumerate(platform.gpus):
         kept = f", core {gpu.reserved} reserved" if gpu.reserved else ""
         out(f"  gpu {number}  {gpu.pci}  cores {gpu.cores}{kept}, NUMA node {gpu.numa}\n")
     if platform.interfaces:
         out(f"  interfaces {platform.interfaces}*\n")
+    _print_binds("bind", platform.binds)
     for each in platform.variables:
         value = each.value or f"(from {each.origin})"
         when = ", ".join(f"{name} {wanted}" for name, wanted in each.when.items())
@@ -69,12 +81,21 @@ def _print_platform(platform: Platform) -> None:
         out(f"    {cache.why} [{cache.source}]\n")
 
 
+def _print_binds(what: str, binds: Iterable[Bind]) -> None:
+    for each in binds:
+        source = f" [{each.source}]" if each.source else ""
+        sys.stdout.write(f"  {what} {each.path}\n    {each.why}{source}\n")
+
+
 def _platform_data(platform: Platform) -> dict[str, Any]:
     head = {"name": platform.name, "summary": platform.summary}
-    return {**head, "accelerator": platform.accelerator, **platform_tables(platform)}
+    binds = {"binds": [asdict(bind) for bind in platform.binds]} if platform.binds else {}
+    driver = {"driver": platform.driver} if platform.driver else {}
+    own = {"accelerator": platform.accelerator, **driver, **binds}
+    return {**head, **own, **platform_tables(platform)}
 
 
-def _print_layer(layer: ResolvedLayer) -> None:
+def _print_layer(resolved: Resolved, layer: ResolvedLayer) -> None:
     if layer.omitted:
         sys.stdout.write(f"  left out: {layer.omitted}\n")
         return
@@ -93,19 +114,21 @@ def _print_layer(layer: ResolvedLayer) -> None:
     for folder in layer.content.path:
         sys.stdout.write(f"  path {folder}\n")
     for source in layer.content.sources:
-        if source.sha256:
-            sys.stdout.write(f"  source {source.python}, sha256 {source.sha256}\n")
-    open_inputs = unpinned(layer)
+        if is_pinned(source):
+            sys.stdout.write(f"  source {told(source)}\n")
+    open_inputs = unpinned(resolved, layer)
     if open_inputs:
         sys.stdout.write(f"  not pinned: {', '.join(open_inputs)}\n")
 
 
 def as_data(resolved: Resolved) -> dict[str, Any]:
     """Return the resolved recipe as plain data."""
-    data = {**record(resolved), "platform": _platform_data(resolved.platform)}
+    always: dict[str, Any] = {"profile": None, "binds": [], "host_libraries": []}
+    data = {**always, **record(resolved), "platform": _platform_data(resolved.platform)}
     for layer in resolved.included():
         entry = data["layers"][layer.name]
         entry["places"] = {setting.name: setting.place for setting in layer.settings}
-        entry["not_pinned"] = list(unpinned(layer))
+        entry["sources"] = [told(source) for source in layer.content.sources]
+        entry["not_pinned"] = list(unpinned(resolved, layer))
     data["steps"] = [{"name": step.name, "key": step.key} for step in make_plan(resolved, ()).steps]
     return data

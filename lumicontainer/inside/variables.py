@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .setting import Setting
 
 PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
-"""The layers that bring RCCL's network plugin over libfabric."""
+"""What an image may bring as RCCL's network plugin over libfabric."""
 ANY = "any"
 INTERFACES = "interfaces"
 """Where a row takes its value ``from``: the network interfaces of the platform that are up."""

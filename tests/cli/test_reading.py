@@ -62,15 +62,68 @@ def test_show_tells_what_a_platform_says_of_its_nodes_and_variables(lumicontaine
 
 def test_show_says_why_a_layer_is_left_out(lumicontainer: Run) -> None:
     data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
-    assert set(data["omitted"]) == {"rocm", "aws-ofi-rccl", "flash-attention"}
+    assert set(data["omitted"]) == {"rocm", "slingshot", "rccl-plugin", "flash-attention"}
     text = lumicontainer("show", "pytorch-deepspeed").stdout
-    assert text.count("left out: ") == 3
+    assert text.count("left out: ") == 4
 
 
 def test_show_marks_every_input_that_no_hash_holds(lumicontainer: Run) -> None:
     data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
     assert "apt libfabric1" in data["layers"]["libfabric"]["not_pinned"]
     assert data["layers"]["horovod"]["places"]["version"].endswith("layer.yaml:2:10")
+
+
+SETS = {
+    "hello.yaml": "summary: x\nbase: tiny\nprofiles: [calm, loud]\nlayers: [greet]\n",
+    "profiles/calm.yaml": "summary: quiet\naccelerator: cpu\nvalues: {greet: {greeting: calm}}\n",
+    "profiles/loud.yaml": "summary: not so\naccelerator: cpu\nvalues: {greet: {greeting: LOUD}}\n",
+    "layers/tiny/layer.yaml": (
+        "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
+        "binds: [{path: /opt/cray, why: the host's network, source: its makers}]\n"
+    ),
+}
+
+
+def test_show_tells_the_profile_and_what_it_decided(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, **SETS})
+    done = lumicontainer("show", "hello", "--recipes", folder, "--profile", "loud")
+    assert done.returncode == 0, done.stderr
+    assert "profile loud: not so\n" in done.stdout
+    assert "bind /opt/cray\n    the host's network [its makers]\n" in done.stdout
+    assert "not pinned: image ubuntu:noble\n" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("  greeting"))
+    assert row.split("  ")[1:3] == ["greeting", "LOUD"]
+    assert "the profile, " in row
+    assert "loud.yaml:3:28" in row
+    data = json.loads(lumicontainer("show", "hello", "--recipes", folder, "--json").stdout)
+    assert data["profile"] == "calm"
+    assert data["binds"][0]["path"] == "/opt/cray"
+    assert data["layers"]["greet"]["origins"]["greeting"] == "profile"
+
+
+def test_list_names_the_profiles(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, **SETS})
+    data = json.loads(lumicontainer("list", "--json", "--recipes", folder).stdout)
+    assert data["profiles"]["calm"] == "quiet"
+    assert "profiles\n" in lumicontainer("list", "--recipes", folder).stdout
+
+
+def test_an_unknown_profile_is_refused_by_each_verb_that_takes_one(
+    lumicontainer: Run, write: Write
+) -> None:
+    folder = write({**HELLO, **SETS})
+    for verb in (["show"], ["render"], ["build", "--dry-run"], ["cache", "explain"]):
+        done = lumicontainer(*verb, "hello", "--recipes", folder, "--profile", "lout")
+        assert done.returncode == 2, verb
+        assert "did you mean 'loud'?" in done.stderr
+
+
+def test_a_dry_run_tells_the_base_and_what_is_not_pinned_of_it(
+    lumicontainer: Run, write: Write
+) -> None:
+    folder = write({**HELLO, **SETS})
+    done = lumicontainer("build", "hello", "--recipes", folder, "--dry-run", cwd=folder)
+    assert "image ubuntu:noble  not pinned" in done.stdout
 
 
 @pytest.mark.parametrize("form", ["def", "dockerfile"])

@@ -60,9 +60,10 @@ def test_the_misspelt_flags_of_the_slides_are_refused_by_name(lumicontainer: Run
 
 
 def test_the_platform_whose_variants_are_missing_is_told_layer_by_layer(
-    lumicontainer: Run,
+    lumicontainer: Run, write: Write
 ) -> None:
-    done = lumicontainer("show", "pytorch-deepspeed", "--platform", "lumi-g")
+    folder = write({**HELLO, "layers/greet/layer.yaml": "summary: x\nvariants:\n  cpu: {}\n"})
+    done = lumicontainer("show", "hello", "--recipes", folder, "--platform", "lumi-g")
     assert done.returncode == 2
     assert "has no variant for the accelerator 'rocm'" in done.stderr
 

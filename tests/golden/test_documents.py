@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.catalog import open_catalog
 from lumicontainer.model import LayerFile
-from lumicontainer.plan import MAX_SECTION, Plan, make_plan
+from lumicontainer.plan import BASE, MAX_SECTION, Plan, make_plan
 from lumicontainer.render import FORMATS, render, render_base
-from lumicontainer.resolve import Resolved
+from lumicontainer.resolve import Resolved, resolve
 
 HERE = Path(__file__).parent
 MIRROR = "http://mirror.site/debian"
@@ -37,22 +39,101 @@ FILES = {
     "layers/greet/change.patch": "--- a\n+++ b\n%not text for a definition\n",
 }
 
+NETWORK = {
+    "hello.yaml": (
+        "summary: a network, fetched\nbase: tiny\nprofiles: [new, old]\nlayers:\n"
+        "  - network\n  - tool\n"
+    ),
+    "profiles/new.yaml": "summary: what is new\naccelerator: rocm\n",
+    "profiles/old.yaml": (
+        "summary: what is known to work\naccelerator: cpu\nbase: docked\n"
+        "values: {network: {version: '1.0'}, elsewhere: {any: thing}}\n"
+    ),
+    "layers/elsewhere/layer.yaml": "summary: in no recipe here\n",
+    "layers/docked/layer.yaml": (
+        "summary: a base from a registry\nbootstrap:\n"
+        f"  cpu: {{agent: docker, docker: 'ubuntu:noble-20260324@sha256:{'a' * 64}'}}\n"
+        "packages: {apt: [ca-certificates, curl, git]}\n"
+    ),
+    "layers/network/layer.yaml": (
+        "summary: from source, or the host's\nversion: '2.0'\n"
+        "providers:\n"
+        "  source:\n"
+        "    environment: {NETWORK_HOME: /opt/network}\n"
+        "    versions:\n"
+        "      '1.0':\n"
+        "        sources:\n"
+        "          - {git: 'https://git.example/net/lib', commit: "
+        f"{'b' * 40}, folder: lib, submodules: true}}\n"
+        "          - {url: 'https://files.example/drv-1.0.tar.gz', "
+        f"sha256: {'c' * 64}, file: drv.tar.gz}}\n"
+        "      '2.0': {sources: [{url: 'https://files.example/drv-2.tar.gz', file: drv.tar.gz}]}\n"
+        "  host:\n"
+        "    binds: [{path: /opt/host/network, why: it is there, source: its makers}]\n"
+        "    host_libraries: [{path: /usr/lib64/libnet.so.1, why: it fits the driver}]\n"
+    ),
+    "layers/network/install.sh": 'set -euo pipefail\nls "$sources" "$provider" "$version"\n',
+    "layers/tool/layer.yaml": (
+        "summary: compiled\nvariants:\n  cpu:\n"
+        "    compile: compile-cpu.sh\n"
+        f"    sources: [{{git: 'https://git.example/tool', commit: {'d' * 40}, folder: tool}}]\n"
+        "  rocm: {}\n"
+    ),
+    "layers/tool/compile-cpu.sh": 'set -euo pipefail\npip wheel "$sources/tool" -w "$wheels"\n',
+    "layers/tool/compile.sh": "exit 1\n",
+    "layers/tool/rocm/fix.patch": "--- a\n",
+    "layers/tool/install.sh": 'set -euo pipefail\npip install "$wheels"/*.whl\n',
+}
+RECIPES = {"hello": FILES, "network": NETWORK}
+
+Golden = Callable[[str, str], None]
+
 
 @pytest.fixture
-def plan(resolved: Callable[..., Resolved]) -> Plan:
+def plan_of(resolved: Callable[..., Resolved]) -> Callable[[str], Plan]:
     inside = [LayerFile("lumi-entry", 0o755, b"#!/usr/bin/env python3\nprint('entry')\n")]
-    return make_plan(resolved(FILES), inside)
+    return lambda recipe: make_plan(resolved(RECIPES[recipe]), inside)
+
+
+@pytest.fixture
+def plan(plan_of: Callable[[str], Plan]) -> Plan:
+    return plan_of("hello")
+
+
+@pytest.fixture
+def is_golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with the file beside this one."""
+
+    def compare(text: str, name: str) -> None:
+        golden = HERE / name
+        if request.config.getoption("--update-golden"):
+            golden.write_text(text)
+        assert text == golden.read_text()
+
+    return compare
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_a_document_is_rendered_to_the_same_bytes(
-    plan: Plan, form: str, request: pytest.FixtureRequest
+    plan_of: Callable[[str], Plan], recipe: str, form: str, is_golden: Golden
 ) -> None:
-    text = render(plan, form, mirror=MIRROR)
-    golden = HERE / f"hello.{form}"
-    if request.config.getoption("--update-golden"):
-        golden.write_text(text)
-    assert text == golden.read_text()
+    is_golden(render(plan_of(recipe), form, mirror=MIRROR), f"{recipe}.{form}")
+
+
+def test_the_steps_of_the_shipped_image_for_a_workstation_have_the_keys_that_they_had(
+    is_golden: Golden,
+) -> None:
+    """A builder that makes other keys of the same layers makes everybody build all of them anew."""
+    catalog = open_catalog()
+    recipe, platform = catalog.recipe("pytorch-deepspeed"), catalog.platform("workstation")
+    plan = make_plan(resolve(recipe, catalog, platform=platform), ())
+    keys = {BASE: plan.base_key}
+    for step in plan.steps[:-1]:
+        keys[step.name] = step.key
+        if step.compiled:
+            keys[f"{step.name}: compile"] = step.compiled.key
+    is_golden(json.dumps(keys, indent=2) + "\n", "workstation-keys.json")
 
 
 def test_only_what_the_definition_means_as_a_section_begins_with_a_percent_sign(
@@ -66,7 +147,7 @@ def test_only_what_the_definition_means_as_a_section_begins_with_a_percent_sign(
 
 
 def test_the_definition_of_the_base_holds_nothing_of_the_recipe(plan: Plan) -> None:
-    text = render_base(plan, mirror=MIRROR)
+    text = render_base(plan.bootstrap, mirror=MIRROR)
     assert "# layer:" not in text
     assert "GREETING_STYLE" not in text
     assert plan.resolved.recipe.name not in text

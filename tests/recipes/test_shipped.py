@@ -9,15 +9,30 @@ import pytest
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.document import Problems
-from lumicontainer.load import SCRIPT
 from lumicontainer.model import Layer
+from lumicontainer.names import SCRIPT
 from lumicontainer.resolve import resolve
+from lumicontainer.sources import is_pinned
 
 from ..conftest import ROOT
 
 CATALOG = open_catalog()
-SCRIPTS = sorted(ROOT.glob("recipes/layers/*/install.sh"))
+SCRIPTS = sorted(
+    path
+    for name in ("install*.sh", "compile*.sh", "finish.sh")
+    for path in ROOT.glob(f"recipes/layers/*/{name}")
+)
 FILES = sorted(path for path in ROOT.glob("recipes/**/*") if path.is_file())
+# What earlier layers set stands in the environment of a script.
+CONSTANTS = {
+    name
+    for path in ROOT.glob("recipes/layers/*/layer.yaml")
+    for name in re.findall(r"\b([A-Z][A-Z0-9_]+):", path.read_text())
+}
+
+
+def _called(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
 
 
 def layer(name: str) -> Layer:
@@ -27,21 +42,21 @@ def layer(name: str) -> Layer:
     return found
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", SCRIPTS, ids=_called)
 def test_a_script_stops_at_the_first_error(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert lines[0] == "#!/usr/bin/env bash"
     assert lines[1] == "set -euo pipefail"
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", SCRIPTS, ids=_called)
 def test_a_script_uses_only_variables_that_it_is_given(path: Path) -> None:
     text = path.read_text()
     given = {parameter.name for parameter in layer(path.parent.name).parameters}
-    given |= {"jobs", "wheels", "TMPDIR", "HOME", "PATH"}
+    given |= {"jobs", "wheels", "sources", "provider", "TMPDIR", "HOME", "PATH", "PWD"} | CONSTANTS
     given |= set(re.findall(r"(?m)(?:^|[;( ])(\w+)\+?=", text))
-    given |= set(re.findall(r"\bfor (\w+) in\b", text))
-    used = set(re.findall(r"\$\{?(\w+)", text)) - {"@", "1", "2"}
+    given |= set(re.findall(r"\b(?:for|read -r) (\w+)\b", text))
+    used = {word for word in re.findall(r"\$\{?(\w+)", text) if not word.isdigit()}
     assert used - given == set()
 
 
@@ -58,8 +73,7 @@ def test_every_python_package_is_held_to_one_version(name: str) -> None:
     found = layer(name)
     for requirement in found.content.python:
         assert "==" in requirement, requirement
-    for source in found.content.sources:
-        assert source.sha256, source.python
+    assert all(map(is_pinned, found.content.sources))
 
 
 @pytest.mark.parametrize("name", CATALOG.recipe_names())

@@ -10,21 +10,37 @@ from hypothesis import strategies as st
 
 from lumicontainer import model
 from lumicontainer.document import Problems, Scalar
-from lumicontainer.load import COMPILE, SCRIPT
 from lumicontainer.model import (
     Bind,
     Bootstrap,
     CacheFolder,
     Content,
+    GitSource,
     Gpu,
     LayerFile,
     LayerUse,
-    Source,
+    Provider,
+    PythonSource,
+    UrlSource,
     Variable,
     Variant,
 )
+from lumicontainer.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan
 
+from .sets_of_worlds import (
+    fetched_field,
+    file_of_another,
+    image_of_a_version,
+    named_by_the_platform,
+    named_by_the_recipe,
+    other_needs,
+    other_script,
+    profile_field,
+    profile_values,
+    providers,
+    versions,
+)
 from .worlds import (
     HERE,
     THERE,
@@ -66,6 +82,8 @@ the last step, which bakes in the record; nothing."""
 
 
 VARIABLE = Variable("A", "why", "source")
+GIT = GitSource("https://git.example/tool", "0" * 40, "tool")
+URL = UrlSource("https://files.example/x.tgz", "x.tgz", "0" * 64)
 
 
 def cache(name: str = "B") -> CacheFolder:
@@ -81,14 +99,59 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Parameter.summary", NOTHING, parameter_field(0, summary=lambda word: word)),
     ("Parameter.choices", NOTHING, parameter_field(0, choices=lambda word: (word,))),
     ("Parameter.refused", NOTHING, parameter_field(1, refused={"rocm": "why"})),
-    ("Source.python", STEP, source_field("python")),
-    ("Source.sha256", STEP, source_field("sha256")),
+    ("PythonSource.python", STEP, source_field("python")),
+    ("PythonSource.sha256", STEP, source_field("sha256")),
     ("Content.apt", STEP, content_field("apt", lambda word: (word,))),
     ("Content.python", STEP, content_field("python", lambda word: (word,))),
-    ("Content.sources", STEP, content_field("sources", lambda word: (Source(word),))),
+    ("Content.sources", STEP, content_field("sources", lambda word: (PythonSource(word),))),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MORE": word})),
     ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),
+    ("Content.brings", RECORD, content_field("brings", lambda word: {"glibc": word})),
+    ("LayerFile.content", RECORD, file_of_another("finish.sh")),
+    ("Content.binds", RECORD, content_field("binds", lambda word: (Bind(f"/{word}", "x"),))),
+    (
+        "Content.host_libraries",
+        RECORD,
+        content_field("host_libraries", lambda word: (Bind(f"/{word}", "x"),)),
+    ),
+    *(
+        (f"GitSource.{each}", STEP, fetched_field(GIT, **{each: value}))
+        for each, value in {
+            **dict.fromkeys(("git", "commit", "folder"), lambda word: word),
+            "submodules": True,
+        }.items()
+    ),
+    *(
+        (f"UrlSource.{each}", STEP, fetched_field(URL, **{each: lambda word: word}))
+        for each in ("url", "file", "sha256")
+    ),
+    ("Layer.versions", STEP, versions(lambda word: {"1.0": Content(apt=(word,))})),
+    ("Layer.versions", NOTHING, versions(lambda word: {word: Content(apt=(word,))})),
+    ("Layer.providers", STEP, providers(lambda word: {"first": Provider(Content(apt=(word,)))})),
+    ("Provider.content", STEP, providers(lambda w: {"first": Provider(Content(python=(w,)))})),
+    (
+        "Provider.versions",
+        STEP,
+        providers(lambda word: {"first": Provider(versions={"1.0": Content(apt=(word,))})}),
+    ),
+    (
+        "Variant.versions",
+        STEP,
+        variant("cpu", lambda word: Variant(versions={"1.0": Content(apt=(word,))})),
+    ),
+    (
+        "Variant.providers",
+        STEP,
+        variant("cpu", lambda w: Variant(providers={"b": Provider(Content(apt=(w,)))})),
+    ),
+    ("Provider.omit", NOTHING, providers(lambda word: {"second": Provider(omit=word)})),
+    ("Variant.requires", NOTHING, other_needs),
+    ("Content.image", BASE, image_of_a_version),
+    ("Variant.script", INSTALL, other_script("script")),
+    ("Variant.compile", STEP, other_script("compile")),
+    ("LayerFile.name", NOTHING, file_of_another("rocm/a.patch")),
+    ("LayerFile.name", STEP, file_of_another("cpu/a.patch")),
     ("Variant.content", STEP, variant("cpu", lambda word: Variant(Content(apt=(word,))))),
     ("Variant.content", NOTHING, variant("rocm", lambda word: Variant(Content(apt=(word,))))),
     (
@@ -140,17 +203,26 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Recipe.place", NOTHING, recipe_field(place=THERE)),
     ("Recipe.base", BASE, other_base),
     ("Recipe.layers", INSTALL, one_more_layer),
+    ("Recipe.profiles", RECORD, named_by_the_recipe),
+    ("Profile.name", RECORD, profile_field(name=lambda word: word)),
+    ("Profile.summary", NOTHING, profile_field(summary=lambda word: word)),
+    ("Profile.place", NOTHING, profile_field(place=THERE)),
+    ("Profile.accelerator", RECORD, profile_field(accelerator="rocm")),
+    ("Profile.base", BASE, profile_field(base=LayerUse("other", HERE))),
+    ("Profile.values", STEP, profile_values),
+    ("Platform.profile", RECORD, named_by_the_platform),
     ("Recipe.text", RECORD, recipe_field(text=lambda word: word)),
     ("Platform.name", RECORD, platform_field(name=lambda word: word)),
     ("Platform.summary", NOTHING, platform_field(summary=lambda word: word)),
     ("Platform.accelerator", RECORD, platform_field(accelerator="rocm")),
     ("Platform.place", NOTHING, platform_field(place=THERE)),
     ("Platform.detect", NOTHING, platform_field(detect=lambda word: (f"/{word}",))),
+    ("Platform.driver", NOTHING, platform_field(driver="6.3")),
     ("Platform.engine", NOTHING, platform_field(engine="singularity")),
-    ("Platform.binds", NOTHING, platform_field(binds=lambda word: (Bind("/x", word),))),
-    ("Bind.path", NOTHING, platform_field(binds=lambda word: (Bind(f"/{word}", "x"),))),
-    ("Bind.why", NOTHING, platform_field(binds=lambda word: (Bind("/x", word),))),
-    ("Bind.source", NOTHING, platform_field(binds=lambda word: (Bind("/x", "x", word),))),
+    ("Platform.binds", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),
+    ("Bind.path", RECORD, platform_field(binds=lambda word: (Bind(f"/{word}", "x"),))),
+    ("Bind.why", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),
+    ("Bind.source", RECORD, platform_field(binds=lambda word: (Bind("/x", "x", word),))),
     ("Platform.gpus", RECORD, platform_field(gpus=lambda word: (Gpu(word, "1", 0),))),
     ("Platform.interfaces", RECORD, platform_field(interfaces=lambda word: word)),
     (

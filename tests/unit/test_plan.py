@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from lumicontainer.model import LayerFile, Source, Variable
+from lumicontainer.model import LayerFile, PythonSource, Variable
 from lumicontainer.plan import MAX_SECTION, Plan, make_plan, requirement
 from lumicontainer.records import record, record_files
 from lumicontainer.resolve import Resolved
@@ -150,5 +150,32 @@ def test_the_platform_s_tables_are_baked_in_with_the_versions_of_the_layers(
 
 
 def test_a_source_is_pinned_by_its_hash_where_it_is_known() -> None:
-    assert requirement(Source("six", "ab"), "1.0") == "six==1.0 --hash=sha256:ab\n"
-    assert requirement(Source("six"), "1.0") == "six==1.0\n"
+    assert requirement(PythonSource("six", "ab"), "1.0") == "six==1.0 --hash=sha256:ab\n"
+    assert requirement(PythonSource("six"), "1.0") == "six==1.0\n"
+
+
+def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: Resolve) -> None:
+    files = {
+        "layers/greet/finish.sh": "set -euo pipefail\nrm -f /opt/greeting\n",
+        "layers/greet/kept.txt": "kept\n",
+        "layers/wave/layer.yaml": "summary: waves\n",
+        "layers/wave/finish.sh": "set -euo pipefail\nrm -f /opt/wave\n",
+        "hello.yaml": "summary: a small image\nbase: tiny\nlayers:\n  - greet\n  - wave\n",
+    }
+    *steps, seal = plan_of(resolved, files).steps
+    assert not [step.name for step in steps if "rm -f /opt/" in step.program]
+    calls = [line for line in seal.program.splitlines() if "finish.sh)" in line]
+    assert [line.partition(" && ")[0].rpartition("/")[2] for line in calls] == ["greet", "wave"]
+    assert "finish/greet/kept.txt" in seal.program
+    assert "".join(seal.documents).count("rm -f /opt/greeting\n") == 1
+    changed = plan_of(resolved, {**files, "layers/wave/finish.sh": "exit 0\n"}).steps
+    assert [step.key for step in changed[:-1]] == [step.key for step in steps]
+    assert changed[-1].key != seal.key
+
+
+def test_what_a_layer_brings_stands_beside_its_own_version(resolved: Resolve) -> None:
+    plain = resolved({"layers/greet/layer.yaml": LAYER + "brings: {libfabric: '2.1'}\n"})
+    assert record(plain)["layers"]["greet"]["brings"] == {"libfabric": "2.1"}
+    full = replace(plain, platform=replace(plain.platform, interfaces="hsn"))
+    file = next(file for file in record_files(full) if file.name == "platform.json")
+    assert json.loads(file.content)["layers"]["libfabric"] == "2.1"

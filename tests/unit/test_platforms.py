@@ -75,6 +75,7 @@ def test_every_condition_that_can_be_written_can_be_told_at_the_start_of_a_rank(
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
+        ("driver: '6.3-x'\n", "3:9", "version of the driver"),
         ("gpus: [{pci: 'c1', cores: '1', numa: 0}]\n", "3:14", "PCI address"),
         ("gpus: [{pci: '0000:c1:00.0', cores: 7-1, numa: 0}]\n", "3:37", "its numbers rise"),
         ("gpus: [{pci: '0000:c1:00.0', cores: 1-9999, numa: 0}]\n", "3:37", "below 8192"),

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 from lumicontainer.document import Place, Problems, Scalar
-from lumicontainer.load import COMPILE, SCRIPT
 from lumicontainer.model import (
     Bootstrap,
     Content,
@@ -17,10 +16,12 @@ from lumicontainer.model import (
     LayerUse,
     Parameter,
     Platform,
+    Profile,
+    PythonSource,
     Recipe,
-    Source,
     Variant,
 )
+from lumicontainer.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan, make_plan
 from lumicontainer.resolve import resolve
 
@@ -36,6 +37,13 @@ class World:
     platform: Platform
     inside: tuple[LayerFile, ...] = (LayerFile("a.py", 0o644, b"1\n"),)
     options: tuple[str, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+
+    def profile_names(self) -> list[str]:
+        return [profile.name for profile in self.profiles]
+
+    def profile(self, name: str) -> Profile:
+        return next(profile for profile in self.profiles if profile.name == name)
 
     def layer_names(self) -> list[str]:
         return [layer.name for layer in self.layers]
@@ -90,7 +98,7 @@ def random_layer(number: int, source: Random) -> Layer:
         content=Content(
             apt=("tar",),
             python=("six==1.0",),
-            sources=(Source("numpy", "ab"),),
+            sources=(PythonSource("numpy", "ab"),),
             environment={"MODE": source.choice(WORDS), "PLACE": "x"},
             path=("/opt/tool/bin",),
         ),

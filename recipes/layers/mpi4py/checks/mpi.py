@@ -1,6 +1,8 @@
 """Check that mpi4py uses the image's own MPICH."""
 
+import shutil
 import sys
+from pathlib import Path
 
 from mpi4py import MPI
 
@@ -12,6 +14,10 @@ if not library.startswith("MPICH"):
 with open("/proc/self/maps", encoding="utf-8") as maps:
     loaded = {line.split()[-1] for line in maps if "/libmpi" in line}
 print("\n".join(sorted(loaded)))
-strange = sorted(path for path in loaded if not path.startswith("/opt/venv/lib/"))
+compiler = shutil.which("mpicc")
+if compiler is None:
+    sys.exit("there is no mpicc, so nothing tells which MPI is the image's")
+prefix = Path(compiler).resolve().parent.parent
+strange = sorted(path for path in loaded if not path.startswith(f"{prefix}/lib"))
 if strange:
     sys.exit(f"mpi4py loads an MPI library that is not the image's: {', '.join(strange)}")

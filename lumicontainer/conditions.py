@@ -1,0 +1,181 @@
+"""What a rule asks of an image, and whether it is so: yes, no, or not known.
+
+A condition is ``any``, ``absent``, or terms with commas between them, of which all must hold. A
+term is an operator and what is compared with: a version (``>=7``, ``<6.2``; a bare ``6.4`` is every
+version that begins with it, ``!=6.4`` every other), the first digits of a commit (``3f94643``),
+another fact by its name (``!=rocm``, ``>glibc``), or the text of a value (``host``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lumicontainer.inside import ranges
+
+ANY, ABSENT = "any", "absent"
+OTHER = "!="
+OPERATORS = (OTHER, *ranges.OPERATORS)
+KNOWN = ("driver", "glibc", "python")
+"""What every image has, although nothing may say which."""
+WHEELS = ("wheel.rocm", "wheel.python", "wheel.glibc")
+"""What the image's wheels are made for."""
+ENVIRONMENT, PACKAGE = "environment.", "package."
+"""What the names of variables in the image, and of Python packages by their version, begin with."""
+COMMIT = "commit"
+"""What follows a layer's name where the commits of its sources are meant."""
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)*")
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Hold one thing that is known of an image, and where it was said."""
+
+    value: str
+    """Empty where it is there and says no version."""
+    place: str = ""
+
+
+Facts: TypeAlias = Mapping[str, tuple[Fact, ...]]
+"""What is known, by name: ``rocm`` (a layer's version), ``mpich.provider``, ``driver`` …"""
+
+
+@dataclass(frozen=True)
+class Term:
+    """Hold one comparison; without an operator it is with what must be so."""
+
+    operator: str
+    operand: str
+    names_fact: bool
+    """Whether the operand is the name of the fact to compare with."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Hold a condition as it is written, and its terms; ``any`` and ``absent`` have none."""
+
+    text: str
+    terms: tuple[Term, ...] = ()
+
+
+def parse(text: str, names: Collection[str], *, free: bool = False) -> Condition:
+    """Return a condition; raise ValueError, which says why, where the text is none.
+
+    ``names`` are the facts that it may compare with. With ``free`` a term without an order may be
+    any text, for values that are no versions.
+    """
+    if text in (ANY, ABSENT):
+        return Condition(text)
+    terms = tuple(_term(word.strip(), names) for word in text.split(","))
+    for term in terms:
+        fits = term.names_fact or bool(_NUMBER.fullmatch(term.operand))
+        if not fits and term.operator not in ranges.OPERATORS:
+            fits = bool(_COMMIT.fullmatch(term.operand) or (free and term.operand))
+        if not fits:
+            raise ValueError(f"'{term.operator}{term.operand}' names no version and no other fact")
+    return Condition(text, terms)
+
+
+def _term(word: str, names: Collection[str]) -> Term:
+    operator = next((each for each in OPERATORS if word.startswith(each)), "")
+    operand = word[len(operator) :].strip()
+    return Term(operator, operand, operand in names)
+
+
+def known(name: str, facts: Facts) -> tuple[Fact, ...] | None:
+    """Return what is known under a name: nothing where it is absent, None where it is not known."""
+    return facts.get(name, None if name in KNOWN else ())
+
+
+def met(name: str, wanted: Sequence[Condition], facts: Facts) -> bool | None:
+    """Tell whether one of the conditions of a fact holds, or None where that is not known."""
+    found = known(name, facts)
+    return None if found is None else _one(_met(found, each, facts) for each in wanted)
+
+
+def _met(found: Sequence[Fact], wanted: Condition, facts: Facts) -> bool | None:
+    if not wanted.terms:
+        return bool(found) == (wanted.text == ANY)
+    return _one(_all(_holds(fact.value, term, facts) for term in wanted.terms) for fact in found)
+
+
+def _one(answers: Iterable[bool | None]) -> bool | None:
+    seen = set(answers)
+    return True if True in seen else None if None in seen else False
+
+
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    seen = set(answers)
+    return False if False in seen else None if None in seen else True
+
+
+def _holds(found: str, term: Term, facts: Facts) -> bool | None:
+    if not found:
+        return None
+    if term.names_fact:
+        others = known(term.operand, facts)
+        if others is None:
+            return None
+        return _one(_compared(found, term.operator, other.value) for other in others)
+    if term.operator in ("", OTHER):
+        return _equal(found, term.operand, wanted=term.operator == "")
+    return _lies(found, term.operator, term.operand)
+
+
+def _equal(found: str, operand: str, *, wanted: bool) -> bool | None:
+    if found == operand:
+        return wanted
+    if _COMMIT.fullmatch(operand):
+        return (_COMMIT.fullmatch(found) is not None and _alike(found, operand)) == wanted
+    if not _NUMBER.fullmatch(operand):
+        return not wanted
+    here = release(found)
+    if here is None:
+        return None
+    numbers = tuple(map(int, operand.split(".")))
+    return (_cut(here, len(numbers)) == numbers) == wanted
+
+
+def _alike(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _compared(found: str, operator: str, other: str) -> bool | None:
+    """Compare two versions that were found; they are the same as far as both of them say."""
+    here, there = release(found), release(other)
+    if here is None or there is None:
+        return None
+    if operator in ("", OTHER):
+        said = min(len(here), len(there))
+        return (here[:said] == there[:said]) == (operator == "")
+    return _lies(found, operator, ".".join(map(str, there)))
+
+
+def _lies(found: str, operator: str, limit: str) -> bool | None:
+    here = release(found)
+    return None if here is None else ranges.holds(operator + limit, ".".join(map(str, here)))
+
+
+def _cut(numbers: tuple[int, ...], length: int) -> tuple[int, ...]:
+    return (*numbers, *(0 for _ in range(length)))[:length]
+
+
+def release(text: str) -> tuple[int, ...] | None:
+    """Return the numbers of a version's release: 2.9.1 of ``2.9.1+rocm6.4``; none of a commit."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - most verbs need none
+
+    if _COMMIT.fullmatch(text):
+        return None
+    try:
+        return Version(text).release
+    except InvalidVersion:
+        pass
+    try:
+        # What PEP 440 does not know, such as the tag v2.7.3-cktile.
+        return ranges.version(text)
+    except ValueError:
+        return None

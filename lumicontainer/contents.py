@@ -1,0 +1,105 @@
+"""Read what a layer puts into an image: its own part, and what variants and versions add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lumicontainer import fields, names
+from lumicontainer.model import Bind, Content, Provider, Variant
+from lumicontainer.sources import read_sources
+
+image = fields.matching(
+    r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?",
+    "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits,",
+)
+apt_package = fields.matching(r"[a-z0-9][a-z0-9+.:=~_-]*", "the name of a Debian package")
+_requirement = fields.matching(r"[A-Za-z0-9][^\n;@]*", "a requirement such as numpy==2.3.4")
+_version = fields.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')
+_script = fields.matching(
+    r"([A-Za-z0-9][A-Za-z0-9._-]*/)*[A-Za-z0-9][A-Za-z0-9._-]*\.sh",
+    "a file of the layer's folder such as install-rocm.sh",
+)
+
+_CONTENT: dict[str, fields.Reader[Any]] = {
+    "packages": fields.record(
+        "packages", {"apt": fields.sequence(apt_package), "python": fields.sequence(_requirement)}
+    ),
+    "sources": read_sources,
+    "environment": fields.mapping(names.printed, key=names.constant),
+    "path": fields.sequence(names.absolute),
+    "binds": fields.sequence(names.BIND),
+    "host_libraries": fields.sequence(names.BIND),
+    "brings": fields.mapping(fields.line, key=names.name),
+}
+_VERSION = {**_CONTENT, "docker": fields.with_place(image)}
+_VERSIONED = {
+    **_CONTENT,
+    "versions": fields.mapping(fields.record("a version", _VERSION), key=_version),
+}
+_PROVIDER = {**_VERSIONED, "omit": fields.line}
+KEYS = {
+    **_VERSIONED,
+    "providers": fields.mapping(fields.record("a provider", _PROVIDER), key=names.name),
+}
+"""The keys by which a layer, and its variant, says what it puts into an image."""
+VARIANT = fields.record(
+    "a variant",
+    {
+        **KEYS,
+        "parameters": names.values,
+        "requires": fields.sequence(names.name),
+        "omit": fields.line,
+        "script": fields.with_place(_script),
+        "compile": fields.with_place(_script),
+    },
+)
+
+
+def content(values: Mapping[str, Any]) -> Content:
+    """Return the content that a record of these keys says."""
+    packages = values.get("packages", {})
+    return Content(
+        apt=packages.get("apt", ()),
+        python=packages.get("python", ()),
+        sources=values.get("sources", ()),
+        environment=values.get("environment", {}),
+        path=values.get("path", ()),
+        image=values.get("docker", ("",))[0],
+        binds=binds(values.get("binds", ())),
+        host_libraries=binds(values.get("host_libraries", ())),
+        brings=values.get("brings", {}),
+    )
+
+
+def binds(rows: tuple[dict[str, str], ...]) -> tuple[Bind, ...]:
+    """Return the binds that rows of them say."""
+    return tuple(Bind(**row) for row in rows)
+
+
+def versions(values: Mapping[str, Any]) -> dict[str, Content]:
+    """Return what each version adds."""
+    return {key: content(each) for key, each in values.get("versions", {}).items()}
+
+
+def providers(values: Mapping[str, Any]) -> dict[str, Provider]:
+    """Return what each provider adds, in the order in which they are written."""
+    named = values.get("providers", {})
+    return {
+        key: Provider(content(each), versions(each), each.get("omit", ""))
+        for key, each in named.items()
+    }
+
+
+def variant(values: Mapping[str, Any]) -> Variant:
+    """Return the variant that a record says."""
+    return Variant(
+        content(values),
+        versions=versions(values),
+        providers=providers(values),
+        parameters=values.get("parameters", {}),
+        requires=values.get("requires", ()),
+        omit=values.get("omit", ""),
+        script=values.get("script", ("",))[0],
+        compile=values.get("compile", ("",))[0],
+    )

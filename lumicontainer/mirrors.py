@@ -1,0 +1,141 @@
+"""Where a site has what recipes name by upstream's URLs: from ``--mirror`` and the user's file.
+
+A mirror is a prefix of URLs and what stands in its place. It decides whence bytes come, and not
+which bytes: it is in no key and in no image.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lumicontainer import fields
+from lumicontainer.document import Node, Place, Problems, Scalar, parse
+from lumicontainer.errors import InputError, Problem
+
+OPTION = "--mirror"
+VARIABLE = "LUMICONTAINER_MIRRORS"
+"""What tells the steps of a build: lines of a prefix, a space, and what stands in its place."""
+DOCKER = "docker://"
+_HUB = "docker.io"
+_FROM, _TO = ("https", "docker"), ("https", "http", "file", "docker")
+
+
+def mirrors_file() -> Path:
+    """Return the user's file of mirrors."""
+    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(home).expanduser() / "lumicontainer" / "mirrors.yaml"
+
+
+def read_mirrors(options: Iterable[str]) -> dict[str, str]:
+    """Return the mirrors of the user's file, and of the options, which count before it.
+
+    Raises ``InputError`` with all that is wrong with either.
+    """
+    problems = Problems()
+    found = _read_file(mirrors_file(), problems)
+    for option in options:
+        place = Place(OPTION, line=0)
+        old, _, new = option.partition("=")
+        read_old = _old(Scalar(place, old, plain=False), problems)
+        read_new = _new(Scalar(place, new, plain=False), problems)
+        if read_old and read_new:
+            found[read_old] = read_new
+    _check_pairs(found, problems)
+    problems.raise_if_any()
+    return found
+
+
+def _read_file(path: Path, problems: Problems) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(Problem("the file cannot be read", str(path), str(error))) from error
+    root = parse(text, str(path), problems)
+    return (fields.mapping(_new, key=_old)(root, problems) or {}) if root else {}
+
+
+def _old(node: Node, problems: Problems) -> str | None:
+    return _address(node, problems, "what a mirror replaces", _FROM)
+
+
+def _new(node: Node, problems: Problems) -> str | None:
+    """Read what stands in the place of a prefix; a folder of this host becomes a URL."""
+    text = fields.text(node, problems)
+    if text is None:
+        return None
+    address = Path(text).as_uri() + "/" * text.endswith("/") if text.startswith("/") else text
+    found = _address(Scalar(node.place, address, plain=False), problems, "a mirror", _TO)
+    folder = folder_of(found or "")
+    if folder is not None and not folder.exists():
+        problems.add("this mirror is not there", node.place, why=f"{folder} does not exist")
+        return None
+    return found
+
+
+def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]) -> str | None:
+    text = fields.text(node, problems)
+    if text is None:
+        return None
+    scheme, colon, rest = text.partition("://")
+    if scheme in schemes and colon and rest and not any(map(str.isspace, text)):
+        return text
+    forms = ", ".join(f"{each}://…" for each in schemes)
+    mend = f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
+    problems.add(f"{what} is one of {forms}, not '{text}'", node.place, mend=mend)
+    return None
+
+
+def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
+    """Note what cannot stand in the place of the other: images come from registries alone."""
+    for old, new in found.items():
+        image = old.startswith(DOCKER)
+        if (image and new.startswith("file:")) or (not image and new.startswith(DOCKER)):
+            why = f"'{old}' names {'images' if image else 'files'}, and '{new}' does not"
+            mend = f"name a registry: {DOCKER}HOST/, http://HOST:PORT/" if image else ""
+            problems.add("this is no mirror of that", OPTION, why=why, mend=mend)
+
+
+def folder_of(mirror: str) -> Path | None:
+    """Return the folder of this host that a mirror names, without what it only begins with."""
+    if not mirror.startswith("file://"):
+        return None
+    path = Path(unquote(urlsplit(mirror).path))
+    return path if path.is_dir() else path.parent
+
+
+def lines(mirrors: Mapping[str, str]) -> str:
+    """Return mirrors as the shell of a step reads them."""
+    return "".join(f"{old} {new}\n" for old, new in sorted(mirrors.items()))
+
+
+def mirrored_image(image: str, mirrors: Mapping[str, str]) -> str:
+    """Return the name of an image at the mirror that has it, else as it is.
+
+    As docker itself, ``ubuntu:noble`` stands for ``docker.io/library/ubuntu:noble``.
+    """
+    whole = DOCKER + _whole(image)
+    fitting = [old for old in mirrors if whole.startswith(old)]
+    if not fitting:
+        return image
+    old = max(fitting, key=len)
+    _, _, rest = (mirrors[old] + whole.removeprefix(old)).partition("://")
+    return rest
+
+
+def _whole(image: str) -> str:
+    first, slash, _ = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return image
+    return f"{_HUB}/{image}" if slash else f"{_HUB}/library/{image}"
+
+
+def plain_registry(image: str, mirrors: Mapping[str, str]) -> bool:
+    """Tell whether an image comes from a mirror that the user named with ``http:``."""
+    here = mirrored_image(image, mirrors)
+    plain = [new.removeprefix("http://") for new in mirrors.values() if new.startswith("http://")]
+    return here != image and any(here.startswith(each) for each in plain)

@@ -1,0 +1,213 @@
+"""Combinations that are known to be bad: read from their file, judged by what an image has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lumicontainer import fields
+from lumicontainer.conditions import (
+    COMMIT,
+    ENVIRONMENT,
+    KNOWN,
+    PACKAGE,
+    WHEELS,
+    Condition,
+    Fact,
+    Facts,
+    known,
+    met,
+    parse,
+)
+from lumicontainer.document import Mapping as MappingNode
+from lumicontainer.document import Node, Place, Problems, Scalar
+from lumicontainer.document import Sequence as SequenceNode
+from lumicontainer.document import parse as parse_document
+from lumicontainer.errors import InputError, Problem, did_you_mean
+
+ERROR, WARNING = "error", "warning"
+_PLACES = 2
+"""How many places are told of one fact."""
+HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
+
+_name = fields.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
+_package = fields.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 503 writes it")
+_variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a variable")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Hold one combination that is known to be bad."""
+
+    id: str
+    level: str
+    """``error`` refuses the build, ``warning`` lets it go on."""
+    when: Mapping[str, tuple[Condition, ...]]
+    """Facts, of which all must be so; each with the conditions of which one must hold."""
+    what: str
+    why: str
+    source: str
+    mend: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Know which layers there are, and which parameters each has."""
+
+    layers: Collection[str]
+    parameters: Callable[[str], Collection[str]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Hold one part of a rule's ``when``: what is asked, what was found, whether it is so."""
+
+    name: str
+    wanted: str
+    found: tuple[Fact, ...]
+    holds: bool | None
+
+    def __str__(self) -> str:
+        nothing = "is not known" if self.holds is None else "is not there"
+        values = dict.fromkeys(fact.value for fact in self.found if fact.value)
+        places = list(dict.fromkeys(fact.place for fact in self.found if fact.place))
+        shown = "; ".join(places[:_PLACES]) + ("; …" if len(places) > _PLACES else "")
+        return f"{self.name} {', '.join(values) or nothing}{f' ({shown})' if shown else ''}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Hold what a rule says of an image: ``holds``, ``passed`` or ``not known``."""
+
+    rule: Rule
+    state: str
+    seen: tuple[Seen, ...]
+
+    def problem(self) -> Problem:
+        """Return the finding as a message."""
+        return Problem(
+            f"{self.rule.what} [{self.rule.id}]",
+            "\n".join(map(str, self.seen)),
+            why=f"{self.rule.why} ({self.rule.source})",
+            mend=self.rule.mend,
+            level=self.rule.level,
+        )
+
+
+def judge(rules: Iterable[Rule], facts: Facts) -> list[Finding]:
+    """Judge an image by every rule."""
+    return [_judge(rule, facts) for rule in rules]
+
+
+def _judge(rule: Rule, facts: Facts) -> Finding:
+    seen = tuple(_see(name, wanted, facts) for name, wanted in rule.when.items())
+    answers = {each.holds for each in seen}
+    state = PASSED if False in answers else UNKNOWN if None in answers else HOLDS
+    return Finding(rule, state, seen)
+
+
+def _see(name: str, wanted: tuple[Condition, ...], facts: Facts) -> Seen:
+    found = known(name, facts) or ()
+    answer = met(name, wanted, facts)
+    # Of several wheels, say, those are told of which it is so.
+    same = tuple(each for each in found if met(name, wanted, {**facts, name: (each,)}) is answer)
+    return Seen(name, " or ".join(each.text for each in wanted), same or found, answer)
+
+
+def refuse(findings: Iterable[Finding]) -> list[Problem]:
+    """Return the warnings that hold; raise ``InputError`` with the errors that do."""
+    problems = [finding.problem() for finding in findings if finding.state == HOLDS]
+    errors = [problem for problem in problems if problem.level == ERROR]
+    if errors:
+        raise InputError(*errors)
+    return problems
+
+
+def read_rules(
+    text: str, file: str, problems: Problems, *, vocabulary: Vocabulary
+) -> dict[str, Rule] | None:
+    """Read rules by their ids; what their conditions name must be in the vocabulary."""
+    before = len(problems.found)
+    root = parse_document(text, file, problems)
+    values = _document(vocabulary)(root, problems) if root else None
+    if values is None or len(problems.found) > before:
+        return None
+    rules: dict[str, Rule] = {}
+    for each, place in values["rules"]:
+        rule = Rule(**each, place=place)
+        first = rules.setdefault(rule.id, rule)
+        if first is not rule:
+            why = f"the first is at line {first.place.line}"
+            problems.add(f"the rule '{rule.id}' stands here twice", place, why=why)
+    return rules
+
+
+def _document(vocabulary: Vocabulary) -> fields.Reader[dict[str, Any]]:
+    rule: dict[str, fields.Reader[Any]] = {
+        "id": _name,
+        "level": fields.choice((ERROR, WARNING)),
+        "when": _when(vocabulary),
+        **dict.fromkeys(("what", "why", "source", "mend"), fields.line),
+    }
+    read_rule = fields.with_place(fields.record("a rule", rule, required=tuple(rule)))
+    return fields.record("the rules", {"rules": fields.sequence(read_rule)}, required=("rules",))
+
+
+def _when(vocabulary: Vocabulary) -> fields.Reader[dict[str, tuple[Condition, ...]]]:
+    """Return a reader of what a rule asks of an image."""
+    names = {*KNOWN, *WHEELS, *vocabulary.layers}
+
+    def read(node: Node, problems: Problems) -> dict[str, tuple[Condition, ...]] | None:
+        if not isinstance(node, MappingNode) or not node.entries:
+            problems.add("'when' is a mapping of facts to what they must be", node.place)
+            return None
+        result = {}
+        for key, value in node.entries:
+            # Of these alone it is known that they are versions.
+            free = key.text not in names and not key.text.startswith(PACKAGE)
+            if key.text in names or _is_value(key, vocabulary, problems):
+                result[key.text] = _conditions(value, names, problems, free=free)
+        return result
+
+    return read
+
+
+def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
+    """Tell whether a key names a package, a variable or a layer's value; note where not."""
+    for start, reader in ((PACKAGE, _package), (ENVIRONMENT, _variable)):
+        if key.text.startswith(start):
+            rest = Scalar(key.place, key.text.removeprefix(start), plain=False)
+            return reader(rest, problems) is not None
+    layer, dot, parameter = key.text.rpartition(".")
+    if layer in vocabulary.layers:
+        there = {*vocabulary.parameters(layer), COMMIT}
+        if parameter not in there:
+            mend = did_you_mean(parameter, there)
+            problems.add(f"layer '{layer}' has no parameter '{parameter}'", key.place, mend=mend)
+        return parameter in there
+    asked = layer if dot else key.text
+    mend = did_you_mean(asked, {*([] if dot else (*KNOWN, *WHEELS)), *vocabulary.layers})
+    problems.add(f"there is no layer '{asked}'", key.place, mend=mend)
+    return False
+
+
+def _conditions(
+    node: Node, names: Collection[str], problems: Problems, *, free: bool
+) -> tuple[Condition, ...]:
+    nodes = node.items if isinstance(node, SequenceNode) else (node,)
+    if not nodes:
+        problems.add("a condition is wanted here", node.place, mend="write any, or a range")
+    result = []
+    for each in nodes:
+        # A value may be true or a number: it is compared as it is written.
+        text = each.text if free and isinstance(each, Scalar) else fields.text(each, problems)
+        if text is None:
+            continue
+        try:
+            result.append(parse(text, names, free=free))
+        except ValueError as error:
+            mend = 'write a range such as ">=7", or any, or absent'
+            problems.add("a condition is wanted here", each.place, why=str(error), mend=mend)
+    return tuple(result)

@@ -1,0 +1,154 @@
+"""The kinds of sources that a layer can name: how each is read, known again, held fast, fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lumicontainer import fields, names, shell
+from lumicontainer.document import Mapping as MappingNode
+from lumicontainer.document import Node, Place, Problems
+from lumicontainer.errors import did_you_mean
+from lumicontainer.model import GitSource, LayerFile, PythonSource, Source, UrlSource
+
+WHOLE_COMMIT = 40
+"""Digits of a commit's hash; fewer name one commit today and may name two tomorrow."""
+
+FETCH = "fetch.sh"
+FOLDER = "sources"
+"""What a step calls the folder in which the sources lie that it fetched: a variable of the shell,
+and a folder in its stage."""
+
+_PLAIN = "[A-Za-z0-9._~/%+,=&?@:-]"
+_sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
+_url = fields.matching(rf"https://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
+_commit = fields.matching(
+    rf"[0-9a-f]{{7,{WHOLE_COMMIT}}}", f"a commit of 7 to {WHOLE_COMMIT} hexadecimal digits"
+)
+_entry = fields.matching(
+    r"[A-Za-z0-9][A-Za-z0-9._+-]*", "a plain name, without a folder before it,"
+)
+
+_KINDS: dict[str, tuple[type[Any], fields.Reader[dict[str, Any]]]] = {
+    "python": (
+        PythonSource,
+        fields.record(
+            "a Python source", {"python": names.name, "sha256": _sha256}, required=("python",)
+        ),
+    ),
+    "git": (
+        GitSource,
+        fields.record(
+            "a git source",
+            {"git": _url, "commit": _commit, "folder": _entry, "submodules": fields.boolean},
+            required=("git", "commit", "folder"),
+        ),
+    ),
+    "url": (
+        UrlSource,
+        fields.record(
+            "a url source",
+            {"url": _url, "sha256": _sha256, "file": _entry},
+            required=("url", "file"),
+        ),
+    ),
+}
+"""By the key that tells of which kind a source is."""
+
+
+def read_source(node: Node, problems: Problems) -> tuple[Source, Place] | None:
+    """Read one source of any kind."""
+    given = [key.text for key, _ in node.entries] if isinstance(node, MappingNode) else []
+    kinds = [kind for kind in _KINDS if kind in given]
+    if len(kinds) != 1:
+        near = [did_you_mean(word, _KINDS) for word in given]
+        mend = next((text for text in near if text.startswith("did")), "see the layers that have")
+        what = "a source has exactly one of the keys " + ", ".join(map(repr, _KINDS))
+        problems.add(what, node.place, mend=mend)
+        return None
+    before = len(problems.found)
+    make, reader = _KINDS[kinds[0]]
+    read = reader(node, problems)
+    if read is None or len(problems.found) > before:
+        return None
+    return make(**read), node.place
+
+
+def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
+    """Read a list of sources, of which no two are the same thing."""
+    found = fields.sequence(read_source)(node, problems)
+    if found is None:
+        return None
+    first: dict[str, Place] = {}
+    for source, place in found:
+        called = identity(source)
+        if first.setdefault(called, place) is not place:
+            problems.add(
+                f"two sources are '{called}'",
+                place,
+                why=f"the first is at line {first[called].line}",
+                mend="give one of them another name, or remove it",
+            )
+    return tuple(source for source, _ in found)
+
+
+def identity(source: Source) -> str:
+    """Return what a source is in its layer: of two with the same, the later one counts."""
+    if isinstance(source, PythonSource):
+        return f"Python {source.python}"
+    return source.folder if isinstance(source, GitSource) else source.file
+
+
+def is_pinned(source: Source) -> bool:
+    """Tell whether the bytes of a source are known before they are used."""
+    if isinstance(source, GitSource):
+        return len(source.commit) == WHOLE_COMMIT
+    return bool(source.sha256)
+
+
+def told(source: Source) -> str:
+    """Return a source in words."""
+    if isinstance(source, PythonSource):
+        return f"Python {source.python}" + _hash(source.sha256)
+    if isinstance(source, UrlSource):
+        return f"{source.file} from {source.url}" + _hash(source.sha256)
+    more = " with submodules" if source.submodules else ""
+    return f"{source.folder} from {source.git}, commit {source.commit}{more}"
+
+
+def _hash(sha256: str) -> str:
+    return f", sha256 {sha256}" if sha256 else ""
+
+
+def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Source, ...]:
+    """Return the sources that a step with these files fetches: none, where no file uses them.
+
+    A layer that compiles gives two steps, of which one alone works on sources, and these are large.
+    """
+    wanted = tuple(each for each in sources if not isinstance(each, PythonSource))
+    uses = (f"${FOLDER}".encode(), f"${{{FOLDER}".encode())
+    used = wanted and any(word in file.content for file in files for word in uses)
+    return wanted if used else ()
+
+
+def fetch_files(sources: Sequence[Source]) -> Iterator[LayerFile]:
+    """Yield what a step needs to fetch sources, if there are any."""
+    if sources:
+        path = Path(__file__).parent / "step" / FETCH
+        yield LayerFile(FETCH, 0o644, path.read_bytes())
+
+
+def fetch_text(sources: Sequence[Source], stage: str) -> str:
+    """Return shell text that fetches sources into a folder of ``stage``, if there are any."""
+    lines = [f"bash {stage}/{FETCH} {shell.words(_words(each))}\n" for each in sources]
+    return "".join([f"export {FOLDER}={stage}/{FOLDER}\n", *lines]) if lines else ""
+
+
+def _words(source: Source) -> tuple[str, ...]:
+    if isinstance(source, GitSource):
+        more = ("submodules",) if source.submodules else ()
+        return ("git", source.git, source.commit, source.folder, *more)
+    assert isinstance(source, UrlSource)
+    more = (source.sha256,) if source.sha256 else ()
+    return ("url", source.url, source.file, *more)

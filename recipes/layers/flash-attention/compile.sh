@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+build="$TMPDIR/build"
+python -m pip install --target "$build" --requirement build.txt
+
+# Without a list of architectures the build asks a GPU for its own; without FORCE_BUILD it looks for a ready
+# wheel, and there is none for ROCm. FLASH_ATTENTION_TRITON_AMD_ENABLE is set by the provider 'triton'.
+export BUILD_TARGET=rocm GPU_ARCHS=gfx90a FLASH_ATTENTION_FORCE_BUILD=TRUE
+export MAX_JOBS="$jobs"
+PATH="$build/bin:$PATH" PYTHONPATH="$build" python -m pip wheel --no-deps --no-build-isolation \
+    --wheel-dir "$wheels" "$sources/flash-attention"

@@ -1,0 +1,20 @@
+"""Check that Horovod is built for ROCm, and averages over RCCL, the image's own."""
+
+import sys
+from pathlib import Path
+
+import horovod.torch as hvd
+import torch  # noqa: F401 - it brings the HIP that Horovod uses
+
+IMAGE = Path("/opt/rocm/lib").resolve()
+
+if not hvd.rocm_built():
+    sys.exit("Horovod is built without ROCm")
+if not hvd.nccl_built():
+    sys.exit("Horovod is built without RCCL: it would move gradients over MPI")
+
+maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+mapped = {Path(line.split(maxsplit=5)[-1]) for line in maps.splitlines() if "/librccl.so" in line}
+print(*sorted(mapped))
+if len(mapped) != 1 or not all(path.resolve().is_relative_to(IMAGE) for path in mapped):
+    sys.exit(f"Horovod and PyTorch do not share the image's RCCL, which lies in {IMAGE}")

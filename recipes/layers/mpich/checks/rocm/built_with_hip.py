@@ -1,0 +1,29 @@
+"""Check that MPICH was built with HIP and goes through the image's libfabric."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
+layer = resolved["layers"]["mpich"]
+if layer["parameters"]["provider"] == "wheel":
+    print("the wheel of MPICH: without HIP, with a libfabric of its own")
+    sys.exit(0)
+
+said = subprocess.run(["mpichversion"], check=True, capture_output=True, text=True).stdout
+print(said)
+if layer["version"] not in said:
+    sys.exit(f"mpichversion does not tell of {layer['version']}")
+for wanted in ("ch4:ofi", "--with-hip", "--with-libfabric=/usr"):
+    if wanted not in said:
+        sys.exit(f"MPICH was configured without {wanted}")
+
+library = "/usr/lib/x86_64-linux-gnu/libmpi.so.12"
+needed = subprocess.run(["ldd", library], check=True, capture_output=True, text=True).stdout
+for wanted in ("libfabric.so.1", "libamdhip64.so"):
+    if wanted not in needed:
+        sys.exit(f"{library} is not linked with {wanted}")
+missing = [line.split()[0] for line in needed.splitlines() if "not found" in line]
+if missing:
+    sys.exit(f"{library} lacks {', '.join(missing)}")

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+programs=/usr/libexec/osu-micro-benchmarks/mpi
+if ldd "$programs/pt2pt/osu_bw" | grep 'not found' >&2; then
+    echo "osu_bw lacks libraries" >&2
+    exit 1
+fi
+# Without the driver HIP has nothing to look for.
+[[ -e /dev/kfd ]] || export MPIR_CVAR_ENABLE_GPU=0
+mpiexec -n 2 "$programs/pt2pt/osu_bw" --message-size 1024:4096 --iterations 10

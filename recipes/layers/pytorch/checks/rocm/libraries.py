@@ -1,0 +1,28 @@
+"""Check that PyTorch uses the image's RCCL and HIP, and that there is no second one of either."""
+
+import importlib
+import sys
+from pathlib import Path
+
+IMAGE = Path("/opt/rocm/lib").resolve()
+ONCE = ("librccl.so", "libamdhip64.so", "libhsa-runtime64.so")
+
+# MPI first, where it is here: it loads the image's HIP before torch asks for one by another name.
+try:
+    mpi4py = importlib.import_module("mpi4py")
+except ImportError:
+    print("mpi4py is not in the image")
+else:
+    mpi4py.rc.initialize = False
+    importlib.import_module("mpi4py.MPI")
+importlib.import_module("torch")
+
+maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+mapped = {Path(line.split(maxsplit=5)[-1]) for line in maps.splitlines() if ".so" in line}
+for library in ONCE:
+    loaded = sorted(path for path in mapped if path.name.startswith(library))
+    print(f"{library}:", *loaded)
+    if len(loaded) != 1:
+        sys.exit(f"{library} is loaded {len(loaded)} times, and has to be loaded once")
+    if not loaded[0].resolve().is_relative_to(IMAGE):
+        sys.exit(f"{library} is torch's own, not the image's, which lies in {IMAGE}")

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+program="$(command -v all_reduce_perf)"
+needed="$(ldd "$program")"
+if grep 'not found' <<<"$needed" >&2; then
+    echo "$program lacks libraries" >&2
+    exit 1
+fi
+for library in librccl.so.1 libmpi.so.12; do
+    if [[ $needed != *"$library"* ]]; then
+        echo "$program is not linked with $library" >&2
+        exit 1
+    fi
+done
+if ! grep -q gfx90a "$program"; then
+    echo "$program has no code for gfx90a" >&2
+    exit 1
+fi
+ls "${program%/*}"

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cat >"$folder/twice.cpp" <<'END'
+#include <hip/hip_runtime.h>
+
+__global__ void twice(int *numbers) { numbers[threadIdx.x] *= 2; }
+
+int main() {
+    twice<<<1, 64>>>(nullptr);
+    return 0;
+}
+END
+hipcc --offload-arch=gfx90a "$folder/twice.cpp" -o "$folder/twice"
+if ! grep -q 'amdgcn-amd-amdhsa--gfx90a' "$folder/twice"; then
+    echo "hipcc made a program without code for gfx90a" >&2
+    exit 1
+fi
+missing="$(ldd "$folder/twice" | grep 'not found' || true)"
+if [[ -n $missing ]]; then
+    printf 'a HIP program lacks libraries: %s\n' "$missing" >&2
+    exit 1
+fi
+echo "hipcc makes programs for gfx90a"

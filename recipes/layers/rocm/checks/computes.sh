@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+if [[ ! -e /dev/kfd ]]; then
+    echo "no /dev/kfd: this machine has no GPU of AMD's with its driver"
+    exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cat >"$folder/twice.cpp" <<'END'
+#include <hip/hip_runtime.h>
+#include <cstdio>
+
+__global__ void twice(int *numbers) { numbers[threadIdx.x] *= 2; }
+
+int main() {
+    int devices = 0, wrong = 0, *numbers = nullptr;
+    if (hipGetDeviceCount(&devices) != hipSuccess || devices == 0) return 1;
+    if (hipMallocManaged(&numbers, 64 * sizeof(int)) != hipSuccess) return 2;
+    for (int i = 0; i < 64; i++) numbers[i] = i;
+    twice<<<1, 64>>>(numbers);
+    if (hipDeviceSynchronize() != hipSuccess) return 3;
+    for (int i = 0; i < 64; i++) wrong += numbers[i] != 2 * i;
+    std::printf("%d GPUs, %d wrong numbers\n", devices, wrong);
+    return wrong ? 4 : 0;
+}
+END
+hipcc --offload-arch=gfx90a "$folder/twice.cpp" -o "$folder/twice"
+"$folder/twice"

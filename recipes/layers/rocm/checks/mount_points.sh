@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+set -euo pipefail
+
+for folder in /var/spool/slurmd /pfs /scratch /projappl /project /flash /appl /user-software /runscripts; do
+    if [[ ! -d $folder ]]; then
+        echo "there is no $folder, which LUMI binds" >&2
+        exit 1
+    fi
+done
+echo "every folder that LUMI binds is there"

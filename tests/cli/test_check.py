@@ -1,0 +1,120 @@
+"""What is known to be bad is said before it is built, and an error refuses the build."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ..conftest import HELLO, Write
+from .conftest import Run
+
+
+def rules(level: str, when: str = "{greet.greeting: hello}") -> str:
+    return (
+        f"rules:\n  - id: no-hello\n    level: {level}\n    when: {when}\n"
+        "    what: hello is not heard\n    why: the room is too large\n"
+        "    source: a listener\n    mend: set greet.greeting to aloha\n"
+    )
+
+
+@pytest.mark.parametrize(("level", "code"), [("error", 1), ("warning", 0)])
+def test_check_says_what_is_wrong_where_why_and_how_to_mend_it(
+    lumicontainer: Run, write: Write, level: str, code: int
+) -> None:
+    folder = write({**HELLO, "rules.yaml": rules(level)})
+    done = lumicontainer("check", "hello", "--recipes", folder)
+    assert done.returncode == code
+    assert done.stderr == ""
+    assert f"{level}: hello is not heard [no-hello]\n" in done.stdout
+    assert "greet.greeting hello (" in done.stdout
+    assert "layers/greet/layer.yaml:3:" in done.stdout
+    assert "why: the room is too large (a listener)\n" in done.stdout
+    assert "mend: set greet.greeting to aloha\n" in done.stdout
+
+
+def test_the_mend_of_a_rule_mends_it(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, "rules.yaml": rules("error")})
+    done = lumicontainer("check", "hello", "--recipes", folder, "--set", "greet.greeting=aloha")
+    assert done.returncode == 0
+    assert "hello for workstation: 0 errors, 0 warnings" in done.stdout
+    assert "[no-hello]" not in done.stdout
+
+
+def test_what_nothing_tells_is_not_known_and_not_passed(lumicontainer: Run, write: Write) -> None:
+    when = '{greet.greeting: hello, driver: "<9"}'
+    folder = write({**HELLO, "rules.yaml": rules("error", when)})
+    done = lumicontainer("check", "hello", "--recipes", folder)
+    assert done.returncode == 0
+    assert "not known: hello is not heard [no-hello]: nothing says driver\n" in done.stdout
+    assert " 1 not known" in done.stdout
+
+
+def test_a_rule_is_explained_whether_it_holds_or_not(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, "rules.yaml": rules("error")})
+    words = ("check", "hello", "--recipes", folder, "--explain", "no-hello")
+    done = lumicontainer(*words)
+    assert done.returncode == 1
+    assert "no-hello (error, holds): hello is not heard\n" in done.stdout
+    assert "source: a listener\n" in done.stdout
+    done = lumicontainer(*words, "--set", "greet.greeting=aloha")
+    assert done.returncode == 0
+    assert "no-hello (error, passed): hello is not heard\n" in done.stdout
+    assert "no: greet.greeting aloha" in done.stdout
+
+
+def test_an_unknown_rule_names_the_nearest(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, "rules.yaml": rules("error")})
+    done = lumicontainer("check", "hello", "--recipes", folder, "--explain", "no-helo")
+    assert done.returncode == 2
+    assert "did you mean 'no-hello'?" in done.stderr
+
+
+def test_check_as_json_tells_every_rule_and_what_was_found(
+    lumicontainer: Run, write: Write
+) -> None:
+    folder = write({**HELLO, "rules.yaml": rules("error")})
+    done = lumicontainer("check", "hello", "--recipes", folder, "--json")
+    assert done.returncode == 1
+    data = json.loads(done.stdout)
+    assert (data["recipe"], data["platform"]) == ("hello", "workstation")
+    told = {each["id"]: each for each in data["rules"]}
+    assert told["no-hello"]["state"] == "holds"
+    assert told["no-hello"]["when"][0]["found"][0]["value"] == "hello"
+    assert told["rocm-above-driver"]["state"] == "passed"
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_build_refuses_what_is_known_to_be_bad_before_it_does_anything(
+    lumicontainer: Run, write: Write, more: tuple[str, ...]
+) -> None:
+    folder = write({**HELLO, "rules.yaml": rules("error")})
+    # Without a place for builds nothing could begin.
+    nowhere = {"LUMICONTAINER_TMPDIR": "/proc/self", "LUMICONTAINER_CACHE": "/proc/self"}
+    done = lumicontainer("build", "hello", "--recipes", folder, *more, env=nowhere)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "error: hello is not heard [no-hello]" in done.stderr
+    assert "mend: set greet.greeting to aloha" in done.stderr
+
+
+def test_a_build_tells_of_a_warning_once_and_goes_on(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, "rules.yaml": rules("warning")})
+    done = lumicontainer("build", "hello", "--recipes", folder, "--dry-run")
+    assert done.returncode == 0
+    assert done.stderr.count("warning: hello is not heard [no-hello]") == 1
+    assert "would build" in done.stdout
+
+
+def test_wrong_rules_are_told_with_their_place(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, "rules.yaml": rules("error", "{gret.greeting: hello}")})
+    done = lumicontainer("check", "hello", "--recipes", folder)
+    assert done.returncode == 2
+    assert "rules.yaml:4:12" in done.stderr
+    assert "did you mean 'greet'?" in done.stderr
+
+
+def test_the_shipped_recipe_has_nothing_that_is_known_to_be_bad(lumicontainer: Run) -> None:
+    done = lumicontainer("check", "pytorch-deepspeed")
+    assert done.returncode == 0, done.stdout
+    assert "0 errors, 0 warnings" in done.stdout

@@ -1,0 +1,249 @@
+"""Run a layer's script for real, on a copy of this machine's files that is thrown away.
+
+The root is made of overlays over this machine's folders, in namespaces of a user and of mounts:
+what a script writes reaches nothing else, and is kept for the test to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..conftest import ROOT
+
+LAYERS = ROOT / "recipes/layers"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# $1: the room; the rest is the command. What was written lies in written/ afterwards. The kernel
+# refuses an overlay over / itself, where others may have mounted something.
+_ENTER = r"""
+room=$1 && shift
+mount -t tmpfs tmpfs "$room/mount"
+cd "$room/mount"
+mkdir upper work root
+cp -a "$room/before/." root
+for folder in etc usr var; do
+    mkdir -p "root/$folder" "work/$folder"
+    mv "root/$folder" upper
+    mkdir "root/$folder"
+    mount -t overlay overlay -o "lowerdir=/$folder,upperdir=upper/$folder,workdir=work/$folder" \
+        "root/$folder"
+done
+for link in bin lib lib64 sbin; do
+    ln -sfn "usr/$link" "root/$link"
+done
+mkdir -p root/proc root/dev root/tmp root/opt "root$room"
+mount --rbind /proc root/proc
+mount --rbind /dev root/dev
+mount --bind "$room" "root$room"
+status=0
+chroot root "$@" || status=$?
+keep() {
+    find "$1" -xdev \( -path root/tmp -o -path "root$room" \) -prune -o \
+        \( -type f -o -type l -o -type d \) -printf '%P\0' |
+        tar --create --directory "$1" --null --no-recursion --files-from - |
+        tar --extract --directory "$room/written"
+}
+rm -rf "$room/written" && mkdir "$room/written"
+keep root
+keep upper
+exit "$status"
+"""
+
+
+@dataclass
+class Sandbox:
+    """Hold what a script finds: sources, values, and files of the image below its layer."""
+
+    room: Path
+    values: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("mount", "before", "written", "sources", "tools", "tmp", "home"):
+            (self.room / name).mkdir()
+
+    @property
+    def record(self) -> Path:
+        """What the stand-ins wrote down."""
+        return self.room / "record"
+
+    @property
+    def sources(self) -> Path:
+        """Where the step lays a layer's sources."""
+        return self.room / "sources"
+
+    def before(self, path: str, text: str = "", mode: int = 0o644) -> None:
+        """Put a file into the image before the script runs."""
+        file = self.room / "before" / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+
+    def tool(self, name: str, text: str = "#!/bin/sh\n") -> None:
+        """Put a program before all others on PATH."""
+        path = self.room / "tools" / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def written(self, path: str) -> Path:
+        """Return where a file lies now that the script wrote to that path."""
+        return self.room / "written" / path.lstrip("/")
+
+    def run(self, layer: str, script: str, **values: str) -> subprocess.CompletedProcess[str]:
+        """Run a script of a layer, as a step of a build runs it."""
+        stage = self.room / "stage"
+        shutil.rmtree(stage, ignore_errors=True)
+        shutil.copytree(LAYERS / layer, stage, ignore=shutil.ignore_patterns("layer.yaml"))
+        return self.enter(["bash", f"./{script}"], cwd=stage, **values)
+
+    def enter(
+        self, command: Iterable[str], cwd: Path = Path("/"), **values: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the image; what it has written is there for the next one."""
+        environment = {
+            "PATH": f"{self.room}/tools/bin:{SYSTEM_PATH}",
+            "HOME": str(self.room / "home"),
+            "TMPDIR": str(self.room / "tmp"),
+            "sources": str(self.sources),
+            "jobs": "3",
+            "STAND_IN_RECORD": str(self.record),
+            **self.values,
+            **values,
+        }
+        for folder in ("tmp", "home"):
+            shutil.rmtree(self.room / folder)
+            (self.room / folder).mkdir()
+        namespaces = ["unshare", "--map-root-user", "--mount"]
+        enter = ["bash", "-euc", _ENTER, "-", str(self.room)]
+        inside = ["bash", "-c", 'cd "$0" && exec "$@"', str(cwd), *command]
+        done = subprocess.run(
+            [*namespaces, *enter, *inside],
+            env=environment,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        shutil.rmtree(self.room / "before")
+        shutil.copytree(self.room / "written", self.room / "before", symlinks=True)
+        return done
+
+    def calls(self) -> list[Call]:
+        """Return what the stand-ins were called with, in order."""
+        lines = self.record.read_text().splitlines() if self.record.exists() else []
+        return [Call(*line.split("\t")[:2], tuple(line.split("\t")[2:])) for line in lines]
+
+    def call(self, tree: str, program: str) -> Call:
+        """Return the one call of a program of one tree."""
+        (found,) = [each for each in self.calls() if (each.tree, each.program) == (tree, program)]
+        return found
+
+
+@dataclass(frozen=True)
+class Call:
+    """Hold one call of a stand-in."""
+
+    tree: str
+    program: str
+    arguments: tuple[str, ...]
+
+
+# Only a release that is packed for download has configure already.
+_AUTOGEN = """\
+#!/bin/sh
+set -e
+printf '{tree}\\tautogen\\n' >>"$STAND_IN_RECORD"
+mv configure.stand-in configure
+"""
+_CONFIGURE = """\
+#!/bin/bash
+set -e
+{{ printf '{tree}\\tconfigure'; printf '\\t%s' "$@"; printf '\\n'; }} >>"$STAND_IN_RECORD"
+prefix=/usr/local libdir=
+for argument; do
+    case "$argument" in
+    --prefix=*) prefix=${{argument#*=}} ;;
+    --libdir=*) libdir=${{argument#*=}} ;;
+    esac
+done
+printf 'prefix = %s\\nlibdir = %s\\n' "$prefix" "${{libdir:-$prefix/lib}}" >config.mk
+"""
+_MAKEFILE = """\
+-include config.mk
+all:
+\t@printf '{tree}\\tmake' >>"$$STAND_IN_RECORD"
+\t@for word in $(MAKEFLAGS); do printf '\\t%s' "$$word"; done >>"$$STAND_IN_RECORD"
+\t@printf '\\n' >>"$$STAND_IN_RECORD"
+{made}
+install:
+\t@printf '{tree}\\tinstall\\n' >>"$$STAND_IN_RECORD"
+{installed}
+"""
+
+
+def stand_in(
+    folder: Path,
+    tree: str,
+    *,
+    packed: bool = False,
+    made: Iterable[str] = (),
+    installed: Iterable[str] = (),
+    files: Mapping[str, str] | None = None,
+) -> Path:
+    """Write a tree in an upstream's place: it records how it is configured and made.
+
+    ``made`` are files that ``make`` writes in it, ``installed`` those that ``make install`` does.
+    """
+    root = folder / f"stand_in_{tree}"
+    root.mkdir(parents=True)
+
+    def touching(names: Iterable[str]) -> str:
+        return "".join(
+            f'\t@mkdir -p "$(dir {name})" && echo stand-in >"{name}"\n' for name in names
+        )
+
+    name = "configure" if packed else "configure.stand-in"
+    _program(root / name, _CONFIGURE.format(tree=tree))
+    if not packed:
+        _program(root / "autogen.sh", _AUTOGEN.format(tree=tree))
+    text = _MAKEFILE.format(tree=tree, made=touching(made), installed=touching(installed))
+    (root / "Makefile").write_text(text)
+    for path, content in (files or {}).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content)
+    return root
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def from_git(tree: Path, target: Path) -> None:
+    """Lay the tree at ``target`` as a step does: one commit of a git repository, without .git."""
+    author = {f"GIT_{who}_{what}": "test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME",)}
+    author |= {"GIT_AUTHOR_EMAIL": "test@localhost", "GIT_COMMITTER_EMAIL": "test@localhost"}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tree.parent), **author}
+
+    def git(*arguments: str) -> bytes:
+        command = ["git", "-C", str(tree), *arguments]
+        return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+
+    git("init", "--quiet")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "a stand-in")
+    commit = git("rev-parse", "HEAD").decode().strip()
+    target.mkdir(parents=True)
+    archive = git("archive", "--format=tar", commit)
+    subprocess.run(["tar", "--extract", "--directory", target], input=archive, check=True)
+
+
+def packed(tree: Path, target: Path) -> None:
+    """Lay the tree at ``target`` as a release for download: an archive with one folder in it."""
+    kind = "--bzip2" if target.suffix == ".bz2" else "--gzip"
+    command = ["tar", "--create", kind, "--file", target, "--directory", tree.parent, tree.name]
+    subprocess.run(command, check=True)

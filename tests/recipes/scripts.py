@@ -1,0 +1,128 @@
+"""Run a layer's script as a build does, in a tree where stand-ins lie at /opt."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..conftest import ROOT
+
+HERE = Path(__file__).parent
+LAYERS = ROOT / "recipes" / "layers"
+
+# Scripts write below /opt, which is an empty one of their own; what they leave there is kept.
+_IN_A_TREE = """\
+set -euo pipefail
+mount -t tmpfs none /opt
+cp -a "$STAND_IN_OPT/." /opt
+cd "$STAGE"
+code=0
+bash "./$SCRIPT" || code=$?
+cp -a /opt/. "$STAND_IN_OPT"
+exit "$code"
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Hold what a script left behind."""
+
+    code: int
+    output: str
+    wheels: Path
+    record: Path
+    opt: Path
+
+
+@dataclass(frozen=True)
+class Place:
+    """Hold where scripts of a test run: a virtual environment, wheels, and folders of their own."""
+
+    python: Path
+    wheelhouse: Path
+    folder: Path
+
+    @property
+    def opt(self) -> Path:
+        """Return what the scripts find at /opt."""
+        return self.folder / "opt"
+
+    @property
+    def sources(self) -> Path:
+        """Return the folder of the layer's sources."""
+        return self.folder / "sources"
+
+    def run(self, layer: str, script: str, *, requirements: str = "", **values: str) -> Ran:
+        """Run a script of a layer with these values, as the layer's step does."""
+        stage = self.folder / "stage"
+        shutil.rmtree(stage, ignore_errors=True)
+        shutil.copytree(LAYERS / layer, stage, ignore=shutil.ignore_patterns("checks"))
+        if requirements:
+            (stage / "requirements.txt").write_text(requirements)
+        for name in ("opt", "sources", "wheels", "record", "home", "tmp"):
+            (self.folder / name).mkdir(exist_ok=True)
+        return self._run(stage, script, values)
+
+    def run_file(self, script: Path, **values: str) -> Ran:
+        """Run a file that belongs to no layer, in the same tree."""
+        (self.folder / "record").mkdir(exist_ok=True)
+        return self._run(script.parent, script.name, values)
+
+    def _run(self, stage: Path, script: str, values: Mapping[str, str]) -> Ran:
+        done = subprocess.run(
+            ["unshare", "--map-root-user", "--mount", "bash", "-c", _IN_A_TREE],
+            env={**self._environment(), "SCRIPT": script, "STAGE": str(stage), **values},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        wheels, record = self.folder / "wheels", self.folder / "record"
+        return Ran(done.returncode, done.stdout, wheels, record, self.opt)
+
+    def _environment(self) -> Mapping[str, str]:
+        """Return what the builder exports; pip sees the wheelhouse and nothing else."""
+        return {
+            "PATH": f"{self.python.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "tmp"),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheelhouse),
+            "PIP_NO_CACHE_DIR": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_ROOT_USER_ACTION": "ignore",
+            "jobs": "3",
+            "wheels": str(self.folder / "wheels"),
+            "sources": str(self.sources),
+            "STAND_IN_OPT": str(self.opt),
+            "STAND_IN_RECORD": str(self.folder / "record"),
+        }
+
+
+def make_wheel(folder: Path, name: str, files: Mapping[str, Path | str]) -> Path:
+    """Make a wheel that is called ``name``, with these files; a path's content keeps its mode."""
+    path = folder / name
+    project, version = name.split("-")[:2]
+    info = f"{project}-{version}.dist-info"
+    tag = name.removesuffix(".whl").split("-", 2)[2]
+    with zipfile.ZipFile(path, "w") as wheel:
+        for inside, content in files.items():
+            if isinstance(content, Path):
+                wheel.write(content, inside)
+            else:
+                wheel.writestr(inside, content)
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL",
+            f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n",
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+    return path

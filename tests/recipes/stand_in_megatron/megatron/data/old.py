@@ -1,0 +1,6 @@
+import numpy as np
+from torch._six import inf
+
+DTYPES = {6: np.float, 7: np.float64, 8: np.float_}
+SIZE = np.product((2, 3))
+LARGEST = inf

@@ -1,0 +1,291 @@
+"""The layer rocm: what it takes from AMD, and what it shows of GPUs while an image is built."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .sandbox import LAYERS, Sandbox
+
+TRUE_TOOL = "#!/bin/sh\necho no GPU >&2\nexit 1\n"
+MOUNT_POINTS = ("var/spool/slurmd", "pfs", "scratch", "projappl", "project", "flash", "appl")
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(tmp_path)
+    # Nothing but the test's own repository, and no package that this machine has.
+    for path in Path("/etc/apt").glob("sources.list*/*"):
+        sandbox.before(str(path))
+    sandbox.before("/etc/apt/sources.list")
+    sandbox.before("/var/lib/dpkg/status")
+    # The machine's own belong to a user whom the sandbox does not know.
+    folders = 'Dir::State::Lists "/opt/apt-lists";\nDir::Cache "/opt/apt-cache";\n'
+    sandbox.before("/etc/apt/apt.conf.d/folders", folders)
+    for folder in ("apt-lists", "apt-cache/archives"):
+        sandbox.before(f"/opt/{folder}/partial/.keep")
+    sandbox.before("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=noble\n")
+    return sandbox
+
+
+def passed(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@dataclass
+class Amd:
+    """Stand in for repo.radeon.com: a repository of packages, signed by a key of its own."""
+
+    root: Path
+    home: Path
+
+    def gpg(self, *arguments: str | Path, name: str = "amd") -> str:
+        home = self.home / name
+        home.mkdir(mode=0o700, exist_ok=True)
+        command = ["gpg", "--homedir", home, "--batch", "--yes", "--quiet", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def make_key(self, name: str = "amd") -> str:
+        """Make a key and return its fingerprint."""
+        self.gpg("--passphrase", "", "--quick-gen-key", f"{name}@localhost", name=name)
+        listed = self.gpg("--list-keys", "--with-colons", name=name)
+        return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
+
+    def publish_key(self, name: str = "amd") -> None:
+        path = self.root / "rocm/rocm.gpg.key"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.gpg("--armor", "--export", name=name))
+
+    def publish(
+        self, folder: str, packages: dict[str, dict[str, str]], signer: str = "amd"
+    ) -> None:
+        """Publish packages, each with its files, for Ubuntu noble below ``folder``."""
+        index = self.root / folder / "dists/noble/main/binary-amd64/Packages"
+        index.parent.mkdir(parents=True)
+        index.write_text("".join(self._package(folder, *each) for each in packages.items()))
+        listed = f" {digest(index)} {index.stat().st_size} main/binary-amd64/Packages\n"
+        head = "Origin: repo.radeon.com\nCodename: noble\nComponents: main\nArchitectures: amd64\n"
+        date = "Date: Thu, 01 Jan 2026 00:00:00 UTC\n"
+        release = index.parents[2] / "Release"
+        release.write_text(f"{head}{date}SHA256:\n{listed}")
+        self.gpg("--clearsign", "--output", release.parent / "InRelease", release, name=signer)
+
+    def _package(self, folder: str, name: str, files: dict[str, str]) -> str:
+        tree = self.root / "trees" / name
+        control = (
+            f"Package: {name}\nVersion: 1\nArchitecture: amd64\n"
+            "Maintainer: test <test@localhost>\nDescription: a stand-in\n"
+        )
+        for path, text in {"DEBIAN/control": control, **files}.items():
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            (tree / path).write_text(text)
+            (tree / path).chmod(0o755 if "/bin/" in path else 0o644)
+        if name == "rocm-dev":
+            (tree / "opt/rocm").symlink_to("rocm-6.4.4")
+        package = self.root / folder / f"{name}.deb"
+        command = ["dpkg-deb", "--root-owner-group", "--build", tree, package]
+        subprocess.run(command, check=True, capture_output=True)
+        found = f"Filename: {name}.deb\nSize: {package.stat().st_size}\nSHA256: {digest(package)}\n"
+        return f"{control}{found}\n"
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def amd(sandbox: Sandbox) -> Iterator[Amd]:
+    # The agent's socket has a short path only.
+    home = Path(tempfile.mkdtemp(prefix="gpg-"))
+    yield Amd(sandbox.room / "amd", home)
+    for agent in home.iterdir():
+        command = ["gpgconf", "--homedir", agent, "--kill", "gpg-agent"]
+        subprocess.run(command, check=True, capture_output=True)
+    shutil.rmtree(home)
+
+
+def publish_rocm(amd: Amd, version: str = "6.4.4", signer: str = "amd") -> None:
+    home = "opt/rocm-6.4.4"
+    files = {
+        f"{home}/.info/version": f"{version}-129\n",
+        f"{home}/bin/rocminfo": TRUE_TOOL,
+        f"{home}/bin/rocm_agent_enumerator": TRUE_TOOL,
+        f"{home}/lib/llvm/bin/amdgpu-arch": TRUE_TOOL,
+    }
+    packages = {"rocm-dev": files, "rocm-libs": {f"{home}/lib/librccl.so.1": ""}}
+    amd.publish("rocm/apt/6.4.4", packages, signer)
+    amd.publish("amdgpu/6.4.4/ubuntu", {"libdrm-amdgpu-dev": {"opt/amdgpu/there": ""}}, signer)
+
+
+def install(sandbox: Sandbox, amd: Amd, fingerprint: str) -> subprocess.CompletedProcess[str]:
+    return sandbox.run(
+        "rocm",
+        "install.sh",
+        provider="amd",
+        version="6.4.4",
+        amdgpu="6.4.4",
+        repository=f"file://{amd.root}",
+        key_fingerprint=fingerprint,
+    )
+
+
+def test_rocm_comes_from_repositories_that_amd_has_signed(sandbox: Sandbox, amd: Amd) -> None:
+    key = amd.make_key()
+    amd.publish_key()
+    publish_rocm(amd)
+    passed(install(sandbox, amd, key))
+    assert sandbox.written("/opt/rocm-6.4.4/lib/librccl.so.1").exists()
+    assert sandbox.written("/opt/amdgpu/there").exists()
+    assert sandbox.written("/etc/ld.so.conf.d/rocm.conf").read_text() == "/opt/rocm/lib\n"
+    for name in ("rocm", "amdgpu"):
+        text = sandbox.written(f"/etc/apt/sources.list.d/{name}.list").read_text()
+        assert "[arch=amd64 signed-by=/etc/apt/keyrings/rocm.asc]" in text
+        assert text.endswith(" noble main\n")
+
+
+def test_another_key_than_amds_is_refused(sandbox: Sandbox, amd: Amd) -> None:
+    key = amd.make_key()
+    amd.make_key("other")
+    amd.publish_key("other")
+    publish_rocm(amd, signer="other")
+    done = install(sandbox, amd, key)
+    assert done.returncode == 1
+    assert f"not '{key}'" in done.stderr
+    assert "set rocm.key_fingerprint" in done.stderr
+    assert not sandbox.written("/etc/apt/keyrings/rocm.asc").exists()
+
+
+def test_a_key_beside_amds_is_refused_too(sandbox: Sandbox, amd: Amd) -> None:
+    key = amd.make_key()
+    amd.make_key("other")
+    amd.publish_key()
+    with (amd.root / "rocm/rocm.gpg.key").open("a") as file:
+        file.write(amd.gpg("--armor", "--export", name="other"))
+    publish_rocm(amd, signer="other")
+    assert install(sandbox, amd, key).returncode == 1
+    assert not sandbox.written("/etc/apt/keyrings/rocm.asc").exists()
+
+
+def test_packages_that_amd_has_not_signed_are_not_installed(sandbox: Sandbox, amd: Amd) -> None:
+    key = amd.make_key()
+    amd.make_key("other")
+    amd.publish_key()
+    publish_rocm(amd, signer="other")
+    done = install(sandbox, amd, key)
+    assert done.returncode != 0
+    assert "is not signed" in done.stderr
+    assert not sandbox.written("/opt/rocm-6.4.4").exists()
+
+
+def test_another_release_of_rocm_than_was_asked_for_ends_the_step(
+    sandbox: Sandbox, amd: Amd
+) -> None:
+    key = amd.make_key()
+    amd.publish_key()
+    publish_rocm(amd, version="6.4.3")
+    done = install(sandbox, amd, key)
+    assert done.returncode == 1
+    assert "error: /opt/rocm holds ROCm 6.4.3-129, not 6.4.4\n" in done.stderr
+
+
+@pytest.mark.parametrize(("asked", "fits"), [("6.4.4", True), ("6.4", False), ("7.0.2", False)])
+def test_a_base_image_must_hold_the_rocm_that_is_asked_for(
+    sandbox: Sandbox, asked: str, fits: bool
+) -> None:
+    sandbox.before("/opt/rocm/.info/version", "6.4.4-129\n")
+    done = sandbox.run("rocm", "install.sh", provider="image", version=asked)
+    assert (done.returncode == 0) == fits, done.stderr
+
+
+@pytest.fixture
+def debian(sandbox: Sandbox) -> Sandbox:
+    sandbox.before("/usr/bin/rocminfo", TRUE_TOOL, mode=0o755)
+    sandbox.before("/usr/bin/rocm_agent_enumerator", TRUE_TOOL, mode=0o755)
+    sandbox.before("/usr/lib/llvm-15/bin/amdgpu-arch", TRUE_TOOL, mode=0o755)
+    passed(sandbox.run("rocm", "install.sh", provider="debian", version="5.2.3"))
+    return sandbox
+
+
+def told(sandbox: Sandbox, tool: str) -> str:
+    return passed(sandbox.enter([tool])).stdout
+
+
+def check(sandbox: Sandbox, name: str) -> subprocess.CompletedProcess[str]:
+    copy = sandbox.room / name
+    shutil.copyfile(LAYERS / "rocm/checks" / name, copy)
+    return sandbox.enter(["bash", str(copy)])
+
+
+def test_while_an_image_is_built_the_machine_has_one_gfx90a(debian: Sandbox) -> None:
+    assert told(debian, "/usr/lib/llvm-15/bin/amdgpu-arch") == "gfx90a\n"
+    assert told(debian, "rocm_agent_enumerator") == "gfx90a\n"
+    assert "  Wavefront Size:          64(0x40)\n" in told(debian, "rocminfo")
+
+
+def test_the_last_step_puts_rocms_own_programs_back(debian: Sandbox) -> None:
+    passed(debian.run("rocm", "finish.sh"))
+    for path in ("/usr/bin/rocminfo", "/usr/lib/llvm-15/bin/amdgpu-arch"):
+        assert debian.written(path).read_text() == TRUE_TOOL
+        assert debian.written(path).stat().st_mode & 0o777 == 0o755
+    # A second time there is nothing to do.
+    passed(debian.run("rocm", "finish.sh"))
+    assert debian.written("/usr/bin/rocminfo").read_text() == TRUE_TOOL
+
+
+def test_what_a_later_layer_installs_in_its_place_stays(debian: Sandbox) -> None:
+    newer = "#!/bin/sh\necho newer\n"
+    debian.before("/usr/bin/rocminfo", newer, mode=0o755)
+    passed(debian.run("rocm", "finish.sh"))
+    assert debian.written("/usr/bin/rocminfo").read_text() == newer
+
+
+def test_a_check_tells_whether_they_are_back(debian: Sandbox) -> None:
+    before = check(debian, "restored.sh")
+    assert before.returncode == 1
+    assert "are not back" in before.stderr
+    passed(debian.run("rocm", "finish.sh"))
+    assert "3 programs" in passed(check(debian, "restored.sh")).stdout
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_the_stand_in_itself_is_found(debian: Sandbox, left: bool) -> None:
+    passed(debian.run("rocm", "finish.sh"))
+    if left:
+        stand_in = (LAYERS / "rocm/one-gfx90a.sh").read_text()
+        debian.before("/usr/bin/rocminfo", stand_in, mode=0o755)
+    done = check(debian, "restored.sh")
+    assert done.returncode == int(left), done.stderr
+
+
+def test_links_between_the_programs_hold(sandbox: Sandbox) -> None:
+    sandbox.before("/opt/rocm/.info/version", "7.0.2-1\n")
+    sandbox.before("/opt/rocm/lib/llvm/bin/offload-arch", TRUE_TOOL, mode=0o755)
+    sandbox.before("/opt/rocm/lib/llvm/bin/llvm", TRUE_TOOL, mode=0o755)
+    folder = sandbox.room / "before/opt/rocm/lib/llvm/bin"
+    (folder / "amdgpu-arch").symlink_to("offload-arch")
+    (sandbox.room / "before/opt/rocm/bin").mkdir()
+    (sandbox.room / "before/opt/rocm/bin/offload-arch").symlink_to("../lib/llvm/bin/llvm")
+    passed(sandbox.run("rocm", "install.sh", provider="image", version="7.0.2"))
+    for path in ("lib/llvm/bin/amdgpu-arch", "bin/offload-arch"):
+        assert told(sandbox, f"/opt/rocm/{path}") == "gfx90a\n"
+    written = sandbox.written("/opt/rocm/lib/llvm/bin")
+    assert (written / "llvm").read_text() == TRUE_TOOL
+    passed(sandbox.run("rocm", "finish.sh"))
+    written = sandbox.written("/opt/rocm")
+    assert str((written / "lib/llvm/bin/amdgpu-arch").readlink()) == "offload-arch"
+    assert str((written / "bin/offload-arch").readlink()) == "../lib/llvm/bin/llvm"
+    assert (written / "lib/llvm/bin/offload-arch").read_text() == TRUE_TOOL
+
+
+def test_the_folders_that_lumi_binds_are_made(debian: Sandbox) -> None:
+    for folder in MOUNT_POINTS:
+        assert debian.written(f"/{folder}").is_dir(), folder
+    passed(check(debian, "mount_points.sh"))

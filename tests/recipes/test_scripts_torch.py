@@ -1,0 +1,383 @@
+"""The scripts of what uses PyTorch on ROCm run here, with stand-ins for upstream's files.
+
+Horovod and DeepSpeed are the real ones. PyTorch, ROCm, FlashAttention, Apex and Megatron are
+stand-ins that write down how they are asked to build.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .scripts import HERE, LAYERS, Place, Ran, make_wheel
+
+# The versions that the layer 'python' and the layers' build.txt hold.
+TOOLS = ("pip==26.1.2", "setuptools==80.10.2", "packaging==26.3", "wheel==0.48.0", "psutil==7.2.2")
+NEEDED = (*TOOLS, "ninja==1.13.2", "cloudpickle==3.1.2", "pyyaml==6.0.3", "cffi==2.1.1")
+REAL = ("cmake==3.31.10", "mpich==4.3.2")
+HOROVOD = (
+    "horovod==0.28.1 --hash=sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+)
+DEEPSPEED = {
+    "0.18.2": "892c3213cfefe6df8692d699eae3ca37714cac87afe7f72d4b89acd1df3af1c0",
+    "0.18.9": "ee4818dcf342794f74f429a0aeebef90291ec808fa82609c5140c23e665c4011",
+}
+ON_BY_AMD = {
+    *("FUSED_ADAM", "FUSED_LAMB", "FUSED_LION", "CPU_ADAM", "CPU_LION"),
+    "STOCHASTIC_TRANSFORMER",
+}
+
+
+def pip(python: Path, *arguments: str) -> None:
+    subprocess.run([python, "-m", "pip", *arguments, "--quiet"], check=True)
+
+
+@pytest.fixture(scope="session")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the real source packages, and the wheels that the builds ask for."""
+    folder = tmp_path_factory.mktemp("wheelhouse")
+    here = Path(sys.executable)
+    pip(here, "download", "--dest", str(folder), *NEEDED)
+    for source in ("horovod==0.28.1", *(f"deepspeed=={version}" for version in DEEPSPEED)):
+        pip(here, "download", "--dest", str(folder), "--no-deps", "--no-binary", ":all:", source)
+    make_wheel(
+        folder,
+        "cmake-3.31.10-py3-none-any.whl",
+        {"cmake/data/bin/cmake": HERE / "stand_in_cmake" / "cmake"},
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def environment(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a virtual environment with what the layers below install, and a stand-in for torch."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / "bin" / "python"
+    pip(python, "install", *NEEDED, *REAL)
+    (site,) = folder.glob("lib/python3.*/site-packages")
+    shutil.copytree(HERE / "stand_in_torch" / "torch", site / "torch")
+    return folder
+
+
+def on_pytorch(wheelhouse: Path, environment: Path, folder: Path) -> Place:
+    """Return where scripts run: on the tree of PyTorch, with a stand-in for ROCm below /opt."""
+    shutil.copytree(HERE / "stand_in_rocm", folder / "opt" / "rocm", symlinks=True)
+    return Place(environment / "bin" / "python", wheelhouse, folder)
+
+
+@pytest.fixture
+def place(wheelhouse: Path, environment: Path, tmp_path: Path) -> Place:
+    return on_pytorch(wheelhouse, environment, tmp_path)
+
+
+def recorded(ran: Ran, name: str) -> Any:
+    assert ran.code == 0, ran.output
+    return json.loads((ran.record / name).read_text())
+
+
+def unpacked(wheelhouse: Path, name: str, folder: Path) -> Path:
+    with tarfile.open(wheelhouse / f"{name}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / name
+
+
+# FlashAttention
+
+
+@pytest.fixture
+def flash_attention(place: Place) -> Path:
+    source = place.sources / "flash-attention"
+    shutil.copytree(HERE / "stand_in_flash_attention", source)
+    generate = source / "csrc/composable_kernel/example/ck_tile/01_fmha/generate.py"
+    generate.parent.mkdir(parents=True)
+    generate.touch()
+    return source
+
+
+@pytest.mark.usefixtures("flash_attention")
+def test_flash_attention_is_compiled_for_gfx90a_without_a_gpu(place: Place) -> None:
+    seen = recorded(place.run("flash-attention", "compile.sh"), "flash-attention.json")
+    assert seen["GPU_ARCHS"] == "gfx90a"
+    assert seen["BUILD_TARGET"] == "rocm"
+    assert seen["FLASH_ATTENTION_FORCE_BUILD"] == "TRUE"
+    assert seen["MAX_JOBS"] == "3"
+    assert "FLASH_ATTENTION_TRITON_AMD_ENABLE" not in seen
+
+
+def test_the_triton_backend_needs_no_composable_kernel(place: Place, flash_attention: Path) -> None:
+    shutil.rmtree(flash_attention / "csrc")
+    triton = {"FLASH_ATTENTION_TRITON_AMD_ENABLE": "TRUE"}
+    seen = recorded(place.run("flash-attention", "compile.sh", **triton), "flash-attention.json")
+    assert seen["FLASH_ATTENTION_TRITON_AMD_ENABLE"] == "TRUE"
+
+
+@pytest.mark.usefixtures("flash_attention")
+def test_what_was_compiled_is_installed_by_name(place: Place) -> None:
+    place.run("flash-attention", "compile.sh")
+    ran = place.run("flash-attention", "install.sh")
+    assert ran.code == 0, ran.output
+    assert "Successfully installed flash-attn-2.8.0.post2" in ran.output
+    (info,) = place.python.parents[1].glob("lib/python3.*/site-packages/flash_attn-*.dist-info")
+    assert not (info / "direct_url.json").exists()
+
+
+# Apex
+
+
+def test_apex_is_compiled_with_its_kernels_for_gfx90a(place: Place) -> None:
+    shutil.copytree(HERE / "stand_in_apex", place.sources / "apex")
+    seen = recorded(place.run("apex", "compile.sh"), "apex.json")
+    assert seen["options"] == ["--cpp_ext", "--cuda_ext"]
+    assert seen["environment"]["PYTORCH_ROCM_ARCH"] == "gfx90a"
+    assert seen["environment"]["MAX_JOBS"] == "3"
+
+
+# DeepSpeed
+
+
+def compile_deepspeed(place: Place, version: str = "0.18.2", **values: str) -> Ran:
+    flags = {f"DS_BUILD_{name}": "1" for name in ON_BY_AMD}
+    given = {"DS_ACCELERATOR": "cuda", "march": "znver3", "version": version, **flags, **values}
+    line = f"deepspeed=={version} --hash=sha256:{DEEPSPEED[version]}\n"
+    return place.run("deepspeed", "compile-rocm.sh", requirements=line, **given)
+
+
+@pytest.fixture(scope="session", params=DEEPSPEED)
+def deepspeed(
+    request: pytest.FixtureRequest,
+    wheelhouse: Path,
+    environment: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Ran:
+    """Compile DeepSpeed as the recipe does, once for each version."""
+    place = on_pytorch(wheelhouse, environment, tmp_path_factory.mktemp("deepspeed"))
+    return compile_deepspeed(place, request.param, STAND_IN_WAVE="64")
+
+
+def test_deepspeed_compiles_what_amd_compiles(deepspeed: Ran) -> None:
+    assert deepspeed.code == 0, deepspeed.output
+    (path,) = deepspeed.wheels.iterdir()
+    with zipfile.ZipFile(path) as wheel:
+        told = wheel.read("deepspeed/git_version_info_installed.py").decode()
+    installed = {name for name, yes in re.findall(r"'(\w+)': (1|True|False|0)", told) if yes == "1"}
+    assert installed == {name.lower() for name in ON_BY_AMD}
+    assert "accelerator_name='cuda'" in told
+
+
+def test_deepspeed_s_kernels_are_for_waves_of_64_on_gfx90a(deepspeed: Ran) -> None:
+    seen = recorded(deepspeed, "deepspeed.ops.lamb.fused_lamb_op.json")
+    assert "-DROCM_WAVEFRONT_SIZE=64" in seen["flags"]["cxx"]
+    assert "-DROCM_WAVEFRONT_SIZE=64" in seen["flags"]["nvcc"]
+    assert seen["environment"]["PYTORCH_ROCM_ARCH"] == "gfx90a"
+
+
+def test_deepspeed_s_cpu_ops_are_for_the_processor_of_lumi_g(deepspeed: Ran) -> None:
+    seen = recorded(deepspeed, "deepspeed.ops.adam.cpu_adam_op.json")
+    assert "-march=znver3" in seen["flags"]["cxx"]
+    assert "-D__AVX256__" in seen["flags"]["cxx"]
+    assert "-march=native" not in seen["flags"]["cxx"]
+
+
+@pytest.mark.parametrize("wave", ["", "32"], ids=["no GPU is named", "another GPU is named"])
+def test_deepspeed_is_not_compiled_for_another_wave_size(place: Place, wave: str) -> None:
+    ran = compile_deepspeed(place, STAND_IN_WAVE=wave)
+    assert ran.code == 1
+    assert "DeepSpeed would be compiled for a wave size of 32, and gfx90a has 64" in ran.output
+    assert not list(ran.wheels.iterdir())
+
+
+@pytest.mark.parametrize("version", DEEPSPEED)
+def test_the_layer_has_every_flag_that_deepspeed_has(
+    wheelhouse: Path, tmp_path: Path, version: str
+) -> None:
+    source = unpacked(wheelhouse, f"deepspeed-{version}", tmp_path)
+    builders = list((source / "op_builder").rglob("*.py"))
+    known = {
+        found[1]
+        for path in builders
+        if (found := re.search(r"""BUILD_VAR = ["'](\w+)""", path.read_text()))
+    }
+    # One of the builders holds two.
+    known |= {"DS_BUILD_CCL_COMM", "DS_BUILD_SHM_COMM"}
+    layer = (LAYERS / "deepspeed" / "layer.yaml").read_text()
+    assert set(re.findall(r"(?m)^  (DS_BUILD_\w+):$", layer)) == known - {
+        "DS_BUILD_NOT_IMPLEMENTED"
+    }
+
+
+@pytest.mark.parametrize("version", DEEPSPEED)
+def test_what_is_refused_for_rocm_cannot_be_built_there(
+    wheelhouse: Path, tmp_path: Path, version: str
+) -> None:
+    source = unpacked(wheelhouse, f"deepspeed-{version}", tmp_path)
+    text = {path.stem: path.read_text() for path in (source / "op_builder").glob("*.py")}
+    assert "is not compatible with ROCM" in text["gds"]
+    assert "is not compatible with ROCM" in text["sparse_attn"]
+    assert "CUTLASS_PATH" in text["evoformer_attn"]
+    kernels = source / "deepspeed/inference/v2/kernels"
+    core = "".join(path.read_text() for path in (kernels / "core_ops").rglob("*.[hc]*"))
+    assert "mma.h" in core
+    # What is not refused has a builder for GPUs at all.
+    layer = (LAYERS / "deepspeed" / "layer.yaml").read_text()
+    flags = re.split(r"(?m)^  (?=DS_BUILD_)", layer.partition("\npackages:")[0])[1:]
+    buildable = {flag.partition(":")[0] for flag in flags if "\n      rocm:" not in flag}
+    for_gpus = set(re.findall(r"""BUILD_VAR = ["'](\w+)""", "".join(text.values())))
+    assert buildable <= for_gpus
+
+
+# Horovod
+
+
+@pytest.fixture(scope="session")
+def horovod(wheelhouse: Path, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Configure Horovod once, with a stand-in for torch's libraries."""
+    place = on_pytorch(wheelhouse, environment, tmp_path_factory.mktemp("horovod"))
+    (site,) = environment.glob("lib/python3.*/site-packages")
+    (site / "torch/lib").mkdir(exist_ok=True)
+    for name in ("c10", "torch", "torch_cpu", "torch_python", "amdhip64", "c10_hip"):
+        (site / "torch/lib" / f"lib{name}.so").touch()
+    return place.run(
+        "horovod",
+        "compile-rocm.sh",
+        requirements=f"horovod==0.28.1 --hash=sha256:{HOROVOD}\n",
+        version="0.28.1",
+        STAND_IN_CMAKE=str(place.python.parent / "cmake"),
+    )
+
+
+def compiled(ran: Ran, file: str) -> str:
+    """Return the command that compiles one of Horovod's files."""
+    commands = recorded(ran, "compile_commands.json")
+    (command,) = [each["command"] for each in commands if each["file"].endswith(file)]
+    return str(command)
+
+
+def test_horovod_is_configured_for_rocm_with_rccl_and_mpi(horovod: Ran) -> None:
+    command = compiled(horovod, "common/ops/nccl_operations.cc")
+    for flag in ("-DHAVE_ROCM=1", "-DHAVE_GPU=1", "-DHAVE_NCCL=1", "-DHAVE_MPI=1"):
+        assert flag in command
+    assert "-DHOROVOD_CPU_OPERATIONS_DEFAULT=M" in command
+    assert "HAVE_GLOO" not in command
+    assert "HAVE_CUDA" not in command
+    # 78 is the letter N: each operation on GPUs goes over RCCL.
+    for operation in ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER"):
+        assert f"-DHOROVOD_GPU_{operation}=78" in command
+
+
+def test_horovod_is_compiled_for_hip_on_amd_in_cxx17(horovod: Ran) -> None:
+    command = compiled(horovod, "common/ops/hip_operations.cc")
+    assert "-D__HIP_PLATFORM_AMD__=1" in command
+    assert "__HIP_PLATFORM_HCC__" not in command
+    assert "-std=c++17" in command
+    assert "/opt/rocm/include" in command
+    assert " -g " not in command
+
+
+def test_horovod_compiles_the_files_that_pytorch_translates(horovod: Ran) -> None:
+    commands = recorded(horovod, "compile_commands.json")
+    files = {Path(each["file"]).name for each in commands if "/horovod/torch/" in each["file"]}
+    assert files == {
+        "adapter_v2_hip.cc",
+        "handle_manager.cc",
+        "hip_util.cc",
+        "mpi_ops_v2_hip.cc",
+        "ready_event_hip.cc",
+    }
+
+
+def test_horovod_s_kernels_find_hip_s_macro_and_compiler(horovod: Ran) -> None:
+    assert horovod.code == 0, horovod.output
+    lines = (horovod.record / "hip_add_library.txt").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "horovod_cuda_kernels",
+        "compatible_horovod_cuda_kernels",
+    ]
+    for line in lines:
+        assert "STATIC hip_kernels.cu" in line
+        assert "HIP_CLANG_PATH=/opt/rocm/llvm/bin" in line
+        assert "-fPIC" in line
+
+
+def test_horovod_s_build_knows_gfx90a_and_where_rccl_s_header_lies(horovod: Ran) -> None:
+    assert horovod.code == 0, horovod.output
+    text = (horovod.record / "environment.txt").read_text()
+    seen = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    assert seen["HCC_AMDGPU_TARGET"] == "gfx90a"
+    assert seen["CPATH"] == "/opt/rocm/include/rccl"
+    assert seen["HOROVOD_ROCM_HOME"] == "/opt/rocm"
+    assert seen["HOROVOD_GPU"] == "ROCM"
+    assert seen["HOROVOD_GPU_OPERATIONS"] == "NCCL"
+    assert seen["MAKEFLAGS"] == "-j3"
+
+
+def test_horovod_s_patches_fit_the_release_and_mend_what_keeps_it_from_rocm(
+    place: Place, wheelhouse: Path, tmp_path: Path
+) -> None:
+    source = unpacked(wheelhouse, "horovod-0.28.1", tmp_path)
+    patch = ["patch", "--directory", str(source), "--strip", "1", "--input"]
+    before = (source / "cmake/Modules/FindROCM.cmake").read_text()
+    for change in ("cxx17", "no-debug-info", "rocm/hip"):
+        subprocess.run([*patch, LAYERS / "horovod" / f"{change}.patch"], check=True)
+    after = (source / "cmake/Modules/FindROCM.cmake").read_text()
+    assert "lib/cmake/hip" not in before
+    assert "__HIP_PLATFORM_HCC__" in before
+    assert "__HIP_PLATFORM_HCC__" not in after
+
+
+# Megatron
+
+
+@pytest.fixture
+def megatron(place: Place) -> Iterator[Place]:
+    shutil.copytree(HERE / "stand_in_megatron", place.sources / "megatron-deepspeed")
+    yield place
+    for path in place.python.parents[1].glob("lib/python3.*/site-packages/megatron*"):
+        path.unlink()
+
+
+def test_megatron_is_importable_and_compiled_for_gfx90a(megatron: Place) -> None:
+    ran = megatron.run("megatron", "install.sh", fused_kernels="1")
+    assert recorded(ran, "kernels.json")["PYTORCH_ROCM_ARCH"] == "gfx90a"
+    tree = ran.opt / "megatron-deepspeed"
+    assert (tree / "megatron/data/helpers.so").exists()
+    (paths,) = megatron.python.parents[1].glob("lib/python3.*/site-packages/megatron-deepspeed.pth")
+    assert paths.read_text().splitlines() == [
+        "/opt/megatron-deepspeed",
+        "/opt/megatron-deepspeed/megatron/fused_kernels/build",
+    ]
+
+
+def test_a_job_compiles_none_of_megatron_s_kernels(megatron: Place) -> None:
+    ran = megatron.run("megatron", "install.sh", fused_kernels="1")
+    assert ran.code == 0, ran.output
+    (ran.record / "kernels.json").unlink()
+    load = "from megatron.fused_kernels import load; load(None)"
+    tree = ran.opt / "megatron-deepspeed"
+    subprocess.run([sys.executable, "-c", load], cwd=tree, check=True)
+
+
+def test_megatron_s_kernels_can_be_left_to_the_job(megatron: Place) -> None:
+    ran = megatron.run("megatron", "install.sh", fused_kernels="0")
+    assert ran.code == 0, ran.output
+    assert not (ran.record / "kernels.json").exists()
+
+
+def test_megatron_asks_for_nothing_that_pytorch_and_numpy_have_dropped(megatron: Place) -> None:
+    ran = megatron.run("megatron", "install.sh", fused_kernels="0")
+    assert "3 places made to fit" in ran.output
+    text = (ran.opt / "megatron-deepspeed/megatron/data/old.py").read_text()
+    assert text == (
+        "import numpy as np\nfrom torch import inf\n\n"
+        "DTYPES = {6: float, 7: np.float64, 8: np.float_}\nSIZE = np.prod((2, 3))\nLARGEST = inf\n"
+    )

@@ -1,0 +1,365 @@
+"""Sources are fetched by the very shell that a step runs, from repositories and files made here.
+
+Upstream is a host that does not exist: all comes by mirrors, as at a site without the internet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lumicontainer import sources
+from lumicontainer.errors import DOWNLOAD_FAILED
+from lumicontainer.model import GitSource, Source, UrlSource
+
+UPSTREAM = "https://upstream.invalid/"
+DONE = subprocess.CompletedProcess[str]
+
+
+class Upstream:
+    """Make what lies upstream in a folder, and fetch from it with a mirror."""
+
+    def __init__(self, folder: Path) -> None:
+        self.served, self.stage = folder / "served", folder / "stage"
+        self.home = folder / "home"
+        for path in (self.served, self.stage, self.home):
+            path.mkdir()
+        self.mirrors = {UPSTREAM: f"file://{self.served}/"}
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+
+    def git(self, *words: str, at: Path | None = None, given: str = "") -> str:
+        who = {
+            f"GIT_{role}_{what}": "x"
+            for role in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        }
+        when = {f"GIT_{role}_DATE": "1735689600 +0000" for role in ("AUTHOR", "COMMITTER")}
+        environment = {**self.environment, **who, **when, "GIT_CONFIG_GLOBAL": "/dev/null"}
+        words = ("-c", "protocol.file.allow=always", *words)
+        done = subprocess.run(
+            ["git", *words],
+            cwd=at,
+            input=given,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def repository(self, name: str, **files: str) -> Path:
+        """Make a repository with one commit that is not the tip of any branch."""
+        folder = self.served / name
+        self.git("init", "--quiet", "--initial-branch=main", str(folder))
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        self.git("add", ".", at=folder)
+        self.git("commit", "--quiet", "--message=one", at=folder)
+        return folder
+
+    def later(self, folder: Path) -> None:
+        """Commit once more, so that what was is history."""
+        self.git("commit", "--quiet", "--allow-empty", "--message=two", at=folder)
+
+    def fetch(self, *wanted: Source) -> DONE:
+        for file in sources.fetch_files(wanted):
+            (self.stage / file.name).write_bytes(file.content)
+        program = f"set -euo pipefail\n{sources.fetch_text(wanted, str(self.stage))}"
+        mirrors = "".join(f"{old} {new}\n" for old, new in self.mirrors.items())
+        environment = {
+            **self.environment,
+            "LUMICONTAINER_MIRRORS": mirrors,
+            "TMPDIR": str(self.home),
+        }
+        return subprocess.run(
+            ["bash", "-c", program],
+            cwd=self.home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def fetched(self, name: str) -> Path:
+        return self.stage / "sources" / name
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    return Upstream(tmp_path)
+
+
+@pytest.fixture
+def serve(upstream: Upstream) -> Iterator[Callable[[], str]]:
+    """Serve what lies upstream over loopback, as a web server serves plain files."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(upstream.served))
+    handler.func.log_message = lambda *_: None  # type: ignore[attr-defined]
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield lambda: f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def commit_of(upstream: Upstream, folder: Path, revision: str = "HEAD") -> str:
+    return upstream.git("rev-parse", revision, at=folder)
+
+
+def file_of(upstream: Upstream, content: bytes, name: str = "x.tar.gz") -> str:
+    (upstream.served / name).write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("digits", [40, 12, 7])
+def test_a_commit_arrives_as_a_plain_tree(upstream: Upstream, digits: int) -> None:
+    folder = upstream.repository("tool", a="first", b="other")
+    commit = commit_of(upstream, folder)
+    upstream.later(folder)
+    (folder / "a").write_text("second")
+    upstream.git("commit", "--quiet", "--all", "--message=three", at=folder)
+    done = upstream.fetch(GitSource(f"{UPSTREAM}tool", commit[:digits], "tree"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in upstream.fetched("tree").iterdir()) == ["a", "b"]
+    assert (upstream.fetched("tree") / "a").read_text() == "first"
+    assert (commit in done.stderr) == (digits < 40), "all digits are told, so that they can be kept"
+
+
+def test_a_short_commit_that_two_have_is_refused_with_both(upstream: Upstream) -> None:
+    upstream.git("init", "--quiet", "--bare", str(upstream.served / "many"))
+    text = "".join(
+        f"commit refs/heads/main\ncommitter x <x> {1735689600 + n} +0000\ndata 0\n"
+        for n in range(900)
+    )
+    upstream.git("fast-import", "--quiet", at=upstream.served / "many", given=text)
+    commits = upstream.git("rev-list", "main", at=upstream.served / "many").split()
+    start, times = Counter(commit[:4] for commit in commits).most_common(1)[0]
+    assert times > 1
+    done = upstream.fetch(GitSource(f"{UPSTREAM}many", start, "tree"))
+    assert done.returncode == DOWNLOAD_FAILED
+    assert f"the commit {start} of 'tree' is ambiguous" in done.stderr
+    assert all(commit in done.stderr for commit in commits if commit.startswith(start))
+
+
+@pytest.mark.parametrize("commit", ["0123456", "0123456789" * 4])
+def test_a_commit_that_is_not_there_is_told(upstream: Upstream, commit: str) -> None:
+    upstream.repository("tool", a="x")
+    done = upstream.fetch(GitSource(f"{UPSTREAM}tool", commit, "tree"))
+    assert done.returncode == DOWNLOAD_FAILED
+    assert f"has no commit {commit}" in done.stderr
+    assert f"where: {UPSTREAM}tool" in done.stderr
+    assert not upstream.fetched("tree").exists()
+
+
+def test_a_hash_of_something_else_than_a_commit_is_no_commit(upstream: Upstream) -> None:
+    folder = upstream.repository("tool", a="x")
+    tree = commit_of(upstream, folder, "HEAD^{tree}")
+    done = upstream.fetch(GitSource(f"{UPSTREAM}tool", tree, "tree"))
+    assert done.returncode == DOWNLOAD_FAILED
+    assert f"has no commit {tree}" in done.stderr
+
+
+def test_a_repository_that_is_not_there_is_told_by_its_own_name(upstream: Upstream) -> None:
+    done = upstream.fetch(GitSource(f"{UPSTREAM}nothing", "0123456", "tree"))
+    assert done.returncode == DOWNLOAD_FAILED
+    assert "the repository of 'tree' could not be fetched" in done.stderr
+    assert f"where: {UPSTREAM}nothing, from a mirror" in done.stderr
+    assert "--mirror FROM=TO" in done.stderr
+    assert str(upstream.served) not in done.stderr
+
+
+def with_submodules(upstream: Upstream) -> Path:
+    """Make a repository with one submodule by a whole URL, which itself has one by a relative."""
+    upstream.repository("deep", c="deep")
+    inner = upstream.repository("inner", b="inner")
+    upstream.git("submodule", "add", "--quiet", str(upstream.served / "deep"), "deep", at=inner)
+    upstream.git("config", "--file=.gitmodules", "submodule.deep.url", "../deep", at=inner)
+    upstream.git("commit", "--quiet", "--all", "--message=submodule", at=inner)
+    outer = upstream.repository("outer", a="outer")
+    upstream.git("submodule", "add", "--quiet", str(inner), "lib/inner", at=outer)
+    upstream.git(
+        "config", "--file=.gitmodules", "submodule.lib/inner.url", f"{UPSTREAM}inner", at=outer
+    )
+    upstream.git("commit", "--quiet", "--all", "--message=submodule", at=outer)
+    upstream.later(inner)
+    return outer
+
+
+@pytest.mark.parametrize("submodules", [True, False])
+def test_submodules_come_when_they_are_asked_for(upstream: Upstream, submodules: bool) -> None:
+    outer = with_submodules(upstream)
+    commit = commit_of(upstream, outer)
+    done = upstream.fetch(GitSource(f"{UPSTREAM}outer", commit, "tree", submodules=submodules))
+    assert done.returncode == 0, done.stderr
+    found = {path.name for path in upstream.fetched("tree").rglob("*") if path.is_file()}
+    assert found == {"a", ".gitmodules"} | ({"b", "c"} if submodules else set())
+
+
+def test_a_submodule_that_has_no_mirror_stops_the_step(upstream: Upstream) -> None:
+    outer = with_submodules(upstream)
+    upstream.mirrors = {f"{UPSTREAM}outer": f"file://{outer}"}
+    wanted = GitSource(f"{UPSTREAM}outer", commit_of(upstream, outer), "tree", submodules=True)
+    upstream.environment["https_proxy"] = "http://127.0.0.1:9"
+    done = upstream.fetch(wanted)
+    assert done.returncode == DOWNLOAD_FAILED
+    assert "a submodule of 'tree' could not be fetched" in done.stderr
+    assert not upstream.fetched("tree").exists()
+
+
+def test_a_repository_of_plain_files_on_a_web_server_serves(
+    upstream: Upstream, serve: Callable[[], str]
+) -> None:
+    folder = upstream.repository("tool", a="first")
+    commit = commit_of(upstream, folder)
+    upstream.later(folder)
+    upstream.git("update-server-info", at=folder)
+    upstream.mirrors = {f"{UPSTREAM}tool": f"{serve()}tool/.git"}
+    done = upstream.fetch(GitSource(f"{UPSTREAM}tool", commit, "tree"))
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in upstream.fetched("tree").iterdir()] == ["a"]
+
+
+def test_neither_the_user_s_git_nor_the_environment_says_whence_it_comes(
+    upstream: Upstream,
+) -> None:
+    right = upstream.repository("right", a="right")
+    upstream.repository("wrong", a="wrong")
+    wrong = f'[url "file://{upstream.served}/wrong"]\n\tinsteadOf = {UPSTREAM}right\n'
+    (upstream.home / ".gitconfig").write_text(wrong)
+    upstream.environment |= {
+        "GIT_CONFIG_GLOBAL": str(upstream.home / ".gitconfig"),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{upstream.served}/wrong.insteadOf",
+        "GIT_CONFIG_VALUE_0": f"{UPSTREAM}right",
+    }
+    done = upstream.fetch(GitSource(f"{UPSTREAM}right", commit_of(upstream, right), "tree"))
+    assert done.returncode == 0, done.stderr
+    assert (upstream.fetched("tree") / "a").read_text() == "right"
+    assert (upstream.home / ".gitconfig").read_text() == wrong
+
+
+def test_without_a_mirror_nothing_but_https_is_spoken(upstream: Upstream) -> None:
+    folder = upstream.repository("tool", a="x")
+    digest = file_of(upstream, b"x")
+    upstream.mirrors = {}
+    for wanted in (
+        GitSource(f"file://{folder}", commit_of(upstream, folder), "tree"),
+        UrlSource(f"file://{upstream.served}/x.tar.gz".replace("file", "FILE"), "x", digest),
+    ):
+        done = upstream.fetch(wanted)
+        assert done.returncode == DOWNLOAD_FAILED
+        assert "protocol" in done.stderr.lower() or "transport" in done.stderr.lower(), done.stderr
+
+
+@pytest.mark.parametrize("by", ["file", "http"])
+def test_a_file_arrives_when_its_hash_is_right(
+    upstream: Upstream, serve: Callable[[], str], by: str
+) -> None:
+    digest = file_of(upstream, b"\0content\n")
+    upstream.mirrors = {UPSTREAM: serve()} if by == "http" else upstream.mirrors
+    done = upstream.fetch(UrlSource(f"{UPSTREAM}x.tar.gz", "here.tgz", digest))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert upstream.fetched("here.tgz").read_bytes() == b"\0content\n"
+
+
+def test_a_file_with_another_hash_is_not_used(upstream: Upstream) -> None:
+    digest = file_of(upstream, b"changed")
+    done = upstream.fetch(UrlSource(f"{UPSTREAM}x.tar.gz", "x.tgz", "0" * 64))
+    assert done.returncode == DOWNLOAD_FAILED
+    assert f"its sha256 is {digest}, not {'0' * 64}" in done.stderr
+    assert not upstream.fetched("x.tgz").exists()
+
+
+def test_a_file_that_is_not_pinned_comes_with_its_hash_told(upstream: Upstream) -> None:
+    digest = file_of(upstream, b"any")
+    done = upstream.fetch(UrlSource(f"{UPSTREAM}x.tar.gz", "x.tgz"))
+    assert done.returncode == 0, done.stderr
+    assert f"not pinned; what came has the sha256 {digest}" in done.stderr
+    assert upstream.fetched("x.tgz").read_bytes() == b"any"
+
+
+@pytest.mark.parametrize("by", ["file", "http"])
+def test_a_file_that_is_missing_is_told_by_its_own_name(
+    upstream: Upstream, serve: Callable[[], str], by: str
+) -> None:
+    upstream.mirrors = {UPSTREAM: serve()} if by == "http" else upstream.mirrors
+    done = upstream.fetch(UrlSource(f"{UPSTREAM}gone.tgz", "x.tgz", "0" * 64))
+    assert done.returncode == DOWNLOAD_FAILED
+    assert "'x.tgz' could not be downloaded" in done.stderr
+    assert f"where: {UPSTREAM}gone.tgz, from a mirror" in done.stderr
+    assert ("404" in done.stderr) == (by == "http")
+    assert not upstream.fetched("x.tgz").exists()
+
+
+def test_of_two_mirrors_the_longer_prefix_counts(upstream: Upstream) -> None:
+    (upstream.served / "special").mkdir()
+    digest = file_of(upstream, b"right", "special/x.tgz")
+    folder = upstream.repository("special/tool", a="right")
+    upstream.mirrors = {
+        f"{UPSTREAM}group/": f"file://{upstream.served}/special/",
+        UPSTREAM: "file:///nowhere/",
+        f"{UPSTREAM}gro": "file:///nowhere/else/",
+    }
+    done = upstream.fetch(
+        UrlSource(f"{UPSTREAM}group/x.tgz", "x.tgz", digest),
+        GitSource(f"{UPSTREAM}group/tool", commit_of(upstream, folder), "tree"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert upstream.fetched("x.tgz").read_bytes() == b"right"
+    assert (upstream.fetched("tree") / "a").read_text() == "right"
+
+
+@pytest.mark.parametrize("name", ["it's", "$(touch${IFS}pwned)", "a;b&c", "`id`", "-rf", "*"])
+def test_characters_of_the_shell_are_only_characters(upstream: Upstream, name: str) -> None:
+    folder = upstream.repository(name, a="x")
+    digest = file_of(upstream, b"x", f"{name}.tgz")
+    upstream.mirrors = {f"{UPSTREAM}{name}": f"file://{folder}"}
+    upstream.mirrors[f"{UPSTREAM}files/"] = f"file://{upstream.served}/"
+    done = upstream.fetch(
+        GitSource(f"{UPSTREAM}{name}", commit_of(upstream, folder), "tree"),
+        UrlSource(f"{UPSTREAM}files/{name}.tgz", f"x {name}", digest),
+    )
+    assert done.returncode == 0, done.stderr
+    assert upstream.fetched(f"x {name}").read_bytes() == b"x"
+    assert not list(upstream.home.glob("pwned"))
+
+
+def test_the_image_must_have_what_fetches(upstream: Upstream, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("bash", "mktemp", "rm", "tail"):
+        (tools / tool).symlink_to(
+            next(Path(f) / tool for f in ("/usr/bin", "/bin") if (Path(f) / tool).exists())
+        )
+    upstream.environment["PATH"] = str(tools)
+    for wanted, tool in (
+        (GitSource("https://x", "0" * 40, "a"), "git"),
+        (UrlSource("https://x", "a"), "curl"),
+    ):
+        done = upstream.fetch(wanted)
+        assert done.returncode == DOWNLOAD_FAILED
+        assert f"the image has no {tool}, which 'a' is fetched with" in done.stderr
+        assert f"add {tool} and ca-certificates to packages.apt" in done.stderr
+
+
+def test_everything_has_the_time_of_the_image_and_nothing_else_is_left(upstream: Upstream) -> None:
+    folder = upstream.repository("tool", a="x", b="y")
+    upstream.environment["SOURCE_DATE_EPOCH"] = "1735689600"
+    done = upstream.fetch(GitSource(f"{UPSTREAM}tool", commit_of(upstream, folder), "tree"))
+    assert done.returncode == 0, done.stderr
+    times = {
+        path.stat().st_mtime
+        for path in (upstream.fetched("tree"), *upstream.fetched("tree").iterdir())
+    }
+    assert times == {1735689600.0}
+    assert list(upstream.home.iterdir()) == []

@@ -1,0 +1,140 @@
+"""Mirrors say whence bytes come: from options and the user's file, for steps and for bases."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.errors import InputError
+from lumicontainer.mirrors import lines, mirrored_image, plain_registry, read_mirrors
+from lumicontainer.plan import make_plan
+from lumicontainer.render import render_base
+from lumicontainer.resolve import Resolved
+from lumicontainer.site import read_site, stage_site
+
+HUB = "https://github.com/"
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Write the user's file of mirrors."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def write(text: str) -> Path:
+        path = tmp_path / "config" / "lumicontainer" / "mirrors.yaml"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def no_file_of_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def test_an_option_counts_before_the_user_s_file(configured: Callable[[str], Path]) -> None:
+    configured(f"{HUB}: https://git.site/\nhttps://a.example/: http://a.site/\n")
+    assert read_mirrors([f"{HUB}=https://other.site/"]) == {
+        HUB: "https://other.site/",
+        "https://a.example/": "http://a.site/",
+    }
+
+
+def test_without_a_file_and_options_there_are_none() -> None:
+    assert read_mirrors([]) == {}
+
+
+def test_a_folder_of_this_host_becomes_a_url_that_git_and_curl_read(tmp_path: Path) -> None:
+    folder = tmp_path / "my mirrors"
+    folder.mkdir()
+    found = read_mirrors([f"{HUB}={folder}/"])
+    assert found == {HUB: f"file://{tmp_path}/my%20mirrors/"}
+    (folder / "x").write_text("x")
+    url = found[HUB] + "x"
+    done = subprocess.run(["curl", "--silent", url], capture_output=True, check=True)
+    assert done.stdout == b"x"
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("github.com=/tmp", "what a mirror replaces is one of https://…, docker://…"),
+        (f"{HUB}", "a mirror is one of https://…, http://…, file://…, docker://…"),
+        (f"{HUB}=ssh://git@site/", "a mirror is one of"),
+        (f"{HUB}=https://a b/", "a mirror is one of"),
+        (f"{HUB}=/nowhere/at/all/", "this mirror is not there"),
+        (f"{HUB}=docker://site/", "this is no mirror of that"),
+        ("docker://docker.io/=/tmp/", "this is no mirror of that"),
+    ],
+)
+def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_mirrors([option])
+    assert complaint in str(error.value)
+    assert "--mirror" in str(error.value)
+
+
+def test_what_is_wrong_with_the_file_is_told_at_its_place(
+    configured: Callable[[str], Path],
+) -> None:
+    path = configured(f"{HUB}: [a]\nftp://a.example/: https://b.example/\n")
+    with pytest.raises(InputError) as error:
+        read_mirrors(["x"])
+    text = str(error.value)
+    assert f"{path}:1:{len(HUB) + 3}" in text
+    assert f"{path}:2:1" in text
+    assert "where: --mirror" in text
+
+
+@pytest.mark.parametrize(
+    ("image", "old", "new", "found"),
+    [
+        ("ubuntu:noble", "docker://docker.io/", "http://h:5000/", "h:5000/library/ubuntu:noble"),
+        ("a/b:c", "docker://docker.io/", "docker://h/d/", "h/d/a/b:c"),
+        ("ubuntu@sha256:12", "docker://docker.io/library/", "https://h/", "h/ubuntu@sha256:12"),
+        ("quay.io/a/b", "docker://docker.io/", "https://h/", "quay.io/a/b"),
+        ("quay.io/a/b", "docker://quay.io/", "https://h/", "h/a/b"),
+        ("localhost:5000/a", "docker://localhost:5000/", "https://h/", "h/a"),
+        ("ubuntu", "https://docker.io/", "https://h/", "ubuntu"),
+    ],
+)
+def test_an_image_comes_from_the_mirror_of_its_registry(
+    image: str, old: str, new: str, found: str
+) -> None:
+    mirrors = {old: new, "docker://d": "https://shorter/"}
+    mirrors = {old: new} if found == image else mirrors
+    assert mirrored_image(image, mirrors) == found
+    assert plain_registry(image, mirrors) == new.startswith("http:")
+
+
+def test_the_base_is_taken_from_the_mirror_and_no_document_or_key_knows(
+    resolved: Callable[..., Resolved],
+) -> None:
+    base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
+    plan = make_plan(resolved({"layers/tiny/layer.yaml": base}), ())
+    image = mirrored_image(plan.bootstrap.image, {"docker://docker.io/": "http://h:5000/"})
+    text = render_base(replace(plan.bootstrap, image=image), mirror="")
+    assert "Bootstrap: docker\nFrom: h:5000/library/ubuntu:noble\n" in text
+    assert plan.base_inputs["image"] == "ubuntu:noble"
+
+
+def test_a_step_is_told_of_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "it's $(id)"
+    staged = tmp_path / "staged"
+    for path in (folder, staged):
+        path.mkdir()
+    mirrors = read_mirrors([f"{HUB}={folder}/", f"{HUB}a/=https://a.site/"])
+    site = read_site("", mirrors)
+    assert folder in site.folders
+    assert site.mirror == "", "Debian's mirror serves no other system"
+    stage_site(site, staged, "/staged")
+    assert not (staged / "sources.list").exists()
+    script = f'. {staged}/site.sh; printf %s "$LUMICONTAINER_MIRRORS"'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == lines(mirrors)

@@ -1,0 +1,271 @@
+"""Rules are read whole, conditions are yes, no or not known, and facts come from all parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.conditions import Fact, met, parse, release
+from lumicontainer.document import Problems
+from lumicontainer.errors import InputError
+from lumicontainer.facts import facts_of, wheel_facts
+from lumicontainer.resolve import Resolved
+from lumicontainer.rules import PASSED, UNKNOWN, Rule, Vocabulary, judge, read_rules, refuse
+
+from ..conftest import HELLO, Write
+
+Resolve = Callable[..., Resolved]
+VOCABULARY = Vocabulary(("greet", "rocm"), lambda layer: ["loud"] if layer == "greet" else [])
+NAMES = ("rocm", "python", "glibc", "driver")
+
+
+def rule(when: str, name: str = "r", level: str = "error") -> str:
+    texts = "".join(f"    {key}: some {key}\n" for key in ("what", "why", "source", "mend"))
+    return f"  - id: {name}\n    level: {level}\n    when: {when}\n{texts}"
+
+
+def read(*rules: str) -> tuple[dict[str, Rule] | None, str]:
+    problems = Problems()
+    text = "rules:\n" + "".join(rules)
+    found = read_rules(text, "rules.yaml", problems, vocabulary=VOCABULARY)
+    return found, "\n".join(str(problem) for problem in problems.found)
+
+
+@pytest.mark.parametrize(
+    ("when", "complaint"),
+    [
+        ("{rocn: any}", "did you mean 'rocm'?"),
+        ("{drivr: any}", "did you mean 'driver'?"),
+        ("{greet.lod: true}", "layer 'greet' has no parameter 'lod'"),
+        ("{gret.loud: true}", "there is no layer 'gret'"),
+        ("{rocm: host}", "names no version and no other fact"),
+        ('{rocm: "> 7, < x"}', "'<x' names no version"),
+        ("{rocm: 7.0}", 'write "7.0"'),
+        ("{environment.A-B: x}", "the name of a variable"),
+        ("{}", "'when' is a mapping"),
+        ("{rocm: []}", "a condition is wanted here"),
+    ],
+)
+def test_a_condition_that_can_never_be_judged_is_refused_with_its_place(
+    when: str, complaint: str
+) -> None:
+    rules, text = read(rule(when))
+    assert rules is None
+    assert complaint in text
+    assert "rules.yaml:4:" in text
+
+
+def test_all_that_is_wrong_with_rules_is_told_at_once() -> None:
+    _, text = read(rule("{rocn: any}"), rule("{gret: any}", "q", "fatal"), "  - {id: s}\n")
+    for complaint in ("'rocn'", "'gret'", "'fatal' is not known", "a rule needs 'mend'"):
+        assert complaint in text
+
+
+def test_two_rules_with_one_id_are_refused() -> None:
+    _, text = read(rule("{rocm: any}"), rule("{rocm: any}"))
+    assert "the rule 'r' stands here twice" in text
+
+
+@pytest.mark.parametrize(
+    ("found", "condition", "expected"),
+    [
+        ("6.4.4", "6.4", True),
+        ("6.40", "6.4", False),
+        ("7", "7.0", True),
+        ("6.4.4", "!=6.4", False),
+        ("6.4.4", ">=6.1,<7.1", True),
+        ("7.1.0", ">=6.1,<7.1", False),
+        ("2.9.1+rocm6.4", "2.9", True),
+        ("2.10.0a0+gitf0374f2", ">=2.10", True),
+        ("1.20.0rc1", "<1.20", False),
+        ("v2.7.3-cktile", "2.7", True),
+        ("465cb97", "465cb97aa", True),
+        ("465cb97", "!=bbe25ba", True),
+        ("465cb97", ">=1", None),
+        ("465cb97", "1", None),
+        ("2.8.3", "465cb97", False),
+        ("latest", "<7", None),
+        ("", "<7", None),
+        ("", "any", True),
+        ("6.4", "absent", False),
+        ("host", "host", True),
+        ("host", "!=host", False),
+        ("source", "host", False),
+        ("6.4", "rocm", True),
+        ("6.3", "!=rocm", True),
+        ("6.4.1", "!=rocm", True),
+        ("2.28", "<rocm", True),
+        ("6.4", "!=driver", None),
+    ],
+)
+def test_a_condition_is_so_or_not_or_not_known(
+    found: str, condition: str, expected: bool | None
+) -> None:
+    facts = {"x": (Fact(found),), "rocm": (Fact("6.4.4"),)}
+    assert met("x", [parse(condition, NAMES, free=True)], facts) is expected
+
+
+def test_of_several_conditions_and_of_several_values_one_is_enough() -> None:
+    either = [parse(text, NAMES, free=True) for text in ("PHB", "SYS")]
+    assert met("x", either, {"x": (Fact("SYS"),)}) is True
+    assert met("x", either, {"x": (Fact("LOC"), Fact("PHB"))}) is True
+    assert met("x", either, {"x": (Fact("LOC"),)}) is False
+
+
+def test_what_nothing_says_is_not_known_and_what_is_not_there_is_absent() -> None:
+    old = [parse("<7", NAMES)]
+    assert met("driver", old, {}) is None
+    assert met("rocm", old, {}) is False
+    assert met("rocm", [parse("absent", NAMES)], {}) is True
+    assert met("rocm", old, {"rocm": (Fact(""),)}) is None
+    # No layer says it with this accelerator, such as a provider.
+    assert met("rocm.provider", [parse("host", NAMES, free=True)], {}) is False
+
+
+def test_a_rule_that_cannot_be_judged_has_not_passed() -> None:
+    rules, _ = read(rule('{rocm: ">=7.1", driver: "6.3"}'))
+    assert rules is not None
+    (finding,) = judge(rules.values(), {"rocm": (Fact("7.2"),)})
+    assert finding.state == UNKNOWN
+    (finding,) = judge(rules.values(), {"rocm": (Fact("7.0"),)})
+    assert finding.state == PASSED
+
+
+def test_errors_refuse_all_at_once_and_warnings_are_returned() -> None:
+    rules, _ = read(
+        rule("{rocm: any}", "one"), rule("{rocm: any}", "two"), rule("{rocm: any}", "w", "warning")
+    )
+    assert rules is not None
+    facts = {"rocm": (Fact("7.0", "recipe.yaml:3:5"),)}
+    with pytest.raises(InputError) as error:
+        refuse(judge(rules.values(), facts))
+    assert [problem.level for problem in error.value.problems] == ["error", "error"]
+    assert "rocm 7.0 (recipe.yaml:3:5)" in str(error.value)
+    (warning,) = refuse(judge([rules["w"]], facts))
+    assert str(warning).startswith("warning: some what [w]\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        (
+            "torch-2.9.1+rocm6.4-cp312-cp312-manylinux_2_28_x86_64.whl",
+            {"wheel.rocm": "6.4", "wheel.python": "3.12", "wheel.glibc": "2.28"},
+        ),
+        ("pytorch_triton_rocm-3.5.1-cp312-cp312-linux_x86_64.whl", {"wheel.python": "3.12"}),
+        ("six-1.17.0-py2.py3-none-any.whl", {}),
+        ("psutil-7.0.0-cp36-abi3-manylinux_2_12_x86_64.whl", {"wheel.glibc": "2.12"}),
+        ("a-1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", None),
+        ("a-1-cp311-cp311-manylinux2014_x86_64.manylinux_2_28_x86_64.whl", None),
+        ("libfabric.tar.gz", {}),
+    ],
+)
+def test_the_name_of_a_wheel_says_what_it_is_made_for(
+    file: str, expected: dict[str, str] | None
+) -> None:
+    older = {"wheel.python": "3.11", "wheel.glibc": "2.17"}
+    assert dict(wheel_facts(file)) == (older if expected is None else expected)
+
+
+def found(resolved: Resolved) -> dict[str, list[str]]:
+    return {name: [fact.value for fact in facts] for name, facts in facts_of(resolved).items()}
+
+
+def test_facts_come_from_versions_values_sources_packages_and_the_environment(
+    resolved: Resolve,
+) -> None:
+    layer = (
+        'summary: x\nversion: "2.9.1+rocm6.4"\n'
+        "parameters: {loud: {type: boolean, default: true}}\n"
+        "brings: {libfabric: '2.1'}\n"
+        "packages: {python: ['Flash_Attn[x]==2.8.3', 'torchaudio==2.9.1+rocm6.4']}\n"
+        "sources:\n"
+        "  - {git: 'https://github.com/a/b', commit: 465cb97, folder: b}\n"
+        "  - {url: 'https://a.org/a-1%2Brocm6.3-cp312-cp312-manylinux_2_28_x86_64.whl',\n"
+        "     file: a-1+rocm6.3-cp312-cp312-manylinux_2_28_x86_64.whl}\n"
+        "environment: {NCCL_NET_GDR_LEVEL: PHB}\n"
+    )
+    script = 'ls "$sources"\n'
+    files = {"layers/greet/layer.yaml": layer, "layers/greet/install.sh": script}
+    seen = found(resolved(files))
+    expected = {
+        "greet": ["2.9.1+rocm6.4"],
+        "greet.loud": ["true"],
+        "greet.commit": ["465cb97"],
+        "libfabric": ["2.1"],
+        "package.flash-attn": ["2.8.3"],
+        "environment.NCCL_NET_GDR_LEVEL": ["PHB"],
+        "wheel.rocm": ["6.4", "6.4", "6.3"],
+        "wheel.python": ["3.12"],
+        "wheel.glibc": ["2.28"],
+        "tiny": [""],
+        "tiny.commit": None,
+    }
+    assert {name: seen.get(name) for name in expected} == expected
+
+
+def test_a_layer_that_is_left_out_gives_no_facts(resolved: Resolve) -> None:
+    layer = "summary: x\nversion: '1'\nvariants:\n  cpu: {omit: no GPU}\n"
+    assert "greet" not in found(resolved({"layers/greet/layer.yaml": layer}))
+
+
+def test_a_platform_tells_its_driver_and_the_variables_that_fit_the_images_rocm(
+    write: Write, resolved: Resolve
+) -> None:
+    row = "why: x, source: x"
+    platform = (
+        'summary: x\naccelerator: cpu\ndriver: "6.3"\nvariables:\n'
+        f"  - {{name: A, value: old, when: {{rocm: <6.2}}, {row}}}\n"
+        f"  - {{name: A, value: new, when: {{rocm: '>=6.2'}}, {row}}}\n"
+    )
+    files = {
+        "envs/workstation.yaml": platform,
+        "layers/rocm/layer.yaml": "summary: x\nversion: '7.0.2'\n",
+        "hello.yaml": "summary: x\nbase: tiny\nlayers: [rocm]\n",
+    }
+    seen = found(resolved(files))
+    assert seen["driver"] == ["6.3"]
+    assert seen["environment.A"] == ["new"]
+
+
+def test_a_layer_without_a_version_does_not_hide_what_the_base_brings(resolved: Resolve) -> None:
+    base = HELLO["layers/tiny/layer.yaml"] + "brings: {glibc: '2.36', python: '3.11'}\n"
+    files = {
+        "layers/tiny/layer.yaml": base,
+        "layers/python/layer.yaml": "summary: x\n",
+        "hello.yaml": "summary: x\nbase: tiny\nlayers: [python]\n",
+    }
+    assert found(resolved(files))["python"] == ["3.11"]
+
+
+def test_a_users_rule_takes_the_place_of_the_shipped_one_with_its_id(write: Write) -> None:
+    shipped = open_catalog().rules()
+    name = next(iter(shipped))
+    own = rule("{greet: any}", name, "warning")
+    rules = open_catalog(write({**HELLO, "rules.yaml": f"rules:\n{own}"})).rules()
+    assert rules[name].what == "some what"
+    assert rules.keys() == shipped.keys()
+
+
+def test_a_users_layer_without_a_parameter_does_not_break_the_shipped_rules(write: Write) -> None:
+    folder = write({**HELLO, "layers/mpich/layer.yaml": "summary: mine\n"})
+    assert open_catalog(folder).rules().keys() == open_catalog().rules().keys()
+
+
+def test_the_file_of_rules_is_no_recipe(write: Write) -> None:
+    catalog = open_catalog(write({**HELLO, "rules.yaml": "rules: []\n"}))
+    assert "rules" not in catalog.recipe_names()
+    with pytest.raises(InputError):
+        catalog.recipe("rules")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("2.9.1+rocm6.4", (2, 9, 1)), ("6.4.4-129", (6, 4, 4)), ("bbe25ba", None), ("x", None)],
+)
+def test_a_version_has_the_numbers_of_its_release(
+    text: str, expected: tuple[int, ...] | None
+) -> None:
+    assert release(text) == expected
