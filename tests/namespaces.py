@@ -17,13 +17,13 @@ def prepared(kind: str, setup: str) -> list[str]:
     """
     private = ["--propagation", "private"] if kind == "mount" else []
     shell = ["bash", "-c", f'{setup} && exec "$@"', "bash"]
-    return [*_as_root(), "unshare", f"--{kind}", *private, *shell, *_as_before()]
+    return [*as_root(), "unshare", f"--{kind}", *private, *shell, *_as_before()]
 
 
 def entered(pid: int) -> list[str]:
     """Return the start of a command that sees the mounts of a process."""
     words = ["nsenter", f"--mount=/proc/{pid}/ns/mnt", f"--wdns={Path.cwd()}", "--"]
-    return [*_as_root(), *words, *_as_before()]
+    return [*as_root(), *words, *_as_before()]
 
 
 def owned() -> str:
@@ -31,7 +31,8 @@ def owned() -> str:
     return f"uid={os.getuid()},gid={os.getgid()}"
 
 
-def _as_root() -> list[str]:
+def as_root() -> list[str]:
+    """Return the start of a command that runs as root, with the environment as it is."""
     if os.getuid() == 0:
         return []
     # Sudo sets these to root's, or to values of its own, in spite of --preserve-env.

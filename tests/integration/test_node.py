@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from .. import lumi_container
+from ..namespaces import as_root
 from .conftest import ENGINE, run
 
 RANKS = 64
@@ -20,7 +22,21 @@ ASK = (
     "import os\nnames = 'RANK', 'HIP_VISIBLE_DEVICES', 'TRITON_CACHE_DIR'\n"
     "print(*(os.environ[name] for name in names), len(os.sched_getaffinity(0)))\n"
 )
-TRACING = ["strace", "-ff", "-y", "-qq", "-s", "4096", "-e", "trace=%file,%process", "-o"]
+# A program that an ordinary user traces gets no rights by setuid, as fusermount wants them.
+USER = ["-u", getpass.getuser()] if os.getuid() else []
+TRACING = [
+    *as_root(),
+    "strace",
+    *USER,
+    "-ff",
+    "-y",
+    "-qq",
+    "-s",
+    "4096",
+    "-e",
+    "trace=%file,%process",
+    "-o",
+]
 OPENED = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+<(.*?)>, )?"(.*?)"')
 BEGUN = re.compile(r"^(?:clone|clone3|fork|vfork)\(.*\)\s+= (\d+)$")
 ENTRY = 'execve("/usr/local/bin/lumi-entry"'
