@@ -65,6 +65,7 @@ AFTER_BOOTSTRAP = f"umask 022\n{_TIDY}{_CLEAN}"
 
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.
+# lumi-entry's first line asks PATH for python3; in an image it is known, and env's start is saved.
 _SEAL = f"""\
 if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
@@ -75,6 +76,7 @@ for file in /etc/hosts /etc/resolv.conf; do
 done
 {_TIDY}mkdir -p {HOME}/bin
 mv {HOME}/lib/lumi_inside/lumi-entry {HOME}/bin/lumi-entry
+sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/lumi-entry
 ln -sfn {HOME}/bin/lumi-entry /usr/local/bin/lumi-entry
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
 PYTHONPATH={HOME}/lib python3 -m lumi_inside.inventory >{HOME}/packages.json
