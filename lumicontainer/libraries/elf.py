@@ -1,0 +1,279 @@
+"""Read shared libraries and programs (ELF) as the dynamic loader does, without loading them.
+
+64-bit little-endian files for x86-64 alone: all that LUMI and its images run. Structures and
+numbers: System V ABI, gABI chapter 5 and its supplement for AMD64; versions of symbols: Linux
+Standard Base, Core, chapter "Symbol Versioning".
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from dataclasses import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    Row = tuple[str, tuple[Any, ...], int]
+    """A symbol: its name, its row in the table, the number of its version."""
+
+_MAGIC = b"\x7fELF"
+_CLASS_64, _LITTLE_ENDIAN, _X86_64 = 2, 1, 62
+_LOAD, _DYNAMIC = 1, 2
+_SECTION_SYMBOLS = 11
+_NEEDED, _HASH, _STRTAB, _SYMTAB, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 14, 15, 29
+_VERSYM, _VERDEF, _VERDEFNUM = 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFD
+_VERNEED, _VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
+_BASE_FLAG, _WEAK_FLAG = 1, 2
+_GLOBAL, _WEAK, _UNIQUE = 1, 2, 10
+_DEFAULT, _PROTECTED = 0, 3
+_HIDDEN_BIT = 0x8000
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_ENTRY = struct.Struct("<qQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_FILE_NEEDED = struct.Struct("<HHIII")
+_VERSION_NEEDED = struct.Struct("<IHHII")
+_VERSION_DEFINED = struct.Struct("<HHHHIII")
+
+_OPENED = re.compile(rb"(?<=\0)/[\w./+-]+/lib[\w.+-]+\.so(?:\.[0-9]+)*(?=\0)")
+
+
+class UnreadableError(Exception):
+    """A file cannot be read as a library or program for x86-64; the message says why."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """Hold a symbol that a file needs of others, ``file`` where it names the one it wants it of."""
+
+    name: str
+    version: str = ""
+    file: str = ""
+    weak: bool = False
+    """Whether it does without it."""
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+
+@dataclass(frozen=True)
+class Version:
+    """Hold a version of symbols that a file needs of a library."""
+
+    file: str
+    name: str
+    weak: bool = False
+
+
+@dataclass(frozen=True)
+class Elf:
+    """Hold what the loader reads of a file."""
+
+    soname: str = ""
+    needed: tuple[str, ...] = ()
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    requires: tuple[Version, ...] = ()
+    provides: tuple[str, ...] = ()
+    """The versions of its symbols, without the one that is its own name."""
+    undefined: tuple[Symbol, ...] = ()
+    defined: frozenset[str] = field(default_factory=frozenset)
+    """Its symbols, as ``name`` and, those that have a version, as ``name@version`` too."""
+
+
+def read(path: str) -> Elf:
+    """Read a file; raise ``UnreadableError`` where it is none, and ``OSError`` as open does."""
+    with open(path, "rb") as file:
+        head = file.read(_HEADER.size)
+        _check(head)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                return _File(data).elf()
+            except (struct.error, LookupError, OverflowError, ValueError) as error:
+                raise UnreadableError("it is damaged: " + str(error)) from error
+
+
+def opened(path: str) -> list[str]:
+    """Return the absolute paths of libraries that stand in a file's constants.
+
+    A library that another opens by dlopen is not among those it needs; its path is all there is.
+    """
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return sorted({found[0].decode() for found in _OPENED.finditer(data)})
+
+
+def to_plain(elf: Elf) -> dict[str, Any]:
+    """Return a file's description as plain data, for JSON."""
+    rows = {name: getattr(elf, name) for name in ("soname", "needed", "rpath", "runpath")}
+    return {
+        **rows,
+        "requires": [(each.file, each.name, each.weak) for each in elf.requires],
+        "provides": elf.provides,
+        "undefined": [(each.name, each.version, each.file, each.weak) for each in elf.undefined],
+        "defined": sorted(elf.defined),
+    }
+
+
+def from_plain(data: dict[str, Any]) -> Elf:
+    """Return the description that ``to_plain`` made plain data of."""
+    names = ("needed", "rpath", "runpath", "provides")
+    return Elf(
+        soname=data["soname"],
+        **{name: tuple(data[name]) for name in names},
+        requires=tuple(Version(*row) for row in data["requires"]),
+        undefined=tuple(Symbol(*row) for row in data["undefined"]),
+        defined=frozenset(data["defined"]),
+    )
+
+
+def _check(head: bytes) -> None:
+    if head[:4] != _MAGIC:
+        raise UnreadableError("it is no ELF file")
+    if len(head) < _HEADER.size:
+        raise UnreadableError("it is cut short")
+    machine = _HEADER.unpack(head)[2]
+    if (head[4], head[5], machine) != (_CLASS_64, _LITTLE_ENDIAN, _X86_64):
+        bits = 64 if head[4] == _CLASS_64 else 32
+        raise UnreadableError(f"it is for another processor ({bits}-bit, machine {machine})")
+
+
+class _File:
+    """Read the tables of one file, whose bytes are ``data``."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self.data = data
+        self.header = _HEADER.unpack_from(data)
+        segments = list(self._rows(_SEGMENT, self.header[5], self.header[10]))
+        self.loaded = [(row[3], row[2], row[5]) for row in segments if row[0] == _LOAD]
+        dynamic = next(((row[2], row[5]) for row in segments if row[0] == _DYNAMIC), (0, 0))
+        self.entries = list(self._dynamic(*dynamic))
+        self.tags = dict(reversed(self.entries))
+
+    def elf(self) -> Elf:
+        """Return all that there is to say of it."""
+        if not self.entries:
+            return Elf()
+        requires = list(self._requires())
+        provides = dict(self._provides())
+        names = {**provides, **{number: version.name for number, version in requires}}
+        files = {number: version.file for number, version in requires}
+        symbols = list(self._symbols())
+        return Elf(
+            soname=self._said(_SONAME),
+            needed=tuple(self._text(value) for tag, value in self.entries if tag == _NEEDED),
+            rpath=_folders(self._said(_RPATH)),
+            runpath=_folders(self._said(_RUNPATH)),
+            requires=tuple(version for _, version in requires),
+            provides=tuple(provides.values()),
+            undefined=tuple(_undefined(symbols, names, files)),
+            defined=frozenset(_defined(symbols, names)),
+        )
+
+    def _rows(self, kind: struct.Struct, offset: int, count: int) -> Iterator[tuple[Any, ...]]:
+        for number in range(count):
+            yield kind.unpack_from(self.data, offset + number * kind.size)
+
+    def _dynamic(self, offset: int, size: int) -> Iterator[tuple[int, int]]:
+        for tag, value in self._rows(_ENTRY, offset, size // _ENTRY.size):
+            if tag == 0:
+                return
+            yield tag, value
+
+    def _offset(self, address: int) -> int:
+        """Return where in the file an address of the loaded library lies."""
+        for start, offset, size in self.loaded:
+            if start <= address < start + size:
+                return int(offset + address - start)
+        raise ValueError(f"address {address:#x} lies in no segment")
+
+    def _text(self, index: int) -> str:
+        start = self._offset(self.tags[_STRTAB]) + index
+        return self.data[start : self.data.find(b"\0", start)].decode("utf-8", "replace")
+
+    def _said(self, tag: int) -> str:
+        return self._text(self.tags[tag]) if tag in self.tags else ""
+
+    def _requires(self) -> Iterator[tuple[int, Version]]:
+        """Yield the versions that it needs, each with the number that symbols name it by."""
+        if _VERNEED not in self.tags:
+            return
+        offset = self._offset(self.tags[_VERNEED])
+        for _ in range(self.tags[_VERNEEDNUM]):
+            _, count, file, first, following = _FILE_NEEDED.unpack_from(self.data, offset)
+            row = offset + first
+            for _ in range(count):
+                _, flags, number, name, after = _VERSION_NEEDED.unpack_from(self.data, row)
+                weak = bool(flags & _WEAK_FLAG)
+                yield number & ~_HIDDEN_BIT, Version(self._text(file), self._text(name), weak)
+                row += after
+            if not following:
+                return
+            offset += following
+
+    def _provides(self) -> Iterator[tuple[int, str]]:
+        """Yield the versions that it defines, each with the number that symbols name it by."""
+        if _VERDEF not in self.tags:
+            return
+        offset = self._offset(self.tags[_VERDEF])
+        for _ in range(self.tags[_VERDEFNUM]):
+            row = _VERSION_DEFINED.unpack_from(self.data, offset)
+            _, flags, number, _, _, first, following = row
+            if not flags & _BASE_FLAG:
+                (name,) = struct.unpack_from("<I", self.data, offset + first)
+                yield number & ~_HIDDEN_BIT, self._text(name)
+            if not following:
+                return
+            offset += following
+
+    def _symbols(self) -> Iterator[Row]:
+        """Yield the name of each symbol, its row and the number of its version."""
+        if _SYMTAB not in self.tags:
+            return
+        rows = self._rows(_SYMBOL, self._offset(self.tags[_SYMTAB]), self._count())
+        versions = self._offset(self.tags[_VERSYM]) if _VERSYM in self.tags else 0
+        for index, row in enumerate(rows):
+            version = 1
+            if versions:
+                (version,) = struct.unpack_from("<H", self.data, versions + 2 * index)
+            if row[0]:
+                yield self._text(row[0]), row, version & ~_HIDDEN_BIT
+
+    def _count(self) -> int:
+        """Return how many symbols there are, which the loader itself need not know.
+
+        Of the tables that it uses only the older one says it (DT_HASH); where that is not there,
+        the table of sections does. A file without both counts as having none.
+        """
+        if _HASH in self.tags:
+            return int(struct.unpack_from("<II", self.data, self._offset(self.tags[_HASH]))[1])
+        sections = self._rows(_SECTION, self.header[6], self.header[12])
+        sizes = (row[5] for row in sections if row[1] == _SECTION_SYMBOLS)
+        return int(next(sizes, 0)) // _SYMBOL.size
+
+
+def _folders(text: str) -> tuple[str, ...]:
+    return tuple(each for each in text.split(":") if each)
+
+
+def _undefined(
+    symbols: Sequence[Row], names: dict[int, str], files: dict[int, str]
+) -> Iterator[Symbol]:
+    for name, (_, info, _, section, _, _), number in symbols:
+        if section == 0 and info >> 4 in (_GLOBAL, _WEAK):
+            version, file = names.get(number, ""), files.get(number, "")
+            yield Symbol(name, version, file, info >> 4 == _WEAK)
+
+
+def _defined(symbols: Sequence[Row], names: dict[int, str]) -> Iterator[str]:
+    for name, (_, info, other, section, _, _), number in symbols:
+        seen = info >> 4 in (_GLOBAL, _WEAK, _UNIQUE) and other & 3 in (_DEFAULT, _PROTECTED)
+        if section != 0 and seen:
+            yield name
+            if number in names:
+                yield f"{name}@{names[number]}"

@@ -1,0 +1,173 @@
+"""Find shared libraries below a root where the dynamic loader would, see ld.so(8).
+
+The variants for newer processors (glibc-hwcaps) are passed over: each is the same library again.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+
+from .elf import Elf, UnreadableError, from_plain, read, to_plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+CONFIGURATION = "/etc/ld.so.conf"
+DEFAULTS = (
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+)
+"""The folders that Debian's and SUSE's loaders search without being told."""
+VARIABLE = "LD_LIBRARY_PATH"
+_MAX_LINKS = 40
+_LIB = ("lib64", "lib/x86_64-linux-gnu")
+"""What $LIB stands for, on SUSE and on Debian."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """Hold a library that was found: the path it was found at below the root, and what it says."""
+
+    name: str
+    path: str
+    elf: Elf = field(default_factory=Elf)
+    own: bool = False
+    """Whether it was found by a path that is written in the library that asks for it."""
+
+
+class Tree:
+    """Find libraries below ``root``, which is / to the programs that load them.
+
+    ``first`` are folders to search before those of the system (LD_LIBRARY_PATH), ``last`` some to
+    search where nothing else has it.
+    """
+
+    def __init__(self, root: str, first: Sequence[str] = (), last: Sequence[str] = ()) -> None:
+        self.root = root.rstrip("/")
+        self.first = tuple(first)
+        self.after = (*self._configured(CONFIGURATION), *DEFAULTS, *last)
+        self._read: dict[str, Elf | None] = {}
+
+    def find(self, name: str, askers: Sequence[Library] = ()) -> Library | None:
+        """Return the library of a name, or of a path where ``name`` is one; None where it is not.
+
+        ``askers`` is the library that needs it, then the one that needs that, and so on. What is
+        none for x86-64 is passed over, as the loader does.
+        """
+        if "/" in name:
+            elf = self._elf(name)
+            return Library(os.path.basename(name), name, elf) if elf else None
+        for folder, own in self._folders(askers):
+            # ".." is the folder above the one that a link leads to.
+            real = self.file(folder)[len(self.root) :] if ".." in folder else folder
+            path = os.path.join("/", real, name)
+            elf = self._elf(path)
+            if elf:
+                return Library(name, path, elf, own)
+        return None
+
+    def file(self, path: str) -> str:
+        """Return where a path of the tree lies, with all its links followed below the root."""
+        done, links = "", 0
+        parts = deque(path.split("/"))
+        while parts:
+            part = parts.popleft()
+            if part == "..":
+                done = os.path.dirname(done).rstrip("/")
+            elif part not in ("", "."):
+                here = done + "/" + part
+                try:
+                    target = os.readlink(self.root + here)
+                except OSError:
+                    done = here
+                    continue
+                links += 1
+                if links > _MAX_LINKS:
+                    break
+                done = "" if target.startswith("/") else done
+                parts.extendleft(reversed(target.split("/")))
+        return self.root + (done or "/")
+
+    def _folders(self, askers: Sequence[Library]) -> Iterator[tuple[str, bool]]:
+        if askers and not askers[0].elf.runpath:
+            for asker in askers:
+                if not asker.elf.runpath:
+                    yield from ((each, True) for each in _expanded(asker.elf.rpath, asker))
+        yield from ((each, False) for each in self.first)
+        if askers:
+            yield from ((each, True) for each in _expanded(askers[0].elf.runpath, askers[0]))
+        yield from ((each, False) for each in self.after)
+
+    def _elf(self, path: str) -> Elf | None:
+        if path not in self._read:
+            try:
+                self._read[path] = read(self.file(path))
+            except (OSError, UnreadableError):
+                self._read[path] = None
+        return self._read[path]
+
+    def _configured(self, name: str) -> Iterator[str]:
+        """Yield the folders that a file of the loader's configuration names."""
+        try:
+            with open(self.file(name), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            return
+        for line in lines:
+            words = line.partition("#")[0].split()
+            if words[:1] == ["include"]:
+                for pattern in words[1:]:
+                    yield from self._included(os.path.join(os.path.dirname(name), pattern))
+            elif words and words[0].startswith("/"):
+                yield words[0]
+
+    def _included(self, pattern: str) -> Iterator[str]:
+        for path in sorted(glob.glob(glob.escape(self.root) + pattern)):
+            yield from self._configured(path[len(self.root) :])
+
+
+def _expanded(folders: Sequence[str], asker: Library) -> Iterator[str]:
+    origin = os.path.dirname(asker.path)
+    for folder in folders:
+        text = folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+        text = text.replace("${LIB}", "$LIB")
+        yield from (text.replace("$LIB", lib) for lib in (_LIB if "$LIB" in text else ("",)))
+
+
+def tell(names: Sequence[str]) -> dict[str, Any]:
+    """Return as plain data what programs that start here find under ``names``."""
+    folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
+    tree = Tree("/", first=folders)
+    found = {name: tree.find(name) for name in names}
+    return {
+        "folders": folders,
+        "libraries": {
+            name: {"path": library.path, "elf": to_plain(library.elf)}
+            for name, library in found.items()
+            if library
+        },
+    }
+
+
+def told(data: dict[str, Any]) -> dict[str, Library]:
+    """Return the libraries that ``tell`` told of, by the names that they were asked for."""
+    return {
+        name: Library(os.path.basename(name), row["path"], from_plain(row["elf"]))
+        for name, row in data["libraries"].items()
+    }
+
+
+def main() -> None:
+    """Print as JSON what programs find under the names on the command line."""
+    json.dump(tell(sys.argv[1:]), sys.stdout)

@@ -1,0 +1,102 @@
+"""Make real shared libraries with gcc, in folders that stand for the root of a system."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def gcc(*words: object) -> None:
+    """Run the compiler."""
+    subprocess.run(["gcc", *map(str, words)], check=True, capture_output=True)
+
+
+def _script(versions: Mapping[str, Sequence[str]]) -> str:
+    """Return a version script, see the linker's manual."""
+    lines = []
+    before = ""
+    for version, names in versions.items():
+        symbols = "".join(f" {name};" for name in names)
+        hidden = "" if before else " local: *;"
+        lines.append(f"{version} {{ global:{symbols}{hidden} }}{before};")
+        before = f" {version}"
+    return "\n".join(lines) + "\n"
+
+
+def weaken(path: Path, version: str) -> None:
+    """Let a library do without a version that it needs; GNU's linker has no option for that."""
+    number = 0
+    for letter in version.encode():
+        number = (number << 4) + letter
+        number = (number ^ (number & 0xF0000000) >> 24) & 0x0FFFFFFF
+    wanted = struct.pack("<IH", number, 0)
+    content = path.read_bytes()
+    assert content.count(wanted) == 1
+    path.write_bytes(content.replace(wanted, struct.pack("<IH", number, 2)))
+
+
+@dataclass(frozen=True)
+class Root:
+    """Hold the folder that stands for the root of a system."""
+
+    path: Path
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file."""
+        path = self.path / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def link(self, name: str, target: str) -> None:
+        """Make a symbolic link."""
+        path = self.path / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+
+    def library(
+        self,
+        name: str,
+        *,
+        soname: str | None = None,
+        defines: Sequence[str] | Mapping[str, Sequence[str]] = (),
+        uses: Sequence[str] = (),
+        weak: Sequence[str] = (),
+        needs: Sequence[Path] = (),
+        opens: str = "",
+        flags: Sequence[str] = (),
+    ) -> Path:
+        """Compile a library and return its path; ``defines`` may be symbols by their version.
+
+        It calls the symbols ``uses``, and ``weak`` where they are there. ``soname`` is its name
+        unless another is given; an empty one leaves it without.
+        """
+        out = self.path / name.lstrip("/")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        versions = defines if isinstance(defines, Mapping) else {}
+        symbols = [each for row in versions.values() for each in row] if versions else defines
+        lines = [f"int {each}(void) {{ return 1; }}" for each in symbols]
+        lines += [f"extern int {each}(void);" for each in uses]
+        lines += [f"extern int {each}(void) __attribute__((weak));" for each in weak]
+        calls = [f"{each}()" for each in uses] + [f"({each} ? {each}() : 0)" for each in weak]
+        if calls:
+            lines += [f"int use_{out.name.split('.')[0]}(void) {{ return {' + '.join(calls)}; }}"]
+        if opens:
+            lines += [f'const char *opened(void) {{ return "{opens}"; }}']
+        source = out.with_name(out.name + ".c")
+        source.write_text("\n".join(lines) + "\n")
+        options = list(flags)
+        named = out.name if soname is None else soname
+        options += [f"-Wl,-soname,{named}"] if named else []
+        if versions:
+            script = out.with_name(out.name + ".map")
+            script.write_text(_script(versions))
+            options += [f"-Wl,--version-script,{script}"]
+        gcc(
+            *("-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed,--allow-shlib-undefined"),
+            *("-o", out, source, *needs, *options),
+        )
+        source.unlink()
+        return out

@@ -1,0 +1,141 @@
+"""Libraries are found where the loader would find them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.libraries import elf
+from lumicontainer.libraries.search import Library, Tree, told
+
+from ..compiled import Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def found(tree: Tree, name: str, *askers: Library) -> str | None:
+    library = tree.find(name, askers)
+    return library.path if library else None
+
+
+def test_the_folders_of_the_configuration_come_before_the_systems_own(root: Root) -> None:
+    root.library("/usr/lib64/liba.so.1")
+    root.library("/opt/site/lib/liba.so.1")
+    assert found(Tree(str(root.path)), "liba.so.1") == "/usr/lib64/liba.so.1"
+    root.write("/etc/ld.so.conf", "# ours\ninclude ld.so.conf.d/*.conf\n")
+    root.write("/etc/ld.so.conf.d/site.conf", "/opt/site/lib   # software\n")
+    assert found(Tree(str(root.path)), "liba.so.1") == "/opt/site/lib/liba.so.1"
+
+
+def test_the_first_and_the_last_folders_are_what_they_are_called(root: Root) -> None:
+    for folder in ("/first", "/usr/lib64", "/last"):
+        root.library(f"{folder}/liba.so.1")
+    root.library("/last/libb.so.1")
+    tree = Tree(str(root.path), last=["/last"])
+    assert found(tree, "liba.so.1") == "/usr/lib64/liba.so.1"
+    assert found(tree, "libb.so.1") == "/last/libb.so.1"
+    assert found(Tree(str(root.path), first=["/first"]), "liba.so.1") == "/first/liba.so.1"
+
+
+def test_links_are_followed_below_the_root(root: Root) -> None:
+    root.library("/opt/real/libzz.so.1.2")
+    root.link("/etc/alternatives/libzz", "/opt/real/libzz.so.1.2")
+    root.link("/usr/lib64/libzz.so.1", "../../etc/alternatives/libzz")
+    root.link("/lib64", "usr/lib64")
+    tree = Tree(str(root.path))
+    assert found(tree, "libzz.so.1") == "/lib64/libzz.so.1"
+    assert tree.file("/lib64/libzz.so.1") == str(root.path / "opt/real/libzz.so.1.2")
+
+
+def test_a_link_out_of_the_root_leads_nowhere_and_a_circle_ends(root: Root) -> None:
+    root.link("/usr/lib64/libc.so.6", "/../../../../../../../lib/x86_64-linux-gnu/libc.so.6")
+    root.link("/usr/lib64/liba.so.1", "libb.so.1")
+    root.link("/usr/lib64/libb.so.1", "liba.so.1")
+    tree = Tree(str(root.path))
+    assert found(tree, "libc.so.6") is None
+    assert found(tree, "liba.so.1") is None
+
+
+def test_what_is_for_another_processor_is_passed_over(root: Root) -> None:
+    other = root.library("/lib64/liba.so.1")
+    data = other.read_bytes()
+    other.write_bytes(data[:4] + b"\1" + data[5:])
+    root.library("/usr/lib/liba.so.1")
+    assert found(Tree(str(root.path)), "liba.so.1") == "/usr/lib/liba.so.1"
+
+
+def asker(path: str, *, rpath: str = "", runpath: str = "") -> Library:
+    lists = {"rpath": rpath, "runpath": runpath}
+    split = {name: tuple(text.split(":")) if text else () for name, text in lists.items()}
+    return Library(path.rpartition("/")[2], path, elf.Elf(**split))
+
+
+@pytest.mark.parametrize(
+    "written", ["$ORIGIN/../below", "${ORIGIN}/../below", "/opt/below", "/opt/$LIB", "/opt/${LIB}"]
+)
+def test_the_paths_of_the_library_that_asks_are_searched(root: Root, written: str) -> None:
+    place = "/opt/lib64" if "LIB" in written else "/opt/below"
+    root.library(f"{place}/liba.so.1")
+    (root.path / "opt/top").mkdir()
+    library = Tree(str(root.path)).find("liba.so.1", [asker("/opt/top/libt.so", runpath=written)])
+    assert library is not None
+    assert (library.path, library.own) == (f"{place}/liba.so.1", True)
+
+
+def test_the_newer_kind_of_path_comes_after_the_variable_and_the_older_before(root: Root) -> None:
+    for folder in ("/first", "/own"):
+        root.library(f"{folder}/liba.so.1")
+    tree = Tree(str(root.path), first=["/first"])
+    assert found(tree, "liba.so.1", asker("/t.so", runpath="/own")) == "/first/liba.so.1"
+    assert found(tree, "liba.so.1", asker("/t.so", rpath="/own")) == "/own/liba.so.1"
+
+
+def test_the_older_kind_of_path_is_handed_down_and_the_newer_is_not(root: Root) -> None:
+    root.library("/own/liba.so.1")
+    tree, below = Tree(str(root.path)), asker("/below.so")
+    assert found(tree, "liba.so.1", below, asker("/top.so", rpath="/own")) == "/own/liba.so.1"
+    assert found(tree, "liba.so.1", below, asker("/top.so", runpath="/own")) is None
+    newer = asker("/below.so", runpath="/else")
+    assert found(tree, "liba.so.1", newer, asker("/top.so", rpath="/own")) is None
+
+
+def test_what_the_loader_of_this_machine_finds_is_found() -> None:
+    program = os.path.realpath(sys.executable)
+    text = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    tree = Tree("/", first=os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    top = Library("python", program, elf.read(program))
+    rows = re.findall(r"(\S+) => (/\S+)", text)
+    assert rows
+    chain = dict.fromkeys(top.elf.needed, (top,))
+    for name, path in rows:
+        library = tree.find(name, chain.get(name, ()))
+        assert library is not None, name
+        assert os.path.realpath(library.path) == os.path.realpath(path)
+
+
+def test_a_program_of_its_own_tells_what_it_finds(root: Root) -> None:
+    path = root.library("/own/libtold.so.1", defines={"TOLD_1": ["told"]})
+    root.link("/probe/libraries", str(Path(elf.__file__).parent))
+    program = "from libraries.search import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "libtold.so.1", str(path), "libnone.so.9"],
+        env={"PYTHONPATH": str(root.path / "probe"), "LD_LIBRARY_PATH": str(path.parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    data = json.loads(done.stdout)
+    assert data["folders"] == [str(path.parent)]
+    libraries = told(data)
+    assert set(libraries) == {"libtold.so.1", str(path)}
+    assert libraries["libtold.so.1"].elf == elf.read(str(path))
+    assert libraries["libtold.so.1"].path == str(path)
