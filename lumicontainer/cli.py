@@ -32,6 +32,7 @@ VERBS = {
     "build": "build an image",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",
+    "binds": "list what an image needs of this host, each with the reason",
     "cache": "list, prove, prune and explain the cached layers",
     "debug": "open a shell in the state of a failed build",
     "doctor": "say what this host can do, and what is missing",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lumicontainer import process, sif
 from lumicontainer.errors import LumicontainerError
+from lumicontainer.model import Bind
 
 KEY_LABEL = "org.lumicontainer.key"
 RECORD = "opt/lumicontainer/resolved.json"
@@ -43,13 +45,20 @@ def read_file(image: Path, name: str) -> bytes:
     return _cat(image, lowest.offset, name)
 
 
-def binds(image: Path) -> list[str]:
-    """Return what of the host the layers of an image need; nothing where it tells of none."""
+def wanted_of_host(image: Path) -> tuple[tuple[Bind, ...], tuple[Bind, ...]]:
+    """Return what of its host an image needs, and which of its host's libraries.
+
+    An image that tells of nothing needs nothing.
+    """
     try:
         record = json.loads(read_file(image, RECORD))
     except (LumicontainerError, ValueError):
-        return []
-    return [str(bind["path"]) for bind in record.get("binds", ())]
+        return (), ()
+    return _binds(record.get("binds", ())), _binds(record.get("host_libraries", ()))
+
+
+def _binds(rows: Iterable[Mapping[str, str]]) -> tuple[Bind, ...]:
+    return tuple(Bind(row["path"], row.get("why", ""), row.get("source", "")) for row in rows)
 
 
 def _cat(image: Path, offset: int, name: str) -> bytes:

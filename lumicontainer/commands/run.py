@@ -6,12 +6,12 @@ import argparse
 import os
 from pathlib import Path
 
-from lumicontainer import image as images
 from lumicontainer import process, sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.errors import OK, HostError, InputError, Problem
+from lumicontainer.needs import needs_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +34,15 @@ def run(arguments: argparse.Namespace) -> int:
         )
     sif.read_objects(arguments.image)
     platform = common.platform_of(open_catalog(arguments.recipes), arguments.platform)
-    wanted = [bind.path for bind in platform.binds]
-    if wanted:
-        # A platform that binds nothing has nothing of what a layer could want.
-        wanted = list(dict.fromkeys([*wanted, *images.binds(arguments.image)]))
-    binds = [path for path in wanted if Path(path).exists()]
-    process.become(find_engine().execute(arguments.image, command, binds=binds), os.environ)
+    needs = needs_of(arguments.image, platform)
+    if needs.unfit():
+        raise HostError(*needs.problems)
+    engine = find_engine()
+    words = engine.execute(
+        arguments.image,
+        command,
+        binds=[str(mount) for mount in needs.mounts],
+        environment={each.name: each.value for each in needs.variables},
+    )
+    process.become(words, os.environ)
     return OK

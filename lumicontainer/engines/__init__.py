@@ -52,8 +52,18 @@ class Engine(Protocol):
     ) -> list[str]:
         """Return the command that runs ``command`` as root in the folder ``tree``, changing it."""
 
-    def execute(self, image: Path, command: Sequence[str], *, binds: Sequence[str]) -> list[str]:
-        """Return the command that runs ``command`` in an image as the present user."""
+    def execute(
+        self,
+        image: Path,
+        command: Sequence[str],
+        *,
+        binds: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Return the command that runs ``command`` in an image as the present user.
+
+        ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
+        """
 
 
 def find_engine() -> Engine:

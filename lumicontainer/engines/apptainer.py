@@ -59,11 +59,23 @@ class Apptainer:
         options = ["--writable", *_step_options(temporary, binds)]
         return [self.program, "--silent", "exec", *options, str(tree), *command]
 
-    def execute(self, image: Path, command: Sequence[str], *, binds: Sequence[str]) -> list[str]:
-        """Return the command that runs ``command`` in an image as the present user."""
+    def execute(
+        self,
+        image: Path,
+        command: Sequence[str],
+        *,
+        binds: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Return the command that runs ``command`` in an image as the present user.
+
+        ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
+        """
         options = ["--userns"] if needs_user_namespace() else []
         for bind in binds:
             options += ["--bind", bind]
+        for name, value in (environment or {}).items():
+            options += ["--env", f"{name}={value}"]
         return [self.program, "--silent", "exec", *options, str(image), *command]
 
 

@@ -35,7 +35,9 @@ def made(folder: Path, record: str | None) -> Path:
 def test_the_binds_of_an_image_are_those_of_its_record(
     tmp_path: Path, record: str | None, found: list[str]
 ) -> None:
-    assert images.binds(made(tmp_path, record)) == found
+    binds, libraries = images.wanted_of_host(made(tmp_path, record))
+    assert [bind.path for bind in binds] == found
+    assert libraries == ()
 
 
 @pytest.mark.parametrize("binding", [True, False])

@@ -1,0 +1,75 @@
+"""``lumicontainer binds``: what an image needs of this host, for job scripts and module files."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lumicontainer import sif
+from lumicontainer.catalog import open_catalog
+from lumicontainer.commands import common
+from lumicontainer.errors import HOST_UNFIT, OK
+from lumicontainer.model import Platform
+from lumicontainer.needs import Needs, needs_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("image", metavar="IMAGE", type=Path)
+    parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
+    common.add_catalog(parser)
+    common.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the options of the engine as an array for bash; fail where the image cannot run."""
+    sif.read_objects(arguments.image)
+    platform = common.platform_of(open_catalog(arguments.recipes), arguments.platform)
+    needs = needs_of(arguments.image, platform)
+    for problem in needs.problems:
+        sys.stderr.write(f"{problem}\n")
+    if arguments.json:
+        common.print_json(as_data(needs, platform))
+    elif not needs.unfit():
+        _print(needs, platform, arguments.image)
+    return HOST_UNFIT if needs.unfit() else OK
+
+
+def _print(needs: Needs, platform: Platform, image: Path) -> None:
+    out = sys.stdout.write
+    out(f"# What {_line(image.name)} needs of this host ({platform.name}):\n")
+    out('# singularity exec "${binds[@]}" IMAGE COMMAND\n')
+    for bind in needs.absent:
+        out(f"# not on this host: {_line(bind.path)}: {_line(bind.why)}\n")
+    out("binds=(\n")
+    for mount in needs.mounts:
+        out(f"    --bind {shlex.quote(str(mount))}  # {_line(mount.why)}\n")
+    for each in needs.variables:
+        out(f"    --env {shlex.quote(f'{each.name}={each.value}')}  # {_line(each.why)}\n")
+    out(")\n")
+
+
+def _line(text: str) -> str:
+    """Return a text that stays within a comment."""
+    return " ".join(text.split())
+
+
+def as_data(needs: Needs, platform: Platform) -> dict[str, Any]:
+    """Return what an image needs as plain data.
+
+    ``bind`` is the value for SINGULARITY_BIND, ``environment`` what the container is to be given.
+    """
+    return {
+        "platform": platform.name,
+        "bind": ",".join(str(mount) for mount in needs.mounts),
+        "binds": [asdict(mount) for mount in needs.mounts],
+        "environment": {each.name: each.value for each in needs.variables},
+        "variables": [asdict(each) for each in needs.variables],
+        "absent": [{"path": bind.path, "why": bind.why} for bind in needs.absent],
+        "problems": [asdict(problem) for problem in needs.problems],
+        "works": not needs.unfit(),
+    }

@@ -1,0 +1,99 @@
+"""Find out what an image needs of this host: its platform's binds, its layers', and libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lumicontainer import image as images
+from lumicontainer import libraries, process
+from lumicontainer.closure import FOLDER, Closure, Mount, close, names
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import Problem
+from lumicontainer.libraries.search import VARIABLE, Library, Tree, told
+from lumicontainer.model import Bind, Platform
+
+_ENGINES_OWN = "/.singularity.d/libs"
+"""What the engines put behind LD_LIBRARY_PATH of their own accord."""
+
+_PROBE = "/opt/lumicontainer/probe"
+
+
+@dataclass(frozen=True)
+class Set:
+    """Hold one variable that a container needs, and why."""
+
+    name: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Hold what an image needs of this host, and why it cannot run there, if it cannot."""
+
+    mounts: tuple[Mount, ...] = ()
+    variables: tuple[Set, ...] = ()
+    absent: tuple[Bind, ...] = ()
+    """What is wanted and is not on this host; containers start without."""
+    problems: tuple[Problem, ...] = ()
+
+    def unfit(self) -> bool:
+        """Tell whether programs in the image could not be loaded."""
+        return any(problem.level == "error" for problem in self.problems)
+
+
+def needs_of(image: Path, platform: Platform) -> Needs:
+    """Return what an image needs on this host, which is one of ``platform``.
+
+    A platform that binds nothing has nothing of what a layer could want: there an image runs with
+    what it has itself. Raises ``ProgramError`` where the image has to be asked and does not start.
+    """
+    if not platform.binds:
+        return Needs()
+    own, wanted = images.wanted_of_host(image)
+    binds: dict[str, Bind] = {}
+    for bind in (*platform.binds, *own):
+        binds.setdefault(bind.path, bind)
+    ordered = list(binds.values())
+    there = [bind for bind in ordered if Path(bind.path).exists()]
+    mounts = tuple(Mount(bind.path, bind.path, bind.why) for bind in there)
+    absent = tuple(bind for bind in ordered if bind not in there)
+    if not wanted:
+        return Needs(mounts, absent=absent)
+    found, folders = _closure(image, wanted, [bind.path for bind in there])
+    variable = Set(VARIABLE, ":".join((FOLDER, *folders)), "the host's libraries stand first")
+    variables = (variable,) if found.mounts else ()
+    return Needs((*mounts, *found.mounts), variables, absent, found.problems)
+
+
+def _closure(
+    image: Path, wanted: Sequence[Bind], seen: Sequence[str]
+) -> tuple[Closure, tuple[str, ...]]:
+    """Return the closure of the host's libraries, and the image's LD_LIBRARY_PATH."""
+    # What modules of the host have put there helps where the host itself finds nothing; it is not
+    # asked first, because containers do not get it.
+    host = Tree("/", last=_folders(os.environ.get(VARIABLE, "")))
+    has, folders = _ask(image, names(wanted, host))
+    return close(wanted, host, has.get, seen=seen), folders
+
+
+def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[str, ...]]:
+    """Return what programs in an image find under names of libraries, and where they look first.
+
+    The image itself is asked, so that all its file systems and variables count.
+    """
+    mount = f"{Path(libraries.__file__).parent}:{_PROBE}/libraries:ro"
+    program = (
+        f"import sys; sys.path.insert(0, '{_PROBE}'); from libraries.search import main; main()"
+    )
+    command = ["python3", "-I", "-B", "-c", program, *asked]
+    data = json.loads(process.capture(find_engine().execute(image, command, binds=[mount])))
+    return told(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)
+
+
+def _folders(text: str) -> list[str]:
+    return [each for each in text.split(":") if each.startswith("/")]

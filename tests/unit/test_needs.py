@@ -1,0 +1,168 @@
+"""``run`` and ``binds`` give a container what its platform, its layers and their libraries need."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.closure import FOLDER
+
+from ..conftest import ROOT
+from .compiled import Root
+from .test_image import made
+
+ENGINE = """\
+#!/bin/sh
+# Tells what the image has, where that is asked, and else how it was called.
+case " $* " in
+*" python3 "*) cat {told} ;;
+*) printf '%s\\n' "$@" ;;
+esac
+"""
+
+
+@dataclass
+class Site:
+    """Hold a platform, an image, and an engine that stands for the real one."""
+
+    folder: Path
+    host: Root
+    library: Path
+    seen: Path
+
+    def image(self, **record: object) -> Path:
+        return made(self.folder / "image", json.dumps(record))
+
+    def tell(self, **has: object) -> None:
+        """Let the image have libraries and folders."""
+        (self.folder / "told").write_text(json.dumps({"folders": [], "libraries": {}, **has}))
+
+    def call(self, verb: str, *words: object) -> subprocess.CompletedProcess[str]:
+        options = ("--platform", "site", "--recipes", self.folder / "own")
+        return subprocess.run(
+            [sys.executable, "-m", "lumicontainer", verb, *map(str, (*options, *words))],
+            env={"PATH": f"{self.folder / 'tools'}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    host = Root(tmp_path / "host")
+    below = host.library("/below/libbelow.so.1", defines=["below"])
+    flags = ["-Wl,-rpath,$ORIGIN/../below"]
+    library = host.library("/lib/libtop.so.1", uses=["below"], needs=[below], flags=flags)
+    seen, tools, envs = tmp_path / "seen", tmp_path / "tools", tmp_path / "own/envs"
+    for folder in (seen, tools, envs, tmp_path / "image"):
+        folder.mkdir(parents=True)
+    (envs / "site.yaml").write_text(
+        f"summary: x\naccelerator: cpu\nbinds:\n  - {{path: '{seen}', why: data lies there}}\n"
+        "  - {path: /nowhere/at/all, why: it is elsewhere}\n"
+    )
+    engine = tools / "apptainer"
+    engine.write_text(ENGINE.format(told=shlex.quote(str(tmp_path / "told"))))
+    engine.chmod(0o755)
+    found = Site(tmp_path, host, library, seen)
+    found.tell()
+    return found
+
+
+def options(words: list[str], option: str) -> list[str]:
+    return [value for each, value in pairwise(words) if each == option]
+
+
+def wanted(site: Site) -> list[dict[str, str]]:
+    return [{"path": str(site.library), "why": "the driver's own"}]
+
+
+def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
+    site.tell(folders=["/opt/rocm/lib", "/.singularity.d/libs"])
+    done = site.call("run", site.image(host_libraries=wanted(site)), "--", "true")
+    words = done.stdout.splitlines()
+    below = site.host.path / "below/libbelow.so.1"
+    assert options(words, "--bind") == [
+        str(site.seen),
+        f"{site.library}:{FOLDER}/libtop.so.1",
+        f"{below}:{FOLDER}/libbelow.so.1",
+    ], done.stderr
+    assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}:/opt/rocm/lib"]
+
+
+def test_an_image_without_libraries_of_the_host_is_not_asked(site: Site) -> None:
+    site.tell(libraries="what would break")
+    done = site.call("run", site.image(binds=[]), "--", "true")
+    assert done.returncode == 0
+    assert options(done.stdout.splitlines(), "--env") == []
+
+
+def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
+    (site.host.path / "below/libbelow.so.1").unlink()
+    gone = {"path": "/nowhere/libgone.so.1", "why": "the layer wants it"}
+    image = site.image(host_libraries=[*wanted(site), gone])
+    for verb, words in (("run", ("--", "true")), ("binds", ())):
+        done = site.call(verb, image, *words)
+        assert done.returncode == 3
+        assert done.stdout == ""
+        assert "error: the host has no libgone.so.1\n" in done.stderr
+        assert "error: there is no libbelow.so.1, neither on the host nor in" in done.stderr
+
+
+def test_where_nothing_is_bound_the_image_runs_with_its_own(site: Site) -> None:
+    (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
+    gone = {"path": "/nowhere/libgone.so.1", "why": "the layer wants it"}
+    done = site.call("run", site.image(host_libraries=[gone]), "--", "true")
+    assert done.returncode == 0
+    assert options(done.stdout.splitlines(), "--bind") == []
+
+
+def test_binds_is_an_array_for_a_job_script_with_the_reason_of_each(site: Site) -> None:
+    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    assert done.returncode == 0, done.stderr
+    assert "# not on this host: /nowhere/at/all: it is elsewhere\n" in done.stdout
+    assert f"    --bind {site.seen}  # data lies there\n" in done.stdout
+    assert "# libtop.so.1 needs it, and the image has none\n" in done.stdout
+    script = f'{done.stdout}printf "%s\\n" "${{binds[@]}}"'
+    words = subprocess.run(
+        ["bash", "-euc", script], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    assert len(options(words, "--bind")) == 3
+    assert options(words, "--bind")[0] == str(site.seen)
+    assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}"]
+
+
+def test_a_reason_cannot_leave_its_comment(site: Site) -> None:
+    row = {"path": str(site.library), "why": "a line\necho broken out"}
+    done = site.call("binds", site.image(host_libraries=[row]))
+    assert "  # a line echo broken out\n" in done.stdout
+
+
+def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None:
+    done = site.call("binds", "--json", site.image(host_libraries=wanted(site)))
+    data = json.loads(done.stdout)
+    assert data["works"] is True
+    assert data["platform"] == "site"
+    first, second, third = data["binds"]
+    assert first == {"source": str(site.seen), "target": str(site.seen), "why": "data lies there"}
+    assert second["why"] == "the driver's own"
+    assert data["bind"].split(",")[2] == f"{third['source']}:{third['target']}"
+    assert data["environment"] == {"LD_LIBRARY_PATH": FOLDER}
+    assert data["absent"] == [{"path": "/nowhere/at/all", "why": "it is elsewhere"}]
+    assert data["problems"] == []
+
+
+def test_binds_as_json_tells_the_problems_too(site: Site) -> None:
+    site.library.unlink()
+    done = site.call("binds", "--json", site.image(host_libraries=wanted(site)))
+    assert done.returncode == 3
+    data = json.loads(done.stdout)
+    assert data["works"] is False
+    assert [each["what"] for each in data["problems"]] == ["the host has no libtop.so.1"]
