@@ -170,6 +170,8 @@ class _Work:
         self.follow(optional=True)
 
     def _need(self, name: str, chain: tuple[Library, ...], *, optional: bool) -> None:
+        if name in self.bound:
+            self._check_path(name, chain)
         if name in GLIBC or name in self.bound:
             return
         asker, mine, theirs = chain[0], self.image(name), self.host.find(name, chain)
@@ -181,6 +183,19 @@ class _Work:
             if optional:
                 self.optional.add(theirs.path)
             self._bind(theirs, f"{asker.name} needs it, and {why}", (theirs, *chain))
+
+    def _check_path(self, name: str, chain: tuple[Library, ...]) -> None:
+        """Note a library that would get another one than what is bound.
+
+        The older kind of path in a library (DT_RPATH) is searched before LD_LIBRARY_PATH.
+        """
+        asker, ours, theirs = chain[0], self.bound[name], self.host.find(name, chain)
+        older = theirs is not None and theirs.own and not asker.elf.runpath
+        if theirs and older and self.sees(theirs.path) and not self._same(ours, theirs):
+            self.problems.append(_elsewhere(name, asker, ours, theirs))
+
+    def _same(self, one: Library, other: Library) -> bool:
+        return self.host.file(one.path) == self.host.file(other.path)
 
     def _why(self, asker: Library, mine: Library | None, theirs: Library) -> str:
         """Return why the host's library has to be taken; nothing where the image's will do."""
@@ -196,7 +211,7 @@ class _Work:
         for name in dict.fromkeys((library.name, own)):
             known = self.bound.setdefault(name, library)
             self.reasons.setdefault(name, why)
-            if self.host.file(known.path) != self.host.file(library.path):
+            if not self._same(known, library):
                 self.problems.append(_twice(name, known, library, self))
         self.queue.append(chain)
 
@@ -357,4 +372,14 @@ def _twice(name: str, first: Library, second: Library, work: _Work) -> Problem:
         f"two libraries of the host have the name {name}",
         f"{first.path} and {second.path} cannot both be loaded under it",
         "name one of them in the layers' host_libraries, and not the other",
+    )
+
+
+def _elsewhere(name: str, asker: Library, ours: Library, theirs: Library) -> Problem:
+    return Problem(
+        f"{asker.name} of the host may get another {name} than the one that is bound",
+        asker.path,
+        f"the path written in it (DT_RPATH) leads to {theirs.path} before {ours.path} is found",
+        f"name {theirs.path} in the layer's host_libraries",
+        "warning",
     )

@@ -304,3 +304,44 @@ def test_libraries_that_need_each_other_end(world: World) -> None:
     second = world.host.library("/usr/lib64/libb.so.1", defines=["b"], uses=["a"], needs=[first])
     world.host.library("/usr/lib64/liba.so.1", defines=["a"], uses=["b"], needs=[second])
     assert len(world.close("/usr/lib64/liba.so.1").mounts) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "warned"), [("--disable-new-dtags", 1), ("--enable-new-dtags", 0)]
+)
+def test_a_path_that_comes_before_the_folder_is_warned_of(
+    world: World, kind: str, warned: int
+) -> None:
+    world.host.library(TOP, defines=["fi"])
+    other = world.host.library("/opt/cray/old/libfabric.so.1", defines=["fi"])
+    flags = ["-Wl,-rpath,/opt/cray/old", f"-Wl,{kind}"]
+    mpi = "/opt/cray/mpi/libmpi.so.12"
+    world.host.library(mpi, uses=["fi"], needs=[other], flags=flags)
+    found = world.close(TOP, mpi, seen=("/opt/cray",))
+    assert [problem.level for problem in found.problems] == ["warning"] * warned
+    assert bound(found)[f"{FOLDER}/libfabric.so.1"] == TOP
+    for problem in found.problems:
+        assert problem.what == (
+            "libmpi.so.12 of the host may get another libfabric.so.1 than the one that is bound"
+        )
+        assert "leads to /opt/cray/old/libfabric.so.1 before" in problem.why
+
+
+def test_a_library_without_versions_will_do_for_every_version(world: World) -> None:
+    """The loader says so on stderr, and loads it."""
+    below = world.host.library("/usr/lib64/libz.so.1", defines={"Z_1": ["a"]})
+    world.host.library(TOP, uses=["a"], needs=[below])
+    below.unlink()
+    world.image.library("/usr/lib64/libz.so.1", defines=["a"])
+    assert world.close().problems == ()
+    world.host.library(TOP, defines=["fi"])
+    world.image.library("/usr/lib64/libfabric.so.1", defines={"FABRIC_1.7": ["fi"]})
+    assert world.close().problems == ()
+
+
+def test_what_is_opened_may_open_more(world: World) -> None:
+    first, second = "/usr/lib64/libcurl.so.4", "/usr/lib64/libmore.so.2"
+    world.host.library(second)
+    world.host.library(first, opens=second)
+    world.host.library(TOP, opens=first)
+    assert list(bound(world.close())) == [f"{FOLDER}/libfabric.so.1", first, second]
