@@ -35,8 +35,10 @@ def as_root() -> list[str]:
     """Return the start of a command that runs as root, with the environment as it is."""
     if os.getuid() == 0:
         return []
-    # Sudo sets these to root's, or to values of its own, in spite of --preserve-env.
-    kept = " ".join(f'{name}="${name}"' for name in ("HOME", "LOGNAME", "PATH", "USER"))
+    # Sudo sets these to root's, or to values of its own, in spite of --preserve-env; TMPDIR is
+    # taken from every program with setuid (unsecvars.h of glibc).
+    names = ("HOME", "LOGNAME", "PATH", "TMPDIR", "USER")
+    kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in names)
     script = f'exec sudo --non-interactive --preserve-env env {kept} "$@"'
     return ["bash", "-c", script, "bash"]
 
