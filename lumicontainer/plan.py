@@ -325,15 +325,10 @@ def _wanted(secrets: Iterable[str]) -> str:
     return text
 
 
-def apt_install(packages: Iterable[str]) -> str:
-    """Return shell text that installs packages of the distribution."""
-    return f"{_APT} update\n{_APT} install --no-install-recommends {' '.join(packages)}\n"
-
-
 def _packages(apt: tuple[str, ...], python: tuple[str, ...]) -> str:
     text = ""
     if apt:
-        text += apt_install(apt)
+        text += f"{_APT} update\n{_APT} install --no-install-recommends {' '.join(apt)}\n"
     if python:
         quoted = shell.words(python)
         text += f"python3 -m pip install {quoted}\n"

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from lumicontainer.model import Bootstrap, Platform
-from lumicontainer.plan import apt_install
 
 _NAME = "RECIPE"
 _STEP = Path(__file__).parent / "step"
@@ -35,8 +34,18 @@ def around(bootstrap: Bootstrap, programs: Sequence[str]) -> tuple[str, ...]:
 
 def _included(packages: Sequence[str]) -> str:
     """Return the program that installs what debootstrap would have."""
-    settings = "set -euo pipefail\numask 022\nexport DEBIAN_FRONTEND=noninteractive\n"
-    return f"# base\n(\n{settings}{apt_install(packages)}rm -rf /var/lib/apt/lists/*\n)\n"
+    apt = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
+    return f"""\
+# base
+(
+set -euo pipefail
+umask 022
+export DEBIAN_FRONTEND=noninteractive
+{apt} update
+{apt} install --no-install-recommends {" ".join(packages)}
+rm -rf /var/lib/apt/lists/*
+)
+"""
 
 
 def _script(name: str) -> str:
