@@ -46,11 +46,6 @@ RUN base64 -d >/run/lumicontainer-step <<<\
 [the definition's] \
     && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
-# layer: lumicontainer (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
-
 ENV LANG="C.UTF-8"
 ENV PYTORCH_ROCM_ARCH="gfx90a"
 ENV HCC_AMDGPU_TARGET="gfx90a"
