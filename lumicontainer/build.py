@@ -73,7 +73,7 @@ def check_host(plan: Plan) -> None:
                 why="it holds no range of subordinate ids for you, as on LUMI, where users have "
                 "no user namespaces",
                 mend="ask for one (make engine adds it where you have sudo), or build with PRoot: "
-                "lumicontainer render RECIPE >x.def; singularity build x.sif x.def",
+                "lumicontainer render RECIPE --platform lumi-g says how",
             )
         )
 

@@ -16,6 +16,10 @@ from lumicontainer.layers import Builder, Stack, together
 from lumicontainer.plan import HOME, Plan
 from lumicontainer.progress import Task
 
+SKIPPED = 77
+"""The exit code of a check that cannot be made on this machine, once it has printed the reason: it
+has not held, and is made again in every build."""
+
 
 async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
     """Run checks in the packed image; raise with all that fail.
@@ -73,7 +77,7 @@ def _mark(name: str, content: bytes, digest: str) -> str:
 async def _hold(
     builder: Builder, check: Check, image: Path, task: Task, room: asyncio.Semaphore
 ) -> Problem | None:
-    """Run one check; return what is wrong, or nothing where it holds."""
+    """Run one check; return what is wrong, or nothing where it holds or is skipped."""
     log = builder.place.log(f"check-{check.name.replace('/', '-')}")
     command = builder.engine.execute(image, check.command, binds=())
     async with room:
@@ -82,6 +86,9 @@ async def _hold(
             status = await process.logged(command, file, env=machine.clean_environment())
     if not status:
         builder.cache.note_held(check.mark)
+        return None
+    if status == SKIPPED:
+        builder.progress.say(f"check skipped: {check.name}: {tail(log)}")
         return None
     what = f"the check '{check.name}' does not hold ({process.describe(status)})"
     return Problem(what, process.quoted(check.command), why=tail(log))

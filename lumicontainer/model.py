@@ -245,6 +245,8 @@ class Platform:
     """What recipes are built with there, where nothing else is asked for."""
     engine: str = ""
     """The program that runs images there; empty where it is that of the host that builds."""
+    proot: str = ""
+    """The line by which users without user namespaces build a definition there, with PRoot."""
     binds: tuple[Bind, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     """In the order of ROCr, the runtime below HIP."""

@@ -6,9 +6,10 @@ import base64
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lumicontainer import proot
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.model import Bootstrap, LayerFile
 from lumicontainer.plan import AFTER_BOOTSTRAP, HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step
@@ -70,7 +71,13 @@ def render(plan: Plan, form: str, *, mirror: str) -> str:
     """
     if form == "dockerfile":
         _check_docker_steps(plan)
-    return _render(FORMATS[form], plan, mirror=mirror)
+        return _render(FORMATS[form], plan)
+    bootstrap = plan.bootstrap
+    programs: Sequence[str] = [each for step in plan.steps for each in step.documents]
+    if plan.resolved.platform.proot:
+        programs = proot.around(bootstrap, programs)
+        bootstrap = proot.pulled(bootstrap)
+    return _render(FORMATS[form], plan, mirror=mirror, bootstrap=bootstrap, programs=programs)
 
 
 def render_base(bootstrap: Bootstrap, *, mirror: str) -> str:
@@ -107,19 +114,17 @@ def render_notes(
 
 def _render(template: str, plan: Plan, **values: Any) -> str:
     recipe = plan.resolved.recipe
-    return _render_with(
-        template,
-        name=recipe.name,
-        summary=recipe.summary,
-        platform=plan.resolved.platform.name,
-        profile=plan.resolved.profile.name if plan.resolved.profile else "",
-        bootstrap=plan.bootstrap,
-        environment=plan.environment,
-        path=plan.path,
-        programs=tuple(document for step in plan.steps for document in step.documents),
-        steps=plan.steps,
-        **values,
-    )
+    told: dict[str, Any] = {
+        "name": recipe.name,
+        "summary": recipe.summary,
+        "platform": plan.resolved.platform.name,
+        "profile": plan.resolved.profile.name if plan.resolved.profile else "",
+        "bootstrap": plan.bootstrap,
+        "environment": plan.environment,
+        "path": plan.path,
+        "steps": plan.steps,
+    }
+    return _render_with(template, **{**told, **values})
 
 
 def _render_with(template: str, **values: Any) -> str:

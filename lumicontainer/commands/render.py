@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lumicontainer import render, site
+from lumicontainer import proot, render, site
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
+from lumicontainer.plan import Plan
+from lumicontainer.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,12 +21,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the document."""
+    """Print the document, and on stderr how it is built where that is not plain."""
     plan = common.planned(common.resolved_recipe(arguments))
     mirror = ""
     if arguments.format == "def":
         render.check_sections(plan)
-    if arguments.format == "def" and plan.bootstrap.agent == "debootstrap":
-        mirror = site.require_mirror(site.debian_mirror(plan.bootstrap.release))
+        mirror = _mirror(plan)
     sys.stdout.write(render.render(plan, arguments.format, mirror=mirror))
+    platform, recipe = plan.resolved.platform, plan.resolved.recipe.name
+    if arguments.format == "def" and platform.proot:
+        say(
+            f"note: on a compute node of the platform {platform.name}, {recipe}.def is built by\n"
+            f"{proot.command(platform, recipe)}"
+        )
     return OK
+
+
+def _mirror(plan: Plan) -> str:
+    """Return where debootstrap finds the base, if it is to make it."""
+    bootstrap = plan.bootstrap
+    if plan.resolved.platform.proot or bootstrap.agent != "debootstrap":
+        return ""
+    return site.require_mirror(site.debian_mirror(bootstrap.release))

@@ -65,6 +65,8 @@ def _print_platform(platform: Platform) -> None:
     out(f"platform {platform.name}: {platform.summary} (accelerator {platform.accelerator})\n")
     if platform.driver:
         out(f"  driver {platform.driver}\n")
+    if platform.proot:
+        out(f"  definitions are built with PRoot: {platform.proot}\n")
     for number, gpu in enumerate(platform.gpus):
         kept = f", core {gpu.reserved} reserved" if gpu.reserved else ""
         out(f"  gpu {number}  {gpu.pci}  cores {gpu.cores}{kept}, NUMA node {gpu.numa}\n")

@@ -137,6 +137,18 @@ def test_render_prints_the_same_document_every_time(lumicontainer: Run, form: st
     )
 
 
+def test_render_says_how_lumi_builds_it_beside_the_document(lumicontainer: Run) -> None:
+    done = lumicontainer("render", "rocm", "--platform", "lumi-g")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Made by lumicontainer")
+    note, line = done.stderr.splitlines()
+    assert "rocm.def is built by" in note
+    assert line.startswith("module load ")
+    assert line.endswith(" singularity build rocm.sif rocm.def")
+    for words in (["--format", "dockerfile"], ["--platform", "workstation"]):
+        assert lumicontainer("render", "rocm", "--platform", "lumi-g", *words).stderr == ""
+
+
 def test_a_dry_run_prints_the_steps_and_does_nothing(lumicontainer: Run, write: Write) -> None:
     folder = write(HELLO)
     done = lumicontainer("build", "hello", "--recipes", folder, "--dry-run", cwd=folder)

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,8 @@ from lumicontainer.plan import BASE, MAX_SECTION, Plan, make_plan
 from lumicontainer.render import FORMATS, render, render_base
 from lumicontainer.resolve import Resolved, resolve
 
-HERE = Path(__file__).parent
+from .conftest import Golden
+
 MIRROR = "http://mirror.site/debian"
 FILES = {
     "hello.yaml": (
@@ -86,8 +86,6 @@ NETWORK = {
 }
 RECIPES = {"hello": FILES, "network": NETWORK}
 
-Golden = Callable[[str, str], None]
-
 
 @pytest.fixture
 def plan_of(resolved: Callable[..., Resolved]) -> Callable[[str], Plan]:
@@ -98,19 +96,6 @@ def plan_of(resolved: Callable[..., Resolved]) -> Callable[[str], Plan]:
 @pytest.fixture
 def plan(plan_of: Callable[[str], Plan]) -> Plan:
     return plan_of("hello")
-
-
-@pytest.fixture
-def is_golden(request: pytest.FixtureRequest) -> Golden:
-    """Compare a text with the file beside this one."""
-
-    def compare(text: str, name: str) -> None:
-        golden = HERE / name
-        if request.config.getoption("--update-golden"):
-            golden.write_text(text)
-        assert text == golden.read_text()
-
-    return compare
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))

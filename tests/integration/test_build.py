@@ -143,6 +143,20 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
 
+def test_a_check_that_this_machine_cannot_make_is_told_each_time_and_hinders_nothing(
+    small: Path, tmp_path: Path
+) -> None:
+    check = "echo 'no /dev/none: this machine has no such thing'; exit 77\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
+    command = ("build", "small", "--recipes", folder, "--output", tmp_path / "small.sif")
+    told = "check skipped: greet/greeting.sh: no /dev/none: this machine has no such thing\n"
+    for _ in range(2):
+        done = lumicontainer(*command)
+        assert done.returncode == 0, done.stderr
+        assert told in done.stderr
+        (tmp_path / "small.sif").unlink()
+
+
 def test_debootstrap_itself_names_a_mirror_for_a_host_that_names_none() -> None:
     assert re.match(r"https?://\S+/debian\b", debootstrap_mirror("bookworm"))
 

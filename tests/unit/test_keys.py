@@ -219,6 +219,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Platform.detect", NOTHING, platform_field(detect=lambda word: (f"/{word}",))),
     ("Platform.driver", NOTHING, platform_field(driver="6.3")),
     ("Platform.engine", NOTHING, platform_field(engine="singularity")),
+    ("Platform.proot", NOTHING, platform_field(proot=lambda word: word)),
     ("Platform.binds", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),
     ("Bind.path", RECORD, platform_field(binds=lambda word: (Bind(f"/{word}", "x"),))),
     ("Bind.why", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),

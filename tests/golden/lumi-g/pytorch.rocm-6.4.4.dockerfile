@@ -1,0 +1,57 @@
+# Made by lumicontainer from the recipe 'pytorch' for the platform 'lumi-g' and the profile 'rocm-6.4.4'.
+# It is complete, and needs neither a build context nor BuildKit: docker build -t pytorch - < Dockerfile
+ARG BASE=docker.io/library/ubuntu:noble-20251013
+FROM ${BASE}
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+LABEL org.opencontainers.image.title="pytorch" \
+      org.opencontainers.image.description="PyTorch over MPI and, on LUMI-G, Slingshot"
+
+# layer: ubuntu (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<\
+[the definition's] \
+    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
+# layer: python (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<\
+[the definition's] \
+    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
+# layer: rocm (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<\
+[the definition's] \
+    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
+# layer: slingshot (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<\
+[the definition's] \
+    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
+# layer: mpich (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<\
+[the definition's] \
+    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
+# layer: rccl-plugin (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<\
+[the definition's] \
+    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
+# layer: pytorch (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<\
+[the definition's] \
+    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
+ENV LANG="C.UTF-8"
+ENV PYTORCH_ROCM_ARCH="gfx90a"
+ENV HCC_AMDGPU_TARGET="gfx90a"
+ENV GPU_ARCHS="gfx90a"
+ENV GPU_TARGETS="gfx90a"
+ENV AMDGPU_TARGETS="gfx90a"
+ENV HIP_ARCHITECTURES="gfx90a"
+ENV ROCM_PATH="/opt/rocm"
+ENV MPIR_CVAR_CH4_NETMOD="ofi"
+ENV MPIR_CVAR_ENABLE_GPU="1"
+ENV MPIR_CVAR_CH4_OFI_ENABLE_HMEM="1"
+ENV MPIR_CVAR_CH4_OFI_ENABLE_MR_HMEM="1"
+ENV PATH="/opt/rocm/bin:/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENTRYPOINT ["/opt/lumicontainer/bin/lumi-entry"]

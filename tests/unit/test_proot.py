@@ -1,0 +1,91 @@
+"""A definition for a platform whose users have no user namespaces is one that PRoot builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.document import Problems
+from lumicontainer.hazards import is_hazardous
+from lumicontainer.plan import Plan, make_plan
+from lumicontainer.platforms import read_platform
+from lumicontainer.proot import command
+from lumicontainer.render import render
+from lumicontainer.resolve import Resolved, resolve
+
+from ..conftest import ROOT
+
+CATALOG = open_catalog()
+LUMI = CATALOG.platform("lumi-g")
+IMAGES = [(name, each) for name in CATALOG.recipe_names() for each in CATALOG.recipe(name).profiles]
+MADE = (
+    "summary: the base\nbootstrap:\n  cpu: {agent: debootstrap, release: bookworm,"
+    " docker: 'debian:bookworm', include: [ca-certificates, python3]}\n"
+)
+
+
+@pytest.fixture
+def made(resolved: Callable[..., Resolved]) -> Plan:
+    """Plan an image upon a base that debootstrap makes elsewhere."""
+    found = resolved({"layers/tiny/layer.yaml": MADE})
+    return make_plan(replace(found, platform=replace(found.platform, proot=LUMI.proot)), ())
+
+
+def sections(text: str) -> list[str]:
+    return re.findall(r"(?m)^%(\w+)", text)
+
+
+@pytest.mark.parametrize(("recipe", "profile"), IMAGES)
+def test_what_is_shipped_for_lumi_asks_nothing_of_root(recipe: str, profile: str) -> None:
+    found = resolve(CATALOG.recipe(recipe), CATALOG, platform=LUMI, profile=profile)
+    text = render(make_plan(found, ()), "def", mirror="")
+    assert text.splitlines()[2] == "Bootstrap: docker"
+    assert set(sections(text)) == {"labels", "environment", "post", "runscript"}
+
+
+def test_a_base_that_debootstrap_makes_is_pulled_there(made: Plan) -> None:
+    text = render(made, "def", mirror="")
+    assert "Bootstrap: docker\nFrom: debian:bookworm\n" in text
+    assert "debootstrap" not in text.partition("%post")[0]
+    installed = text.index("install --no-install-recommends ca-certificates python3\n")
+    assert installed < text.index("# layer: greet")
+
+
+def test_users_can_be_added_from_the_first_step_to_the_last(made: Plan) -> None:
+    _, *posts = render(made, "def", mirror="").split("%post -c /bin/bash\n")
+    assert "mv /.etc /etc\n" in posts[0]
+    assert 'rm -rf "$aside"' in posts[-1].partition("%runscript")[0]
+    assert not [post for post in posts[1:-1] if "$aside" in post]
+
+
+def test_elsewhere_the_definition_is_as_it_was(made: Plan) -> None:
+    platform = replace(made.resolved.platform, proot="")
+    elsewhere = replace(made, resolved=replace(made.resolved, platform=platform))
+    text = render(elsewhere, "def", mirror="http://mirror.site/debian")
+    assert "Bootstrap: debootstrap\n" in text
+    assert "$aside" not in text
+    assert len(sections(text)) == len(sections(render(made, "def", mirror=""))) - 3
+
+
+@pytest.mark.parametrize("name", ["etc-begin.sh", "etc-end.sh"])
+def test_what_stands_around_the_steps_can_stand_in_a_definition(name: str) -> None:
+    assert not is_hazardous((ROOT / "lumicontainer/step" / name).read_text())
+
+
+def test_the_line_that_builds_it_names_the_recipe_and_loads_no_binds() -> None:
+    line = command(LUMI, "rocm")
+    assert line.endswith("singularity build rocm.sif rocm.def")
+    assert "-u SINGULARITY_BIND " in line
+    assert "-u SINGULARITY_BINDPATH " in line
+    assert "\n" not in line
+
+
+def test_the_line_is_one_line() -> None:
+    problems = Problems()
+    text = 'summary: x\naccelerator: rocm\nproot: "one\\nmore"\n'
+    assert read_platform(text, "x.yaml", problems, stem="x") is None
+    assert "one line of printable text" in problems.found[0].what
