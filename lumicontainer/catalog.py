@@ -19,6 +19,8 @@ from lumicontainer.rules import Rule, Vocabulary, read_rules
 MAX_FILE_BYTES = 1 << 20
 RULES = "rules"
 """The file beside the recipes that is none: combinations that are known to be bad."""
+LOCKS = "locks"
+"""The folder beside recipes that holds what they were locked to."""
 T = TypeVar("T")
 
 
@@ -67,6 +69,15 @@ class Catalog:
         """Read one profile; raise ``InputError`` where there is none or it is wrong."""
         path = _find(name, "profile", self._profiles(), f"{name}.yaml", self.profile_names())
         return _read(path, lambda text, file, p: load.read_profile(text, file, p, stem=name))
+
+    def lock(self, name: str) -> Path | None:
+        """Return the lock of this file name, if there is one."""
+        return _lookup(tuple(root / LOCKS for root in self.recipes), name)
+
+    def locks(self, recipe: str) -> Path:
+        """Return the folder for the locks of a recipe: beside it."""
+        found = (root for root in self.recipes if (root / f"{recipe}.yaml").is_file())
+        return next(found, self.recipes[0]) / LOCKS
 
     def _profiles(self) -> tuple[Path, ...]:
         return tuple(root / "profiles" for root in self.recipes)

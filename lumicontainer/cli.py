@@ -29,6 +29,7 @@ VERBS = {
     "show": "show every resolved value of a recipe and where it came from",
     "render": "print the definition or the Dockerfile of a recipe",
     "check": "say what is known to be wrong with a recipe's image, before it is built",
+    "lock": "hold fast all that an image is made of",
     "build": "build an image",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",
@@ -42,7 +43,8 @@ VERBS = {
 
 EPILOG = """\
 exit codes: 0 ok, 1 what was examined failed, 2 the input is wrong, 3 the host is not fit,
-5 a build step failed, 6 a download failed, 8 no space, 70 a bug of ours, 130 interrupted
+4 the lock is missing or stale, 5 a build step failed, 6 a download failed, 8 no space,
+70 a bug of ours, 130 interrupted
 """
 
 

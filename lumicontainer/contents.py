@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lumicontainer import fields, names
-from lumicontainer.model import Bind, Content, Provider, Variant
+from lumicontainer.model import Bind, Content, Provider, Taken, Variant
 from lumicontainer.sources import read_sources
 
 image = fields.matching(
@@ -21,6 +21,11 @@ _script = fields.matching(
     "a file of the layer's folder such as install-rocm.sh",
 )
 
+_taken = fields.record(
+    "a package that a script takes",
+    {"python": names.name, "index": names.variable},
+    required=("python",),
+)
 _CONTENT: dict[str, fields.Reader[Any]] = {
     "packages": fields.record(
         "packages", {"apt": fields.sequence(apt_package), "python": fields.sequence(_requirement)}
@@ -31,6 +36,7 @@ _CONTENT: dict[str, fields.Reader[Any]] = {
     "binds": fields.sequence(names.BIND),
     "host_libraries": fields.sequence(names.BIND),
     "brings": fields.mapping(fields.line, key=names.name),
+    "takes": fields.sequence(_taken),
 }
 _VERSION = {**_CONTENT, "docker": fields.with_place(image)}
 _VERSIONED = {
@@ -69,6 +75,7 @@ def content(values: Mapping[str, Any]) -> Content:
         binds=binds(values.get("binds", ())),
         host_libraries=binds(values.get("host_libraries", ())),
         brings=values.get("brings", {}),
+        takes=tuple(Taken(**row) for row in values.get("takes", ()) if row),
     )
 
 

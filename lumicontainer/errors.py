@@ -10,6 +10,7 @@ OK = 0
 EXAMINED_FAILED = 1
 INPUT_WRONG = 2
 HOST_UNFIT = 3
+LOCK_STALE = 4
 STEP_FAILED = 5
 DOWNLOAD_FAILED = 6
 NO_SPACE = 8
@@ -56,6 +57,12 @@ class HostError(LumicontainerError):
     """The host cannot do what was asked: no engine, no user namespaces."""
 
     code = HOST_UNFIT
+
+
+class LockError(LumicontainerError):
+    """The lock of an image is not there, or does not hold all that the image is made of."""
+
+    code = LOCK_STALE
 
 
 class StepError(LumicontainerError):

@@ -118,16 +118,22 @@ def mirrored_image(image: str, mirrors: Mapping[str, str]) -> str:
 
     As docker itself, ``ubuntu:noble`` stands for ``docker.io/library/ubuntu:noble``.
     """
-    whole = DOCKER + _whole(image)
-    fitting = [old for old in mirrors if whole.startswith(old)]
+    whole = DOCKER + whole_image(image)
+    there = mirrored(whole, mirrors)
+    return image if there == whole else there.partition("://")[2]
+
+
+def mirrored(url: str, mirrors: Mapping[str, str]) -> str:
+    """Return a URL at the mirror with the longest prefix of it, else as it is."""
+    fitting = [old for old in mirrors if url.startswith(old)]
     if not fitting:
-        return image
+        return url
     old = max(fitting, key=len)
-    _, _, rest = (mirrors[old] + whole.removeprefix(old)).partition("://")
-    return rest
+    return mirrors[old] + url.removeprefix(old)
 
 
-def _whole(image: str) -> str:
+def whole_image(image: str) -> str:
+    """Return the name of an image with its registry."""
     first, slash, _ = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return image

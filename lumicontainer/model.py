@@ -56,6 +56,18 @@ Source: TypeAlias = PythonSource | GitSource | UrlSource
 
 
 @dataclass(frozen=True)
+class Taken:
+    """Name a Python package that a layer's script installs by pip itself, in the layer's version.
+
+    A build without a lock leaves it to the script; with one it is installed before.
+    """
+
+    python: str
+    index: str = ""
+    """The layer's parameter that names the index that is asked before the configured one."""
+
+
+@dataclass(frozen=True)
 class Bind:
     """Name a host path that containers need, and why."""
 
@@ -82,6 +94,11 @@ class Content:
     found out on the host when the image is started."""
     image: str = ""
     """Of a base: the image that it is, in place of the one that its bootstrap names."""
+    takes: tuple[Taken, ...] = ()
+    locked: tuple[str, ...] = ()
+    """Lines of pip's requirements, each with its hash, in place of ``python`` and ``takes``."""
+    indexed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Such lines by the URL of the index that is asked for them beside the configured one."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +137,8 @@ class Bootstrap:
     image: str = ""
     """The base itself for the agent ``docker``, with its digest where it is known; otherwise the
     same system as a Docker image, for engines that start from one."""
+    packages: str = ""
+    """The sha256 of the list of packages that debootstrap must have made it of; empty for any."""
 
 
 @dataclass(frozen=True)

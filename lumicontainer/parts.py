@@ -93,6 +93,9 @@ def merge(base: Content, more: Content) -> Content:
         image=more.image or base.image,
         binds=base.binds + more.binds,
         host_libraries=base.host_libraries + more.host_libraries,
+        takes=base.takes + more.takes,
+        locked=base.locked + more.locked,
+        indexed={**base.indexed, **more.indexed},
     )
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import shell
+from lumicontainer import packages, shell
+from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.finish import finish_files, finish_text, finishing
 from lumicontainer.model import Bootstrap, LayerFile, PythonSource, Value
 from lumicontainer.names import FINISH
@@ -44,8 +45,6 @@ MAX_SECTION = 65_000
 """Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
 step has sections of its own; the engine runs them one after the other."""
 
-_APT = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
-
 # Apt's own example of sources is the distribution's default: the mirror of the build belongs to its
 # site. The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is
 # true in another place.
@@ -60,8 +59,13 @@ _CLEAN = """\
 rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
 rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log
 """
-AFTER_BOOTSTRAP = f"umask 022\n{_TIDY}{_CLEAN}"
-"""What a base that is a layer of its own goes through."""
+PACKAGES = "dpkg-query --show --showformat='${Package}=${Version}\\n' | LC_ALL=C sort"
+"""Lists the packages of a base."""
+_OTHER_PACKAGES = """\
+error: the base is made of other packages than its lock says
+    why: the mirror of Debian has changed since
+   mend: lock the recipe again, or name a mirror of that time: LUMICONTAINER_MIRROR=URL
+"""
 
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.
@@ -134,7 +138,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "include": resolved.bootstrap.include,
         "image": "" if resolved.bootstrap.agent == "debootstrap" else resolved.bootstrap.image,
         "assembly": ASSEMBLY,
-        "program": hashlib.sha256(AFTER_BOOTSTRAP.encode()).hexdigest(),
+        "program": hashlib.sha256(after_bootstrap(resolved.bootstrap).encode()).hexdigest(),
     }
     stack = [_Below(BASE, _key({"base": base}), {}, ())]
     steps = []
@@ -161,6 +165,23 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         steps=tuple(steps),
         environment=top.environment,
         path=top.path,
+    )
+
+
+def after_bootstrap(bootstrap: Bootstrap) -> str:
+    """Return what a base that is a layer of its own goes through."""
+    return f"umask 022\n{same_packages(bootstrap.packages)}{_TIDY}{_CLEAN}"
+
+
+def same_packages(sha256: str) -> str:
+    """Return shell text that ends where the list of a base's packages has another hash, if any."""
+    if not sha256:
+        return ""
+    return (
+        f'found="$({PACKAGES} | sha256sum)"\n'
+        f'if [ "${{found%% *}}" != {sha256} ]; then\n'
+        f"    printf '%s' {shell.words([_OTHER_PACKAGES])} >&2\n"
+        f"    exit {DOWNLOAD_FAILED}\nfi\n"
     )
 
 
@@ -209,7 +230,8 @@ def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | N
         version = layer.values().get("version", "")
         lines = "".join(requirement(source, version) for source in python)
         files.append(LayerFile("requirements.txt", 0o644, lines.encode()))
-    if not (files or layer.content.apt or layer.content.python):
+    content = layer.content
+    if not (files or content.apt or content.python or packages.locked_files(content)):
         return None
     if not any(file.name == layer.compile for file in files):
         program = _work(layer, files, own, script=layer.script)
@@ -219,7 +241,7 @@ def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | N
     program = _work(layer, files, own, script=layer.script)
     inputs = {**_inputs(layer, files, own), "compiled": compiled.key}
     step = _step(layer.name, program, inputs, layer.secrets)
-    install = _work(layer, files, own, script=layer.script, packages=False)
+    install = _work(layer, files, own, script=layer.script, installs=False)
     document = f"{compiled.program}{install}rm -rf {WHEELS}\n"
     return replace(step, documents=(document,), compiled=compiled)
 
@@ -245,6 +267,7 @@ def _inputs(layer: ResolvedLayer, files: list[LayerFile], below: _Below) -> dict
         "path": below.path,
         "apt": layer.content.apt,
         "python": layer.content.python,
+        **packages.locked_inputs(layer.content),
         "files": _digests(files),
     }
 
@@ -255,18 +278,19 @@ def _work(
     below: _Below,
     *,
     script: str,
-    packages: bool = True,
+    installs: bool = True,
 ) -> str:
     """Return the program that installs a layer's packages and runs a script, if it is there."""
     variables = {**below.environment, "PATH": search_path(below.path), **layer.values()}
     work = _wanted(layer.secrets)
-    if packages:
-        work += _packages(layer.content.apt, layer.content.python)
+    if installs:
+        work += packages.install(layer.content, STAGE)
     sources = fetched(layer.content.sources, files)
     work += fetch_text(sources, STAGE)
     if any(file.name == script for file in files):
         work += f"(cd {STAGE}/layer && bash ./{script})\n"
     staged = [LayerFile("values.sh", 0o644, shell.exports(variables).encode())]
+    staged += packages.locked_files(layer.content) if installs else ()
     staged += fetch_files(sources)
     staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
     return _program(layer.name, staged, work=work)
@@ -324,16 +348,6 @@ def _wanted(secrets: Iterable[str]) -> str:
         mend = f"lumicontainer build --secret id={secret},src=FILE"
         message = shell.words([f"error: the secret '{secret}' is not here; mend: {mend}"])
         text += f'[ -r "$secrets/{secret}" ] || {{ echo {message} >&2; exit 1; }}\n'
-    return text
-
-
-def _packages(apt: tuple[str, ...], python: tuple[str, ...]) -> str:
-    text = ""
-    if apt:
-        text += f"{_APT} update\n{_APT} install --no-install-recommends {' '.join(apt)}\n"
-    if python:
-        quoted = shell.words(python)
-        text += f"python3 -m pip install {quoted}\n"
     return text
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lumicontainer import proot
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.model import Bootstrap, LayerFile
-from lumicontainer.plan import AFTER_BOOTSTRAP, HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step
+from lumicontainer.plan import HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step, after_bootstrap
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -92,7 +92,7 @@ def render_base(bootstrap: Bootstrap, *, mirror: str) -> str:
         environment={},
         path=(),
         mirror=mirror,
-        programs=(AFTER_BOOTSTRAP,),
+        programs=(after_bootstrap(bootstrap),),
     )
 
 

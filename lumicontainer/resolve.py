@@ -26,7 +26,7 @@ from lumicontainer.model import (
     Variant,
 )
 from lumicontainer.names import COMPILE, SCRIPT
-from lumicontainer.sources import FOLDER, fetched, identity, is_pinned, told
+from lumicontainer.sources import FOLDER, fetched, identity
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
     content = parts.content(layer, variant, settings, context.problems)
     files = parts.files(layer, variant, accelerator)
     _check_used(layer, content, files, context)
+    _check_takes(layer, content, settings, context)
     return ResolvedLayer(
         layer.name,
         layer.summary,
@@ -227,6 +228,21 @@ def _check_used(
             why=f"none of its files holds ${FOLDER}, the folder in which they would lie",
             mend=f'use "${FOLDER}/{identity(wanted[0])}" in its script',
         )
+
+
+def _check_takes(
+    layer: Layer, content: Content, settings: Sequence[Setting], context: _Context
+) -> None:
+    """Note what a layer's script takes where nothing says in which version, or of which index."""
+    known = {setting.name for setting in settings}
+    for taken in content.takes:
+        for name in ("version", *filter(None, [taken.index])):
+            if name not in known:
+                context.problems.add(
+                    f"layer '{layer.name}' takes '{taken.python}' and has no parameter '{name}'",
+                    layer.place,
+                    mend="add a version" if name == "version" else did_you_mean(name, known),
+                )
 
 
 def _settings(
@@ -329,27 +345,3 @@ def _bootstrap(
     image = resolved.content.image or bootstrap.image
     release = resolved.values().get("release", bootstrap.release)
     return Bootstrap(bootstrap.agent, str(release), bootstrap.include, image)
-
-
-def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
-    """Return the inputs of a layer that no hash holds fast, in words."""
-    base = _unpinned_base(resolved.bootstrap) if layer is resolved.layers[0] else ()
-    requirements = [f"Python {each}" for each in layer.content.python]
-    open_sources = [each for each in layer.content.sources if not is_pinned(each)]
-    return (
-        *base,
-        *(f"apt {each}" for each in layer.content.apt),
-        *requirements,
-        *map(told, open_sources),
-    )
-
-
-def base_told(bootstrap: Bootstrap) -> str:
-    """Return a base in words."""
-    made = bootstrap.agent == "debootstrap"
-    return f"debootstrap {bootstrap.release}" if made else f"image {bootstrap.image}"
-
-
-def _unpinned_base(bootstrap: Bootstrap) -> tuple[str, ...]:
-    pinned = bootstrap.agent == "docker" and "@sha256:" in bootstrap.image
-    return () if pinned else (base_told(bootstrap),)

@@ -15,10 +15,10 @@ from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, Problem
+from lumicontainer.inputs import base_told, unpinned
 from lumicontainer.mirrors import read_mirrors
 from lumicontainer.plan import Plan
 from lumicontainer.progress import FORMS, Progress, say
-from lumicontainer.resolve import base_told, unpinned
 from lumicontainer.rules import refuse
 from lumicontainer.secrets import read_secrets
 from lumicontainer.workspace import workspace
@@ -53,13 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a file for the layers that want it, while they are made; it is kept nowhere",
     )
+    common.add_mirror(parser)
     parser.add_argument(
-        "--mirror",
-        metavar="FROM=TO",
-        action="append",
-        default=[],
-        help="take what is at URLs that begin with FROM from TO, a URL or a folder of this host; "
-        "may be given again; ~/.config/lumicontainer/mirrors.yaml holds lasting ones",
+        "--locked",
+        action="store_true",
+        help="take nothing that is not in the lock, which lumicontainer lock writes",
     )
     parser.add_argument(
         "--rebuild", action="store_true", help="run every step again, cached or not"
@@ -84,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the one that is there was built from the same inputs."""
     resolved = common.resolved_recipe(arguments)
     warnings = refuse(common.judged(resolved, arguments))
+    resolved = common.locked(resolved, arguments) if arguments.locked else resolved
     plan = common.planned(resolved)
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
     build.check_output(output)

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.catalog import Catalog, open_catalog
+from lumicontainer.catalog import Catalog, display, open_catalog
+from lumicontainer.errors import LockError, Problem
 from lumicontainer.facts import facts_of
+from lumicontainer.lock import Lock, faults, file_name, held
+from lumicontainer.lockfile import open_lock
 from lumicontainer.machine import detect_platform
 from lumicontainer.model import Platform
 from lumicontainer.plan import Plan, make_plan, read_inside
@@ -56,6 +59,18 @@ def add_recipe(parser: argparse.ArgumentParser, *, what: str = "the name of a re
     add_catalog(parser)
 
 
+def add_mirror(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where a site has what recipes name."""
+    parser.add_argument(
+        "--mirror",
+        metavar="FROM=TO",
+        action="append",
+        default=[],
+        help="take what is at URLs that begin with FROM from TO, a URL or a folder of this host; "
+        "may be given again; ~/.config/lumicontainer/mirrors.yaml holds lasting ones",
+    )
+
+
 def platform_of(catalog: Catalog, name: str | None) -> Platform:
     """Return the named platform, or the one that fits this host."""
     return catalog.platform(name) if name else detect_platform(catalog)
@@ -68,6 +83,28 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     platform = platform_of(catalog, arguments.platform)
     profile, options = arguments.profile, arguments.options
     return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+
+
+def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:
+    """Return the lock of an image with the path of its file, if there is one."""
+    path = open_catalog(arguments.recipes).lock(file_name(resolved))
+    return (display(path), open_lock(path)) if path else None
+
+
+def locked(resolved: Resolved, arguments: argparse.Namespace) -> Resolved:
+    """Return an image held by its lock; raise ``LockError`` where that does not hold all of it."""
+    name = file_name(resolved)
+    profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
+    mend = f"lumicontainer lock {resolved.recipe.name} --platform {resolved.platform.name}{profile}"
+    found = lock_of(resolved, arguments)
+    if found is None:
+        raise LockError(Problem("this image has no lock", f"locks/{name}", mend=mend))
+    path, lock = found
+    if wrong := faults(lock, resolved):
+        raise LockError(
+            Problem("the lock does not hold all of the image", path, "\n".join(wrong), mend)
+        )
+    return held(resolved, lock)
 
 
 def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:

@@ -11,12 +11,15 @@ from typing import Any
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
+from lumicontainer.inputs import layer_inputs, unpinned
+from lumicontainer.lock import Lock, entry_of, faults
 from lumicontainer.model import Bind, Platform
 from lumicontainer.plan import make_plan
 from lumicontainer.records import platform_tables, record
-from lumicontainer.resolve import Resolved, ResolvedLayer, unpinned
+from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.shell import shell_value
 from lumicontainer.sources import is_pinned, told
+from lumicontainer.words import count
 
 ORIGINS = {
     "layer": "the layer's default",
@@ -44,19 +47,22 @@ def run(arguments: argparse.Namespace) -> int:
             _print_platform(platform)
         return OK
     resolved = common.resolved_recipe(arguments)
+    found = common.lock_of(resolved, arguments)
     if arguments.json:
-        common.print_json(as_data(resolved))
+        common.print_json(as_data(resolved, found))
         return OK
     sys.stdout.write(f"{resolved.recipe.name}: {resolved.recipe.summary}\n")
     _print_platform(resolved.platform)
     if resolved.profile:
         sys.stdout.write(f"profile {resolved.profile.name}: {resolved.profile.summary}\n")
+    if found:
+        _print_lock(resolved, *found)
     own = [bind for bind in resolved.binds() if bind not in resolved.platform.binds]
     _print_binds("bind", own)
     _print_binds("library of the host", resolved.host_libraries())
     for layer in resolved.layers:
         sys.stdout.write(f"\n{layer.name}: {layer.summary}\n")
-        _print_layer(resolved, layer)
+        _print_layer(resolved, layer, found[1] if found else None)
     return OK
 
 
@@ -97,7 +103,15 @@ def _platform_data(platform: Platform) -> dict[str, Any]:
     return {**head, **own, **platform_tables(platform)}
 
 
-def _print_layer(resolved: Resolved, layer: ResolvedLayer) -> None:
+def _print_lock(resolved: Resolved, path: str, lock: Lock) -> None:
+    wrong = faults(lock, resolved)
+    means = "it does not hold all of this image:" if wrong else "build --locked takes nothing else"
+    sys.stdout.write(f"lock {path}: {count(lock.count(), 'pin')}; {means}\n")
+    for each in wrong:
+        sys.stdout.write(f"  {each}\n")
+
+
+def _print_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) -> None:
     if layer.omitted:
         sys.stdout.write(f"  left out: {layer.omitted}\n")
         return
@@ -121,16 +135,34 @@ def _print_layer(resolved: Resolved, layer: ResolvedLayer) -> None:
     open_inputs = unpinned(resolved, layer)
     if open_inputs:
         sys.stdout.write(f"  not pinned: {', '.join(open_inputs)}\n")
+    pins = _pins(resolved, layer, lock)
+    if pins:
+        more = sum(each.dependency for each in lock.of(layer.name)) if lock else 0
+        shown = [pin.partition(" --hash=")[0] for pin in pins.values()]
+        shown += [f"and {more} more that these need"] if more else []
+        sys.stdout.write(f"  with --locked: {', '.join(shown)}\n")
 
 
-def as_data(resolved: Resolved) -> dict[str, Any]:
-    """Return the resolved recipe as plain data."""
-    always: dict[str, Any] = {"profile": None, "binds": [], "host_libraries": []}
+def _pins(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) -> dict[str, str]:
+    """Return what a lock pins of what the recipe leaves open, by the words for it."""
+    if lock is None:
+        return {}
+    wanted = [each for each in layer_inputs(resolved, layer) if not each.pinned]
+    found = [(each.told, entry_of(lock, each)) for each in wanted]
+    return {words: entry.pin for words, entry in found if entry and entry.pin}
+
+
+def as_data(resolved: Resolved, found: tuple[str, Lock] | None) -> dict[str, Any]:
+    """Return the resolved recipe as plain data, with its lock where it has one."""
+    path, lock = found or ("", None)
+    about = {"file": path, "pins": lock.count(), "faults": faults(lock, resolved)} if lock else None
+    always: dict[str, Any] = {"profile": None, "binds": [], "host_libraries": [], "lock": about}
     data = {**always, **record(resolved), "platform": _platform_data(resolved.platform)}
     for layer in resolved.included():
         entry = data["layers"][layer.name]
         entry["places"] = {setting.name: setting.place for setting in layer.settings}
         entry["sources"] = [told(source) for source in layer.content.sources]
         entry["not_pinned"] = list(unpinned(resolved, layer))
+        entry["locked"] = _pins(resolved, layer, lock)
     data["steps"] = [{"name": step.name, "key": step.key} for step in make_plan(resolved, ()).steps]
     return data

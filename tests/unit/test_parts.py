@@ -9,10 +9,11 @@ import pytest
 from lumicontainer.catalog import open_catalog
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError
+from lumicontainer.inputs import unpinned
 from lumicontainer.model import GitSource, UrlSource
 from lumicontainer.plan import make_plan
 from lumicontainer.records import record, record_files
-from lumicontainer.resolve import Resolved, ResolvedLayer, resolve, unpinned
+from lumicontainer.resolve import Resolved, ResolvedLayer, resolve
 
 from ..conftest import HELLO, Write
 from .test_load import layer_problems

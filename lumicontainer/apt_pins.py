@@ -1,0 +1,113 @@
+"""Find the versions that apt would install in an image, by asking it upon the image's own base."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lumicontainer import build, shell
+from lumicontainer.cache import Cache, cache_root
+from lumicontainer.engines import find_engine
+from lumicontainer.inputs import DEBOOTSTRAP
+from lumicontainer.layers import Builder, Run, base_layer
+from lumicontainer.packages import APT_GET
+from lumicontainer.plan import PACKAGES, Plan
+from lumicontainer.progress import Progress
+from lumicontainer.site import Site
+from lumicontainer.workspace import remove_tree, workspace
+
+_INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
+_ASK = """\
+have=()
+ask() {{
+    local number="$1"
+    shift
+    if {apt} install --simulate --no-install-recommends "${{have[@]}}" "$@" \\
+        >"$answers/$number"; then
+        have+=("$@")
+    else
+        rm "$answers/$number"
+    fi
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Hold what a base says of itself and of the packages that layers want of apt."""
+
+    base: str
+    """The sha256 of the list of its packages."""
+    there: Mapping[str, str]
+    """Their versions by name."""
+    layers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By layer what apt would install for it, with all that it needs, and is not there yet; apt
+    refuses a layer that is missing here."""
+
+
+def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
+    """Make the base of a plan, and ask its apt what the layers' packages are.
+
+    A base of debootstrap's is made anew, so that it is what a mirror has now. Raises the errors of
+    a build where it cannot be made.
+    """
+    build.check_host(plan)
+    fresh = plan.bootstrap.agent == DEBOOTSTRAP
+    store, engine = Cache(cache_root()).open(), find_engine()
+    with workspace(f"{plan.resolved.recipe.name}.lock") as place:
+        builder = Builder(plan, engine, lambda: site, progress, store, place, jobs=1, fresh=fresh)
+        try:
+            return asyncio.run(_ask(builder))
+        finally:
+            # The tree that a build left is worth more than that of a base.
+            remove_tree(place.ground)
+
+
+async def _ask(builder: Builder) -> Answers:
+    wanted = {
+        layer.name: layer.content.apt
+        for layer in builder.plan.resolved.included()
+        if layer.content.apt
+    }
+    base = await base_layer(builder)
+    with builder.progress.step("apt") as task:
+        run = Run(builder, "apt", (base,), task, apart=True)
+        await run.program(program(list(wanted.values())))
+        base_list = (run.wheels / "base").read_bytes()
+        said = {
+            layer: path.read_text()
+            for number, layer in enumerate(wanted)
+            if (path := run.wheels / str(number)).exists()
+        }
+        builder.place.drop_log(run.name)
+        await asyncio.to_thread(shutil.rmtree, run.wheels)
+        await asyncio.to_thread(remove_tree, run.root)
+    there = dict(line.split("=", 1) for line in base_list.decode().splitlines())
+    return Answers(hashlib.sha256(base_list).hexdigest(), there, closures(said))
+
+
+def program(wanted: Sequence[Sequence[str]]) -> str:
+    """Return the program that lists a base's packages, and what apt would install for each layer.
+
+    A layer's packages come upon those of the layers before it. The answers lie in the folder for
+    wheels, which the host reads.
+    """
+    text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
+    if wanted:
+        text += f"{APT_GET} update\n" + _ASK.format(apt=APT_GET)
+    return text + "".join(f"ask {n} {shell.words(names)}\n" for n, names in enumerate(wanted))
+
+
+def closures(said: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return what apt's simulations add, each to those before it: versions by name, by layer."""
+    known: dict[str, str] = {}
+    result = {}
+    for layer, text in said.items():
+        found = dict(_INSTALLED.findall(text))
+        result[layer] = {name: v for name, v in found.items() if known.get(name) != v}
+        known |= found
+    return result

@@ -1,0 +1,52 @@
+"""``lumicontainer lock``: hold fast all that an image is made of."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from lumicontainer import words
+from lumicontainer.catalog import display, open_catalog
+from lumicontainer.commands import common
+from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
+from lumicontainer.lock import file_name
+from lumicontainer.lockfile import write_lock
+from lumicontainer.mirrors import read_mirrors
+from lumicontainer.pinning import make_lock
+from lumicontainer.progress import FORMS, Progress, say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    common.add_recipe(parser)
+    parser.add_argument(
+        "--output",
+        "-o",
+        metavar="FILE",
+        type=Path,
+        help="the lock; default: locks/ beside the recipe, where build --locked looks for it",
+    )
+    common.add_mirror(parser)
+    parser.add_argument(
+        "--progress", choices=FORMS, default="auto", help="how to tell of it; default: %(default)s"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the lock; fail where something is still open in it."""
+    resolved = common.resolved_recipe(arguments)
+    mirrors = read_mirrors(arguments.mirror)
+    folder = open_catalog(arguments.recipes).locks(resolved.recipe.name)
+    output = Path(arguments.output or folder / file_name(resolved))
+    if not output.parent.is_dir() and arguments.output:
+        raise InputError(
+            Problem("the lock's folder is not there", str(output.parent), mend="make it first")
+        )
+    with Progress(arguments.progress) as progress:
+        lock = make_lock(resolved, plan_of=common.planned, mirrors=mirrors, progress=progress)
+    write_lock(lock, output)
+    open_entries = sum(1 for _ in lock.still_open())
+    say(f"{display(output)}: {words.count(lock.count(), 'pin')}, {open_entries} open")
+    sys.stdout.write(f"{output}\n")
+    return EXAMINED_FAILED if open_entries else OK

@@ -1,0 +1,115 @@
+"""All that an image is made of, one by one, and whether the recipe itself holds it fast."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lumicontainer.model import Bootstrap, GitSource, LayerFile, PythonSource, Source
+from lumicontainer.resolve import Resolved, ResolvedLayer
+from lumicontainer.sources import WHOLE_COMMIT, told
+
+IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
+    "image",
+    "debootstrap",
+    "apt",
+    "python",
+    "sdist",
+    "git",
+    "url",
+)
+BUILD_REQUIREMENTS = "build.txt"
+"""What a layer compiles with; its other files of requirements are for the image itself."""
+_EXACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
+
+
+@dataclass(frozen=True)
+class Input:
+    """Name one thing that a layer takes from elsewhere."""
+
+    layer: str
+    kind: str
+    """One of ``KINDS``."""
+    name: str
+    where: str = ""
+    """The file of requirements that names it, or what it is called in ``$sources``."""
+    given: str = ""
+    """What the recipe holds it fast with; for a commit as many digits as it says."""
+    told: str = ""
+    index: str = ""
+    """The URL of the index of Python packages that is asked before the configured one."""
+
+    @property
+    def pinned(self) -> bool:
+        """Tell whether the recipe alone decides its bytes."""
+        return bool(self.given) and (self.kind != GIT or len(self.given) == WHOLE_COMMIT)
+
+
+def inputs(resolved: Resolved) -> tuple[Input, ...]:
+    """Return all inputs of an image, layer by layer."""
+    return tuple(each for layer in resolved.included() for each in layer_inputs(resolved, layer))
+
+
+def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
+    """Yield the inputs of one layer; the base image is one of the first layer's."""
+    if layer is resolved.layers[0]:
+        yield _base(layer.name, resolved.bootstrap)
+    for word in layer.content.apt:
+        yield Input(layer.name, APT, word, given=word if "=" in word else "", told=f"apt {word}")
+    for requirement in layer.content.python:
+        yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}")
+    version = layer.values().get("version", "")
+    for source in layer.content.sources:
+        yield _source(layer.name, source, str(version))
+    for taken in layer.content.takes:
+        requirement = f"{taken.python}=={version}"
+        index = str(layer.values().get(taken.index, ""))
+        yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}", index=index)
+    for file in requirement_files(layer.files):
+        for requirement in _lines(file):
+            told_as = f"Python {requirement} ({file.name})"
+            yield Input(layer.name, PYTHON, requirement, where=file.name, told=told_as)
+
+
+def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
+    """Return the inputs of a layer that no hash holds fast, in words."""
+    return tuple(each.told for each in layer_inputs(resolved, layer) if not each.pinned)
+
+
+def base_told(bootstrap: Bootstrap) -> str:
+    """Return a base in words."""
+    made = bootstrap.agent == DEBOOTSTRAP
+    return f"debootstrap {bootstrap.release}" if made else f"image {bootstrap.image}"
+
+
+def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
+    """Yield the files of a layer that are pip's requirements: each line names one version."""
+    for file in files:
+        if file.name.endswith(".txt"):
+            lines = _lines(file)
+            if lines and all(map(_EXACT.fullmatch, lines)):
+                yield file
+
+
+def _lines(file: LayerFile) -> list[str]:
+    lines = file.content.decode("utf-8", "replace").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _base(layer: str, bootstrap: Bootstrap) -> Input:
+    told_as = base_told(bootstrap)
+    if bootstrap.agent == DEBOOTSTRAP:
+        return Input(layer, DEBOOTSTRAP, bootstrap.release, given=bootstrap.packages, told=told_as)
+    given = bootstrap.image if "@sha256:" in bootstrap.image else ""
+    return Input(layer, IMAGE, bootstrap.image, given=given, told=told_as)
+
+
+def _source(layer: str, source: Source, version: str) -> Input:
+    if isinstance(source, PythonSource):
+        name = f"{source.python}=={version}"
+        return Input(layer, SDIST, name, given=source.sha256, told=told(source))
+    if isinstance(source, GitSource):
+        where = source.folder
+        return Input(layer, GIT, source.git, where, given=source.commit, told=told(source))
+    return Input(layer, URL, source.url, source.file, given=source.sha256, told=told(source))

@@ -1,0 +1,228 @@
+"""What holds an image fast: its lock, whether that fits a recipe, and the recipe held by it.
+
+A lock decides bytes, and so its pins take the place of what they pin before steps are planned: a
+build by it has keys of its own where the inputs differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from typing import TypeVar
+
+from lumicontainer.inputs import (
+    APT,
+    DEBOOTSTRAP,
+    GIT,
+    IMAGE,
+    KINDS,
+    PYTHON,
+    SDIST,
+    URL,
+    Input,
+    inputs,
+    layer_inputs,
+)
+from lumicontainer.model import (
+    Bootstrap,
+    GitSource,
+    LayerFile,
+    PythonSource,
+    Source,
+    UrlSource,
+)
+from lumicontainer.resolve import Resolved, ResolvedLayer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Hold one pin of a layer, or why there is none."""
+
+    kind: str
+    """One of ``KINDS``."""
+    name: str
+    where: str = ""
+    """The file of requirements that names it, or what it is called in ``$sources``."""
+    pin: str = ""
+    """An image with its digest, ``name=version`` for apt, a line of pip's requirements with its
+    hash, the 40 digits of a commit; of all else a sha256."""
+    origin: str = ""
+    """What the pin was found in."""
+    index: str = ""
+    """The URL of the index of Python packages that has it, where it is not the configured one."""
+    dependency: bool = False
+    """The recipe does not name it: what it names needs it."""
+    open: str = ""
+    """Why there is no pin."""
+
+    @property
+    def input(self) -> tuple[str, str, str]:
+        """Return what it is the entry of."""
+        return self.kind, self.name, self.where
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Hold all that an image is made of, by layer."""
+
+    recipe: str
+    platform: str
+    profile: str = ""
+    layers: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+
+    def of(self, layer: str) -> tuple[Entry, ...]:
+        """Return the entries of a layer."""
+        return self.layers.get(layer, ())
+
+    def count(self) -> int:
+        """Return how many pins it has."""
+        return sum(1 for entries in self.layers.values() for each in entries if each.pin)
+
+    def still_open(self) -> Iterator[tuple[str, Entry]]:
+        """Yield what has no pin, each with its layer."""
+        for layer, entries in self.layers.items():
+            yield from ((layer, each) for each in entries if each.open)
+
+
+def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Return the entries of a layer in the one order in which they are written, each once."""
+    return tuple(
+        sorted(
+            dict.fromkeys(entries),
+            key=lambda e: (KINDS.index(e.kind), e.where, e.dependency, e.name, *astuple(e)),
+        )
+    )
+
+
+def file_name(resolved: Resolved) -> str:
+    """Return the name of the file, in ``locks``, that holds the lock of an image."""
+    profile = f".{resolved.profile.name}" if resolved.profile else ""
+    return f"{resolved.recipe.name}.{resolved.platform.name}{profile}.lock.yaml"
+
+
+def lock_of(resolved: Resolved, layers: Mapping[str, Iterable[Entry]]) -> Lock:
+    """Return the lock of an image that has these entries."""
+    profile = resolved.profile.name if resolved.profile else ""
+    ordered = {name: in_order(entries) for name, entries in layers.items() if entries}
+    return Lock(resolved.recipe.name, resolved.platform.name, profile, ordered)
+
+
+def faults(lock: Lock, resolved: Resolved) -> list[str]:
+    """Return in words what a lock lacks of an image, and what it has too much or open."""
+    meant = (lock.recipe, lock.platform, lock.profile)
+    wanted = lock_of(resolved, {})
+    found = []
+    if meant != (wanted.recipe, wanted.platform, wanted.profile):
+        found.append(f"it is the lock of {' '.join(filter(None, meant))}")
+    return [*found, *_of_inputs(lock, resolved), *_left_over(lock, resolved)]
+
+
+def _of_inputs(lock: Lock, resolved: Resolved) -> Iterator[str]:
+    for each in inputs(resolved):
+        entry = entry_of(lock, each)
+        told = f"{each.layer}: {each.told}"
+        if entry is None:
+            yield f"{told}: it has no entry"
+        elif entry.open:
+            yield f"{told}: open, {entry.open}"
+        elif each.given and not _fits(each, entry.pin):
+            yield f"{told}: the entry is another, {entry.pin}"
+    for layer, entry in lock.still_open():
+        if entry.dependency:
+            yield f"{layer}: {entry.name}: open, {entry.open}"
+
+
+def _left_over(lock: Lock, resolved: Resolved) -> Iterator[str]:
+    named = {(each.layer, each.kind, each.name, each.where) for each in inputs(resolved)}
+    for layer, entries in lock.layers.items():
+        for entry in entries:
+            if not entry.dependency and (layer, *entry.input) not in named:
+                yield f"{layer}: {entry.kind} {entry.name}: the image is not made of it any more"
+
+
+def entry_of(lock: Lock, wanted: Input) -> Entry | None:
+    """Return the entry of an input, if a lock has one."""
+    name = (wanted.kind, wanted.name, wanted.where)
+    found = (e for e in lock.of(wanted.layer) if e.input == name and not e.dependency)
+    return next(found, None)
+
+
+def _fits(wanted: Input, pin: str) -> bool:
+    return pin.startswith(wanted.given) if wanted.kind == GIT else pin == wanted.given
+
+
+def held(resolved: Resolved, lock: Lock) -> Resolved:
+    """Return an image with the pins of its lock, which has no faults, in place of what they pin."""
+    pins = {
+        (each.layer, each.kind, each.name, each.where): entry.pin
+        for each in inputs(resolved)
+        if (entry := entry_of(lock, each)) is not None
+    }
+    layers = tuple(
+        each if each.omitted else _held_layer(resolved, each, lock, pins)
+        for each in resolved.layers
+    )
+    base = resolved.layers[0].name
+    return replace(resolved, bootstrap=_held_base(resolved.bootstrap, base, pins), layers=layers)
+
+
+_Pins = Mapping[tuple[str, str, str, str], str]
+
+
+def _held_base(bootstrap: Bootstrap, layer: str, pins: _Pins) -> Bootstrap:
+    if bootstrap.agent == DEBOOTSTRAP:
+        return replace(bootstrap, packages=pins[layer, DEBOOTSTRAP, bootstrap.release, ""])
+    return replace(bootstrap, image=pins[layer, IMAGE, bootstrap.image, ""])
+
+
+def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pins) -> ResolvedLayer:
+    entries = lock.of(layer.name)
+    version = str(layer.values().get("version", ""))
+    sources = (_held_source(each, layer.name, version, pins) for each in layer.content.sources)
+    content = replace(
+        layer.content,
+        apt=_once(each.pin for each in entries if each.kind == APT),
+        python=(),
+        takes=(),
+        locked=requirements(each for each in entries if not (each.where or each.index)),
+        indexed={
+            url: requirements(each for each in entries if each.index == url)
+            for url in sorted({each.index for each in entries} - {""})
+        },
+        sources=tuple(sources),
+    )
+    files = {
+        each.where: requirements(e for e in entries if e.where == each.where)
+        for each in layer_inputs(resolved, layer)
+        if each.kind == PYTHON and each.where
+    }
+    return replace(
+        layer,
+        content=content,
+        files=tuple(_held_file(each, files) for each in layer.files),
+    )
+
+
+def _held_file(file: LayerFile, files: Mapping[str, tuple[str, ...]]) -> LayerFile:
+    lines = files.get(file.name)
+    return replace(file, content="".join(f"{each}\n" for each in lines).encode()) if lines else file
+
+
+def requirements(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Return the lines of pip's requirements that Python entries make."""
+    return _once(sorted(each.pin for each in entries if each.kind == PYTHON))
+
+
+def _held_source(source: Source, layer: str, version: str, pins: _Pins) -> Source:
+    if isinstance(source, PythonSource):
+        return replace(source, sha256=pins[layer, SDIST, f"{source.python}=={version}", ""])
+    if isinstance(source, GitSource):
+        return replace(source, commit=pins[layer, GIT, source.git, source.folder])
+    assert isinstance(source, UrlSource)
+    return replace(source, sha256=pins[layer, URL, source.url, source.file])
+
+
+def _once(values: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))

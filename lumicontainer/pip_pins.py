@@ -1,0 +1,180 @@
+"""Find the wheels that an image takes of an index, with all that these need, by pip itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from lumicontainer import process
+from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.facts import normal
+
+_STAND_IN = "in.the.image"
+"""Marks the versions of what stands for a package that the image has already."""
+_BRIEF = ("--timeout", "15", "--retries", "1")
+"""An index of a layer's own may be out of reach, and is asked for each package."""
+_OLD_TAGS = {"manylinux2014": (2, 17), "manylinux2010": (2, 12), "manylinux1": (2, 5)}
+"""PEP 600, legacy aliases."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Say for which Python and which glibc wheels are wanted, such as 3.11 and 2.36."""
+
+    python: str
+    glibc: str = ""
+
+    def options(self) -> list[str]:
+        """Return the options by which pip takes wheels for this one, whatever runs it."""
+        words = ["--python-version", self.python, "--implementation", "cp"]
+        for tag in self.tags():
+            words += ["--platform", tag]
+        return words
+
+    def tags(self) -> list[str]:
+        """Return the platforms whose wheels it takes, the best first (PEP 600)."""
+        major, _, minor = (self.glibc or "2.17").partition(".")
+        newest = (int(major), int(minor))
+        tags = [f"manylinux_2_{number}_x86_64" for number in range(newest[1], 4, -1)]
+        tags += [f"{name}_x86_64" for name, glibc in _OLD_TAGS.items() if glibc <= newest]
+        return [*tags, "linux_x86_64"]
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Hold one wheel that pip would install."""
+
+    name: str
+    version: str
+    sha256: str
+    url: str
+
+    @property
+    def file(self) -> str:
+        """Return the name of its file."""
+        return unquote(urlsplit(self.url).path).rpartition("/")[2]
+
+    @property
+    def line(self) -> str:
+        """Return it as a line of pip's requirements."""
+        return f"{normal(self.name)}=={self.version} --hash=sha256:{self.sha256}"
+
+
+class Pip:
+    """Ask pip, as this host has configured it, what it would install in an image."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._command = _pip_for(target.python)
+
+    def wheels(
+        self,
+        requirements: Sequence[str],
+        there: Mapping[str, str],
+        *,
+        same: Mapping[str, str],
+        index: str = "",
+    ) -> list[Wheel]:
+        """Return the wheels of requirements and of all that they need.
+
+        ``there`` are the versions by name of what the image has already, ``same`` those that are
+        to be taken where they are needed. ``index`` is asked beside the configured index. Raises
+        ``ProgramError`` where pip finds none that go together.
+        """
+        with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+            place = Path(folder)
+            lines = [write_stand_in(place, *each) for each in sorted(there.items())]
+            lines += [f"{name}=={version}" for name, version in sorted(same.items())]
+            (place / "held.txt").write_text("".join(f"{line}\n" for line in lines))
+            report = place / "report.json"
+            process.capture(
+                [
+                    *self._command,
+                    *("install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"),
+                    *("--target", str(place / "nothing"), "--report", str(report)),
+                    *("--find-links", str(place), "--constraint", str(place / "held.txt")),
+                    *(("--extra-index-url", index, *_BRIEF) if index else ()),
+                    *self.target.options(),
+                    *requirements,
+                ]
+            )
+            own = place.as_uri() + "/"
+            found = read_report(json.loads(report.read_bytes()))
+        return [each for each in found if not each.url.startswith(own)]
+
+    def source(self, requirement: str) -> str:
+        """Return the sha256 of the source distribution of a requirement.
+
+        Raises ``ProgramError`` where there is none, or pip cannot read what it is without building.
+        """
+        with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+            words = ["download", "--quiet", "--no-input", "--no-deps", "--no-binary=:all:"]
+            process.capture([*self._command, *words, "--dest", folder, requirement])
+            (file,) = Path(folder).iterdir()
+            return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _pip_for(python: str) -> list[str]:
+    """Return the start of a command that is pip, of the same Python where this host has it.
+
+    Another's pip finds the same wheels, but judges what they need by its own Python's version.
+    """
+    own = [sys.executable, "-m", "pip"]
+    same = f"{sys.version_info.major}.{sys.version_info.minor}" == python
+    named = [f"python{python}", "-m", "pip"]
+    for command in ([own, named] if same else [named, own]) + [["pip3"], ["pip"]]:
+        try:
+            process.capture([*command, "--version"])
+        except LumicontainerError:
+            continue
+        return command
+    raise HostError(Problem("this host has no pip", mend="install the package python3-pip"))
+
+
+def write_stand_in(folder: Path, name: str, version: str) -> str:
+    """Write a wheel that stands for a package that is there; return the constraint that takes it.
+
+    A version with a local part of its own is no other package's, and meets what its public part
+    meets. It needs nothing: what the package needs is there with it.
+    """
+    public, plus, local = version.partition("+")
+    marked = f"{public}+{local}{'.' if plus else ''}{_STAND_IN}"
+    file = re.sub(r"[-_.]+", "_", name)
+    notes = f"{file}-{marked}.dist-info"
+    with zipfile.ZipFile(folder / f"{file}-{marked}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(
+            f"{notes}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {marked}\n"
+        )
+        wheel.writestr(
+            f"{notes}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{notes}/RECORD", "")
+    return f"{name}=={marked}"
+
+
+def read_report(report: Mapping[str, Any]) -> list[Wheel]:
+    """Return the wheels of pip's installation report (its version 1), without those unhashed."""
+    found = []
+    for each in report["install"]:
+        about, origin = each["metadata"], each["download_info"]
+        archive = origin.get("archive_info", {})
+        old = str(archive.get("hash", "")).partition("sha256=")[2]
+        sha256 = archive.get("hashes", {}).get("sha256", old)
+        if sha256:
+            found.append(Wheel(about["name"], about["version"], sha256, origin["url"]))
+    return found
+
+
+def is_of(wheel: Wheel, index: str) -> bool:
+    """Tell whether a wheel comes from an index, which may serve its files by another host."""
+    hosts = [(urlsplit(url).hostname or "").split(".")[-2:] for url in (wheel.url, index)]
+    return bool(index) and hosts[0] == hosts[1]

@@ -1,0 +1,71 @@
+"""Find what the sources of layers are: all digits of commits, and the hashes of files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from lumicontainer import process
+from lumicontainer.errors import DownloadError, Problem
+from lumicontainer.mirrors import mirrored
+
+
+def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
+    """Return all 40 digits of a commit that a repository's branches or tags hold.
+
+    Raises ``DownloadError`` where none of its commits begins so, or several do.
+    """
+    with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+        there, home = mirrored(url, mirrors), Path(folder)
+        # A repository of another user is read all the same: nothing of it is run.
+        (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+        environment = _environment(home, there)
+        bare = ["git", "-C", str(home / "bare")]
+        clone = ["git", "clone", "--quiet", "--bare", "--filter=tree:0", there, str(home / "bare")]
+        process.capture(clone, env=environment)
+        found = []
+        for name in process.capture(
+            [*bare, "rev-parse", f"--disambiguate={commit}"], env=environment
+        ).split():
+            kind = process.capture([*bare, "cat-file", "-t", name], env=environment).strip()
+            found += [name] if kind == "commit" else []
+    if len(found) != 1:
+        what = f"the commit {commit} is ambiguous" if found else f"there is no commit {commit}"
+        raise DownloadError(Problem(what, url, mend="correct the commit"))
+    return found[0]
+
+
+def _environment(home: Path, there: str) -> dict[str, str]:
+    """Return an environment in which neither the user's nor the system's git settings count."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "GIT_SSL_CAINFO" or not name.startswith(("GIT_", "XDG_CONFIG"))
+    }
+    scheme = there.partition(":")[0]
+    own = {
+        "HOME": str(home),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": f"https:{scheme}",
+    }
+    return kept | own
+
+
+def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
+    """Return the sha256 of what is downloaded from a URL; raise ``ProgramError`` where it fails."""
+    there = mirrored(url, mirrors)
+    scheme = there.partition(":")[0]
+    protocols = {"file": "=file", "http": "=http,https"}.get(scheme, "=https")
+    with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+        file = Path(folder) / "file"
+        words = ["--disable", "--fail", "--location", "--globoff", "--silent", "--show-error"]
+        words += ["--retry", "4", "--retry-connrefused", "--connect-timeout", "30"]
+        words += ["--speed-limit", "1", "--speed-time", "120", "--proto", protocols]
+        process.capture(["curl", *words, "--output", str(file), "--", there])
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()

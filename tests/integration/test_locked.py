@@ -1,0 +1,183 @@
+"""A recipe is locked and built by its lock alone; what changed since is not taken."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.errors import DOWNLOAD_FAILED, LOCK_STALE
+
+from .conftest import lumicontainer
+
+UPSTREAM = "https://upstream.invalid/"
+FILE = "words.txt"
+LAYERS = {
+    "held.yaml": "summary: an image to lock\nbase: tiny\nlayers: [venv, thing]\n",
+    "layers/tiny/layer.yaml": (
+        "summary: Debian with Python\nbootstrap:\n"
+        "  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
+        " include: [ca-certificates, python3]}\n"
+        'brings: {glibc: "2.36", python: "3.11"}\n'
+    ),
+    "layers/venv/layer.yaml": (
+        "summary: what others are fetched and installed with\n"
+        "packages: {apt: [python3-venv, curl, git]}\npath: [/opt/venv/bin]\n"
+    ),
+    "layers/venv/install.sh": "set -euo pipefail\npython3 -m venv /opt/venv\n",
+    "layers/thing/install.sh": (
+        "set -euo pipefail\nmkdir /opt/thing\n"
+        f'cp "$sources/{FILE}" "$sources/tool/tool" /opt/thing\n'
+    ),
+    "layers/thing/checks/thing.sh": "test -s /opt/thing/tool\n",
+}
+THING = (
+    "summary: of one package of each kind\nrequires: [venv]\n"
+    "packages: {{apt: [sl], python: [jinja2==3.1.6]}}\n"
+    "sources:\n"
+    f"  - {{{{git: '{UPSTREAM}tool', commit: '{{commit}}', folder: tool}}}}\n"
+    f"  - {{{{url: '{UPSTREAM}{FILE}', file: {FILE}}}}}\n"
+)
+
+
+def git(folder: Path, *words: str) -> str:
+    settings = ["user.name=x", "user.email=x", "init.defaultBranch=main"]
+    options = [word for each in settings for word in ("-c", each)]
+    done = subprocess.run(
+        ["git", *options, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what lies upstream: a file, and a repository whose commit is no branch's last."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / FILE).write_text("first\n")
+    (folder / "tool").mkdir()
+    git(folder / "tool", "init", "--quiet")
+    (folder / "tool" / "tool").write_text("a tool\n")
+    git(folder / "tool", "add", ".")
+    git(folder / "tool", "commit", "--quiet", "--message=one")
+    git(folder / "tool", "commit", "--quiet", "--allow-empty", "--message=two")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mirrors(served: Path) -> Iterator[list[str]]:
+    """Serve the file over loopback, and give the options that name it and the repository."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(served))
+    handler.func.log_message = lambda *_: None  # type: ignore[attr-defined]
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        here = f"http://127.0.0.1:{server.server_port}/"
+        yield ["--mirror", f"{UPSTREAM}={here}", "--mirror", f"{UPSTREAM}tool={served / 'tool'}"]
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def held(
+    tmp_path_factory: pytest.TempPathFactory, served: Path, mirrors: list[str]
+) -> tuple[Path, str]:
+    """Return a folder of recipes with the lock of ``held``, and its text."""
+    folder = tmp_path_factory.mktemp("held")
+    thing = THING.format(commit=git(served / "tool", "rev-parse", "HEAD~1")[:8])
+    for name, text in {**LAYERS, "layers/thing/layer.yaml": thing}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    done = lumicontainer("lock", "held", "--recipes", folder, *mirrors)
+    assert done.returncode == 0, done.stderr
+    path = folder / "locks/held.workstation.lock.yaml"
+    assert done.stdout == f"{path}\n"
+    return folder, path.read_text()
+
+
+def test_the_lock_holds_one_of_each_kind_and_what_they_need(
+    held: tuple[Path, str], served: Path
+) -> None:
+    _, text = held
+    assert re.search(r'- debootstrap: bookworm\n +pin: "?[0-9a-f]{64}"?\n', text)
+    assert re.search(r"- apt: sl\n +pin: sl=[0-9]\S+\n", text)
+    assert re.search(r"- apt: python3\.11-venv\n +dependency: true\n +pin: python3\.11-venv=", text)
+    assert re.search(
+        r"- python: jinja2==3\.1\.6\n +pin: jinja2==3\.1\.6 --hash=sha256:\w{64}\n", text
+    )
+    assert re.search(r"- python: markupsafe\n +dependency: true\n +pin: markupsafe==[0-9]", text)
+    assert re.search(rf"- git: {UPSTREAM}tool\n +where: tool\n", text)
+    assert git(served / "tool", "rev-parse", "HEAD~1") in text
+    assert not re.search(r"https?://(?!upstream\.invalid/)", text)
+    assert str(served) not in text
+    assert "open: " not in text
+
+
+def test_an_image_is_built_of_what_is_locked_and_of_nothing_that_came_since(
+    held: tuple[Path, str], served: Path, mirrors: list[str], tmp_path: Path
+) -> None:
+    folder, text = held
+    image = tmp_path / "held.sif"
+    words = ["build", "held", "--recipes", folder, "--locked", "--output", image, *mirrors]
+    (served / FILE).write_text("second\n")
+    done = lumicontainer(*words)
+    assert done.returncode == DOWNLOAD_FAILED, done.stderr
+    assert f"'{FILE}' is not what it should be" in done.stderr
+    assert not image.exists()
+
+    (served / FILE).write_text("first\n")
+    done = lumicontainer(*words)
+    assert done.returncode == 0, done.stderr
+    packages = json.loads(lumicontainer("inspect", image, "--packages", "--json").stdout)["system"]
+    for name, version in re.findall(
+        r"- apt: \S+\n(?: +dependency: true\n)? +pin: (\S+)=(\S+)", text
+    ):
+        assert packages[name] == version, name
+    listed = lumicontainer("run", image, "--", "python3", "-m", "pip", "list", "--format=json")
+    versions = {each["name"].lower(): each["version"] for each in json.loads(listed.stdout)}
+    assert versions["jinja2"] == "3.1.6"
+    assert f"markupsafe=={versions['markupsafe']} " in text
+    shown = lumicontainer("run", image, "--", "cat", "/opt/thing/tool", f"/opt/thing/{FILE}")
+    assert shown.stdout == "a tool\nfirst\n"
+
+
+def test_a_recipe_that_changed_since_is_not_built_by_the_lock(
+    held: tuple[Path, str], mirrors: list[str]
+) -> None:
+    folder, _ = held
+    layer = folder / "layers/thing/layer.yaml"
+    before = layer.read_text()
+    layer.write_text(before.replace("jinja2==3.1.6", "jinja2==3.1.5"))
+    done = lumicontainer("build", "held", "--recipes", folder, "--locked", *mirrors)
+    layer.write_text(before)
+    assert done.returncode == LOCK_STALE
+    assert "thing: Python jinja2==3.1.5: it has no entry" in done.stderr
+
+
+def test_what_cannot_be_asked_is_open_and_not_built(
+    held: tuple[Path, str], mirrors: list[str], tmp_path: Path
+) -> None:
+    folder, _ = held
+    own = tmp_path / "x.yaml"
+    lost = ["--mirror", f"{UPSTREAM}=http://127.0.0.1:9/", *mirrors[2:]]
+    # Nothing else is asked again: the base is what takes long.
+    alone = {"PATH": "/usr/bin:/bin", "LUMICONTAINER_CACHE": "/proc/self"}
+    done = lumicontainer("lock", "held", "--recipes", folder, "--output", own, *lost, env=alone)
+    assert done.returncode == 1, done.stderr
+    assert re.search(
+        rf"- url: \S+\n +where: {FILE}\n +open: it could not be downloaded\n", own.read_text()
+    )
+    assert (
+        "- debootstrap: bookworm\n      open: the base could not be made here\n" in own.read_text()
+    )
+    (folder / "locks/held.workstation.lock.yaml").write_text(own.read_text())
+    done = lumicontainer("build", "held", "--recipes", folder, "--locked", *mirrors)
+    assert done.returncode == LOCK_STALE
+    assert f"{FILE} from {UPSTREAM}{FILE}: open, it could not be downloaded" in done.stderr

@@ -1,0 +1,358 @@
+"""A lock is read as it was written, fits an image or says where not, and decides its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer.document import Problems
+from lumicontainer.inputs import (
+    APT,
+    DEBOOTSTRAP,
+    GIT,
+    IMAGE,
+    KINDS,
+    PYTHON,
+    SDIST,
+    URL,
+    inputs,
+    unpinned,
+)
+from lumicontainer.lock import Entry, Lock, entry_of, faults, file_name, held, in_order, lock_of
+from lumicontainer.lockfile import read_lock, text_of
+from lumicontainer.model import GitSource, PythonSource, UrlSource
+from lumicontainer.plan import make_plan
+from lumicontainer.resolve import Resolved
+
+Resolve = Callable[..., Resolved]
+SHA, OTHER, COMMIT = "0" * 64, "1" * 64, "89abcdef01" * 4
+GREET = {
+    "layers/greet/layer.yaml": (
+        "summary: says hello\nversion: '1.0'\n"
+        "packages: {apt: [sl], python: [six==1.17.0]}\n"
+        "takes: [{python: torch, index: index}]\n"
+        "parameters: {index: {type: string, default: 'https://wheels.example/cpu'}}\n"
+        "sources:\n"
+        "  - {python: greet}\n"
+        "  - {git: 'https://a.example/tool', commit: 89abcde, folder: tool}\n"
+        "  - {url: 'https://a.example/x.tgz', file: x.tgz}\n"
+    ),
+    "layers/greet/install.sh": 'set -euo pipefail\nls "$sources"\n',
+    "layers/greet/build.txt": "# what it is compiled with\ncython==3.2.4\n",
+    "layers/greet/notes.txt": "no requirements: these are words\n",
+}
+
+
+def wheel(name: str, digest: str = SHA) -> str:
+    return f"{name} --hash=sha256:{digest}"
+
+
+ENTRIES = {
+    "tiny": (Entry(DEBOOTSTRAP, "bookworm", pin=OTHER),),
+    "greet": (
+        Entry(APT, "sl", pin="sl=5.02-1+b1"),
+        Entry(APT, "libtinfo6", pin="libtinfo6=6.4-4", dependency=True),
+        Entry(PYTHON, "six==1.17.0", pin=wheel("six==1.17.0")),
+        Entry(PYTHON, "sympy", pin=wheel("sympy==1.14.0"), dependency=True),
+        Entry(PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="https://wheels.example/"),
+        Entry(PYTHON, "cython==3.2.4", "build.txt", wheel("cython==3.2.4", OTHER)),
+        Entry(SDIST, "greet==1.0", pin=SHA),
+        Entry(GIT, "https://a.example/tool", "tool", COMMIT),
+        Entry(URL, "https://a.example/x.tgz", "x.tgz", OTHER),
+    ),
+}
+
+
+@pytest.fixture
+def greet(resolved: Resolve) -> Resolved:
+    return resolved(GREET)
+
+
+@pytest.fixture
+def lock(greet: Resolved) -> Lock:
+    return lock_of(greet, ENTRIES)
+
+
+def without(lock: Lock, *kinds: str) -> Lock:
+    kept = {
+        layer: tuple(each for each in entries if each.kind not in kinds)
+        for layer, entries in lock.layers.items()
+    }
+    return replace(lock, layers=kept)
+
+
+def with_entry(lock: Lock, entry: Entry) -> Lock:
+    """Return a lock with another entry for the same input of ``greet``."""
+    kept = [each for each in lock.of("greet") if each.input != entry.input]
+    return replace(lock, layers={**lock.layers, "greet": in_order([*kept, entry])})
+
+
+def test_everything_that_a_layer_takes_is_an_input_of_its_own(greet: Resolved) -> None:
+    found = {(each.layer, each.kind, each.name, each.where) for each in inputs(greet)}
+    named = {
+        (layer, *each.input)
+        for layer, entries in ENTRIES.items()
+        for each in entries
+        if not each.dependency
+    }
+    assert found == named
+
+
+def test_what_no_hash_holds_is_told_with_the_file_that_names_it(greet: Resolved) -> None:
+    base, layer = greet.layers
+    assert unpinned(greet, base) == ("debootstrap bookworm",)
+    told = unpinned(greet, layer)
+    assert "Python torch==1.0" in told
+    assert "Python cython==3.2.4 (build.txt)" in told
+    assert "apt sl" in told
+    assert not [each for each in told if "notes" in each]
+
+
+def test_a_whole_lock_has_no_faults_and_leaves_nothing_unpinned(
+    greet: Resolved, lock: Lock
+) -> None:
+    assert faults(lock, greet) == []
+    fast = held(greet, lock)
+    assert [unpinned(fast, layer) for layer in fast.layers] == [(), ()]
+
+
+def test_the_pins_take_the_place_of_what_they_pin(greet: Resolved, lock: Lock) -> None:
+    fast = held(greet, lock)
+    content = fast.layers[1].content
+    assert fast.bootstrap.packages == OTHER
+    assert content.apt == ("sl=5.02-1+b1", "libtinfo6=6.4-4")
+    assert content.python == ()
+    assert content.locked == (wheel("six==1.17.0"), wheel("sympy==1.14.0"))
+    assert content.indexed == {"https://wheels.example/": (wheel("torch==1.0+cpu"),)}
+    assert content.sources == (
+        PythonSource("greet", SHA),
+        GitSource("https://a.example/tool", COMMIT, "tool"),
+        UrlSource("https://a.example/x.tgz", "x.tgz", OTHER),
+    )
+    files = {file.name: file.content.decode() for file in fast.layers[1].files}
+    assert files["build.txt"] == wheel("cython==3.2.4", OTHER) + "\n"
+    assert files["notes.txt"] == GREET["layers/greet/notes.txt"]
+
+
+def test_a_locked_step_installs_by_hash_and_by_version_alone(greet: Resolved, lock: Lock) -> None:
+    step = make_plan(held(greet, lock), ()).steps[0]
+    assert "install --no-install-recommends sl=5.02-1+b1 libtinfo6=6.4-4\n" in step.program
+    assert "pip install --require-hashes --requirement" in step.program
+    assert wheel("six==1.17.0") in step.program
+    assert f"--extra-index-url https://wheels.example/\n{wheel('torch==1.0+cpu')}\n" in step.program
+    assert "pip install six==1.17.0" not in step.program
+    assert f"https://a.example/tool {COMMIT} tool" in step.program
+    assert f"https://a.example/x.tgz x.tgz {OTHER}" in step.program
+
+
+def test_a_lock_gives_keys_of_its_own_and_leaves_those_without_it(
+    greet: Resolved, lock: Lock
+) -> None:
+    before, fast = make_plan(greet, ()), make_plan(held(greet, lock), ())
+    assert fast.base_key != before.base_key
+    assert not {step.key for step in fast.steps} & {step.key for step in before.steps}
+    assert make_plan(greet, ()) == before
+
+
+@pytest.mark.parametrize("kind", [APT, PYTHON, SDIST, GIT, URL])
+def test_another_pin_makes_another_key(greet: Resolved, lock: Lock, kind: str) -> None:
+    entry = next(each for each in lock.of("greet") if each.kind == kind)
+    other = {APT: "sl=6", PYTHON: wheel("cython==3.2.4"), GIT: "89abcdef00" * 4}.get(kind, "2" * 64)
+    changed = with_entry(lock, replace(entry, pin=other))
+    one, another = (make_plan(held(greet, each), ()) for each in (lock, changed))
+    assert one.base_key == another.base_key
+    assert one.steps[0].key != another.steps[0].key
+
+
+def test_the_same_pins_from_elsewhere_make_the_same_keys(greet: Resolved, lock: Lock) -> None:
+    entry = next(each for each in lock.of("greet") if each.kind == GIT)
+    changed = with_entry(lock, replace(entry, origin="a friend"))
+    one, another = (make_plan(held(greet, each), ()) for each in (lock, changed))
+    assert one.steps[-1].key == another.steps[-1].key
+
+
+def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
+    base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
+    found = resolved({"layers/tiny/layer.yaml": base})
+    pin = f"ubuntu@sha256:{SHA}"
+    lock = lock_of(found, {"tiny": [Entry(IMAGE, "ubuntu:noble", pin=pin)]})
+    assert faults(lock, found) == []
+    fast = held(found, lock)
+    assert fast.bootstrap.image == pin
+    assert unpinned(fast, fast.layers[0]) == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_input_without_an_entry_is_a_fault(greet: Resolved, lock: Lock, kind: str) -> None:
+    told = faults(without(lock, kind), greet)
+    assert bool(told) == (kind != IMAGE)
+    assert all(each.endswith("it has no entry") for each in told)
+
+
+def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) -> None:
+    entry = Entry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
+    assert faults(with_entry(lock, entry), greet) == [
+        "greet: x.tgz from https://a.example/x.tgz: open, it could not be downloaded"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("six==1.17.0", "six==1.16.0", "Python six==1.16.0: it has no entry"),
+        ("commit: 89abcde", "commit: '0123456'", f"commit 0123456: the entry is another, {COMMIT}"),
+        ("apt: [sl]", "apt: []", "apt sl: the image is not made of it any more"),
+        ("{python: greet}", f"{{python: greet, sha256: '{OTHER}'}}", "the entry is another"),
+        ("version: '1.0'", "version: '1.1'", "Python torch==1.1: it has no entry"),
+    ],
+)
+def test_a_recipe_that_changed_has_a_stale_lock(
+    resolved: Resolve, lock: Lock, old: str, new: str, told: str
+) -> None:
+    layer = GREET["layers/greet/layer.yaml"]
+    assert old in layer
+    changed = resolved({**GREET, "layers/greet/layer.yaml": layer.replace(old, new)})
+    assert [each for each in faults(lock, changed) if told in each]
+
+
+def test_a_requirement_of_a_file_that_changed_is_a_fault(resolved: Resolve, lock: Lock) -> None:
+    changed = resolved({**GREET, "layers/greet/build.txt": "cython==3.2.5\n"})
+    told = faults(lock, changed)
+    assert "greet: Python cython==3.2.5 (build.txt): it has no entry" in told
+
+
+def test_a_longer_commit_of_the_recipe_that_begins_so_is_no_fault(
+    resolved: Resolve, lock: Lock
+) -> None:
+    layer = GREET["layers/greet/layer.yaml"].replace("89abcde,", f"{COMMIT},")
+    assert faults(lock, resolved({**GREET, "layers/greet/layer.yaml": layer})) == []
+
+
+def test_the_lock_of_another_image_is_refused(greet: Resolved, lock: Lock) -> None:
+    other = replace(lock, recipe="other", profile="new")
+    assert faults(other, greet) == ["it is the lock of other workstation new"]
+
+
+def test_the_file_is_named_after_recipe_and_platform(greet: Resolved) -> None:
+    assert file_name(greet) == "hello.workstation.lock.yaml"
+
+
+def read(text: str) -> Lock:
+    problems = Problems()
+    lock = read_lock(text, "a.lock.yaml", problems)
+    assert lock is not None, problems.found
+    return lock
+
+
+def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
+    entry = Entry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
+    lines = text_of(with_entry(lock, entry)).partition("recipe: ")[2].splitlines()
+    assert lines[:12] == [
+        "hello",
+        "platform: workstation",
+        "layers:",
+        "  tiny:",
+        "    - debootstrap: bookworm",
+        f'      pin: "{OTHER}"',
+        "  greet:",
+        "    - apt: sl",
+        "      pin: sl=5.02-1+b1",
+        "    - apt: libtinfo6",
+        "      dependency: true",
+        "      pin: libtinfo6=6.4-4",
+    ]
+    assert lines[-3:] == [
+        "    - url: https://a.example/x.tgz",
+        "      where: x.tgz",
+        "      open: it could not be downloaded",
+    ]
+
+
+printable = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "))
+lines = printable.filter(lambda text: text.strip() and text.isprintable())
+digests = st.sampled_from([SHA, OTHER, "a" * 64])
+layer_names = st.from_regex(r"[a-z0-9][a-z0-9.+-]*", fullmatch=True)
+versions = st.from_regex(r"[0-9][A-Za-z0-9.+~-]{0,5}", fullmatch=True)
+PIN = {
+    IMAGE: digests.map(lambda digest: f"ubuntu@sha256:{digest}"),
+    APT: versions.map(lambda version: f"libc6={version}"),
+    PYTHON: digests.map(lambda digest: wheel("six==1.17.0", digest)),
+    GIT: st.sampled_from([COMMIT, "0" * 40]),
+}
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    kind = draw(st.sampled_from(KINDS))
+    about = {"where": draw(st.just("") | lines), "dependency": draw(st.booleans())}
+    if draw(st.booleans()):
+        return Entry(kind, draw(lines), **about, open=draw(lines))
+    origin = draw(st.just("") | lines)
+    index = draw(st.sampled_from(["", "https://wheels.example/a%20b"]))
+    pin = draw(PIN.get(kind, digests))
+    return Entry(kind, draw(lines), **about, pin=pin, origin=origin, index=index)
+
+
+@st.composite
+def locks(draw: st.DrawFn) -> Lock:
+    layers = draw(st.dictionaries(layer_names, st.lists(entries(), max_size=4), max_size=4))
+    ordered = {name: in_order(each) for name, each in layers.items()}
+    profile = draw(st.just("") | layer_names)
+    return Lock(draw(layer_names), draw(layer_names), profile, ordered)
+
+
+@given(locks())
+def test_a_lock_is_read_as_it_was_written(lock: Lock) -> None:
+    text = text_of(lock)
+    assert read(text) == lock
+    assert text_of(read(text)) == text
+
+
+@given(st.lists(entries()), st.randoms())
+def test_the_order_in_which_pins_are_found_is_not_written(
+    found: list[Entry], other: object
+) -> None:
+    shuffled = list(found)
+    other.shuffle(shuffled)
+    one, another = (Lock("a", "b", "", {"c": tuple(each)}) for each in (found, shuffled))
+    assert text_of(one) == text_of(another)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pin"),
+    [
+        (APT, "sl=1; id"),
+        (APT, "sl"),
+        (PYTHON, "six==1.17.0"),
+        (PYTHON, f"six==1 --hash=sha256:{SHA} --index-url https://a.example"),
+        (PYTHON, f"six==1 --hash=sha256:{SHA}\\n-r other"),
+        (GIT, "89abcde"),
+        (URL, "0" * 63),
+        (SDIST, "$(id)"),
+        (DEBOOTSTRAP, "12.11"),
+        (IMAGE, "ubuntu:noble"),
+    ],
+)
+def test_a_pin_that_is_none_is_refused_with_its_place(kind: str, pin: str) -> None:
+    problems = Problems()
+    text = f'recipe: a\nplatform: b\nlayers:\n  c:\n    - {kind}: x\n      pin: "{pin}"\n'
+    assert read_lock(text, "a.lock.yaml", problems) is None
+    assert "a.lock.yaml:6:12" in [problem.where for problem in problems.found]
+
+
+@pytest.mark.parametrize("more", ["", f'\n      pin: "{SHA}"\n      open: why'])
+def test_an_entry_is_either_pinned_or_open(more: str) -> None:
+    problems = Problems()
+    text = f"recipe: a\nplatform: b\nlayers:\n  c:\n    - url: x{more}\n"
+    assert read_lock(text, "a.lock.yaml", problems) is None
+    assert "either 'pin' or 'open'" in problems.found[0].what
+
+
+def test_an_entry_is_found_by_its_input_alone(greet: Resolved, lock: Lock) -> None:
+    wanted = next(each for each in inputs(greet) if each.name == "sl")
+    assert entry_of(lock, wanted) == ENTRIES["greet"][0]
+    assert entry_of(lock, replace(wanted, layer="other")) is None
