@@ -9,6 +9,8 @@ import pytest
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.document import Problems
+from lumicontainer.lock import faults, file_name
+from lumicontainer.lockfile import open_lock, text_of
 from lumicontainer.model import Layer
 from lumicontainer.names import SCRIPT
 from lumicontainer.resolve import resolve
@@ -22,6 +24,7 @@ SCRIPTS = sorted(
     for name in ("install*.sh", "compile*.sh", "finish.sh")
     for path in ROOT.glob(f"recipes/layers/*/{name}")
 )
+LOCKS = sorted(ROOT.glob("recipes/locks/*"))
 FILES = sorted(path for path in ROOT.glob("recipes/**/*") if path.is_file())
 # What earlier layers set stands in the environment of a script.
 CONSTANTS = {
@@ -82,6 +85,20 @@ def test_every_recipe_resolves_for_a_workstation(name: str) -> None:
     for each in resolved.included():
         if any(file.name == SCRIPT for file in each.files):
             assert each.checks, f"the layer {each.name} installs something and proves nothing"
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_a_shipped_lock_holds_all_of_its_image(path: Path) -> None:
+    lock = open_lock(path)
+    recipe, platform = CATALOG.recipe(lock.recipe), CATALOG.platform(lock.platform)
+    image = resolve(recipe, CATALOG, platform=platform, profile=lock.profile)
+    assert path.name == file_name(image)
+    assert faults(lock, image) == []
+    assert text_of(lock) == path.read_text()
+
+
+def test_the_first_recipe_is_locked_for_a_workstation() -> None:
+    assert "pytorch-deepspeed.workstation.lock.yaml" in [path.name for path in LOCKS]
 
 
 def test_the_flags_of_deepspeed_are_refused_for_the_cpu_where_it_has_no_builder() -> None:
