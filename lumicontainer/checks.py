@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from lumicontainer import failure, machine, process
 from lumicontainer.errors import ExaminedError, Problem
-from lumicontainer.failure import tail
+from lumicontainer.failure import last_lines
 from lumicontainer.layers import Builder, Stack, together
 from lumicontainer.plan import HOME, Plan
 from lumicontainer.progress import Task
@@ -78,20 +79,20 @@ async def _hold(
     builder: Builder, check: Check, image: Path, task: Task, room: asyncio.Semaphore
 ) -> Problem | None:
     """Run one check; return what is wrong, or nothing where it holds or is skipped."""
-    log = builder.place.log(f"check-{check.name.replace('/', '-')}")
     command = builder.engine.execute(image, check.command, binds=())
     async with room:
         task.line(check.name)
-        with log.open("w") as file:
-            status = await process.logged(command, file, env=machine.clean_environment())
+        said = io.StringIO()  # Tree, layers and image fill the disk: what holds leaves no log.
+        status = await process.logged(command, said, env=machine.clean_environment())
     if not status:
         builder.cache.note_held(check.mark)
         return None
     if status == SKIPPED:
-        builder.progress.say(f"check skipped: {check.name}: {tail(log)}")
+        builder.progress.say(f"check skipped: {check.name}: {last_lines(said.getvalue())}")
         return None
+    builder.place.log(f"check-{check.name.replace('/', '-')}").write_text(said.getvalue())
     what = f"the check '{check.name}' does not hold ({process.describe(status)})"
-    return Problem(what, process.quoted(check.command), why=tail(log))
+    return Problem(what, process.quoted(check.command), why=last_lines(said.getvalue()))
 
 
 def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:

@@ -31,7 +31,12 @@ OPENER, FAILED = "shell", "failed.json"
 
 def tail(log: Path) -> str:
     """Return the last lines of a log."""
-    return "\n".join(log.read_text().rstrip("\n").splitlines()[-20:])
+    return last_lines(log.read_text())
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines of what a program said."""
+    return "\n".join(text.rstrip("\n").splitlines()[-20:])
 
 
 def no_room(builder: Builder, text: str, *, output: Path | None = None) -> SpaceError | None:

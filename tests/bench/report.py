@@ -89,16 +89,15 @@ def middle(ours: Figures, seen: Figures) -> None:
 
 def disk(ours: Figures) -> None:
     """Tell how much the cold build took of the disk."""
-    parts = {name: ours[name] for name in ("tree", "layers", "image")}
-    total = sum(parts.values())
+    total = ours["together"]
     row(
         "most disk of the cold build",
         f"{_mb(ours['peak'])}, {ours['looks']} looks",
         f"<= {_mb(total)}",
         holds=ours["peak"] <= total,
     )
-    for name, size in parts.items():
-        row(f"  {name}", _mb(size))
+    for name in ("tree", "layers", "image"):
+        row(f"  {name}", _mb(ours[name]))
 
 
 def packs(seen: Figures) -> None:
