@@ -7,7 +7,7 @@ readonly SERVICE=tools
 source "$(dirname "${BASH_SOURCE[0]}")/services.sh"
 
 wanted=()
-for program in bzip2 curl gcc git gpg gpg-agent proot strace; do
+for program in bzip2 curl gcc git gpg gpg-agent make patch proot strace; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
 if ((${#wanted[@]} == 0)); then exit; fi

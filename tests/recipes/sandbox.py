@@ -14,9 +14,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..conftest import ROOT
+from ..namespaces import as_root
 
 LAYERS = ROOT / "recipes/layers"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# What others have mounted below these folders would be locked in a namespace of a user, and the
+# kernel refuses an overlay over it. The room goes back to an ordinary user, whose sudo began this.
+_ALONE = r"""
+room=$1 && shift
+cut --delimiter=' ' --fields=2 /proc/self/mounts | grep -E '^/(etc|usr|var)/' | sort --reverse |
+    xargs --no-run-if-empty umount --lazy
+status=0
+"$@" || status=$?
+[ -z "${SUDO_UID:-}" ] || chown -R --no-dereference "$SUDO_UID:$SUDO_GID" "$room"
+exit "$status"
+"""
 
 # $1: the room; the rest is the command. What was written lies in written/ afterwards. The kernel
 # refuses an overlay over / itself, where others may have mounted something.
@@ -118,8 +131,17 @@ class Sandbox:
         for folder in ("tmp", "home"):
             shutil.rmtree(self.room / folder)
             (self.room / folder).mkdir()
-        namespaces = ["unshare", "--map-root-user", "--mount"]
-        enter = ["bash", "-euc", _ENTER, "-", str(self.room)]
+        namespaces = [*as_root(), "unshare", "--mount", "bash", "-euc", _ALONE, "-", str(self.room)]
+        enter = [
+            "unshare",
+            "--map-root-user",
+            "--mount",
+            "bash",
+            "-euc",
+            _ENTER,
+            "-",
+            str(self.room),
+        ]
         inside = ["bash", "-c", 'cd "$0" && exec "$@"', str(cwd), *command]
         done = subprocess.run(
             [*namespaces, *enter, *inside],
