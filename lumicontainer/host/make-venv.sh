@@ -31,3 +31,5 @@ if ! fits "$WANTED"; then
 fi
 [[ -x $FOLDER/bin/python ]] || "$WANTED" -m venv "$FOLDER"
 "$FOLDER/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# What pip does for a wheel: else a user who lets Python write no bytecode compiles at every start.
+"$FOLDER/bin/python" -m compileall -q lumicontainer
