@@ -7,9 +7,13 @@ readonly SERVICE=tools
 source "$(dirname "${BASH_SOURCE[0]}")/services.sh"
 
 wanted=()
-for program in bzip2 curl gcc git gpg gpg-agent make patch proot strace; do
+for program in bzip2 curl git gpg gpg-agent patch proot strace; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
+for program in gcc g++ make; do
+    type -P "$program" >/dev/null || wanted+=(build-essential)
+done
+[[ -e /usr/include/stdio.h ]] || wanted+=(libc6-dev)
 if ((${#wanted[@]} == 0)); then exit; fi
 as_root
 type -P apt-get >/dev/null || {
