@@ -237,7 +237,7 @@ def test_the_header_serves_either_libfabric(tmp_path: Path, fabric: str) -> None
     program = tmp_path / "plugin"
     command = ["gcc", "-Wall", "-Werror", "-include", header, tmp_path / "plugin.c", "-o", program]
     subprocess.run(command, check=True)
-    subprocess.run([program], check=True)
+    assert subprocess.run([program], check=False).returncode == 0
 
 
 def test_a_version_of_the_other_plugin_is_refused(sandbox: Sandbox) -> None:

@@ -129,7 +129,9 @@ def test_tasks_that_are_told_to_run_alone_do(tmp_path: Path) -> None:
 
 
 def test_ranks_that_the_engine_was_given_by_hand_are_taken(tmp_path: Path) -> None:
-    decided(task_of(tmp_path, "1.0"), RANK="3", LOCAL_RANK="0", WORLD_SIZE="4", MASTER_ADDR="n1")
+    ranks = {"RANK": "3", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
+    told = {each.name: each.value for each in decided(task_of(tmp_path, "1.0"), **ranks).settings}
+    assert ranks.items() <= told.items()
 
 
 def test_a_machine_without_such_files_is_no_fault(tmp_path: Path) -> None:
