@@ -131,17 +131,11 @@ class Sandbox:
         for folder in ("tmp", "home"):
             shutil.rmtree(self.room / folder)
             (self.room / folder).mkdir()
-        namespaces = [*as_root(), "unshare", "--mount", "bash", "-euc", _ALONE, "-", str(self.room)]
-        enter = [
-            "unshare",
-            "--map-root-user",
-            "--mount",
-            "bash",
-            "-euc",
-            _ENTER,
-            "-",
-            str(self.room),
-        ]
+        room = str(self.room)
+        namespaces = [*as_root(), "unshare", "--mount", "bash", "-euc", _ALONE, "-", room]
+        # In a namespace of root's, an ordinary user's folders would be nobody's, and closed.
+        own = [] if os.getuid() else ["--map-root-user"]
+        enter = ["unshare", *own, "--mount", "bash", "-euc", _ENTER, "-", room]
         inside = ["bash", "-c", 'cd "$0" && exec "$@"', str(cwd), *command]
         done = subprocess.run(
             [*namespaces, *enter, *inside],
