@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumicontainer import contents, fields, names
+from lumicontainer.checkfile import FOLDER, read_checks
 from lumicontainer.contents import apt_package
 from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems, parse
@@ -172,6 +173,7 @@ def read_layer(
     if values is None or len(problems.found) > before or root is None:
         return None
     parameters = _parameters(values, problems)
+    checks = read_checks(files, stem, file.removesuffix("/layer.yaml"), problems)
     _check_parts(values, root.place, problems)
     if len(problems.found) > before:
         return None
@@ -187,8 +189,8 @@ def read_layer(
         providers=contents.providers(values),
         variants={key: contents.variant(each) for key, each in values.get("variants", {}).items()},
         bootstrap={key: _bootstrap(each) for key, each in values.get("bootstrap", {}).items()},
-        files=tuple(each for each in files if not each.name.startswith("checks/")),
-        checks=tuple(each for each in files if each.name.startswith("checks/")),
+        files=tuple(each for each in files if not each.name.startswith(FOLDER)),
+        checks=checks,
         secrets=values.get("secrets", ()),
         differs=values.get("differs", {}),
     )

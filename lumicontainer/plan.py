@@ -38,6 +38,8 @@ BASE = "base"
 """The name of what stands below the first step."""
 ASSEMBLY = 2
 """Counts the ways in which layers were made of steps: another way makes other keys."""
+PROGRAMS = ("lumi-entry", "lumi-verify")
+"""What of the baked-in files is put on PATH."""
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
 and gzip take for the present: two builds at two moments give the same bytes."""
@@ -69,7 +71,7 @@ error: the base is made of other packages than its lock says
 
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.
-# lumi-entry's first line asks PATH for python3; in an image it is known, and env's start is saved.
+# The programs' first line asks PATH for python3; in an image it is known, and env's start is saved.
 _SEAL = f"""\
 if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
@@ -79,9 +81,11 @@ for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
 {_TIDY}mkdir -p {HOME}/bin
-mv {HOME}/lib/lumi_inside/lumi-entry {HOME}/bin/lumi-entry
-sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/lumi-entry
-ln -sfn {HOME}/bin/lumi-entry /usr/local/bin/lumi-entry
+for program in {" ".join(PROGRAMS)}; do
+    mv {HOME}/lib/lumi_inside/$program {HOME}/bin/$program
+    sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/$program
+    ln -sfn {HOME}/bin/$program /usr/local/bin/$program
+done
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
 PYTHONPATH={HOME}/lib python3 -m lumi_inside.inventory >{HOME}/packages.json
 """
@@ -369,8 +373,11 @@ def _program(name: str, staged: Sequence[LayerFile], *, work: str) -> str:
 
 
 def read_inside(folder: Path) -> tuple[LayerFile, ...]:
-    """Read the programs that are baked into images."""
-    files = (p for p in sorted(folder.iterdir()) if p.is_file() and not p.name.startswith("."))
+    """Read the programs that are baked into images, and the readers of libraries beside them."""
+    parts = {"": folder, "verify/": folder / "verify", "libraries/": folder.parent / "libraries"}
     return tuple(
-        LayerFile(p.name, 0o644 if p.suffix == ".py" else 0o755, p.read_bytes()) for p in files
+        LayerFile(f"{prefix}{p.name}", 0o644 if p.suffix == ".py" else 0o755, p.read_bytes())
+        for prefix, part in parts.items()
+        for p in sorted(part.iterdir())
+        if p.is_file() and not p.name.startswith(".")
     )
