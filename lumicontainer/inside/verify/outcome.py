@@ -101,8 +101,10 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
         told["unjudged"] = f"it was measured on {of}, and this is {architecture or 'no GPU'}"
     elif "floor" in threshold:
         told["holds"] = value >= threshold["floor"]
-    else:
+    elif "ceiling" in threshold:
         told["holds"] = value <= threshold["ceiling"]
+    else:
+        told["unjudged"] = "its reference is of something else"
     return told
 
 
