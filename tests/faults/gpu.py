@@ -163,12 +163,13 @@ def verify(
     image: Path,
     node: Node,
     *names: str,
-    edit: Callable[[Path], None] = lambda root: None,
+    edit: Callable[[Path], object] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run checks by their names; return what came of each. ``edit`` changes the node's files."""
     chosen = [word for name in names for word in ("-k", name)]
     words = node.words()
-    edit(node.folder / "node")
+    if edit:
+        edit(node.folder / "node")
     command = [engine, "exec", *words, image, "lumi-verify", "--json", "-", *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr

@@ -14,11 +14,11 @@ FAULT = os.environ.get("FAULT", "")
 
 class _Wrong(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, given):
+    def forward(_, given):
         return given.clone()
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(_, gradient):
         return gradient * 0.9
 
 
