@@ -394,6 +394,8 @@ FAULTS = [
      "rccl-tests/all_reduce_perf", "failed", ["Out of bounds values : 7 FAILED"]),
     ("an all_reduce_perf that is slow with large messages", World(env={"FAULT": "slow"}),
      "rccl-tests/all_reduce_perf", "failed", ["largest_sizes is 31.5 GB/s, less than 60 GB/s"]),
+    ("an all_reduce_perf whose ranks do not meet", World(env={"FAULT": "alone"}),
+     "rccl-tests/all_reduce_perf", "failed", ["it ran on 1 of 2 ranks", "--mpi=pmi2"]),
     ("a slow link between two GCDs", World(env={"FAULT": "slow"}),
      "osu/bandwidth_in_node", "failed", ["gcd_0_1_64MiB is 2.3e+04 MB/s, less than 50000 MB/s"]),
     ("an osu_bw that measures nothing", World(env={"FAULT": "silent"}),

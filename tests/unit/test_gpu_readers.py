@@ -106,7 +106,7 @@ def test_a_log_that_says_nothing_is_wrong(rccl: ModuleType) -> None:
 def test_a_table_of_rccl_tests_is_read(tests: ModuleType) -> None:
     assert tests.rows(TABLE) == [(2097152, 37.33, 0), (134217728, 87.64, 0)]
     assert tests.slowest_of_last(TABLE) == 37.33
-    assert list(tests.problems(TABLE)) == []
+    assert list(tests.problems(TABLE, 16)) == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,13 @@ def test_what_is_wrong_with_a_run_of_rccl_tests(
     tests: ModuleType, old: str, new: str, told: str
 ) -> None:
     assert old in TABLE
-    assert any(told in problem for problem in tests.problems(TABLE.replace(old, new)))
+    assert any(told in problem for problem in tests.problems(TABLE.replace(old, new), 16))
+
+
+def test_ranks_that_do_not_meet_are_told(tests: ModuleType) -> None:
+    met = TABLE + "#  Rank  0 Group  0 Pid   1 on nid1 device  0 [0xc1] AMD Instinct MI250X\n"
+    assert "it ran on 1 of 2 ranks" in next(tests.problems(met, 2))
+    assert list(tests.problems(met, 1)) == []
 
 
 def test_a_table_of_osu_is_read() -> None:

@@ -110,6 +110,7 @@ def follow(other):
 
 def main():
     """Measure on the first two nodes, by the first rank of each; the others have nothing to do."""
+    _osu.stopped()
     local_size = int(os.environ["LOCAL_WORLD_SIZE"])
     node, local = divmod(int(os.environ["RANK"]), local_size)
     if local or node > 1:
