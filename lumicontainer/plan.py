@@ -20,6 +20,7 @@ from typing import Any
 from lumicontainer import packages, shell
 from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.finish import finish_files, finish_text, finishing
+from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.model import Bootstrap, LayerFile, PythonSource, Value
 from lumicontainer.names import FINISH
 from lumicontainer.records import record_files
@@ -45,15 +46,18 @@ MAX_SECTION = 65_000
 """Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
 step has sections of its own; the engine runs them one after the other."""
 
-# Apt's own example of sources is the distribution's default: the mirror of the build belongs to its
-# site. The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is
-# true in another place.
+# The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is true in
+# another place.
 _TIDY = """\
 : >/etc/hostname
+{sources}rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
+"""
+# Apt's own example of sources is the distribution's default: the mirror that debootstrap writes
+# down belongs to the site of the build.
+_SOURCES = """\
 if [ -e /usr/share/doc/apt/examples/sources.list ]; then
     cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
 fi
-rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
 """
 _CLEAN = """\
 rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
@@ -78,7 +82,7 @@ fi
 for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
-{_TIDY}mkdir -p {HOME}/bin
+{{tidy}}mkdir -p {HOME}/bin
 mv {HOME}/lib/lumi_inside/lumi-entry {HOME}/bin/lumi-entry
 sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/lumi-entry
 ln -sfn {HOME}/bin/lumi-entry /usr/local/bin/lumi-entry
@@ -136,7 +140,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "agent": resolved.bootstrap.agent,
         "release": resolved.bootstrap.release,
         "include": resolved.bootstrap.include,
-        "image": "" if resolved.bootstrap.agent == "debootstrap" else resolved.bootstrap.image,
+        "image": "" if resolved.bootstrap.agent == DEBOOTSTRAP else resolved.bootstrap.image,
         "assembly": ASSEMBLY,
         "program": hashlib.sha256(after_bootstrap(resolved.bootstrap).encode()).hexdigest(),
     }
@@ -170,7 +174,11 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
 
 def after_bootstrap(bootstrap: Bootstrap) -> str:
     """Return what a base that is a layer of its own goes through."""
-    return f"umask 022\n{same_packages(bootstrap.packages)}{_TIDY}{_CLEAN}"
+    return f"umask 022\n{same_packages(bootstrap.packages)}{_tidy(bootstrap)}{_CLEAN}"
+
+
+def _tidy(bootstrap: Bootstrap) -> str:
+    return _TIDY.format(sources=_SOURCES if bootstrap.agent == DEBOOTSTRAP else "")
 
 
 def same_packages(sha256: str) -> str:
@@ -316,7 +324,7 @@ def _seal_step(
     finished = {name: _digests(each) for name, each in layers.items()}
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
     inputs |= {"finish": finished} if finished else {}
-    work = finish_text(layers, STAGE) + _SEAL
+    work = finish_text(layers, STAGE) + _SEAL.format(tidy=_tidy(resolved.bootstrap))
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:

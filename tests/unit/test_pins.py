@@ -105,6 +105,47 @@ def test_the_wheel_is_for_the_python_and_the_glibc_of_the_image(
     assert asked("lib", python=python, glibc=glibc)["lib"].version == version
 
 
+@pytest.mark.parametrize(
+    ("python", "names"),
+    [
+        ("3.9", {"tool", "old", "older"}),
+        ("3.11", {"tool", "old", "older"}),
+        ("3.12", {"tool", "new", "newer"}),
+        ("3.13", {"tool", "new", "newer"}),
+    ],
+)
+def test_markers_are_judged_by_the_python_of_the_image_and_not_by_pips(
+    offer: Offer, python: str, names: set[str]
+) -> None:
+    offer(
+        "tool",
+        "1.0",
+        "old>=1; python_version < '3.12'",
+        "new; python_full_version >= '3.12.0'",
+        "windows; sys_platform == 'win32'",
+        "with-an-extra; extra == 'more'",
+    )
+    offer("old", "1.0", "older")
+    offer("new", "1.0", "newer")
+    for name in ("older", "newer"):
+        offer(name, "1.0")
+    assert set(asked("tool==1.0", python=python)) == names
+
+
+def test_what_an_extra_needs_comes_with_it_alone(offer: Offer) -> None:
+    offer("tool", "1.0", "lib[more]")
+    offer("lib", "1.0", "deep; extra == 'more' and python_version >= '3.13'", "no; extra == 'no'")
+    offer("deep", "1.0")
+    assert set(asked("tool==1.0", python="3.13")) == {"tool", "lib", "deep"}
+    assert set(asked("tool==1.0", python="3.12")) == {"tool", "lib"}
+
+
+def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer) -> None:
+    offer("tool", "1.0", "lib; python_version >= '3.13'")
+    offer("lib", "1.0")
+    assert set(asked("tool==1.0", python="3.13", there={"lib": "1.0"})) == {"tool"}
+
+
 def test_what_has_no_wheel_is_refused(offer: Offer) -> None:
     with pytest.raises(ProgramError):
         asked("nothing==1.0")
