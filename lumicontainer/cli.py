@@ -43,8 +43,8 @@ VERBS = {
 
 EPILOG = """\
 exit codes: 0 ok, 1 what was examined failed, 2 the input is wrong, 3 the host is not fit,
-4 the lock is missing or stale, 5 a build step failed, 6 a download failed, 8 no space,
-70 a bug of ours, 130 interrupted
+4 the lock is missing or stale, 5 a build step failed, 6 a download failed, 7 a job failed,
+8 no space, 70 a bug of ours, 130 interrupted
 """
 
 

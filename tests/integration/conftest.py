@@ -27,6 +27,14 @@ ENGINE = str(engine_path())
 FORMS = ("layered", "flat") if find_engine().stacks else ("flat",)
 """The forms of images that this host's engine reads, the default first."""
 
+
+def check(script: str, **told: object) -> str:
+    """Return the text of a check that ends as ``script`` does; ``told`` goes into its comment."""
+    said = {"proves": "the greeting is there", "mend": "write it", **told}
+    rows = "".join(f"# {key}: {json.dumps(value)}\n" for key, value in said.items())
+    return f"# /// check\n{rows}# ///\n{script}\n"
+
+
 SMALL = {
     "small.yaml": (
         "summary: a small image\nbase: tiny\nlayers:\n"
@@ -46,7 +54,7 @@ SMALL = {
         "printf '%s' \"$greeting\" >/opt/greet/greeting\n"
         'cat data.bin >/opt/greet/data\nenv >"$HOME/environment"\n'
     ),
-    "layers/greet/checks/greeting.sh": "test -s /opt/greet/greeting\n",
+    "layers/greet/checks/greeting.sh": check("test -s /opt/greet/greeting"),
 }
 DATA = b"\x00\xff%post\n{{ word }}\nbootstrap: x"
 

@@ -15,7 +15,7 @@ import pytest
 
 from lumicontainer.errors import DOWNLOAD_FAILED, LOCK_STALE
 
-from .conftest import lumicontainer
+from .conftest import check, lumicontainer
 
 UPSTREAM = "https://upstream.invalid/"
 FILE = "words.txt"
@@ -36,7 +36,7 @@ LAYERS = {
         "set -euo pipefail\nmkdir /opt/thing\n"
         f'cp "$sources/{FILE}" "$sources/tool/tool" /opt/thing\n'
     ),
-    "layers/thing/checks/thing.sh": "test -s /opt/thing/tool\n",
+    "layers/thing/checks/thing.sh": check("test -s /opt/thing/tool"),
 }
 THING = (
     "summary: of one package of each kind\nrequires: [venv]\n"
