@@ -31,6 +31,7 @@ VERBS = {
     "check": "say what is known to be wrong with a recipe's image, before it is built",
     "lock": "hold fast all that an image is made of",
     "build": "build an image",
+    "verify": "prove that an image works",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",
     "binds": "list what an image needs of this host, each with the reason",
