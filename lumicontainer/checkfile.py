@@ -102,10 +102,10 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
         mend = f"begin with: {_BEGIN}, # proves: …, # mend: …, {_END}"
         problems.add("a check does not say what it proves", Place(path), why=why, mend=mend)
         return None
-    root = parse(text, path, problems)
     before = len(problems.found)
+    root = parse(text, path, problems)
     values = _CHECK(root, problems) if root else None
-    if values is None or root is None:
+    if values is None or root is None or len(problems.found) > before:
         return None
     thresholds = {
         name: _threshold(row, root.place, problems)

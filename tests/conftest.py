@@ -48,6 +48,10 @@ HELLO = {
 """A user's own recipe of two layers, as texts by file name."""
 
 
+CHECK = "# /// check\n# proves: something holds\n# mend: build it again\n# ///\n"
+"""The beginning of a check."""
+
+
 @pytest.fixture
 def resolved(write: Write) -> Callable[..., Resolved]:
     """Resolve the recipe ``hello`` from given files, for the platform ``workstation``."""

@@ -19,21 +19,13 @@ from lumicontainer.engines import find_engine
 from lumicontainer.machine import engine_path, namespace_command
 from lumicontainer.sif import partitions
 
-from ..conftest import ROOT
+from ..conftest import CHECK, ROOT
 
 ENGINE = str(engine_path())
 """Apptainer, or SingularityCE, which has no command `apptainer`."""
 
 FORMS = ("layered", "flat") if find_engine().stacks else ("flat",)
 """The forms of images that this host's engine reads, the default first."""
-
-
-def check(script: str, **told: object) -> str:
-    """Return the text of a check that ends as ``script`` does; ``told`` goes into its comment."""
-    said = {"proves": "the greeting is there", "mend": "write it", **told}
-    rows = "".join(f"# {key}: {json.dumps(value)}\n" for key, value in said.items())
-    return f"# /// check\n{rows}# ///\n{script}\n"
-
 
 SMALL = {
     "small.yaml": (
@@ -54,7 +46,7 @@ SMALL = {
         "printf '%s' \"$greeting\" >/opt/greet/greeting\n"
         'cat data.bin >/opt/greet/data\nenv >"$HOME/environment"\n'
     ),
-    "layers/greet/checks/greeting.sh": check("test -s /opt/greet/greeting"),
+    "layers/greet/checks/greeting.sh": f"{CHECK}test -s /opt/greet/greeting\n",
 }
 DATA = b"\x00\xff%post\n{{ word }}\nbootstrap: x"
 

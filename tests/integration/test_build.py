@@ -15,7 +15,8 @@ import pytest
 
 from lumicontainer.site import debootstrap_mirror
 
-from .conftest import DATA, ENGINE, check, lumicontainer, run, write_small
+from ..conftest import CHECK
+from .conftest import DATA, ENGINE, lumicontainer, run, write_small
 
 
 def inside(image: Path, *command: object) -> str:
@@ -130,16 +131,14 @@ def test_a_failing_script_shows_its_end_its_log_and_a_shell_and_keeps_the_old_im
     assert "code 3" in opened.stdout
 
 
-GREETING = "layers/greet/checks/greeting.sh"
-MISSING = {GREETING: check("echo 'the greeting is missing'; exit 1")}
-
-
 def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: Path) -> None:
-    folder = write_small(tmp_path / "own", MISSING)
+    check = f"{CHECK}echo 'the greeting is missing'; exit 1\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
     image, before = copied(small, tmp_path)
     done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
     assert done.returncode == 1
-    assert "the check 'greet/greeting' does not hold: the greeting is there" in done.stderr
+    assert "the check 'greet/greeting' does not hold: something holds" in done.stderr
+    assert "mend: build it again" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert image.read_bytes() == before
     kept = re.search(r"\S+/image\.sif", done.stderr).group(0)
@@ -149,7 +148,8 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
 def test_no_verify_keeps_an_image_that_fails_until_a_build_that_checks_it(
     small: Path, tmp_path: Path
 ) -> None:
-    folder = write_small(tmp_path / "own", MISSING)
+    check = f"{CHECK}echo 'the greeting is missing'; exit 1\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
     image, before = copied(small, tmp_path)
     command = ("build", "small", "--recipes", folder, "--output", image)
     done = lumicontainer(*command, "--no-verify")
@@ -165,8 +165,8 @@ def test_no_verify_keeps_an_image_that_fails_until_a_build_that_checks_it(
 def test_a_check_that_this_machine_cannot_make_is_told_each_time_and_hinders_nothing(
     small: Path, tmp_path: Path
 ) -> None:
-    script = "echo 'no /dev/none: this machine has no such thing'; exit 77"
-    folder = write_small(tmp_path / "own", {GREETING: check(script)})
+    check = f"{CHECK}echo 'no /dev/none: this machine has no such thing'; exit 77\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
     command = ("build", "small", "--recipes", folder, "--output", tmp_path / "small.sif")
     told = "check skipped: greet/greeting: no /dev/none: this machine has no such thing\n"
     for _ in range(2):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import check, lumicontainer, run, write_small
+from ..conftest import CHECK
+from .conftest import lumicontainer, run, write_small
 
 CANARY = "canary-5e3f9b1c77d2"
 LAYER = "summary: wants a token\nsecrets: [token]\n"
@@ -38,7 +39,7 @@ def build(
     return lumicontainer("build", "small", "--recipes", recipes, *output, *words, env=environment)
 
 
-NO_CHECK = {"layers/greet/checks/greeting.sh": check("true")}
+NO_CHECK = {"layers/greet/checks/greeting.sh": f"{CHECK}true\n"}
 RECIPE = "summary: a small image\nbase: tiny\nlayers: [greet]\n"
 
 

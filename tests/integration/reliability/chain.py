@@ -15,7 +15,8 @@ from pathlib import Path
 
 from lumicontainer.cache import Cache, prove
 
-from ..conftest import check, run
+from ...conftest import CHECK
+from ..conftest import run
 
 LAYERS = ("one", "two", "three", "four")
 STEPS = (*LAYERS, "lumicontainer")
@@ -52,7 +53,7 @@ def write_chain(folder: Path) -> Path:
             "  size: {type: integer, default: 100, summary: KiB}\n"
         )
         files[f"layers/{name}/install.sh"] = _SCRIPT
-        files[f"layers/{name}/checks/value.sh"] = check(f"test -s /opt/{name}/value")
+        files[f"layers/{name}/checks/value.sh"] = f"{CHECK}test -s /opt/{name}/value\n"
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
