@@ -40,6 +40,7 @@ ASSEMBLY = 2
 """Counts the ways in which layers were made of steps: another way makes other keys."""
 PROGRAMS = ("lumi-entry", "lumi-verify")
 """What of the baked-in files is put on PATH."""
+VERIFY = f"{HOME}/bin/lumi-verify"
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
 and gzip take for the present: two builds at two moments give the same bytes."""
