@@ -17,7 +17,7 @@ from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, JobError, Problem
 from lumicontainer.inside.verify import report
-from lumicontainer.inside.verify.main import LEVELS
+from lumicontainer.inside.verify.options import LEVELS
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.needs import needs_of
 from lumicontainer.progress import Progress

@@ -11,7 +11,7 @@ from typing import Any
 from lumicontainer import image as images
 from lumicontainer.errors import ExaminedError, InputError, Problem
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.verify import main as lumi_verify
+from lumicontainer.inside.verify import options as lumi_verify
 from lumicontainer.plan import HOME
 from lumicontainer.process import ProgramError
 
