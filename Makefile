@@ -40,7 +40,7 @@ check: venv ## linters, strict types, shellcheck
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --python-version 3.10 lumicontainer/inside lumicontainer/libraries
-	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside/lumi-entry lumicontainer/{inside,libraries}/*.py
+	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside/lumi-entry lumicontainer/{inside,inside/verify,libraries}/*.py
 	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
 
 test: check image tools cluster docker ## run every test, with the real engines and the real Slurm

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lumicontainer import load, parts, platforms
+from lumicontainer import checkfile, load, parts, platforms
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.model import Layer, LayerFile, Platform, Profile, Recipe
+from lumicontainer.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
 from lumicontainer.rules import Rule, Vocabulary, read_rules
 
 MAX_FILE_BYTES = 1 << 20
@@ -96,6 +96,24 @@ class Catalog:
         files = tuple(_layer_files(path.parent, problems))
         text = _read_text(path)
         return load.read_layer(text, display(path), problems, stem=name, files=files)
+
+    def checks(self, problems: Problems) -> Checks:
+        """Read the checks that every image has; of two files with one name the user's own stands.
+
+        Notes what is wrong in them.
+        """
+        checks: dict[str, Check] = {}
+        files: dict[str, LayerFile] = {}
+        for root in reversed(self.recipes):
+            folder = root / checkfile.FOLDER
+            found = [
+                replace(each, name=checkfile.FOLDER + each.name)
+                for each in _layer_files(folder, problems)
+            ]
+            read = checkfile.read_checks(found, checkfile.IMAGE, display(root), problems)
+            files |= {each.name: each for each in read.files}
+            checks |= {each.file.name: each for each in read.each}
+        return Checks(tuple(files.values()), tuple(checks.values()))
 
     def rules(self) -> dict[str, Rule]:
         """Read the rules by their ids; of two with one id the user's own stands."""

@@ -1,25 +1,27 @@
-"""Run the checks of an image's layers in the packed image."""
+"""Run the checks of an image in it, once it is packed."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import io
+import json
 import shutil
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lumicontainer import failure, machine, process
-from lumicontainer.errors import ExaminedError, Problem
+from lumicontainer.checkfile import LEVELS
+from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
-from lumicontainer.layers import Builder, Stack, together
-from lumicontainer.plan import HOME, Plan
-from lumicontainer.progress import Task
+from lumicontainer.layers import Builder, Stack
+from lumicontainer.model import Check, Checks
+from lumicontainer.plan import VERIFY, Plan
 
-SKIPPED = 77
-"""The exit code of a check that cannot be made on this machine, once it has printed the reason: it
-has not held, and is made again in every build."""
+PASSED, SKIPPED = "passed", "skipped"
+"""States of a check in what lumi-verify tells."""
 
 
 async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
@@ -28,71 +30,84 @@ async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) ->
     Unless ``every`` is set, those are left out that held before with the same layers below.
     """
     waiting = list(checks_of(builder.plan, stack))
-    due = [check for check in waiting if every or not builder.cache.holds(check.mark)]
+    due = [one for one in waiting if every or not builder.cache.holds(one.mark)]
     with builder.progress.step("check") as task:
         if len(due) < len(waiting):
             builder.progress.say(
                 f"{len(waiting) - len(due)} checks of unchanged layers held before"
             )
-        room = asyncio.Semaphore(2)
-        async with together() as group:
-            results = [
-                group.create_task(_hold(builder, check, partial, task, room)) for check in due
-            ]
-    problems = [problem for result in results if (problem := result.result())]
-    if problems:
-        raise _refused(builder, partial, problems)
+        if not due:
+            return
+        command = verify_command(builder, partial, [one.check.name for one in due])
+        said = io.StringIO()  # Tree, layers and image fill the disk: what holds leaves no log.
+        with tempfile.TemporaryFile() as told:
+            status = await process.logged(
+                command, said, env=machine.clean_environment(), on_line=task.line, result=told
+            )
+            told.seek(0)
+            found = told.read()
+    if status not in (0, EXAMINED_FAILED) or not found:
+        builder.place.log("check").write_text(said.getvalue())
+        what = f"the image cannot be checked ({process.describe(status)})"
+        why = last_lines(said.getvalue())
+        raise _refused(builder, partial, [Problem(what, process.quoted(command), why=why)])
+    _judge(builder, partial, due, json.loads(found)["checks"])
 
 
 @dataclass(frozen=True)
-class Check:
+class Due:
     """Hold one check of an image, and the mark under which it is noted that it held."""
 
-    name: str
-    command: tuple[str, ...]
+    check: Check
     mark: str
 
 
-def checks_of(plan: Plan, stack: Stack) -> Iterator[Check]:
-    """Yield the checks of an image; a mark covers the check, its layer and all below it."""
+def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
+    """Yield the quick checks of an image; a mark covers the check, its layer and all below it."""
     digests = {entry.step: entry.digest for entry in stack}
     below = stack[0].digest
     top = stack[-1].digest
-    yield Check(
-        "lumi-entry", (f"{HOME}/bin/lumi-entry", "--version"), _mark("lumi-entry", b"", top)
-    )
     for layer in plan.resolved.included():
         below = digests.get(layer.name, below)
-        for check in layer.checks:
-            name = check.name.removeprefix("checks/")
-            interpreter = "python3" if name.endswith(".py") else "bash"
-            command = (interpreter, f"{HOME}/checks/{layer.name}/{name}")
-            shown = f"{layer.name}/{name}"
-            yield Check(shown, command, _mark(shown, check.content, below))
+        yield from _due(layer.checks, below)
+    yield from _due(plan.resolved.checks, top)
 
 
-def _mark(name: str, content: bytes, digest: str) -> str:
-    return hashlib.sha256(b"\0".join((name.encode(), digest.encode(), content))).hexdigest()
+def _due(checks: Checks, digest: str) -> Iterator[Due]:
+    own = {check.file.name for check in checks.each}
+    common = [file.content for file in checks.files if file.name not in own]
+    for check in checks.each:
+        if check.level == LEVELS[0]:
+            parts = (check.name.encode(), digest.encode(), check.file.content, *common)
+            yield Due(check, hashlib.sha256(b"\0".join(parts)).hexdigest())
 
 
-async def _hold(
-    builder: Builder, check: Check, image: Path, task: Task, room: asyncio.Semaphore
-) -> Problem | None:
-    """Run one check; return what is wrong, or nothing where it holds or is skipped."""
-    command = builder.engine.execute(image, check.command, binds=())
-    async with room:
-        task.line(check.name)
-        said = io.StringIO()  # Tree, layers and image fill the disk: what holds leaves no log.
-        status = await process.logged(command, said, env=machine.clean_environment())
-    if not status:
-        builder.cache.note_held(check.mark)
-        return None
-    if status == SKIPPED:
-        builder.progress.say(f"check skipped: {check.name}: {last_lines(said.getvalue())}")
-        return None
-    builder.place.log(f"check-{check.name.replace('/', '-')}").write_text(said.getvalue())
-    what = f"the check '{check.name}' does not hold ({process.describe(status)})"
-    return Problem(what, process.quoted(check.command), why=last_lines(said.getvalue()))
+def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[str]:
+    """Return the command that runs the named checks, and prints what came of them as JSON."""
+    chosen = [word for name in names for word in ("-k", name)]
+    return builder.engine.execute(image, [VERIFY, "--json", "-", *chosen], binds=())
+
+
+def _judge(
+    builder: Builder, partial: Path, due: Sequence[Due], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Note the checks that held, tell of those that were skipped, raise with the others."""
+    states = {row["name"]: row for row in rows}
+    problems = []
+    for one in due:
+        row = states[one.check.name]
+        if row["state"] == PASSED:
+            builder.cache.note_held(one.mark)
+        elif row["state"] == SKIPPED:
+            builder.progress.say(f"check skipped: {row['name']}: {row['reason']}")
+        else:
+            log = builder.place.log(f"check-{row['name'].replace('/', '-')}")
+            log.write_text(row["output"])
+            what = f"the check '{row['name']}' does not hold: {row['proves']}"
+            where = process.quoted(verify_command(builder, partial, [row["name"]]))
+            problems.append(Problem(what, where, why=row["reason"], mend=row["mend"]))
+    if problems:
+        raise _refused(builder, partial, problems)
 
 
 def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:

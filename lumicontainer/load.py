@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lumicontainer import contents, fields, names
+from lumicontainer.checkfile import FOLDER, read_checks
 from lumicontainer.contents import apt_package
 from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems, parse
@@ -173,6 +174,7 @@ def read_layer(
     if values is None or len(problems.found) > before or root is None:
         return None
     parameters = _parameters(values, problems)
+    checks = read_checks(files, stem, file.removesuffix("/layer.yaml"), problems)
     _check_parts(values, root.place, problems)
     if len(problems.found) > before:
         return None
@@ -188,8 +190,8 @@ def read_layer(
         providers=contents.providers(values),
         variants={key: contents.variant(each) for key, each in values.get("variants", {}).items()},
         bootstrap={key: _bootstrap(each) for key, each in values.get("bootstrap", {}).items()},
-        files=tuple(each for each in files if not each.name.startswith("checks/")),
-        checks=tuple(each for each in files if each.name.startswith("checks/")),
+        files=tuple(each for each in files if not each.name.startswith(FOLDER)),
+        checks=checks,
         secrets=values.get("secrets", ()),
         differs=values.get("differs", {}),
     )

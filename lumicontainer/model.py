@@ -153,6 +153,62 @@ class LayerFile:
 
 
 @dataclass(frozen=True)
+class CheckNeeds:
+    """Say what a check needs of the place that it runs in; what is not said, it does not."""
+
+    gpus: int = 0
+    architecture: str = ""
+    """Of the GPUs, such as gfx90a; empty for any that PyTorch can use."""
+    nodes: int = 1
+    tasks: int = 1
+    network: str = ""
+    """The kind of network device: cxi is Slingshot's."""
+    mpi: bool = False
+    """Whether its ranks find each other by MPI."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Say what a measured value must reach (``floor``) or may not exceed (``ceiling``), and why."""
+
+    unit: str
+    source: str
+    floor: float | None = None
+    ceiling: float | None = None
+    reference: float | None = None
+    """What was measured elsewhere; a report shows the ratio to it."""
+    of: str = ""
+    """The architecture of GPU that it was measured on; on others it is not judged."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Describe what must hold in an image, and the script that finds out."""
+
+    name: str
+    """The layer it belongs to, and the file's own name: pytorch/accelerator."""
+    file: LayerFile
+    proves: str
+    mend: str
+    level: str
+    runs: str
+    seconds: int
+    """The time after which it is ended and has failed."""
+    needs: CheckNeeds = field(default_factory=CheckNeeds)
+    thresholds: Mapping[str, Threshold] = field(default_factory=dict)
+    ways: tuple[str, ...] = ()
+    """The ways of starting a container in which it must hold, beside the plain one."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Hold the files of a folder of checks, and what those of them say that are checks."""
+
+    files: tuple[LayerFile, ...] = ()
+    each: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
 class Layer:
     """Describe one piece of software; everything about it lies in one folder."""
 
@@ -170,7 +226,7 @@ class Layer:
     variants: Mapping[str, Variant] = field(default_factory=dict)
     bootstrap: Mapping[str, Bootstrap] = field(default_factory=dict)
     files: tuple[LayerFile, ...] = ()
-    checks: tuple[LayerFile, ...] = ()
+    checks: Checks = field(default_factory=Checks)
     secrets: tuple[str, ...] = ()
     """The ids of files that its scripts get for the time that they run."""
     differs: Mapping[str, str] = field(default_factory=dict)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from lumicontainer.checkfile import FOLDER
 from lumicontainer.document import Problems
 from lumicontainer.errors import did_you_mean
 from lumicontainer.load import PROVIDER
-from lumicontainer.model import Content, Layer, LayerFile, Parameter, Variant
+from lumicontainer.model import Checks, Content, Layer, LayerFile, Parameter, Variant
 from lumicontainer.names import ACCELERATORS, COMPILE, SCRIPT
 from lumicontainer.sources import identity
 
@@ -113,9 +114,10 @@ def files(layer: Layer, variant: Variant, accelerator: str) -> tuple[LayerFile, 
     return tuple(file for file in fitting if file.name not in scripts)
 
 
-def checks(layer: Layer, accelerator: str) -> tuple[LayerFile, ...]:
-    """Return the checks of a layer, without those in the folder of another accelerator."""
-    return _fitting(layer.checks, "checks/", accelerator)
+def fitting_checks(checks: Checks, accelerator: str) -> Checks:
+    """Return checks without those in the folder of another accelerator."""
+    files = _fitting(checks.files, FOLDER, accelerator)
+    return Checks(files, tuple(each for each in checks.each if each.file in files))
 
 
 def _fitting(found: tuple[LayerFile, ...], prefix: str, accelerator: str) -> tuple[LayerFile, ...]:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import packages, shell
-from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.finish import finish_files, finish_text, finishing
 from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.model import Bootstrap, LayerFile, PythonSource, Value
@@ -26,6 +25,7 @@ from lumicontainer.names import FINISH
 from lumicontainer.records import record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.sources import fetch_files, fetch_text, fetched, told
+from lumicontainer.tidy import CLEAN, after_bootstrap, tidied
 
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
@@ -39,6 +39,9 @@ BASE = "base"
 """The name of what stands below the first step."""
 ASSEMBLY = 2
 """Counts the ways in which layers were made of steps: another way makes other keys."""
+PROGRAMS = ("lumi-entry", "lumi-verify")
+"""What of the baked-in files is put on PATH."""
+VERIFY = f"{HOME}/bin/lumi-verify"
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
 and gzip take for the present: two builds at two moments give the same bytes."""
@@ -46,34 +49,9 @@ MAX_SECTION = 65_000
 """Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
 step has sections of its own; the engine runs them one after the other."""
 
-# The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is true in
-# another place.
-_TIDY = """\
-: >/etc/hostname
-{sources}rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
-"""
-# Apt's own example of sources is the distribution's default: the mirror that debootstrap writes
-# down belongs to the site of the build.
-_SOURCES = """\
-if [ -e /usr/share/doc/apt/examples/sources.list ]; then
-    cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
-fi
-"""
-_CLEAN = """\
-rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
-rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log
-"""
-PACKAGES = "dpkg-query --show --showformat='${Package}=${Version}\\n' | LC_ALL=C sort"
-"""Lists the packages of a base."""
-_OTHER_PACKAGES = """\
-error: the base is made of other packages than its lock says
-    why: the mirror of Debian has changed since
-   mend: lock the recipe again, or name a mirror of that time: LUMICONTAINER_MIRROR=URL
-"""
-
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.
-# lumi-entry's first line asks PATH for python3; in an image it is known, and env's start is saved.
+# The programs' first line asks PATH for python3; in an image it is known, and env's start is saved.
 _SEAL = f"""\
 if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
@@ -83,9 +61,11 @@ for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
 {{tidy}}mkdir -p {HOME}/bin
-mv {HOME}/lib/lumi_inside/lumi-entry {HOME}/bin/lumi-entry
-sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/lumi-entry
-ln -sfn {HOME}/bin/lumi-entry /usr/local/bin/lumi-entry
+for program in {" ".join(PROGRAMS)}; do
+    mv {HOME}/lib/lumi_inside/$program {HOME}/bin/$program
+    sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/$program
+    ln -sfn {HOME}/bin/$program /usr/local/bin/$program
+done
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
 PYTHONPATH={HOME}/lib python3 -m lumi_inside.inventory >{HOME}/packages.json
 """
@@ -169,27 +149,6 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         steps=tuple(steps),
         environment=top.environment,
         path=top.path,
-    )
-
-
-def after_bootstrap(bootstrap: Bootstrap) -> str:
-    """Return what a base that is a layer of its own goes through."""
-    return f"umask 022\n{same_packages(bootstrap.packages)}{_tidy(bootstrap)}{_CLEAN}"
-
-
-def _tidy(bootstrap: Bootstrap) -> str:
-    return _TIDY.format(sources=_SOURCES if bootstrap.agent == DEBOOTSTRAP else "")
-
-
-def same_packages(sha256: str) -> str:
-    """Return shell text that ends where the list of a base's packages has another hash, if any."""
-    if not sha256:
-        return ""
-    return (
-        f'found="$({PACKAGES} | sha256sum)"\n'
-        f'if [ "${{found%% *}}" != {sha256} ]; then\n'
-        f"    printf '%s' {shell.words([_OTHER_PACKAGES])} >&2\n"
-        f"    exit {DOWNLOAD_FAILED}\nfi\n"
     )
 
 
@@ -324,7 +283,7 @@ def _seal_step(
     finished = {name: _digests(each) for name, each in layers.items()}
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
     inputs |= {"finish": finished} if finished else {}
-    work = finish_text(layers, STAGE) + _SEAL.format(tidy=_tidy(resolved.bootstrap))
+    work = finish_text(layers, STAGE) + _SEAL.format(tidy=tidied(resolved.bootstrap))
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:
@@ -383,13 +342,16 @@ def _program(name: str, staged: Sequence[LayerFile], *, work: str) -> str:
         f'export wheels="${{LUMICONTAINER_WHEELS:-{WHEELS}}}"\n'
         'export secrets="${LUMICONTAINER_SECRETS:-/run/secrets}"\n'
         f". {STAGE}/values.sh\n{work}"
-        f"cd /\nrm -rf {STAGE}\n{_CLEAN})\n"
+        f"cd /\nrm -rf {STAGE}\n{CLEAN})\n"
     )
 
 
 def read_inside(folder: Path) -> tuple[LayerFile, ...]:
-    """Read the programs that are baked into images."""
-    files = (p for p in sorted(folder.iterdir()) if p.is_file() and not p.name.startswith("."))
+    """Read the programs that are baked into images, and the readers of libraries beside them."""
+    parts = {"": folder, "verify/": folder / "verify", "libraries/": folder.parent / "libraries"}
     return tuple(
-        LayerFile(p.name, 0o644 if p.suffix == ".py" else 0o755, p.read_bytes()) for p in files
+        LayerFile(f"{prefix}{p.name}", 0o644 if p.suffix == ".py" else 0o755, p.read_bytes())
+        for prefix, part in parts.items()
+        for p in sorted(part.iterdir())
+        if p.is_file() and not p.name.startswith(".")
     )

@@ -89,11 +89,13 @@ async def logged(
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] = lambda _: None,
     edit: Callable[[bytes], bytes] = lambda raw: raw,
+    result: IO[bytes] | None = None,
 ) -> int:
     """Run a program with its output, edited and cleaned, in ``log``; return its exit status.
 
-    What it overwrites on its line (a progress bar) reaches ``on_line`` alone. The program and all
-    that it started end with it when this one is interrupted.
+    What it overwrites on its line (a progress bar) reaches ``on_line`` alone; its stdout goes to
+    ``result`` as it is, where that is given. The program and all that it started end with it when
+    this one is interrupted.
     """
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
 
@@ -102,16 +104,17 @@ async def logged(
             *bound(command),
             env=env,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdout=result or subprocess.PIPE,
+            stderr=subprocess.PIPE if result else subprocess.STDOUT,
             start_new_session=True,
         )
     except OSError as error:
         raise _not_started(command, error) from error
-    assert child.stdout is not None
+    talk = child.stderr if result else child.stdout
+    assert talk is not None
     try:
         pending = b""
-        while chunk := await child.stdout.read(1 << 16):
+        while chunk := await talk.read(1 << 16):
             *lines, pending = (pending + chunk).split(b"\n")
             for raw in lines:
                 line = clean(edit(raw).decode("utf-8", "replace"))

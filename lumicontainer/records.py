@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from lumicontainer.model import Bootstrap, LayerFile, Platform, Variable
+from lumicontainer.checkfile import FOLDER, IMAGE
+from lumicontainer.model import Bootstrap, Check, CheckNeeds, LayerFile, Platform, Variable
 from lumicontainer.resolve import Resolved, ResolvedLayer
 
 
@@ -26,10 +27,33 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
             "host_libraries": [each.path for each in resolved.host_libraries()],
         }
         yield _json_file("platform.json", {**head, **tables, **_said(needs), "layers": versions})
-    for layer in resolved.included():
-        for check in layer.checks:
-            name = check.name.removeprefix("checks/")
-            yield LayerFile(f"checks/{layer.name}/{name}", check.mode, check.content)
+    yield from _check_files(resolved)
+
+
+def _check_files(resolved: Resolved) -> Iterable[LayerFile]:
+    """Yield the checks of an image: each one's files, and what all of them say (checks.json)."""
+    owners = {IMAGE: resolved.checks, **{each.name: each.checks for each in resolved.included()}}
+    for owner, checks in owners.items():
+        for file in checks.files:
+            yield replace(file, name=_installed(owner, file))
+    rows = [_check_row(owner, each) for owner, checks in owners.items() for each in checks.each]
+    yield _json_file("checks.json", rows)
+
+
+def _installed(owner: str, file: LayerFile) -> str:
+    return f"{FOLDER}{owner}/{file.name.removeprefix(FOLDER)}"
+
+
+def _check_row(owner: str, check: Check) -> dict[str, Any]:
+    """Return what a check says; what it does not say is not there."""
+    row = {**asdict(check), "file": _installed(owner, check.file)}
+    needs, without = asdict(check.needs), asdict(CheckNeeds())
+    row["needs"] = {name: value for name, value in needs.items() if value != without[name]}
+    row["thresholds"] = {
+        name: {key: value for key, value in asdict(each).items() if value not in (None, "")}
+        for name, each in check.thresholds.items()
+    }
+    return _said(row)
 
 
 def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:

@@ -13,6 +13,7 @@ from lumicontainer.load import parameter_value
 from lumicontainer.model import (
     Bind,
     Bootstrap,
+    Checks,
     Content,
     Layer,
     LayerFile,
@@ -54,7 +55,7 @@ class ResolvedLayer:
     """The one of the files that installs it, where it is there."""
     compile: str = COMPILE
     """The one of the files that compiles its wheels, where it is there."""
-    checks: tuple[LayerFile, ...] = ()
+    checks: Checks = field(default_factory=Checks)
     requires: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     differs: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +76,8 @@ class Resolved:
     layers: tuple[ResolvedLayer, ...]
     """The base first, then the recipe's layers in order, those left out among them."""
     profile: Profile | None = None
+    checks: Checks = field(default_factory=Checks)
+    """Those that every image has, beside those of its layers."""
 
     def included(self) -> tuple[ResolvedLayer, ...]:
         """Return the layers that are built on this platform."""
@@ -129,9 +132,10 @@ def resolve(
     resolved = tuple(_resolve_layer(use, layers[use.layer], context) for use in uses)
     _check_order(uses, layers, resolved, context.problems)
     bootstrap = _bootstrap(layers[uses[0].layer], resolved[0], uses[0], context)
+    checks = parts.fitting_checks(catalog.checks(problems), platform.accelerator)
     context.problems.raise_if_any()
     assert bootstrap is not None
-    return Resolved(recipe, platform, bootstrap, resolved, chosen)
+    return Resolved(recipe, platform, bootstrap, resolved, chosen, checks)
 
 
 def _read_options(
@@ -209,7 +213,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         files=files,
         script=variant.script or SCRIPT,
         compile=variant.compile or COMPILE,
-        checks=parts.checks(layer, accelerator),
+        checks=parts.fitting_checks(layer.checks, accelerator),
         requires=layer.requires + variant.requires,
         secrets=layer.secrets,
         differs=layer.differs,

@@ -18,10 +18,10 @@ from lumicontainer.apt_pins import Wanted, closures, program
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
 from lumicontainer.model import Bootstrap
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
-from lumicontainer.plan import PACKAGES, after_bootstrap, same_packages
 from lumicontainer.process import ProgramError
 from lumicontainer.registry import pinned_image
 from lumicontainer.source_pins import sha256_of, whole_commit
+from lumicontainer.tidy import PACKAGES, after_bootstrap, same_packages
 
 from .test_fetch import UPSTREAM, Upstream
 

@@ -1,4 +1,7 @@
-"""Check that exactly the ops whose flags are set are compiled in, and that each can be loaded."""
+# /// check
+# proves: exactly the ops whose DS_BUILD_ flags are set are compiled in, and each can be loaded
+# mend: build the layer deepspeed again, or set the flags to what is wanted
+# ///
 
 import contextlib
 import importlib

@@ -1,4 +1,7 @@
-"""Check that FlashAttention is there with the kernels that the recipe promises."""
+# /// check
+# proves: FlashAttention is there with the kernels that the recipe promises
+# mend: build the layer flash-attention again; unset its variable outside the image
+# ///
 
 import importlib
 import json

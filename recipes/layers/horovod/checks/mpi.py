@@ -1,4 +1,7 @@
-"""Check that Horovod has MPI and its PyTorch extension, and averages."""
+# /// check
+# proves: Horovod has MPI and its PyTorch extension, and averages
+# mend: build the layer horovod again, after pytorch and mpich
+# ///
 
 import sys
 

@@ -1,4 +1,8 @@
 #!/usr/bin/env bash
+# /// check
+# proves: libfabric has the provider tcp, which needs nothing but a loopback interface
+# mend: build the layer libfabric again
+# ///
 set -euo pipefail
 
 providers=$(fi_info --list | sed -n 's/^\([a-z].*\):$/\1/p' | paste -sd ' ')

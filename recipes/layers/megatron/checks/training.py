@@ -1,4 +1,7 @@
-"""Check that Megatron-DeepSpeed's training program can be imported, and finds what is compiled."""
+# /// check
+# proves: Megatron-DeepSpeed's training program can be imported, and finds what is compiled
+# mend: build the layer megatron again
+# ///
 
 import importlib
 import json

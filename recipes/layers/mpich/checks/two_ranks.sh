@@ -1,4 +1,8 @@
 #!/usr/bin/env bash
+# /// check
+# proves: mpicc compiles, and two ranks of MPICH find each other
+# mend: build the layer mpich again
+# ///
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -1,4 +1,8 @@
 #!/usr/bin/env bash
+# /// check
+# proves: OSU's measurements start, and two ranks send to each other
+# mend: build the layers mpich and osu again
+# ///
 set -euo pipefail
 
 programs=/usr/libexec/osu-micro-benchmarks/mpi

@@ -1,4 +1,7 @@
-"""Check that PyTorch is the one for this accelerator, computes, and came without CUDA packages."""
+# /// check
+# proves: PyTorch is the one for this accelerator, computes, and came without CUDA packages
+# mend: build the layer pytorch again, with the index that its layer names
+# ///
 
 import json
 import sys

@@ -1,4 +1,7 @@
-"""Check that RCCL will find its network plugin, and that the plugin loads."""
+# /// check
+# proves: RCCL finds its network plugin, and the plugin loads with the image's libfabric
+# mend: build the layers slingshot and rccl-plugin again
+# ///
 
 import ctypes
 import re

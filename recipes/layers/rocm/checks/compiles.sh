@@ -1,4 +1,8 @@
 #!/usr/bin/env bash
+# /// check
+# proves: hipcc makes programs for gfx90a
+# mend: build the layer rocm again
+# ///
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
+# /// check
+# proves: a HIP program computes on the GPU
+# level: full
+# needs: {gpus: 1, architecture: gfx90a}
+# mend: look at the driver (dmesg, /sys/module/amdgpu/version) and at lumicontainer check
+# ///
 set -euo pipefail
 
-if [[ ! -e /dev/kfd ]]; then
-    echo "no /dev/kfd: this machine has no GPU of AMD's with its driver"
-    exit 77
-fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cat >"$folder/twice.cpp" <<'END'

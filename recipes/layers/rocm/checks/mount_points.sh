@@ -1,4 +1,8 @@
 #!/usr/bin/env bash
+# /// check
+# proves: every folder that LUMI binds is there, so that any engine can bind it
+# mend: build the layer rocm again
+# ///
 set -euo pipefail
 
 for folder in /var/spool/slurmd /pfs /scratch /projappl /project /flash /appl /user-software /runscripts; do

@@ -1,4 +1,8 @@
 #!/usr/bin/env bash
+# /// check
+# proves: rocminfo and its like are ROCm's own again, and not the build's stand-ins
+# mend: build the image again; the layer's finish.sh puts them back
+# ///
 set -euo pipefail
 
 left="$(find /opt/rocm/ /usr/bin /usr/lib -xdev -name '*.real' -path '*/bin/*' 2>/dev/null || true)"

@@ -1,4 +1,7 @@
-"""Check that libfabric is whole, and has the provider for Slingshot where it was built for it."""
+# /// check
+# proves: libfabric is whole, and has the provider for Slingshot where it was built for it
+# mend: build the layer slingshot again
+# ///
 
 import json
 import subprocess

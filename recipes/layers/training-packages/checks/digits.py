@@ -1,4 +1,7 @@
-"""Check that scikit-learn reads the data set that it ships."""
+# /// check
+# proves: scikit-learn reads the data set that it ships
+# mend: build the layer training-packages again
+# ///
 
 import sys
 

@@ -1,4 +1,7 @@
-"""Check that the packages that train with PyTorch take the PyTorch that is here."""
+# /// check
+# proves: the packages that train with PyTorch take the PyTorch that is here
+# mend: build the layer training-packages again, with versions that accept this PyTorch
+# ///
 
 import accelerate
 import lightning

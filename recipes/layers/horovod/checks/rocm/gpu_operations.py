@@ -1,4 +1,7 @@
-"""Check that Horovod is built for ROCm, and averages over RCCL, the image's own."""
+# /// check
+# proves: Horovod is built for ROCm and RCCL, and shares the image's RCCL with PyTorch
+# mend: build the layer horovod again, after pytorch
+# ///
 
 import sys
 from pathlib import Path

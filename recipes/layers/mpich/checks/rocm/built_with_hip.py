@@ -1,4 +1,7 @@
-"""Check that MPICH was built with HIP and goes through the image's libfabric."""
+# /// check
+# proves: MPICH is built with HIP and goes through the image's libfabric
+# mend: build the layer mpich again, after rocm and slingshot
+# ///
 
 import json
 import subprocess

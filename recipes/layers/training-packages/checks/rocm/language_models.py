@@ -1,4 +1,7 @@
-"""Check that the packages for language models can be imported, and that data sets can be made."""
+# /// check
+# proves: the packages for language models can be imported, and data sets can be made
+# mend: build the layer training-packages again
+# ///
 
 import sys
 

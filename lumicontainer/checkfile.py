@@ -1,0 +1,153 @@
+"""Read a check: a script, and the comment in it that says what it proves and what it needs.
+
+Files beside checks that are none, but something these share, have names that begin with ``_``.
+
+The comment is a block in the form of Python's inline script metadata (PEP 723), of the type
+``check``, and holds YAML::
+
+    # /// check
+    # proves: torch computes on the GPU
+    # needs: {gpus: 1}
+    # ///
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from lumicontainer import fields, names
+from lumicontainer.document import Node, Place, Problems, Scalar, parse
+from lumicontainer.model import Check, CheckNeeds, Checks, LayerFile, Threshold
+
+FOLDER = "checks/"
+IMAGE = "image"
+"""The owner of the checks that every image has."""
+LEVELS = ("quick", "full", "perf")
+"""What each level runs, the lower ones too: seconds, minutes, and what measures speed."""
+RUNS = ("once", "node", "ranks")
+"""On one process, on one of each node, or as ranks that work together."""
+WAYS = ("exec", "run", "shell", "cleanenv", "containall", "no-home", "umask")
+"""The ways of starting a container in which a check can be asked to hold."""
+SUFFIXES = (".py", ".sh")
+
+_BEGIN, _END = "# /// check", "# ///"
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+def _number(node: Node, problems: Problems) -> float | None:
+    if isinstance(node, Scalar) and node.plain and _NUMBER.fullmatch(node.text):
+        return float(node.text)
+    problems.add("a number is wanted here", node.place, mend="write it as 125 or 23.75")
+    return None
+
+
+_THRESHOLD = fields.record(
+    "a threshold",
+    {
+        "unit": fields.line,
+        "floor": _number,
+        "ceiling": _number,
+        "reference": _number,
+        "of": names.name,
+        "source": fields.line,
+    },
+    required=("unit", "source"),
+)
+_NEEDS = fields.record(
+    "needs",
+    {
+        "gpus": fields.integer,
+        "architecture": names.name,
+        "nodes": fields.integer,
+        "tasks": fields.integer,
+        "network": names.name,
+        "mpi": fields.boolean,
+    },
+)
+_CHECK = fields.record(
+    "a check",
+    {
+        "proves": fields.line,
+        "level": fields.choice(LEVELS),
+        "runs": fields.choice(RUNS),
+        "seconds": fields.integer,
+        "needs": _NEEDS,
+        "thresholds": fields.mapping(_THRESHOLD, key=names.variable),
+        "ways": fields.sequence(fields.choice(WAYS)),
+        "mend": fields.line,
+    },
+    required=("proves", "mend"),
+)
+
+
+def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Problems) -> Checks:
+    """Read the checks below a folder whose files are ``files``, and which is shown as ``where``.
+
+    ``owner`` is the layer that they belong to. Notes every problem of their comments.
+    """
+    there = tuple(file for file in files if file.name.startswith(FOLDER))
+    found = (_read(file, owner, f"{where}/{file.name}", problems) for file in there)
+    return Checks(there, tuple(check for check in found if check))
+
+
+def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check | None:
+    if PurePosixPath(file.name).suffix not in SUFFIXES or "/_" in file.name:
+        return None
+    text = _commented(file.content.decode("utf-8", "replace"))
+    if text is None:
+        why = f"it has no comment from '{_BEGIN}' to '{_END}'"
+        mend = f"begin with: {_BEGIN}, # proves: …, # mend: …, {_END}"
+        problems.add("a check does not say what it proves", Place(path), why=why, mend=mend)
+        return None
+    before = len(problems.found)
+    root = parse(text, path, problems)
+    values = _CHECK(root, problems) if root else None
+    if values is None or root is None or len(problems.found) > before:
+        return None
+    thresholds = {
+        name: _threshold(row, root.place, problems)
+        for name, row in (values.get("thresholds") or {}).items()
+    }
+    if len(problems.found) > before:
+        return None
+    return Check(
+        name=f"{owner}/{PurePosixPath(file.name).stem}",
+        file=file,
+        proves=values["proves"],
+        level=values.get("level", LEVELS[0]),
+        runs=values.get("runs", RUNS[0]),
+        seconds=values.get("seconds", 60),
+        needs=CheckNeeds(**(values.get("needs") or {})),
+        thresholds=thresholds,
+        ways=values.get("ways", ()),
+        mend=values["mend"],
+    )
+
+
+def _threshold(row: dict[str, Any], place: Place, problems: Problems) -> Threshold:
+    limits = ("floor" in row) + ("ceiling" in row)
+    if limits == 2 or not (limits or "reference" in row):
+        mend = "say floor, what it must reach, or ceiling, what it may not exceed"
+        why = "without either there is a reference, and nothing is judged"
+        problems.add("a threshold has either a floor or a ceiling", place, why=why, mend=mend)
+    return Threshold(**row)
+
+
+def _commented(text: str) -> str | None:
+    """Return what the comment holds, each line in its place; None where there is no comment."""
+    kept: list[str] = []
+    lines = text.splitlines()
+    if _BEGIN not in lines:
+        return None
+    begin = lines.index(_BEGIN)
+    for line in lines[begin + 1 :]:
+        if line == _END:
+            return "\n" * (begin + 1) + "\n".join(kept) + "\n"
+        if line != "#" and not line.startswith("# "):
+            return None
+        # A blank keeps the columns as they are in the file.
+        kept.append(f"  {line[2:]}")
+    return None

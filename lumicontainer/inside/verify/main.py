@@ -1,0 +1,182 @@
+"""``lumi-verify``: choose the checks, run them, tell what came of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from ..cleaned import check as check_not_cleaned
+from ..context import Context
+from ..errors import UNFIT, LaunchError
+from ..launchers import first_of_node, speaks
+from . import crew, options, report
+from .child import Stop
+from .outcome import ERROR, FAILED, SKIPPED, Outcome
+from .place import Place
+from .team import ONCE, Team, writable_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN = 2
+"""Seconds in which a signal that comes again is the same one, handed on by the engine."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run lumi-verify; return its exit code, which ``--help`` explains."""
+    # What checks write is told as it is; a terminal that has no such letters gets their codes.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        return _run(options.read(words))
+    except LaunchError as error:
+        told = speaks(os.environ) if error.told is None else error.told
+        if told or (error.local and first_of_node(os.environ)):
+            sys.stderr.write(f"{error}\n")
+        return error.code
+
+
+def _run(given: argparse.Namespace) -> int:
+    checks = options.every_check()
+    due = options.chosen(checks, given.level, given.names)
+    required = options.required_kinds(given.require)
+    place = Place(os.environ)
+    check_not_cleaned(Context(os.environ, place.launch))
+    if given.list:
+        if place.rank == 0:
+            report.write_list(due, given.json)
+        return 0
+    stop = Stop()
+    _listen_for_signals(stop)
+    seen = options.fingerprint(checks)
+    if place.rank:
+        return _serve(place, stop, checks=checks, seen=seen, seconds=given.wait)
+    report.check_writable(given.json, given.junit)
+    begun = time.time()
+    team: Team = Team(place, os.environ, _folder(), stop=stop)
+    if place.launched:
+        team = crew.Crew(place, os.environ, team.folder, stop=stop)
+        crew.assemble(team, checks=seen, seconds=given.wait)
+    results = run(due, team, required)
+    if isinstance(team, crew.Crew) and team.host:
+        team.host.close()
+    result = report.result(due, results, place=place, level=given.level, begun=begun)
+    result["interrupted"] = stop.why
+    report.write(result, json_file=given.json, junit_file=given.junit)
+    if stop.why:
+        return INTERRUPTED
+    return int(any(each.state in (FAILED, ERROR) for each in results.values()))
+
+
+def _serve(
+    place: Place, stop: Stop, *, checks: Sequence[Mapping[str, Any]], seen: str, seconds: float
+) -> int:
+    """Be a rank that rank 0 tells what to run; say nothing but that it is gone."""
+    team = crew.Crew(place, os.environ, _folder(), stop=stop)
+    try:
+        door = crew.find(team, checks=seen, seconds=seconds)
+    except LaunchError as error:
+        error.told = first_of_node(os.environ)
+        raise
+    why = crew.serve(team, door, checks)
+    if why and why.startswith("rank 0") and first_of_node(os.environ):
+        sys.stderr.write(f"error: {why} (told by rank {place.rank} on {place.host})\n")
+    return INTERRUPTED if why else 0
+
+
+def _folder() -> str:
+    try:
+        return writable_folder(os.environ)
+    except OSError as error:
+        raise LaunchError(
+            "there is no folder that lumi-verify could write to",
+            where=os.uname().nodename,
+            why=str(error),
+            mend="set TMPDIR to a folder with room, or bind one: singularity exec --bind FOLDER",
+            code=UNFIT,
+            local=True,
+        ) from None
+
+
+def _listen_for_signals(stop: Stop) -> None:
+    first = 0.0
+
+    def handle(number: int, _: object) -> None:
+        nonlocal first
+        if stop.why and time.monotonic() - first > _AGAIN:
+            # The guards end what runs.
+            os._exit(INTERRUPTED)
+        if not stop.why:
+            first = time.monotonic()
+            stop.why = f"it was interrupted by {signal.Signals(number).name}"
+
+    for each in _SIGNALS:
+        # nohup has it ignored.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, handle)
+
+
+def run(
+    checks: Sequence[Mapping[str, Any]], team: Team, required: Sequence[str]
+) -> dict[str, Outcome]:
+    """Run checks, those of one process side by side; return what came of each by its name.
+
+    What computes on GPUs, or measures, runs alone. What was interrupted has no outcome.
+    """
+    told = _Told(len(checks))
+    due = []
+    for check in checks:
+        lack = team.lacking(check)
+        if lack is None:
+            due.append(check)
+        else:
+            told.note(check, Outcome(FAILED if lack[0] in required else SKIPPED, lack[1]))
+
+    def one(check: Mapping[str, Any]) -> None:
+        if team.stop.why:
+            return
+        came = team.run(check)
+        if not team.stop.why:
+            told.note(check, came)
+
+    with ThreadPoolExecutor(side_by_side()) as pool:
+        for done in [pool.submit(one, check) for check in due if _light(check)]:
+            done.result()
+    for check in due:
+        if not _light(check):
+            one(check)
+    return told.results
+
+
+class _Told:
+    """Keep what came of each check, and tell of it at once."""
+
+    def __init__(self, total: int) -> None:
+        self.results: dict[str, Outcome] = {}
+        self._total = total
+
+    def note(self, check: Mapping[str, Any], came: Outcome) -> None:
+        self.results[check["name"]] = came
+        width = len(str(self._total))
+        count = f"[{len(self.results):{width}}/{self._total}]"
+        # At once: checks that run side by side end at the same time.
+        sys.stderr.write(f"{count} {report.line(check, came)}")
+        sys.stderr.flush()
+
+
+def _light(check: Mapping[str, Any]) -> bool:
+    """Tell whether a check may run beside others."""
+    alone = check["level"] == "perf" or check.get("needs", {}).get("gpus")
+    return check.get("runs", ONCE) == ONCE and not alone
+
+
+def side_by_side() -> int:
+    """Return how many checks run at the same time: one a processor, and few, for their memory."""
+    return min(4, len(os.sched_getaffinity(0)))
