@@ -18,8 +18,10 @@ from lumicontainer.apt_pins import Wanted, closures, program
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
 from lumicontainer.model import Bootstrap
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
+from lumicontainer.plan import adding_repositories, make_plan
 from lumicontainer.process import ProgramError
 from lumicontainer.registry import pinned_image
+from lumicontainer.resolve import Resolved
 from lumicontainer.source_pins import sha256_of, whole_commit
 from lumicontainer.tidy import PACKAGES, after_bootstrap, same_packages
 
@@ -223,6 +225,34 @@ def test_apt_is_asked_for_each_layer_upon_those_before_it() -> None:
     assert "apt-get" not in program([])
     done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+REPOSITORIES = {
+    "layers/greet/layer.yaml": (
+        "summary: x\nrepositories: add.sh\npackages: {apt: [sl]}\n"
+        "sources: [{url: 'https://upstream.invalid/key', file: key}]\n"
+        'parameters: {who: {type: string, default: "it\'s me"}}\n'
+    ),
+    "layers/greet/add.sh": 'echo "$who" "$sources/key"\n',
+}
+
+
+def test_a_layer_s_repositories_are_added_before_apt_is_asked_and_before_it_installs(
+    resolved: Callable[..., Resolved],
+) -> None:
+    image = resolved(REPOSITORIES)
+    (step,) = [each for each in make_plan(image, ()).steps if each.name == "greet"]
+    lines = ["/fetch.sh url ", "bash ./add.sh", "apt-get ", " sl\n", "bash ./install.sh"]
+    places = [step.program.index(each) for each in lines]
+    assert places == sorted(places)
+    adding = adding_repositories(image.layers[1])
+    assert "apt-get" not in adding
+    assert "install.sh)" not in adding
+    text = program([Wanted(("make",)), Wanted(("sl",), adding)])
+    assert text.index("ask 0 make\n") < text.index("add /") < text.index("ask 1 sl\n")
+    done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert adding_repositories(resolved().layers[1]) == ""
 
 
 def test_a_base_of_other_packages_ends_the_build_and_the_same_does_not() -> None:
