@@ -7,17 +7,14 @@
 # mend: build the layer deepspeed again; where a rank is named, look at its node and its GPU
 # ///
 
-import importlib
 import logging
-import sys
 
 import deepspeed
 import torch.distributed as dist
-from lumi_inside.checking import home
+from lumi_inside.checking import shared
 from torch.nn.functional import cross_entropy
 
-sys.path.append(f"{home()}/checks/pytorch")
-training = importlib.import_module("_training")
+training = shared("pytorch/_training.py")
 
 deepspeed.utils.logger.setLevel(logging.WARNING)
 device = training.device()

@@ -7,15 +7,11 @@
 # mend: build the layers mpich and horovod again; where a rank is named, look at its node
 # ///
 
-import importlib
-import sys
-
 import horovod.torch as hvd
-from lumi_inside.checking import failed, home
+from lumi_inside.checking import failed, shared
 from torch.nn.functional import cross_entropy
 
-sys.path.append(f"{home()}/checks/pytorch")
-training = importlib.import_module("_training")
+training = shared("pytorch/_training.py")
 
 hvd.init()
 if hvd.size() == 1:
