@@ -15,11 +15,11 @@ from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, JobError, Problem
+from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.main import LEVELS
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
-from lumicontainer.needs import needs_of
+from lumicontainer.machine import platform_of
 from lumicontainer.progress import Progress
 from lumicontainer.verify import hostchecks, job, local, page, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
@@ -109,13 +109,12 @@ def _made(
     rows = [tell(hostchecks.make(asked, each)) for each in due if hostchecks.is_own(each)]
     inside = [each for each in due if "file" in each and "way" not in each]
     ways = [each for each in due if "way" in each]
-    platform = common.platform_of(asked.catalog, arguments.platform)
-    engine = find_engine()
+    platform = platform_of(asked.catalog, arguments.platform)
     if arguments.nodes or arguments.partition:
         wanted = job.Job(
             arguments.image,
             platform,
-            engine,
+            find_engine(),
             job.steps(inside),
             nodes=arguments.nodes or 1,
             partition=arguments.partition or "",
@@ -127,10 +126,7 @@ def _made(
         with progress.step("job"):
             came = job.run(wanted, progress.say)
         return replace(came, rows=tuple(rows))
-    needs = needs_of(arguments.image, platform)
-    if needs.unfit():
-        raise HostError(*needs.problems)
-    host = local.Host(engine, arguments.image, needs, progress.say)
+    host = local.host_for(arguments.image, platform, progress.say)
     with progress.step("checks"):
         part = local.run(host, inside, required=arguments.require)
         rows += [tell(local.run_way(host, each, required=arguments.require)) for each in ways]

@@ -96,24 +96,39 @@ def minutes(checks: Sequence[Row]) -> int:
     return min(_MOST, _SPARE + -(-seconds // 60))
 
 
+def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list[str]:
+    """Return the command that prints, on a node, what an image needs of it; empty if nothing."""
+    if not platform.binds:
+        return []
+    command = [sys.executable, "-m", "lumicontainer", "binds", "--platform", platform.name]
+    if recipes:
+        command += ["--recipes", str(recipes.absolute())]
+    return [*command, str(image.absolute())]
+
+
+def tasks(platform: Platform) -> int:
+    """Return the ranks of a node: one a GPU; without GPUs two, for what is between them."""
+    return len(platform.gpus) or 2
+
+
+def cpus(platform: Platform) -> int:
+    """Return the cores that are next to a GPU; 0 where there is none."""
+    return len(parse(platform.gpus[0].cores)) if platform.gpus else 0
+
+
 def script(job: Job, folder: Path) -> str:
     """Return the batch script of a job whose results come to lie in ``folder``."""
     *start, image = job.engine.execute(job.image.absolute(), (), binds=())
-    gpus = job.platform.gpus
-    binds = [sys.executable, "-m", "lumicontainer", "binds", "--platform", job.platform.name]
-    if job.recipes:
-        binds += ["--recipes", str(job.recipes.absolute())]
     return document(
         TEMPLATE,
         image=image,
         start=start,
         command=words((), job.required),
-        binds=[*binds, image] if job.platform.binds else [],
+        binds=binds_command(job.image, job.platform, job.recipes),
         folder=str(folder),
         nodes=job.nodes,
-        # Without GPUs there are still two ranks, for what is between them.
-        tasks=len(gpus) or 2,
-        cpus=len(parse(gpus[0].cores)) if gpus else 0,
+        tasks=tasks(job.platform),
+        cpus=cpus(job.platform),
         minutes=minutes([check for step in job.steps for check in step.checks]),
         steps=job.steps,
     )
