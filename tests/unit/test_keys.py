@@ -111,6 +111,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("PythonSource.python", STEP, source_field("python")),
     ("PythonSource.sha256", STEP, source_field("sha256")),
     ("Content.apt", STEP, content_field("apt", lambda word: (word,))),
+    ("Content.repositories", STEP, content_field("repositories", lambda word: f"{word}.sh")),
     ("Content.python", STEP, content_field("python", lambda word: (word,))),
     ("Content.sources", STEP, content_field("sources", lambda word: (PythonSource(word),))),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
