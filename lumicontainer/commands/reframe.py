@@ -9,10 +9,10 @@ from pathlib import Path
 
 from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
+from lumicontainer.checkfile import LEVELS
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
-from lumicontainer.inside.verify.main import LEVELS
 from lumicontainer.machine import platform_of
 from lumicontainer.render import document
 from lumicontainer.verify import job
@@ -63,7 +63,7 @@ def written(arguments: argparse.Namespace) -> str:
             check["name"]: {
                 "level": check["level"],
                 "seconds": check["seconds"],
-                "mpi": bool(check.get("needs", {}).get("mpi")),
+                "mpi": job.is_of_mpi(check),
             }
             for check in subject.checks
         },

@@ -13,11 +13,11 @@ from typing import Any
 
 from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
+from lumicontainer.checkfile import LEVELS
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
 from lumicontainer.inside.verify import report
-from lumicontainer.inside.verify.main import LEVELS
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.machine import platform_of
 from lumicontainer.progress import Progress

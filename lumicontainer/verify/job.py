@@ -85,9 +85,14 @@ def steps(checks: Sequence[Row]) -> list[Step]:
 
     A process can be started as one of MPI's ranks once.
     """
-    plain = tuple(check for check in checks if not check.get("needs", {}).get("mpi"))
-    own = [Step((check,), MPI) for check in checks if check not in plain]
+    plain = tuple(check for check in checks if not is_of_mpi(check))
+    own = [Step((check,), MPI) for check in checks if is_of_mpi(check)]
     return [*([Step(plain)] if plain else []), *own]
+
+
+def is_of_mpi(check: Row) -> bool:
+    """Tell whether the ranks of a check are those of MPI."""
+    return check.get("runs") == "ranks" and bool(check.get("needs", {}).get("mpi"))
 
 
 def minutes(checks: Sequence[Row]) -> int:
