@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lumicontainer import process
 from lumicontainer.engines import Engine
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, JobError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.cpus import parse
 from lumicontainer.model import Platform
@@ -175,7 +175,12 @@ def _sent(job: Job, folder: Path) -> str:
         options.append(f"--partition={job.partition}")
     if job.account:
         options.append(f"--account={job.account}")
-    return process.capture(["sbatch", "--parsable", *options, str(path)]).strip().partition(";")[0]
+    try:
+        sent = process.capture(["sbatch", "--parsable", *options, str(path)])
+    except process.ProgramError as error:
+        why = error.problems[0].why
+        raise JobError(Problem("Slurm does not take the job", "sbatch", why, _MEND)) from error
+    return sent.strip().partition(";")[0]
 
 
 def _followed(number: str, folder: Path, tell: Callable[[str], None]) -> str:
@@ -193,7 +198,7 @@ def _followed(number: str, folder: Path, tell: Callable[[str], None]) -> str:
             return ""
         if time.monotonic() - asked >= _ASK:
             asked, state = time.monotonic(), _state(number)
-            if state.startswith("PENDING") and state != told:
+            if state.startswith("PENDING") and state not in (told, "PENDING None"):
                 tell(f"job {number}: {state}")
             told = state
             if not state:
