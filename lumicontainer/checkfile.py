@@ -128,9 +128,11 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
 
 
 def _threshold(row: dict[str, Any], place: Place, problems: Problems) -> Threshold:
-    if ("floor" in row) == ("ceiling" in row):
+    limits = ("floor" in row) + ("ceiling" in row)
+    if limits == 2 or not (limits or "reference" in row):
         mend = "say floor, what it must reach, or ceiling, what it may not exceed"
-        problems.add("a threshold has either a floor or a ceiling", place, mend=mend)
+        why = "without either there is a reference, and nothing is judged"
+        problems.add("a threshold has either a floor or a ceiling", place, why=why, mend=mend)
     return Threshold(**row)
 
 

@@ -156,8 +156,10 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
         told["unjudged"] = f"it was measured on {of}, and this is {architecture or 'no GPU'}"
     elif "floor" in threshold:
         told["holds"] = number and value >= threshold["floor"]
-    else:
+    elif "ceiling" in threshold:
         told["holds"] = number and value <= threshold["ceiling"]
+    else:
+        told["unjudged"] = "its reference is of something else"
     return told
 
 
