@@ -57,7 +57,11 @@ def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:
 
 
 def chosen(checks: Sequence[Row], level: str, names: Sequence[str]) -> list[Row]:
-    """Return the checks to make; raise ``InputError`` where a name is none's."""
+    """Return the checks to make; raise ``InputError`` where a name is none's.
+
+    The whole name of a check stands for it in each way of starting a container.
+    """
+    names = [*names, *(each["name"] for each in checks if each.get("of") in names)]
     try:
         return options.chosen(checks, level, names)
     except LaunchError as error:

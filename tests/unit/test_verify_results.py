@@ -12,11 +12,12 @@ import pytest
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.engines.apptainer import Apptainer
+from lumicontainer.errors import InputError
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, Outcome
 from lumicontainer.verify import job, page, results
 from lumicontainer.verify.results import Part
-from lumicontainer.verify.subject import Subject, in_other_ways
+from lumicontainer.verify.subject import Subject, chosen, in_other_ways
 
 from .test_sif import image as make_image
 
@@ -101,6 +102,30 @@ def test_other_ways_are_checks_of_their_own() -> None:
         ("image/environment [run]", "image/environment", "run"),
         ("image/environment [umask]", "image/environment", "umask"),
     ]
+
+
+NAMED = [check("a/b", ways=["run"]), check("a/bc"), check("a/b [c]"), check("d/b", level="full")]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["a/b"], ["a/b", "a/b [run]"]),
+        (["a/b [run]"], ["a/b [run]"]),
+        (["/b"], ["a/b", "a/bc", "a/b [c]", "d/b", "a/b [run]"]),
+        (["?/b"], ["a/b", "d/b"]),
+        (["a/bc", "d/b"], ["a/bc", "d/b"]),
+        ([], ["a/b", "a/bc", "a/b [c]", "a/b [run]"]),
+    ],
+)
+def test_a_whole_name_is_one_check_in_all_its_ways(names: list[str], found: list[str]) -> None:
+    checks = [*NAMED, *in_other_ways(NAMED)]
+    assert [each["name"] for each in chosen(checks, "quick", names)] == found
+
+
+def test_a_name_that_is_none_s_is_refused_with_those_that_are_near() -> None:
+    with pytest.raises(InputError, match="did you mean a/bc"):
+        chosen([check("a/bc")], "quick", ["a/bd"])
 
 
 MPI = {"runs": "ranks", "needs": {"mpi": True}}
