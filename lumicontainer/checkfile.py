@@ -102,10 +102,10 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
         mend = f"begin with: {_BEGIN}, # proves: …, # mend: …, {_END}"
         problems.add("a check does not say what it proves", Place(path), why=why, mend=mend)
         return None
-    root = parse(text, path, problems)
     before = len(problems.found)
+    root = parse(text, path, problems)
     values = _CHECK(root, problems) if root else None
-    if values is None or root is None:
+    if values is None or root is None or len(problems.found) > before:
         return None
     thresholds = {
         name: _threshold(row, root.place, problems)
@@ -128,9 +128,11 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
 
 
 def _threshold(row: dict[str, Any], place: Place, problems: Problems) -> Threshold:
-    if ("floor" in row) == ("ceiling" in row):
+    limits = ("floor" in row) + ("ceiling" in row)
+    if limits == 2 or not (limits or "reference" in row):
         mend = "say floor, what it must reach, or ceiling, what it may not exceed"
-        problems.add("a threshold has either a floor or a ceiling", place, mend=mend)
+        why = "without either there is a reference, and nothing is judged"
+        problems.add("a threshold has either a floor or a ceiling", place, why=why, mend=mend)
     return Threshold(**row)
 
 

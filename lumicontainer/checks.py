@@ -17,10 +17,9 @@ from lumicontainer.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.layers import Builder, Stack
-from lumicontainer.model import Check
-from lumicontainer.plan import HOME, Plan
+from lumicontainer.model import Check, Checks
+from lumicontainer.plan import VERIFY, Plan
 
-VERIFY = f"{HOME}/bin/lumi-verify"
 PASSED, SKIPPED = "passed", "skipped"
 """States of a check in what lumi-verify tells."""
 
@@ -70,15 +69,17 @@ def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
     top = stack[-1].digest
     for layer in plan.resolved.included():
         below = digests.get(layer.name, below)
-        yield from (_due(check, below) for check in layer.checks.each if check.level == LEVELS[0])
-    for check in plan.resolved.checks.each:
+        yield from _due(layer.checks, below)
+    yield from _due(plan.resolved.checks, top)
+
+
+def _due(checks: Checks, digest: str) -> Iterator[Due]:
+    own = {check.file.name for check in checks.each}
+    common = [file.content for file in checks.files if file.name not in own]
+    for check in checks.each:
         if check.level == LEVELS[0]:
-            yield _due(check, top)
-
-
-def _due(check: Check, digest: str) -> Due:
-    parts = (check.name.encode(), digest.encode(), check.file.content)
-    return Due(check, hashlib.sha256(b"\0".join(parts)).hexdigest())
+            parts = (check.name.encode(), digest.encode(), check.file.content, *common)
+            yield Due(check, hashlib.sha256(b"\0".join(parts)).hexdigest())
 
 
 def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[str]:

@@ -42,6 +42,7 @@ ASSEMBLY = 2
 """Counts the ways in which layers were made of steps: another way makes other keys."""
 PROGRAMS = ("lumi-entry", "lumi-verify")
 """What of the baked-in files is put on PATH."""
+VERIFY = f"{HOME}/bin/lumi-verify"
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
 and gzip take for the present: two builds at two moments give the same bytes."""
@@ -296,11 +297,12 @@ def _work(
 ) -> str:
     """Return the program that installs a layer's packages and runs a script, if it is there."""
     variables = {**below.environment, "PATH": search_path(below.path), **layer.values()}
-    work = _wanted(layer.secrets)
-    if installs:
-        work += packages.install(layer.content, STAGE)
     sources = fetched(layer.content.sources, files)
-    work += fetch_text(sources, STAGE)
+    fetch = fetch_text(sources, STAGE)
+    install = packages.install(layer.content, STAGE) if installs else ""
+    # A repository's key is fetched; all else is fetched by what the layer itself may install.
+    first, then = (fetch, install) if layer.content.repositories else (install, fetch)
+    work = _wanted(layer.secrets) + first + then
     if any(file.name == script for file in files):
         work += f"(cd {STAGE}/layer && bash ./{script})\n"
     staged = [LayerFile("values.sh", 0o644, shell.exports(variables).encode())]
@@ -308,6 +310,16 @@ def _work(
     staged += fetch_files(sources)
     staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
     return _program(layer.name, staged, work=work)
+
+
+def adding_repositories(layer: ResolvedLayer) -> str:
+    """Return the program that adds the repositories of a layer and does no more, if it has any."""
+    if not layer.content.repositories:
+        return ""
+    content = replace(layer.content, apt=(), python=(), locked=(), indexed={})
+    alone = replace(layer, content=content, secrets=())
+    own = _Below(layer.name, "", content.environment, ())
+    return _work(alone, list(layer.files), own, script="")
 
 
 def _seal_step(

@@ -60,7 +60,14 @@ def _environment() -> Environment:
     environment.filters["quote"] = shlex.quote
     environment.filters["docker"] = _docker_quote
     environment.filters["base64"] = _base64_lines
+    environment.filters["words"] = shlex.join
+    environment.filters["literal"] = repr
     return environment
+
+
+def document(template: str, **values: Any) -> str:
+    """Return a document that holds nothing of a plan: a batch script, a test class."""
+    return _environment().get_template(template).render(**values)
 
 
 def render(plan: Plan, form: str, *, mirror: str) -> str:

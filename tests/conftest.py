@@ -6,11 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.resolve import Resolved, resolve
 
 ROOT = Path(__file__).parents[1]
+
+# What takes long here says how busy the machine is.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 Write = Callable[[dict[str, str]], Path]
 
@@ -46,6 +51,10 @@ HELLO = {
     "layers/greet/install.sh": 'set -euo pipefail\necho "$greeting" >/opt/greeting\n',
 }
 """A user's own recipe of two layers, as texts by file name."""
+
+
+CHECK = "# /// check\n# proves: something holds\n# mend: build it again\n# ///\n"
+"""The beginning of a check."""
 
 
 @pytest.fixture

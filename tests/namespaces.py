@@ -32,14 +32,18 @@ def owned() -> str:
 
 
 def as_root() -> list[str]:
-    """Return the start of a command that runs as root, with the environment as it is."""
+    """Return the start of a command that runs as root, with the environment as it is.
+
+    Only PATH has root's folders besides: on Debian an ordinary user's finds no chroot.
+    """
     if os.getuid() == 0:
         return []
     # Sudo sets these to root's, or to values of its own, in spite of --preserve-env; TMPDIR is
     # taken from every program with setuid (unsecvars.h of glibc).
-    names = ("HOME", "LOGNAME", "PATH", "TMPDIR", "USER")
+    names = ("HOME", "LOGNAME", "TMPDIR", "USER")
     kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in names)
-    script = f'exec sudo --non-interactive --preserve-env env {kept} "$@"'
+    path = '"PATH=$PATH:/usr/sbin:/sbin"'
+    script = f'exec sudo --non-interactive --preserve-env env {kept} {path} "$@"'
     return ["bash", "-c", script, "bash"]
 
 

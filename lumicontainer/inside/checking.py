@@ -51,6 +51,22 @@ def parameters(layer: str) -> Mapping[str, Any]:
     return found
 
 
+def shared(file: str) -> Any:
+    """Return the module that checks share, by its file below those of the image's checks.
+
+    So layers share with others: ``shared("pytorch/rocm/_gpu.py")``.
+    """
+    import importlib.util  # noqa: PLC0415 - most checks share nothing
+
+    path = os.path.join(home(), "checks", file)
+    spec = importlib.util.spec_from_file_location(os.path.basename(file)[:-3], path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def failed(*problems: str) -> NoReturn:
     """End the check: it does not hold, for the reasons given, a line each."""
     sys.stdout.flush()

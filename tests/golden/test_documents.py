@@ -10,15 +10,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from lumicontainer.catalog import open_catalog
-from lumicontainer.model import LayerFile
+from lumicontainer.model import Checks, LayerFile
 from lumicontainer.plan import BASE, MAX_SECTION, Plan, make_plan
 from lumicontainer.render import FORMATS, render, render_base
 from lumicontainer.resolve import Resolved, resolve
 
+from ..conftest import CHECK
 from .conftest import Golden
 
 MIRROR = "http://mirror.site/debian"
@@ -82,6 +84,7 @@ NETWORK = {
     "layers/tool/compile-cpu.sh": 'set -euo pipefail\npip wheel "$sources/tool" -w "$wheels"\n',
     "layers/tool/compile.sh": "exit 1\n",
     "layers/tool/rocm/fix.patch": "--- a\n",
+    "layers/tool/checks/works.sh": f"{CHECK}true\n",
     "layers/tool/install.sh": 'set -euo pipefail\npip install "$wheels"/*.whl\n',
 }
 RECIPES = {"hello": FILES, "network": NETWORK}
@@ -90,7 +93,12 @@ RECIPES = {"hello": FILES, "network": NETWORK}
 @pytest.fixture
 def plan_of(resolved: Callable[..., Resolved]) -> Callable[[str], Plan]:
     inside = [LayerFile("lumi-entry", 0o755, b"#!/usr/bin/env python3\nprint('entry')\n")]
-    return lambda recipe: make_plan(resolved(RECIPES[recipe]), inside)
+
+    def plan(recipe: str) -> Plan:
+        # The checks that every image has are the shipped ones, whatever they are.
+        return make_plan(replace(resolved(RECIPES[recipe]), checks=Checks()), inside)
+
+    return plan
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.machine import engine_path, namespace_command
 from lumicontainer.sif import partitions
 
-from ..conftest import ROOT
+from ..conftest import CHECK, ROOT
 
 ENGINE = str(engine_path())
 """Apptainer, or SingularityCE, which has no command `apptainer`."""
@@ -46,7 +46,7 @@ SMALL = {
         "printf '%s' \"$greeting\" >/opt/greet/greeting\n"
         'cat data.bin >/opt/greet/data\nenv >"$HOME/environment"\n'
     ),
-    "layers/greet/checks/greeting.sh": "test -s /opt/greet/greeting\n",
+    "layers/greet/checks/greeting.sh": f"{CHECK}test -s /opt/greet/greeting\n",
 }
 DATA = b"\x00\xff%post\n{{ word }}\nbootstrap: x"
 

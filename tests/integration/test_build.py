@@ -15,6 +15,7 @@ import pytest
 
 from lumicontainer.site import debootstrap_mirror
 
+from ..conftest import CHECK
 from .conftest import DATA, ENGINE, lumicontainer, run, write_small
 
 
@@ -131,25 +132,43 @@ def test_a_failing_script_shows_its_end_its_log_and_a_shell_and_keeps_the_old_im
 
 
 def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: Path) -> None:
-    check = "echo 'the greeting is missing'; exit 1\n"
+    check = f"{CHECK}echo 'the greeting is missing'; exit 1\n"
     folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
     image, before = copied(small, tmp_path)
     done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
     assert done.returncode == 1
-    assert "the check 'greet/greeting.sh' does not hold (exit code 1)" in done.stderr
+    assert "the check 'greet/greeting' does not hold: something holds" in done.stderr
+    assert "mend: build it again" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert image.read_bytes() == before
     kept = re.search(r"\S+/image\.sif", done.stderr).group(0)
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
 
+def test_no_verify_keeps_an_image_that_fails_until_a_build_that_checks_it(
+    small: Path, tmp_path: Path
+) -> None:
+    check = f"{CHECK}echo 'the greeting is missing'; exit 1\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
+    image, before = copied(small, tmp_path)
+    command = ("build", "small", "--recipes", folder, "--output", image)
+    done = lumicontainer(*command, "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert "not checked: lumicontainer verify" in done.stderr
+    assert image.read_bytes() != before
+    kept = image.read_bytes()
+    assert "is up to date" in lumicontainer(*command, "--no-verify").stderr
+    assert lumicontainer(*command).returncode == 1
+    assert image.read_bytes() == kept
+
+
 def test_a_check_that_this_machine_cannot_make_is_told_each_time_and_hinders_nothing(
     small: Path, tmp_path: Path
 ) -> None:
-    check = "echo 'no /dev/none: this machine has no such thing'; exit 77\n"
+    check = f"{CHECK}echo 'no /dev/none: this machine has no such thing'; exit 77\n"
     folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
     command = ("build", "small", "--recipes", folder, "--output", tmp_path / "small.sif")
-    told = "check skipped: greet/greeting.sh: no /dev/none: this machine has no such thing\n"
+    told = "check skipped: greet/greeting: no /dev/none: this machine has no such thing\n"
     for _ in range(2):
         done = lumicontainer(*command)
         assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ import pytest
 
 from lumicontainer.errors import DOWNLOAD_FAILED, LOCK_STALE
 
+from ..conftest import CHECK
 from .conftest import lumicontainer
 
 UPSTREAM = "https://upstream.invalid/"
@@ -36,7 +37,7 @@ LAYERS = {
         "set -euo pipefail\nmkdir /opt/thing\n"
         f'cp "$sources/{FILE}" "$sources/tool/tool" /opt/thing\n'
     ),
-    "layers/thing/checks/thing.sh": "test -s /opt/thing/tool\n",
+    "layers/thing/checks/thing.sh": f"{CHECK}test -s /opt/thing/tool\n",
 }
 THING = (
     "summary: of one package of each kind\nrequires: [venv]\n"

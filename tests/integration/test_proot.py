@@ -44,14 +44,14 @@ RECIPE = {
 }
 BUILDER, ID = "builder", os.getuid() or 12345
 LIBS = "/.singularity.d/libs"
-"""Where the engine shows PRoot in the container."""
+"""Where the engine shows PRoot during %post; libraries that an image keeps there, it loads."""
 SITE = "/.site"
 MOUNTS = ("passwd", "group", "hosts", "resolv.conf")
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Hold an unpacked base, and what the engine lays over its /etc."""
+    """Hold an unpacked base, and what the engine lays over its /etc and its ``LIBS``."""
 
     root: Path
     session: Path
@@ -62,6 +62,7 @@ class Tree:
         binds = [f"mount --rbind /{name} {self.root}/{name}" for name in ("proc", "dev")]
         binds += [f"mount -t tmpfs -o mode=1777 tmpfs {self.root}/tmp"]
         binds += [f"mount --bind {self.session / n} {self.root}/etc/{n}" for n in MOUNTS]
+        binds += [f"mount --bind {self.session}/libs {self.root}{LIBS}"]
         enter = " && ".join([*binds, f'set -- chroot {self.root} "$@"'])
         user = ["setpriv", f"--reuid={ID}", f"--regid={ID}", "--clear-groups"]
         clean = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/builder"]
@@ -71,12 +72,11 @@ class Tree:
         return run([*command, *(() if os.getuid() else user), *clean, *self.proot, *post])
 
 
-def put_proot(tree: Path) -> list[str]:
-    """Put PRoot into a tree with what it is linked with; LUMI's is one static program."""
+def put_proot(folder: Path) -> list[str]:
+    """Put PRoot into a folder with what it is linked with; LUMI's is one static program."""
     program = shutil.which("proot")
     assert program, "proot is missing; tests/tools.sh installs it"
-    folder = tree / LIBS.strip("/")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
     needed = re.findall(r"(/\S+) \(0x", run(["ldd", program]).stdout)
     for path in (program, *needed):
         shutil.copy(path, folder)
@@ -118,7 +118,8 @@ def tree(small: Path, recipes: Path, tmp_path: Path) -> Iterator[Tree]:
     # Nobody but root makes devices, and none is wanted: /dev is the host's.
     unpacked = run(["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-dest", root, layer])
     assert (root / "etc/passwd").exists(), unpacked.stderr
-    proot, session = put_proot(root), put_session(tmp_path / "session", root)
+    session = put_session(tmp_path / "session", root)
+    proot = put_proot(session / "libs")
     site = root / SITE.strip("/")
     site.mkdir()
     stage_site(read_site("bookworm"), site, SITE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ..conftest import CHECK
 from .conftest import lumicontainer, run, write_small
 
 CANARY = "canary-5e3f9b1c77d2"
@@ -38,7 +39,7 @@ def build(
     return lumicontainer("build", "small", "--recipes", recipes, *output, *words, env=environment)
 
 
-NO_CHECK = {"layers/greet/checks/greeting.sh": "true\n"}
+NO_CHECK = {"layers/greet/checks/greeting.sh": f"{CHECK}true\n"}
 RECIPE = "summary: a small image\nbase: tiny\nlayers: [greet]\n"
 
 

@@ -14,6 +14,7 @@ from lumicontainer.model import (
     Bind,
     Bootstrap,
     CacheFolder,
+    CheckNeeds,
     Content,
     GitSource,
     Gpu,
@@ -29,6 +30,13 @@ from lumicontainer.model import (
 from lumicontainer.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan
 
+from .checks_of_worlds import (
+    FILE,
+    check_field,
+    checks_field,
+    needs_field,
+    threshold_field,
+)
 from .sets_of_worlds import (
     fetched_field,
     file_of_another,
@@ -103,6 +111,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("PythonSource.python", STEP, source_field("python")),
     ("PythonSource.sha256", STEP, source_field("sha256")),
     ("Content.apt", STEP, content_field("apt", lambda word: (word,))),
+    ("Content.repositories", STEP, content_field("repositories", lambda word: f"{word}.sh")),
     ("Content.python", STEP, content_field("python", lambda word: (word,))),
     ("Content.sources", STEP, content_field("sources", lambda word: (PythonSource(word),))),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
@@ -195,10 +204,35 @@ MATRIX: list[tuple[str, str, Change]] = [
         layer_field(bootstrap=lambda word: {"cpu": Bootstrap("docker", image=word)}),
     ),
     ("Layer.files", STEP, one_more_file),
-    (
-        "Layer.checks",
-        RECORD,
-        layer_field(checks=lambda word: (LayerFile("checks/a.sh", 0o644, word.encode()),)),
+    ("Layer.checks", RECORD, checks_field("each", ())),
+    ("Checks.each", RECORD, checks_field("each", ())),
+    ("Checks.files", RECORD, checks_field("files", ())),
+    ("LayerFile.content", RECORD, checks_field("files", (replace(FILE, content=b"false\n"),))),
+    *(
+        (f"Check.{name}", RECORD, check_field(name, value))
+        for name, value in {
+            **dict.fromkeys(("name", "proves", "mend", "level", "runs"), "new"),
+            "file": replace(FILE, name="checks/b.sh"),
+            "seconds": 61,
+            "needs": CheckNeeds(network="cxi"),
+            "thresholds": {},
+            "ways": ("run",),
+        }.items()
+    ),
+    *(
+        (f"CheckNeeds.{name}", RECORD, needs_field(name, value))
+        for name, value in {
+            **dict.fromkeys(("gpus", "nodes", "tasks"), 8),
+            **dict.fromkeys(("architecture", "network"), "cxi"),
+            "mpi": True,
+        }.items()
+    ),
+    *(
+        (f"Threshold.{name}", RECORD, threshold_field(name, value))
+        for name, value in {
+            **dict.fromkeys(("unit", "source", "of"), "new"),
+            **dict.fromkeys(("floor", "ceiling", "reference"), 7.5),
+        }.items()
     ),
     ("Layer.secrets", STEP, layer_field(secrets=lambda word: (word,))),
     ("Layer.differs", NOTHING, layer_field(differs=lambda word: {"/opt": word})),

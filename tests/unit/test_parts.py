@@ -15,7 +15,7 @@ from lumicontainer.plan import make_plan
 from lumicontainer.records import record, record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer, resolve
 
-from ..conftest import HELLO, Write
+from ..conftest import CHECK, HELLO, Write
 from .test_load import layer_problems
 
 Resolve = Callable[..., Resolved]
@@ -171,12 +171,13 @@ def test_a_variant_runs_its_own_script_and_gets_the_other_s_neither(resolved: Re
         "layers/greet/rocm.sh": "exit 1\n",
         "layers/greet/rocm/fix.patch": "x\n",
         "layers/greet/cpu/install.sh": "echo right\n",
-        "layers/greet/checks/rocm/gpu.sh": "exit 1\n",
-        "layers/greet/checks/any.sh": "true\n",
+        "layers/greet/checks/rocm/gpu.sh": f"{CHECK}exit 1\n",
+        "layers/greet/checks/any.sh": f"{CHECK}true\n",
     }
     result = resolved(files)
     assert [file.name for file in result.layers[1].files] == ["cpu/install.sh"]
-    assert [file.name for file in result.layers[1].checks] == ["checks/any.sh"]
+    assert [file.name for file in result.layers[1].checks.files] == ["checks/any.sh"]
+    assert [check.name for check in result.layers[1].checks.each] == ["greet/any"]
     program = make_plan(result, ()).steps[0].program
     assert "/layer && bash ./cpu/install.sh)\n" in program
 

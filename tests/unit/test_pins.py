@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.apt_pins import closures, program
+from lumicontainer.apt_pins import Wanted, closures, program
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
 from lumicontainer.model import Bootstrap
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
@@ -177,7 +177,7 @@ def test_each_layer_has_what_apt_adds_for_it() -> None:
 
 
 def test_apt_is_asked_for_each_layer_upon_those_before_it() -> None:
-    text = program([("sl", "make"), ("g++",)])
+    text = program([Wanted(("sl", "make")), Wanted(("g++",))])
     assert text.endswith("ask 0 sl make\nask 1 g++\n")
     assert "apt-get" not in program([])
     done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)

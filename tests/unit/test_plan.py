@@ -14,7 +14,7 @@ from lumicontainer.plan import MAX_SECTION, Plan, make_plan, requirement
 from lumicontainer.records import record, record_files
 from lumicontainer.resolve import Resolved
 
-from ..conftest import HELLO
+from ..conftest import CHECK, HELLO
 
 Resolve = Callable[..., Resolved]
 LAYER = HELLO["layers/greet/layer.yaml"]
@@ -62,7 +62,7 @@ def test_a_change_of_the_content_changes_the_key(resolved: Resolve, name: str, t
             "layers/greet/layer.yaml",
             LAYER.replace("{type: integer, default: 1}", "{default: 1, type: integer}"),
         ),
-        ("layers/greet/checks/a.sh", "true\n"),
+        ("layers/greet/checks/a.sh", f"{CHECK}true\n"),
         ("hello.yaml", HELLO["hello.yaml"].replace("a small", "the smallest")),
     ],
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from lumicontainer.document import Place, Problems, Scalar
 from lumicontainer.model import (
     Bootstrap,
+    Checks,
     Content,
     Layer,
     LayerFile,
@@ -38,6 +39,11 @@ class World:
     inside: tuple[LayerFile, ...] = (LayerFile("a.py", 0o644, b"1\n"),)
     options: tuple[str, ...] = ()
     profiles: tuple[Profile, ...] = ()
+    image_checks: Checks = field(default_factory=Checks)
+
+    def checks(self, problems: Problems) -> Checks:
+        del problems
+        return self.image_checks
 
     def profile_names(self) -> list[str]:
         return [profile.name for profile in self.profiles]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lumicontainer.cache import Cache, prove
 
+from ...conftest import CHECK
 from ..conftest import run
 
 LAYERS = ("one", "two", "three", "four")
@@ -52,7 +53,7 @@ def write_chain(folder: Path) -> Path:
             "  size: {type: integer, default: 100, summary: KiB}\n"
         )
         files[f"layers/{name}/install.sh"] = _SCRIPT
-        files[f"layers/{name}/checks/value.sh"] = f"test -s /opt/{name}/value\n"
+        files[f"layers/{name}/checks/value.sh"] = f"{CHECK}test -s /opt/{name}/value\n"
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,142 @@
+"""Share what checks of collectives do alike: the numbers, what must come of them, how fast it is.
+
+The rows that ``bandwidths`` tells of: ``scope`` (node or nodes), ``ranks``, ``collective``,
+``bytes`` of the message as rccl-tests counts it, and ``busbw`` in GB/s.
+"""
+
+import time
+
+import _gpu as gpu
+import torch
+import torch.distributed as dist
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+EDGE = 4096
+"""How many numbers of each end of a result are looked at."""
+EXACT = {torch.float32: 1 << 24, torch.float16: 1 << 11, torch.bfloat16: 1 << 8}
+"""Up to which whole numbers are what they are, with whichever order of additions."""
+HALF = torch.float16
+MOST = 4
+"""The largest number that a rank hands in."""
+
+
+class Team:
+    """Be a group of ranks of a check: ``members`` are their numbers among all.
+
+    A rank that is none of them has the index -1.
+    """
+
+    def __init__(self, ranks, members):
+        self.ranks, self.members = ranks, list(members)
+        self.size = len(self.members)
+        self.group = dist.new_group(self.members, backend=ranks.backend, timeout=gpu.PATIENCE)
+        self.index = self.members.index(ranks.rank) if ranks.rank in self.members else -1
+
+    def buffers(self, collective, count, dtype):
+        """Return what this rank hands in, and where the result goes; ``count`` numbers in all."""
+        on, part = self.ranks.device, count // self.size
+        into = part if collective == "all_gather" else count
+        out = part if collective == "reduce_scatter" else count
+        return given(torch.arange(into, device=on), self.index).to(dtype), torch.zeros(
+            out, dtype=dtype, device=on
+        )
+
+    def run(self, collective, handed, result):
+        """Run a collective once; all_reduce works in place."""
+        if collective == "all_reduce":
+            dist.all_reduce(handed, group=self.group)
+        elif collective == "all_gather":
+            dist.all_gather_into_tensor(result, handed, group=self.group)
+        elif collective == "reduce_scatter":
+            dist.reduce_scatter_tensor(result, handed, group=self.group)
+        else:
+            dist.all_to_all_single(result, handed, group=self.group)
+
+    def wanted(self, collective, index, count):
+        """Return what stands at some places of the result that a collective must give this rank."""
+        part = count // self.size
+        if collective == "all_gather":
+            return given(index % part, index // part)
+        if collective == "all_to_all":
+            return given(self.index * part + index % part, index // part)
+        shifted = index + (self.index * part if collective == "reduce_scatter" else 0)
+        return sum(given(shifted, member) for member in range(self.size))
+
+    def wrong(self, collective, count, dtype):
+        """Run a collective once, and return in words what is wrong with its result."""
+        handed, result = self.buffers(collective, count, dtype)
+        self.run(collective, handed, result)
+        came = handed if collective == "all_reduce" else result
+        index = torch.arange(came.numel(), device=came.device)
+        if came.numel() > 2 * EDGE:
+            index = torch.cat((index[:EDGE], index[-EDGE:]))
+        wanted = self.wanted(collective, index, count).double()
+        distance = (came[index].double() - wanted).abs()
+        exact = self.size * MOST <= EXACT[dtype]
+        bad = distance > (0 if exact else 0.05 * self.size * MOST)
+        if not bool(bad.any()):
+            return ""
+        first = int(bad.nonzero()[0])
+        return (
+            f"{collective} of {count} {str(dtype)[6:]} over {self.size} ranks gives "
+            f"{came[index][first].item():g} at {int(index[first])} in the place of "
+            f"{wanted[first].item():g} on rank {self.ranks.rank}"
+        )
+
+    def seconds(self, collective, count, rounds):
+        """Return the time of one collective in half precision, that of the slowest rank.
+
+        All ranks call it, those too that are in no team.
+        """
+        if self.index < 0:
+            self.ranks.meet()
+            return max(self.ranks.gathered(0.0))
+        handed, result = self.buffers(collective, count, HALF)
+        handed.zero_()
+        self.run(collective, handed, result)
+        self.ranks.meet()
+        begun = time.perf_counter()
+        for _ in range(rounds):
+            self.run(collective, handed, result)
+        gpu.wait(self.ranks.device)
+        return max(self.ranks.gathered((time.perf_counter() - begun) / rounds))
+
+
+def given(index, rank):
+    """Return the numbers that a rank hands in at some places: whole, from 0 to MOST."""
+    return (index + 3 * rank) % (MOST + 1)
+
+
+def bus_bandwidth(collective, size, seconds, ranks):
+    """Return the bandwidth of the links in GB/s, as rccl-tests computes it from bytes and seconds.
+
+    nccl-tests, doc/PERFORMANCE.md; ``size`` is that of the longer of what goes in and comes out.
+    """
+    factor = (2 if collective == "all_reduce" else 1) * (ranks - 1) / ranks
+    return size * factor / seconds / 1e9
+
+
+def sizes(on):
+    """Return the sizes of messages to measure with, bytes."""
+    if on.type == "cuda":
+        return [gpu.MIB << power for power in range(11)]
+    return [gpu.MIB, 128 * gpu.MIB]
+
+
+def bandwidths(team, scope, *, judged=128 * gpu.MIB):
+    """Return the rows of a picture, and the bandwidth of all_reduce at the judged size in GB/s.
+
+    All ranks call it, each with a team of its own; the slowest rank of all counts.
+    """
+    on, rows, found = team.ranks.device, [], 0.0
+    for collective in COLLECTIVES:
+        for size in sizes(on):
+            count = size // HALF.itemsize // team.size * team.size
+            rounds = 20 if on.type == "cuda" else 1
+            taken = team.seconds(collective, count, rounds)
+            speed = bus_bandwidth(collective, count * HALF.itemsize, taken, team.size)
+            row = {"scope": scope, "ranks": team.size, "collective": collective}
+            rows.append({**row, "bytes": size, "busbw": round(speed, 3)})
+            if (collective, size) == ("all_reduce", judged):
+                found = speed
+    return rows, found

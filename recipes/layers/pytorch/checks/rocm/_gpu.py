@@ -1,0 +1,127 @@
+"""Share what checks that compute do alike: where they compute, with whom, and for how long.
+
+PyTorch calls a GPU ``cuda`` whoever made it, so these checks run on any, and tell on which they
+ran. LUMI_VERIFY_DEVICE=cpu lets them compute on the CPU, with gloo in the place of RCCL, which they
+tell as well: so their logic can be tried where there is no GPU. lumi-verify itself never sets it.
+"""
+
+import datetime
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from lumi_inside.checking import failed, skipped, tell
+
+DEVICE = "LUMI_VERIFY_DEVICE"
+MIB = 1 << 20
+PATIENCE = datetime.timedelta(hours=1)
+"""Longer than any check may take: what hangs is ended by lumi-verify, which has the stacks told."""
+
+
+def local_rank():
+    """Return this rank's number on its node; 0 where it is no rank."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def device(number=None):
+    """Return the device to compute on: this rank's GPU, or that with a number of its own."""
+    asked = os.environ.get(DEVICE, "")
+    if asked == "cpu":
+        tell("ran_on", f"the CPU, for {DEVICE}=cpu")
+        return torch.device("cpu")
+    if asked:
+        raise ValueError(f"{DEVICE}={asked}: it knows cpu, and is not set for a GPU")
+    if torch.version.hip and not os.path.exists("/dev/kfd"):
+        skipped("PyTorch is built for ROCm, and there is no GPU of AMD's that it could use")
+    if not torch.cuda.is_available():
+        failed("PyTorch sees no GPU, and the kernel's driver shows some")
+    index = local_rank() % torch.cuda.device_count() if number is None else number
+    torch.cuda.set_device(index)
+    found = torch.cuda.get_device_properties(index)
+    tell("ran_on", f"{found.name} ({getattr(found, 'gcnArchName', '') or torch.version.cuda})")
+    return torch.device("cuda", index)
+
+
+def devices():
+    """Return all devices of this node, or the CPU alone."""
+    first = device(0)
+    count = torch.cuda.device_count() if first.type == "cuda" else 1
+    return [first, *(torch.device("cuda", number) for number in range(1, count))]
+
+
+def wait(on):
+    """Wait until a device has done all that it was given."""
+    if on.type == "cuda":
+        torch.cuda.synchronize(on)
+
+
+def seconds(work, on, *, rounds, warm=1):
+    """Return how long ``work`` takes on a device, as the mean of some rounds, seconds each."""
+    for _ in range(warm):
+        work()
+    wait(on)
+    begun = time.perf_counter()
+    for _ in range(rounds):
+        work()
+    wait(on)
+    return (time.perf_counter() - begun) / rounds
+
+
+def apart(found, wanted):
+    """Return how far two tensors are apart, as a part of the largest number of ``wanted``.
+
+    What is not finite in one of them alone is infinitely far away.
+    """
+    one, other = found.detach().double().cpu(), wanted.detach().double().cpu()
+    if one.shape != other.shape:
+        return float("inf")
+    distance = (one - other).abs()
+    if not bool(torch.isfinite(distance).all()):
+        return float("inf")
+    return (distance.max() / other.abs().max().clamp_min(1e-30)).item()
+
+
+class Ranks:
+    """Be one of the ranks of a check: all of them start, compare and end together.
+
+    ``size`` ranks on ``nodes`` nodes; ``node`` is the number of this one's.
+    """
+
+    def __init__(self, timeout=PATIENCE):
+        self.rank = int(os.environ["RANK"])
+        self.size = int(os.environ["WORLD_SIZE"])
+        self.local = local_rank()
+        self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size))
+        self.nodes = max(1, self.size // self.local_size)
+        self.node = self.rank // self.local_size
+        self.device = device()
+        self.backend = "nccl" if self.device.type == "cuda" else "gloo"
+        dist.init_process_group(self.backend, timeout=timeout)
+        # What ranks tell each other goes over TCP, and so also where RCCL fails.
+        self.talk = dist.new_group(backend="gloo", timeout=timeout)
+
+    def gathered(self, value):
+        """Return what each rank hands in, in their order; plain data."""
+        values = [None] * self.size
+        dist.all_gather_object(values, value, group=self.talk)
+        return values
+
+    def meet(self):
+        """Wait for all other ranks."""
+        wait(self.device)
+        dist.barrier(group=self.talk)
+
+    def conclude(self, problems):
+        """End the check on all ranks together; those with problems fail with these."""
+        self.gathered(len(problems))
+        dist.destroy_process_group()
+        if problems:
+            failed(*problems)
+        sys.exit(0)
+
+    def tell(self, name, value):
+        """Hand something to the report, once for all ranks."""
+        if self.rank == 0:
+            tell(name, value)

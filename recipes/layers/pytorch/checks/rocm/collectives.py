@@ -1,0 +1,39 @@
+# /// check
+# proves: >-
+#   all_reduce, all_gather, reduce_scatter and all_to_all of PyTorch give the right numbers, within
+#   a node and over all nodes
+# level: full
+# runs: ranks
+# seconds: 300
+# needs: {gpus: 1, tasks: 2}
+# mend: >-
+#   look at pytorch/network and rccl-tests/all_reduce_perf, which tell the library from the network
+# ///
+
+import _collectives
+import _gpu as gpu
+
+SIZES = (2048, gpu.MIB)
+"""Numbers for each rank of a team: what goes in one packet, and what does not."""
+
+
+def problems(team):
+    """Yield what is wrong with the collectives of a team."""
+    for dtype in _collectives.EXACT:
+        for collective in _collectives.COLLECTIVES:
+            for size in SIZES:
+                wrong = team.wrong(collective, size * team.size, dtype)
+                if wrong:
+                    yield wrong
+
+
+ranks = gpu.Ranks()
+found = []
+for first in range(0, ranks.size, ranks.local_size):
+    node = _collectives.Team(ranks, range(first, first + ranks.local_size))
+    if node.index >= 0 and node.size > 1:
+        found += problems(node)
+if ranks.nodes > 1:
+    found += problems(_collectives.Team(ranks, range(ranks.size)))
+ranks.tell("groups", {"nodes": ranks.nodes, "ranks": ranks.size})
+ranks.conclude(found[:8])

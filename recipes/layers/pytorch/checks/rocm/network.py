@@ -1,0 +1,32 @@
+# /// check
+# proves: >-
+#   PyTorch itself reaches other nodes through RCCL's plugin and the provider cxi, not through
+#   sockets
+# level: full
+# runs: ranks
+# seconds: 240
+# needs: {gpus: 1, nodes: 2, tasks: 2, network: cxi}
+# mend: >-
+#   look at rccl-plugin/loads; set nothing of NCCL_NET, NCCL_NET_PLUGIN and NCCL_NET_GDR_LEVEL
+#   yourself; bind no host's libfabric
+# ///
+
+import _gpu as gpu
+import _rccl
+import torch
+import torch.distributed as dist
+
+log = _rccl.logged()
+ranks = gpu.Ranks()
+dist.all_reduce(torch.ones(1 << 20, device=ranks.device))
+gpu.wait(ranks.device)
+seen, said = _rccl.maps(), _rccl.said(log)
+ranks.tell("plugin", _rccl.mapped(seen)[1])
+problems = [
+    *_rccl.wrong_plugin(seen),
+    *_rccl.wrong_network(said),
+    *_rccl.wrong_connections(said),
+]
+if problems:
+    print("\n".join(said.splitlines()[-40:]))
+ranks.conclude(problems)

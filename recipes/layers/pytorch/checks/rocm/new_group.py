@@ -1,0 +1,40 @@
+# /// check
+# proves: process groups can be made and left again and again
+# level: full
+# runs: ranks
+# seconds: 300
+# needs: {gpus: 1, tasks: 2}
+# mend: >-
+#   make process groups once in a program, or take --profile rocm-6.4.4 (laifs-container-recipes
+#   issue 44)
+# ///
+
+# On 4 nodes (32 ranks) a second process group hung in 13 of 17 runs with LUMI AI Factory's image of
+# ROCm 7.0: laifs-container-recipes issue 44. What hangs here is ended at the check's time limit.
+
+import time
+
+import _gpu as gpu
+import torch
+import torch.distributed as dist
+
+ROUNDS = 20
+
+ranks = gpu.Ranks()
+problems, taken = [], []
+number = torch.empty(1024, device=ranks.device)
+for turn in range(1, ROUNDS + 1):
+    print(f"making process group {turn} of {ROUNDS}", flush=True)
+    begun = time.perf_counter()
+    group = dist.new_group(backend=ranks.backend, timeout=gpu.PATIENCE)
+    number.fill_(ranks.rank + turn)
+    dist.all_reduce(number, group=group)
+    wanted = ranks.size * turn + ranks.size * (ranks.size - 1) / 2
+    if not bool((number == wanted).all()):
+        came = number[0].item()
+        problems.append(f"all_reduce in process group {turn} gives {came:g}, not {wanted:g}")
+    gpu.wait(ranks.device)
+    dist.destroy_process_group(group)
+    taken.append(time.perf_counter() - begun)
+ranks.tell("seconds_of_a_group", {"first": taken[0], "slowest": max(taken)})
+ranks.conclude(problems[:4])

@@ -1,0 +1,62 @@
+# /// check
+# proves: each rank runs on the cores of the CCD next to its GPU, and knows the interface next to it
+# level: full
+# runs: ranks
+# seconds: 180
+# needs: {gpus: 1, tasks: 2, architecture: gfx90a}
+# mend: >-
+#   start ranks by lumi-entry, which binds them, on whole nodes (srun --exclusive
+#   --gpus-per-node=8), and bind them nowhere else
+# ///
+
+# What is compared are places on PCI: indices count what cgroups and variables leave. What it tells,
+# a row a rank with its host, GPU, cores, CCD, NUMA node and interface, is a picture of the report.
+
+import ctypes
+import os
+
+import _gpu as gpu
+import _places
+import torch
+from lumi_inside import cpus
+from lumi_inside.checking import record
+from lumi_inside.node import Node
+
+
+def pci_of(on, node):
+    """Return the place on PCI of the GPU that this rank computes on, by HIP itself."""
+    if on.type != "cuda":
+        shown = node.gpus()
+        return shown[gpu.local_rank() % len(shown)].pci
+    library = ctypes.CDLL("libamdhip64.so" if torch.version.hip else "libcudart.so")
+    ask = library.hipDeviceGetPCIBusId if torch.version.hip else library.cudaDeviceGetPCIBusId
+    text = ctypes.create_string_buffer(64)
+    if ask(text, len(text), on.index):
+        return ""
+    return text.value.decode().lower()
+
+
+def row(ranks, platform):
+    """Return where this rank runs."""
+    node = Node()
+    pci = pci_of(ranks.device, node)
+    on = node.affinity()
+    near = node.nearest(pci, node.interfaces(platform.get("interfaces", "hsn")))
+    return {
+        "rank": ranks.rank,
+        "host": os.uname().nodename,
+        "gpu": pci,
+        "cores": cpus.written(on),
+        "ccd": cpus.written(node.ccd(min(on))),
+        "numa": node.numa(pci),
+        "nic": near.name if near else "",
+        "nic_up": bool(near and near.up),
+    }
+
+
+ranks = gpu.Ranks()
+platform = record("platform.json")
+rows = ranks.gathered(row(ranks, platform))
+ranks.tell("ranks", rows)
+found = list(_places.problems(rows, platform)) if ranks.rank == 0 else []
+ranks.conclude(found)

@@ -1,0 +1,29 @@
+# /// check
+# proves: >-
+#   the process that trains has mapped one RCCL, the image's, and that RCCL connects its rings and
+#   trees
+# level: full
+# runs: ranks
+# seconds: 180
+# needs: {gpus: 1, tasks: 2}
+# mend: >-
+#   unset LD_PRELOAD and LD_LIBRARY_PATH outside the image; build the layer pytorch again: it puts
+#   the image's RCCL in the place of the wheel's
+# ///
+
+import _gpu as gpu
+import _rccl
+import torch
+import torch.distributed as dist
+
+log = _rccl.logged()
+ranks = gpu.Ranks()
+dist.all_reduce(torch.ones(1024, device=ranks.device))
+gpu.wait(ranks.device)
+seen = _rccl.maps()
+ranks.tell("RCCL", _rccl.mapped(seen)[0])
+said = _rccl.said(log)
+problems = [*_rccl.wrong_files(seen), *_rccl.wrong_connections(said)]
+if problems:
+    print("\n".join(said.splitlines()[-40:]))
+ranks.conclude(problems)

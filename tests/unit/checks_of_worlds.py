@@ -1,0 +1,56 @@
+"""Changes of a layer's checks; see ``worlds``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lumicontainer.model import Check, CheckNeeds, Checks, LayerFile, Threshold
+
+from .worlds import Change, World
+
+LIMIT = Threshold("GB/s", "somebody measured it")
+FILE = LayerFile("checks/a.sh", 0o644, b"true\n")
+CHECK = Check(
+    "layer/a",
+    FILE,
+    proves="x",
+    mend="y",
+    level="quick",
+    runs="once",
+    seconds=60,
+    thresholds={"speed": LIMIT},
+)
+
+
+def checks_field(name: str, value: Any) -> Change:
+    return _changed(replace(_checks(CHECK), **{name: value}))
+
+
+def check_field(name: str, value: Any) -> Change:
+    return _changed(_checks(replace(CHECK, **{name: value})))
+
+
+def needs_field(name: str, value: Any) -> Change:
+    needs = replace(CheckNeeds(), **{name: value})
+    return _changed(_checks(replace(CHECK, needs=needs)))
+
+
+def threshold_field(name: str, value: Any) -> Change:
+    limits = {"speed": replace(LIMIT, **{name: value})}
+    return _changed(_checks(replace(CHECK, thresholds=limits)))
+
+
+def _checks(check: Check) -> Checks:
+    return Checks((FILE,), (check,))
+
+
+def _changed(changed: Checks) -> Change:
+    def change(world: World, number: int, word: str) -> tuple[World, World]:
+        del word
+        one, other = (
+            world.with_layer(number, checks=checks) for checks in (_checks(CHECK), changed)
+        )
+        return one, other
+
+    return change
