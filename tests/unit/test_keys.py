@@ -119,7 +119,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),
     ("Content.takes", RECORD, content_field("takes", lambda word: (Taken(word),))),
     ("Taken.python", RECORD, content_field("takes", lambda word: (Taken(word),))),
-    ("Taken.index", NOTHING, content_field("takes", lambda word: (Taken("torch", word),))),
+    ("Taken.index", RECORD, content_field("takes", lambda word: (Taken(word, "level"),))),
     ("Content.indexed", STEP, content_field("indexed", lambda word: {f"https://{word}": ("a",)})),
     ("Content.locked", STEP, content_field("locked", lambda word: (word,))),
     ("Content.brings", RECORD, content_field("brings", lambda word: {"glibc": word})),
