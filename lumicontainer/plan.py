@@ -33,6 +33,8 @@ STAGE = f"{HOME}/.stage"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WHEELS = f"{HOME}/.wheels"
 """Where a plain build keeps the wheels between compiling and installing; removed again."""
+MANIFEST = "sha256sums"
+"""What every file below HOME is, in the form of sha256sum."""
 SEAL = "lumicontainer"
 """The last step: it bakes in lumi-entry and the record of what the image holds."""
 BASE = "base"
@@ -52,6 +54,8 @@ step has sections of its own; the engine runs them one after the other."""
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.
 # The programs' first line asks PATH for python3; in an image it is known, and env's start is saved.
+# No engine lets a program of an image become another user, so su and its like keep no mark that
+# would work where the files are copied out. Only in two folders: by PRoot others are the host's.
 _SEAL = f"""\
 if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
@@ -68,6 +72,12 @@ for program in {" ".join(PROGRAMS)}; do
 done
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
 PYTHONPATH={HOME}/lib python3 -m lumi_inside.inventory >{HOME}/packages.json
+find /usr /opt -xdev -type f -perm /6000 -exec chmod ug-s {{}} +
+(
+    cd {HOME}
+    find . -name '.?*' -prune -o -type f ! -name {MANIFEST} -print0 |
+        LC_ALL=C sort --zero-terminated | xargs --null sha256sum
+) >{HOME}/{MANIFEST}
 """
 
 
