@@ -14,15 +14,24 @@ from lumicontainer.cache import Cache, cache_root
 from lumicontainer.engines import find_engine
 from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.layers import Builder, Run, base_layer
+from lumicontainer.model import LayerFile
 from lumicontainer.packages import APT_GET
-from lumicontainer.plan import PACKAGES, Plan
+from lumicontainer.plan import HOME, Plan, adding_repositories
 from lumicontainer.progress import Progress
 from lumicontainer.site import Site
+from lumicontainer.tidy import PACKAGES
 from lumicontainer.workspace import remove_tree, workspace
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
+_PROGRAMS = f"{HOME}/.repositories"
 _ASK = """\
 have=()
+add() {{
+    # What a repository is added with comes of the layers before.
+    {apt} install --no-install-recommends "${{have[@]}}"
+    have=()
+    bash "$1" && {apt} update
+}}
 ask() {{
     local number="$1"
     shift
@@ -49,6 +58,14 @@ class Answers:
     refuses a layer that is missing here."""
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Hold what a layer wants of apt, and the program that adds the repositories of it, if any."""
+
+    packages: Sequence[str]
+    repositories: str = ""
+
+
 def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     """Make the base of a plan, and ask its apt what the layers' packages are.
 
@@ -69,9 +86,9 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
 
 async def _ask(builder: Builder) -> Answers:
     wanted = {
-        layer.name: layer.content.apt
+        layer.name: Wanted(layer.content.apt, adding_repositories(layer))
         for layer in builder.plan.resolved.included()
-        if layer.content.apt
+        if layer.content.apt or layer.content.repositories
     }
     base = await base_layer(builder)
     with builder.progress.step("apt") as task:
@@ -90,16 +107,24 @@ async def _ask(builder: Builder) -> Answers:
     return Answers(hashlib.sha256(base_list).hexdigest(), there, closures(said))
 
 
-def program(wanted: Sequence[Sequence[str]]) -> str:
+def program(wanted: Sequence[Wanted]) -> str:
     """Return the program that lists a base's packages, and what apt would install for each layer.
 
     A layer's packages come upon those of the layers before it. The answers lie in the folder for
-    wheels, which the host reads.
+    wheels, which the host reads. Where a repository cannot be added, apt will not find what only
+    that has.
     """
     text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
     if wanted:
         text += f"{APT_GET} update\n" + _ASK.format(apt=APT_GET)
-    return text + "".join(f"ask {n} {shell.words(names)}\n" for n, names in enumerate(wanted))
+    for number, each in enumerate(wanted):
+        if each.repositories:
+            file = LayerFile(f"{number}.sh", 0o644, each.repositories.encode())
+            text += shell.write_files(_PROGRAMS, [file])
+            text += f"add {_PROGRAMS}/{number}.sh || true\n"
+        if each.packages:
+            text += f"ask {number} {shell.words(each.packages)}\n"
+    return text
 
 
 def closures(said: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lumicontainer.errors import (
     Problem,
 )
 from lumicontainer.failure import no_room
-from lumicontainer.image import KEY_LABEL
+from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack, together
 from lumicontainer.model import LayerFile, Platform
 from lumicontainer.plan import Compile, Plan, Step
@@ -105,18 +105,19 @@ def compression_of(engine: Engine, platform: Platform) -> str:
     return "gzip" if "gzip" in named else "zstd"
 
 
-async def build(builder: Builder, output: Path, *, form: str) -> Stack:
+async def build(builder: Builder, output: Path, *, form: str, verify: bool = True) -> Stack:
     """Build the image and give it its name once it is whole and its checks hold.
 
-    ``form`` is one of ``PACKS``. Returns the layers. Raises ``StepError`` where a step fails,
-    ``ExaminedError`` where a check does; whatever stood at ``output`` before is then as it was.
+    ``form`` is one of ``PACKS``; without ``verify`` no check is made. Returns the layers. Raises
+    ``StepError`` where a step fails, ``ExaminedError`` where a check does; whatever stood at
+    ``output`` before is then as it was.
     """
     for dead in _partials(output):
         _remove_dead(dead)
     builder.cache.reclaim()
     require_room(builder, output, form=form)
     try:
-        return await _build(builder, output, form=form)
+        return await _build(builder, output, form=form, verify=verify)
     except OSError as error:
         raise no_room(builder, str(error), output=output) or error from error
 
@@ -129,15 +130,19 @@ def require_room(builder: Builder, output: Path, *, form: str) -> None:
     room.require(room.needs(found, **places, flat=form == "flat", unpacked=unpacked))
 
 
-async def _build(builder: Builder, output: Path, *, form: str) -> Stack:
+async def _build(builder: Builder, output: Path, *, form: str, verify: bool) -> Stack:
     making = _to_make(builder)
     compiles = sum(step.compiled is not None for step in making)
     unpacks = bool(making) and len(builder.cached()) > 0 and not builder.fresh
-    builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 3)
+    builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify)
     stack = await assemble(builder)
     with _partial(output) as partial:
-        await _pack(builder, stack, partial, form=form)
-        await checks.hold(builder, stack, partial, every=form == "flat")
+        told = {} if verify else {CHECKED_LABEL: "no"}
+        await _pack(builder, stack, partial, form=form, labels=told)
+        if verify:
+            await checks.hold(builder, stack, partial, every=form == "flat")
+        else:
+            builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
         partial.replace(output)
         cache.sync(output.parent)
     return stack
@@ -241,10 +246,13 @@ def _remove_dead(partial: Path) -> None:
             os.close(descriptor)
 
 
-async def _pack(builder: Builder, stack: Stack, partial: Path, *, form: str) -> None:
+async def _pack(
+    builder: Builder, stack: Stack, partial: Path, *, form: str, labels: Mapping[str, str]
+) -> None:
     plan = builder.plan
     definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
     labels = {
+        **labels,
         "org.opencontainers.image.title": plan.resolved.recipe.name,
         "org.opencontainers.image.description": plan.resolved.recipe.summary,
         KEY_LABEL: plan.steps[-1].key,

@@ -18,9 +18,8 @@ from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.layers import Builder, Stack
 from lumicontainer.model import Check, Checks
-from lumicontainer.plan import HOME, Plan
+from lumicontainer.plan import VERIFY, Plan
 
-VERIFY = f"{HOME}/bin/lumi-verify"
 PASSED, SKIPPED = "passed", "skipped"
 """States of a check in what lumi-verify tells."""
 

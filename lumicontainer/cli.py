@@ -31,6 +31,8 @@ VERBS = {
     "check": "say what is known to be wrong with a recipe's image, before it is built",
     "lock": "hold fast all that an image is made of",
     "build": "build an image",
+    "verify": "prove that an image works",
+    "reframe": "write a test class with which ReFrame proves an image",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",
     "binds": "list what an image needs of this host, each with the reason",
@@ -43,8 +45,8 @@ VERBS = {
 
 EPILOG = """\
 exit codes: 0 ok, 1 what was examined failed, 2 the input is wrong, 3 the host is not fit,
-4 the lock is missing or stale, 5 a build step failed, 6 a download failed, 8 no space,
-70 a bug of ours, 130 interrupted
+4 the lock is missing or stale, 5 a build step failed, 6 a download failed, 7 a job failed,
+8 no space, 70 a bug of ours, 130 interrupted
 """
 
 

@@ -30,6 +30,7 @@ _CONTENT: dict[str, fields.Reader[Any]] = {
     "packages": fields.record(
         "packages", {"apt": fields.sequence(apt_package), "python": fields.sequence(_requirement)}
     ),
+    "repositories": fields.with_place(_script),
     "sources": read_sources,
     "environment": fields.mapping(names.printed, key=names.constant),
     "path": fields.sequence(names.absolute),
@@ -67,6 +68,7 @@ def content(values: Mapping[str, Any]) -> Content:
     packages = values.get("packages", {})
     return Content(
         apt=packages.get("apt", ()),
+        repositories=values.get("repositories", ("",))[0],
         python=packages.get("python", ()),
         sources=values.get("sources", ()),
         environment=values.get("environment", {}),

@@ -13,6 +13,7 @@ HOST_UNFIT = 3
 LOCK_STALE = 4
 STEP_FAILED = 5
 DOWNLOAD_FAILED = 6
+JOB_FAILED = 7
 NO_SPACE = 8
 INTERNAL = 70
 INTERRUPTED = 130
@@ -75,6 +76,12 @@ class DownloadError(StepError):
     """What a step needs could not be fetched, or is not what it should be."""
 
     code = DOWNLOAD_FAILED
+
+
+class JobError(LumicontainerError):
+    """A job of Slurm did not do what it was sent for."""
+
+    code = JOB_FAILED
 
 
 class ExaminedError(LumicontainerError):

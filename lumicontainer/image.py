@@ -13,6 +13,8 @@ from lumicontainer.errors import LumicontainerError
 from lumicontainer.model import Bind
 
 KEY_LABEL = "org.lumicontainer.key"
+CHECKED_LABEL = "org.lumicontainer.checked"
+"""What an image that was not checked has beside its key, as ``no``."""
 RECORD = "opt/lumicontainer/resolved.json"
 METADATA = "inspect-metadata.json"
 
@@ -30,10 +32,20 @@ def metadata(image: Path) -> dict[str, Any]:
     return {}
 
 
+def labels(image: Path) -> Mapping[str, Any]:
+    """Return the labels of an image."""
+    found: Mapping[str, Any] = metadata(image).get("data", {}).get("attributes", {})
+    return dict(found.get("labels") or {})
+
+
 def key(image: Path) -> str:
     """Return the key of the plan that an image was built from, or nothing."""
-    labels = metadata(image).get("data", {}).get("attributes", {}).get("labels", {})
-    return str(labels.get(KEY_LABEL, ""))
+    return str(labels(image).get(KEY_LABEL, ""))
+
+
+def checked(image: Path) -> bool:
+    """Tell whether an image was built with its checks, and not with ``--no-verify``."""
+    return labels(image).get(CHECKED_LABEL) != "no"
 
 
 def read_file(image: Path, name: str) -> bytes:

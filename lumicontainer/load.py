@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from lumicontainer import contents, fields, names
@@ -199,12 +200,20 @@ def read_layer(
 def _scripts(values: dict[str, Any]) -> dict[str, Place | None]:
     """Return the files that are run, with the place that names each; two need not be there."""
     found: dict[str, Place | None] = {SCRIPT: None, COMPILE: None, FINISH: None}
-    for variant in (values.get("variants") or {}).values():
-        for key in ("script", "compile"):
-            if variant and variant.get(key):
-                script, place = variant[key]
+    for part in _all_parts(values):
+        for key in ("script", "compile", "repositories"):
+            if part.get(key):
+                script, place = part[key]
                 found.setdefault(script, place)
     return found
+
+
+def _all_parts(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a layer with its variants, their providers, and the versions of each."""
+    yield values
+    for key in ("variants", "providers", "versions"):
+        for part in (values.get(key) or {}).values():
+            yield from _all_parts(part) if part else ()
 
 
 def _check_scripts(

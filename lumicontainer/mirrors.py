@@ -6,6 +6,7 @@ which bytes: it is in no key and in no image.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,9 +19,9 @@ from lumicontainer.errors import InputError, Problem
 OPTION = "--mirror"
 VARIABLE = "LUMICONTAINER_MIRRORS"
 """What tells the steps of a build: lines of a prefix, a space, and what stands in its place."""
-DOCKER = "docker://"
+DOCKER, _PLAIN = "docker://", "http://"
 _HUB = "docker.io"
-_FROM, _TO = ("https", "docker"), ("https", "http", "file", "docker")
+_FROM, _TO = ("https", "http", "docker"), ("https", "http", "file", "docker")
 
 
 def mirrors_file() -> Path:
@@ -96,8 +97,20 @@ def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
         image = old.startswith(DOCKER)
         if (image and new.startswith("file:")) or (not image and new.startswith(DOCKER)):
             why = f"'{old}' names {'images' if image else 'files'}, and '{new}' does not"
-            mend = f"name a registry: {DOCKER}HOST/, http://HOST:PORT/" if image else ""
+            mend = f"name a registry: {DOCKER}HOST/, http://127.0.0.1:PORT/" if image else ""
             problems.add("this is no mirror of that", OPTION, why=why, mend=mend)
+        elif image and new.startswith(_PLAIN) and not _is_this_host(new):
+            why = "a registry by plain http could be anyone's; only this host's own is not"
+            problems.add("an image comes by https", OPTION, why=why, mend=f"write {DOCKER}HOST/")
+
+
+def _is_this_host(url: str) -> bool:
+    """Tell whether what a URL names never leaves this host."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def folder_of(mirror: str) -> Path | None:
@@ -141,7 +154,9 @@ def whole_image(image: str) -> str:
 
 
 def plain_registry(image: str, mirrors: Mapping[str, str]) -> bool:
-    """Tell whether an image comes from a mirror that the user named with ``http:``."""
-    here = mirrored_image(image, mirrors)
-    plain = [new.removeprefix("http://") for new in mirrors.values() if new.startswith("http://")]
-    return here != image and any(here.startswith(each) for each in plain)
+    """Tell whether an image comes from a registry of this very host by plain http.
+
+    A mirror's prefix alone does not say so: the rest of the name may belong to the host.
+    """
+    there = mirrored(DOCKER + whole_image(image), mirrors)
+    return there.startswith(_PLAIN) and _is_this_host(there)

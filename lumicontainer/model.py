@@ -81,6 +81,8 @@ class Content:
     """Hold what a layer puts into an image, or a part of it: a variant, a provider, a version."""
 
     apt: tuple[str, ...] = ()
+    repositories: str = ""
+    """The file that adds repositories for apt, before anything is installed; empty for none."""
     python: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -64,19 +64,32 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     absent = tuple(bind for bind in ordered if bind not in there)
     if not wanted:
         return Needs(mounts, absent=absent)
-    found, folders = _closure(image, wanted, [bind.path for bind in there])
+    # What modules of the host have put there helps where the host itself finds nothing; it is not
+    # asked first, because containers do not get it.
+    host = Tree("/", last=_folders(os.environ.get(VARIABLE, "")))
+    found, folders = _closure(image, wanted, host, seen=[bind.path for bind in there])
     variable = Set(VARIABLE, ":".join((FOLDER, *folders)), "the host's libraries stand first")
     variables = (variable,) if found.mounts else ()
     return Needs((*mounts, *found.mounts), variables, absent, found.problems)
 
 
+def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
+    """Return what an image would take of the host whose files lie below ``root``.
+
+    None where it takes no library of a host.
+    """
+    own, wanted = images.wanted_of_host(image)
+    if not wanted:
+        return None
+    paths = [bind.path for bind in (*platform.binds, *own)]
+    seen = [path for path in paths if (root / path.lstrip("/")).exists()]
+    return _closure(image, wanted, Tree(str(root.absolute())), seen=seen)[0]
+
+
 def _closure(
-    image: Path, wanted: Sequence[Bind], seen: Sequence[str]
+    image: Path, wanted: Sequence[Bind], host: Tree, *, seen: Sequence[str]
 ) -> tuple[Closure, tuple[str, ...]]:
-    """Return the closure of the host's libraries, and the image's LD_LIBRARY_PATH."""
-    # What modules of the host have put there helps where the host itself finds nothing; it is not
-    # asked first, because containers do not get it.
-    host = Tree("/", last=_folders(os.environ.get(VARIABLE, "")))
+    """Return the closure of a host's libraries, and the image's LD_LIBRARY_PATH."""
     has, folders = _ask(image, names(wanted, host))
     return close(wanted, host, has.get, seen=seen), folders
 

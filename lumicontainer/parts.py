@@ -86,6 +86,7 @@ def merge(base: Content, more: Content) -> Content:
     sources = {identity(source): source for source in (*base.sources, *more.sources)}
     return Content(
         apt=base.apt + more.apt,
+        repositories=more.repositories or base.repositories,
         python=base.python + more.python,
         sources=tuple(sources.values()),
         environment={**base.environment, **more.environment},

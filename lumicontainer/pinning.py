@@ -139,7 +139,10 @@ class _Maker:
         for each in mine:
             name = _plain(each.name)
             if closure is None:
-                self.leave(each, "apt does not find it, or what else its layer wants")
+                self.leave(
+                    each,
+                    "apt does not find it, its repository, or what else its layer wants",
+                )
             elif name not in there:
                 self.leave(each, "apt names no version of it")
             else:

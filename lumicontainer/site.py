@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from lumicontainer import aptsources, process, shell
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.mirrors import VARIABLE, folder_of, lines
+from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored
 
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FILES = (
@@ -20,6 +21,8 @@ _CA_FILES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/var/lib/ca-certificates/ca-bundle.pem",
 )
+_STEP = Path(__file__).parent / "step"
+_APT_METHODS = ("http", "https")
 DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _DEFAULT_MIRROR = re.compile(r"(?m)^\s*(?:default_mirror\s+|DEF_MIRROR=)[\"']?([^\s\"'$]+)")
 _PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy\Z")
@@ -46,23 +49,25 @@ class Site:
 def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     """Read the host's CA bundle, proxies, pip configuration and apt mirror."""
     pip, mirrors = pip_settings(), mirrors or {}
-    mirrored = [folder for folder in map(folder_of, mirrors.values()) if folder]
+    debian = mirrored(debian_mirror(release), mirrors) if release else ""
+    folders = [folder for folder in map(folder_of, (debian, *mirrors.values())) if folder]
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
     environment.pop("PIP_CERT", None)
     return Site(
         release=release,
-        mirror=debian_mirror(release) if release else "",
+        mirror=debian,
         trust=_trust(pip),
         environment=environment,
-        folders=tuple(dict.fromkeys([*_local_folders(pip.values()), *mirrored])),
+        folders=tuple(dict.fromkeys([*_local_folders(pip.values()), *folders])),
         mirrors=mirrors,
     )
 
 
 def pip_settings() -> dict[str, str]:
     """Return pip's settings of this host that say where packages come from, by option name."""
-    wanted = {"index-url", "extra-index-url", "find-links", "cert", "timeout", "retries", "proxy"}
+    wanted = {"index-url", "extra-index-url", "no-index", "find-links"}
+    wanted |= {"cert", "timeout", "retries", "proxy"}
     settings: dict[str, str] = {}
     for line in _pip_config().splitlines():
         key, _, value = line.partition("=")
@@ -199,9 +204,10 @@ def require_keyring() -> None:
 def stage_site(site: Site, folder: Path, seen_as: str) -> None:
     """Write into ``folder`` the script that a step sources; it is seen at ``seen_as`` inside."""
     variables = {**site.environment, "APT_CONFIG": f"{seen_as}/apt.conf"}
+    settings = ""
     if site.mirrors:
         variables[VARIABLE] = lines(site.mirrors)
-    settings = ""
+        settings += _stage_methods(folder / "apt", f"{seen_as}/apt")
     if site.mirror:
         (folder / "sources.list").write_text(f"deb {site.mirror} {site.release} main\n")
         settings += f'Dir::Etc::SourceList "{seen_as}/sources.list";\n'
@@ -212,3 +218,13 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
         settings += f'Acquire::https::CaInfo "{bundle}";\n'
     (folder / "apt.conf").write_text(settings)
     (folder / "site.sh").write_text(shell.exports(variables))
+
+
+def _stage_methods(folder: Path, seen_as: str) -> str:
+    """Write what stands before apt's methods, and return the settings by which apt runs it."""
+    folder.mkdir()
+    shutil.copyfile(_STEP / "mirrors.sh", folder / "mirrors.sh")
+    for name in _APT_METHODS:
+        shutil.copyfile(_STEP / "apt-method.sh", folder / name)
+        (folder / name).chmod(0o755)
+    return "".join(f'Dir::Bin::Methods::{name} "{seen_as}/{name}";\n' for name in _APT_METHODS)

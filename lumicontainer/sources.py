@@ -15,7 +15,7 @@ from lumicontainer.model import GitSource, LayerFile, PythonSource, Source, UrlS
 WHOLE_COMMIT = 40
 """Digits of a commit's hash; fewer name one commit today and may name two tomorrow."""
 
-FETCH = "fetch.sh"
+FETCH, MIRRORS = "fetch.sh", "mirrors.sh"
 FOLDER = "sources"
 """What a step calls the folder in which the sources lie that it fetched: a variable of the shell,
 and a folder in its stage."""
@@ -134,9 +134,8 @@ def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Sour
 
 def fetch_files(sources: Sequence[Source]) -> Iterator[LayerFile]:
     """Yield what a step needs to fetch sources, if there are any."""
-    if sources:
-        path = Path(__file__).parent / "step" / FETCH
-        yield LayerFile(FETCH, 0o644, path.read_bytes())
+    for name in (FETCH, MIRRORS) if sources else ():
+        yield LayerFile(name, 0o644, (Path(__file__).parent / "step" / name).read_bytes())
 
 
 def fetch_text(sources: Sequence[Source], stage: str) -> str:

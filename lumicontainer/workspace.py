@@ -104,16 +104,20 @@ def workspace(recipe: str) -> Iterator[Workspace]:
     the end the tree stays, or all where ``keep`` is set; after an interruption nothing does.
     """
     root = temporary_root()
-    # Between the making of a folder and its lock no other build may take it for a dead one's.
+    # Between the making of a folder and its lock no other build may take it for a dead one's; and
+    # what is set aside may be on its way to be removed by another build, tree and all.
     with _guard(root):
-        stale = list(_set_aside(root, lambda folder: _recipe_of(folder) == recipe))
         place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
         lock = locks.exclusive(place.root / "lock")
+        stale = []
+        for folder, was_aside in _set_aside(root, lambda folder: _recipe_of(folder) == recipe):
+            stale.append(folder)
+            if not was_aside:
+                _take_over(folder, place)
     assert lock is not None
     done = False
     try:
         for folder in stale:
-            _take_over(folder, place)
             remove_tree(folder)
         yield place
         done = True
@@ -142,7 +146,7 @@ def _leave_ground(root: Path, place: Workspace) -> None:
             remove_tree(each)
     with _guard(root):
         others = list(_set_aside(root, lambda folder: _is_left(folder) and folder != place.root))
-    for folder in others:
+    for folder, _ in others:
         remove_tree(folder)
 
 
@@ -162,17 +166,23 @@ def _guard(root: Path) -> Iterator[None]:
         yield
 
 
-def _set_aside(root: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
-    """Rename the wanted folders that no living build holds, and yield them."""
+def _set_aside(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[Path, bool]]:
+    """Rename the wanted folders that no living build holds; yield each, and if it was so before.
+
+    It is to be called under the guard.
+    """
     for folder in root.iterdir():
-        if not folder.is_dir() or not wanted(folder):
-            continue
-        lock = locks.exclusive(folder / "lock")
-        if lock is not None:
+        # One that was set aside before may vanish at any moment.
+        with contextlib.suppress(FileNotFoundError):
+            if not folder.is_dir() or not wanted(folder):
+                continue
+            lock = locks.exclusive(folder / "lock")
+            if lock is None:
+                continue
             aside = folder.with_name(f".{folder.name.lstrip('.')}")
             folder.rename(aside)
             os.close(lock)
-            yield aside
+            yield aside, aside == folder
 
 
 def remove_tree(folder: Path) -> None:

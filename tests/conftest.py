@@ -6,11 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.resolve import Resolved, resolve
 
 ROOT = Path(__file__).parents[1]
+
+# What takes long here says how busy the machine is.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 Write = Callable[[dict[str, str]], Path]
 

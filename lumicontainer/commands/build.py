@@ -67,6 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="build every step a second time and list the files that differ; no image is written",
     )
+    parser.add_argument(
+        "--no-verify",
+        action="store_true",
+        help="keep the image without making its checks; a build without this makes it again",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the steps, and do nothing")
     common.add_json(parser)
 
@@ -88,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     build.check_output(output)
     wanted = plan.steps[-1].key
     current = not arguments.rebuild and output.exists() and image.key(output) == wanted
+    current = current and (arguments.no_verify or image.checked(output))
     if current and arguments.pack:
         current = (len(sif.partitions(output)) == 1) == (arguments.pack == "flat")
     if arguments.dry_run:
@@ -151,7 +157,7 @@ def _build(
     begun = time.monotonic()
     form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
     with _builder(arguments, plan, warnings) as builder:
-        stack = asyncio.run(build.build(builder, output, form=form))
+        stack = asyncio.run(build.build(builder, output, form=form, verify=not arguments.no_verify))
         uses.note(builder.cache, output, stack)
         builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
         times = builder.progress.times

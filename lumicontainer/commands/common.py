@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.catalog import Catalog, display, open_catalog
+from lumicontainer.catalog import display, open_catalog
 from lumicontainer.errors import LockError, Problem
 from lumicontainer.facts import facts_of
 from lumicontainer.lock import Lock, faults, file_name, held
 from lumicontainer.lockfile import open_lock
-from lumicontainer.machine import detect_platform
-from lumicontainer.model import Platform
+from lumicontainer.machine import platform_of
 from lumicontainer.plan import Plan, make_plan, read_inside
 from lumicontainer.resolve import Resolved, resolve
 from lumicontainer.rules import Finding, judge, of_drivers
@@ -70,11 +69,6 @@ def add_mirror(parser: argparse.ArgumentParser) -> None:
         help="take what is at URLs that begin with FROM from TO, a URL or a folder of this host; "
         "may be given again; ~/.config/lumicontainer/mirrors.yaml holds lasting ones",
     )
-
-
-def platform_of(catalog: Catalog, name: str | None) -> Platform:
-    """Return the named platform, or the one that fits this host."""
-    return catalog.platform(name) if name else detect_platform(catalog)
 
 
 def resolved_recipe(arguments: argparse.Namespace) -> Resolved:

@@ -59,10 +59,12 @@ class Engine(Protocol):
         *,
         binds: Sequence[str],
         environment: Mapping[str, str] | None = None,
+        way: str = "exec",
     ) -> list[str]:
         """Return the command that runs ``command`` in an image as the present user.
 
         ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
+        ``way`` is one of ``checkfile.WAYS``.
         """
 
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer import process
 from lumicontainer.machine import needs_user_namespace
+
+_WAYS = {
+    "run": ("run",),
+    "shell": ("shell",),
+    "cleanenv": ("exec", "--cleanenv"),
+    "containall": ("exec", "--containall"),
+    "no-home": ("exec", "--no-home"),
+}
+# A shell in a container takes what it does from its input; words behind the image it passes over.
+_TYPED = 'typed=$1; shift; printf "exec %s\\n" "$typed" | "$@"'
+_PRIVATE = 'umask 0077; exec "$@"'
 
 
 class Apptainer:
@@ -66,17 +78,25 @@ class Apptainer:
         *,
         binds: Sequence[str],
         environment: Mapping[str, str] | None = None,
+        way: str = "exec",
     ) -> list[str]:
         """Return the command that runs ``command`` in an image as the present user.
 
         ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
+        ``way`` is one of ``checkfile.WAYS``.
         """
-        options = ["--userns"] if needs_user_namespace() else []
+        action, *options = _WAYS.get(way, ("exec",))
+        if needs_user_namespace():
+            options.append("--userns")
         for bind in binds:
             options += ["--bind", bind]
         for name, value in (environment or {}).items():
             options += ["--env", f"{name}={value}"]
-        return [self.program, "--silent", "exec", *options, str(image), *command]
+        words = [self.program, "--silent", action, *options, str(image)]
+        if way == "shell":
+            return ["sh", "-c", _TYPED, "sh", shlex.join(command), *words]
+        start = ["sh", "-c", _PRIVATE, "sh"] if way == "umask" else []
+        return [*start, *words, *(["--"] if way == "run" else []), *command]
 
 
 class Singularity(Apptainer):

@@ -207,7 +207,7 @@ def _first(env: Mapping[str, str], *names: str) -> str:
 def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
     """Return the tasks on the node with the index ``node`` from a text like ``4(x2),3``."""
     text = env.get(name, "")
-    counts = [_repeated(part) for part in text.split(",")]
+    counts = [repeated(part) for part in text.split(",")]
     # Read to its end: a text that is broken is so for every node, one that is short for the last.
     readable = all(count is not None for count in counts)
     before = 0
@@ -224,7 +224,7 @@ def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
     )
 
 
-def _repeated(part: str) -> tuple[int, int] | None:
+def repeated(part: str) -> tuple[int, int] | None:
     """Return the tasks and the nodes of ``4(x2)`` or ``4``; None where it is neither."""
     count, repeated, rest = part.partition("(x")
     times = rest if repeated else "1)"

@@ -4,11 +4,11 @@
 #   fetch.sh git URL COMMIT FOLDER [submodules]    a plain tree of the commit, without .git
 #   fetch.sh url URL FILE [SHA256]
 #
-# LUMICONTAINER_MIRRORS holds lines "FROM TO": of the FROMs that a URL begins with, the longest is
-# replaced. What went wrong is told with the URL as it is written, not with the mirror's.
+# What went wrong is told with the URL as it is written, not with the mirror's.
 set -euo pipefail
+# shellcheck source=lumicontainer/step/mirrors.sh
+. "${0%/*}/mirrors.sh"
 
-mirrors="${LUMICONTAINER_MIRRORS:-}"
 : "${sources:?}"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -27,17 +27,6 @@ need() {
     command -v "$1" >/dev/null && return
     fail "the image has no $1, which '$name' is fetched with" "no package of a layer up to here has it" \
         "add $1 and ca-certificates to packages.apt of this layer or an earlier one"
-}
-
-mirrored() {
-    local from to longest='' result="$1"
-    while read -r from to; do
-        if [ -n "$to" ] && [[ "$1" == "$from"* ]] && [ "${#from}" -gt "${#longest}" ]; then
-            longest="$from"
-            result="$to${1#"$from"}"
-        fi
-    done <<<"$mirrors"
-    printf '%s' "$result"
 }
 
 original() {

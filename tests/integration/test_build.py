@@ -145,6 +145,23 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
 
+def test_no_verify_keeps_an_image_that_fails_until_a_build_that_checks_it(
+    small: Path, tmp_path: Path
+) -> None:
+    check = f"{CHECK}echo 'the greeting is missing'; exit 1\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
+    image, before = copied(small, tmp_path)
+    command = ("build", "small", "--recipes", folder, "--output", image)
+    done = lumicontainer(*command, "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert "not checked: lumicontainer verify" in done.stderr
+    assert image.read_bytes() != before
+    kept = image.read_bytes()
+    assert "is up to date" in lumicontainer(*command, "--no-verify").stderr
+    assert lumicontainer(*command).returncode == 1
+    assert image.read_bytes() == kept
+
+
 def test_a_check_that_this_machine_cannot_make_is_told_each_time_and_hinders_nothing(
     small: Path, tmp_path: Path
 ) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lumicontainer.catalog import open_catalog
+from lumicontainer.errors import DOWNLOAD_FAILED
+from lumicontainer.plan import make_plan
+from lumicontainer.resolve import resolve
+from lumicontainer.site import read_site, stage_site
+
+from ..stand_in_archive import StandInArchive, stand_in_archive
+from ..stand_in_rocm import TRUE_TOOL, stand_in_rocm
 from .sandbox import LAYERS, Sandbox
 
-TRUE_TOOL = "#!/bin/sh\necho no GPU >&2\nexit 1\n"
+AMD = "https://repo.radeon.com/"
 MOUNT_POINTS = ("var/spool/slurmd", "pfs", "scratch", "projappl", "project", "flash", "appl")
 
 
@@ -40,106 +45,51 @@ def passed(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProces
     return done
 
 
-@dataclass
-class Amd:
-    """Stand in for repo.radeon.com: a repository of packages, signed by a key of its own."""
-
-    root: Path
-    home: Path
-
-    def gpg(self, *arguments: str | Path, name: str = "amd") -> str:
-        home = self.home / name
-        home.mkdir(mode=0o700, exist_ok=True)
-        command = ["gpg", "--homedir", home, "--batch", "--yes", "--quiet", *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    def make_key(self, name: str = "amd") -> str:
-        """Make a key and return its fingerprint."""
-        self.gpg("--passphrase", "", "--quick-gen-key", f"{name}@localhost", name=name)
-        listed = self.gpg("--list-keys", "--with-colons", name=name)
-        return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
-
-    def publish_key(self, name: str = "amd") -> None:
-        path = self.root / "rocm/rocm.gpg.key"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.gpg("--armor", "--export", name=name))
-
-    def publish(
-        self, folder: str, packages: dict[str, dict[str, str]], signer: str = "amd"
-    ) -> None:
-        """Publish packages, each with its files, for Ubuntu noble below ``folder``."""
-        index = self.root / folder / "dists/noble/main/binary-amd64/Packages"
-        index.parent.mkdir(parents=True)
-        index.write_text("".join(self._package(folder, *each) for each in packages.items()))
-        listed = f" {digest(index)} {index.stat().st_size} main/binary-amd64/Packages\n"
-        head = "Origin: repo.radeon.com\nCodename: noble\nComponents: main\nArchitectures: amd64\n"
-        date = "Date: Thu, 01 Jan 2026 00:00:00 UTC\n"
-        release = index.parents[2] / "Release"
-        release.write_text(f"{head}{date}SHA256:\n{listed}")
-        self.gpg("--clearsign", "--output", release.parent / "InRelease", release, name=signer)
-
-    def _package(self, folder: str, name: str, files: dict[str, str]) -> str:
-        tree = self.root / "trees" / name
-        control = (
-            f"Package: {name}\nVersion: 1\nArchitecture: amd64\n"
-            "Maintainer: test <test@localhost>\nDescription: a stand-in\n"
-        )
-        for path, text in {"DEBIAN/control": control, **files}.items():
-            (tree / path).parent.mkdir(parents=True, exist_ok=True)
-            (tree / path).write_text(text)
-            (tree / path).chmod(0o755 if "/bin/" in path else 0o644)
-        if name == "rocm-dev":
-            (tree / "opt/rocm").symlink_to("rocm-6.4.4")
-        package = self.root / folder / f"{name}.deb"
-        command = ["dpkg-deb", "--root-owner-group", "--build", tree, package]
-        subprocess.run(command, check=True, capture_output=True)
-        found = f"Filename: {name}.deb\nSize: {package.stat().st_size}\nSHA256: {digest(package)}\n"
-        return f"{control}{found}\n"
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @pytest.fixture
-def amd(sandbox: Sandbox) -> Iterator[Amd]:
-    # The agent's socket has a short path only.
-    home = Path(tempfile.mkdtemp(prefix="gpg-"))
-    yield Amd(sandbox.room / "amd", home)
-    for agent in home.iterdir():
-        command = ["gpgconf", "--homedir", agent, "--kill", "gpg-agent"]
-        subprocess.run(command, check=True, capture_output=True)
-    shutil.rmtree(home)
+def amd(sandbox: Sandbox) -> Iterator[StandInArchive]:
+    with stand_in_archive(sandbox.room / "amd") as amd:
+        yield amd
 
 
-def publish_rocm(amd: Amd, version: str = "6.4.4", signer: str = "amd") -> None:
-    home = "opt/rocm-6.4.4"
-    files = {
-        f"{home}/.info/version": f"{version}-129\n",
-        f"{home}/bin/rocminfo": TRUE_TOOL,
-        f"{home}/bin/rocm_agent_enumerator": TRUE_TOOL,
-        f"{home}/lib/llvm/bin/amdgpu-arch": TRUE_TOOL,
-    }
-    packages = {"rocm-dev": files, "rocm-libs": {f"{home}/lib/librccl.so.1": ""}}
-    amd.publish("rocm/apt/6.4.4", packages, signer)
-    amd.publish("amdgpu/6.4.4/ubuntu", {"libdrm-amdgpu-dev": {"opt/amdgpu/there": ""}}, signer)
+def publish_key(amd: StandInArchive, *names: str) -> None:
+    path = amd.root / "rocm/rocm.gpg.key"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(map(amd.key, names)))
 
 
-def install(sandbox: Sandbox, amd: Amd, fingerprint: str) -> subprocess.CompletedProcess[str]:
-    return sandbox.run(
-        "rocm",
-        "install.sh",
-        provider="amd",
-        version="6.4.4",
-        amdgpu="6.4.4",
-        repository=f"file://{amd.root}",
-        key_fingerprint=fingerprint,
+def publish_rocm(amd: StandInArchive, version: str = "6.4.4", signer: str = "own") -> None:
+    for folder, packages in stand_in_rocm(version).items():
+        amd.publish(folder, packages, suite="noble", origin="repo.radeon.com", signer=signer)
+
+
+def install(
+    sandbox: Sandbox, amd: StandInArchive, fingerprint: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the whole step of the layer, with a mirror in AMD's place."""
+    catalog = open_catalog(None)
+    resolved = resolve(
+        catalog.recipe("rocm"),
+        catalog,
+        platform=catalog.platform("lumi-g"),
+        options=[f"rocm.key_fingerprint={fingerprint}"],
     )
+    (step,) = [each for each in make_plan(resolved, ()).steps if each.name == "rocm"]
+    staged = sandbox.room / "staged"
+    staged.mkdir()
+    # The last lines remove what is the machine's here, of users whom the sandbox does not know.
+    program, removal, _ = step.program.rpartition("rm -rf /var/lib/apt/lists/*")
+    assert removal
+    (staged / "step.sh").write_text(f"{program})\n")
+    mirrors = {AMD: f"{amd.root.as_uri()}/"}
+    stage_site(read_site("", mirrors), staged, str(staged))
+    return sandbox.enter(["bash", "-c", f". {staged}/site.sh && exec bash {staged}/step.sh"])
 
 
-def test_rocm_comes_from_repositories_that_amd_has_signed(sandbox: Sandbox, amd: Amd) -> None:
+def test_rocm_comes_from_repositories_that_amd_has_signed(
+    sandbox: Sandbox, amd: StandInArchive
+) -> None:
     key = amd.make_key()
-    amd.publish_key()
+    publish_key(amd, "own")
     publish_rocm(amd)
     passed(install(sandbox, amd, key))
     assert sandbox.written("/opt/rocm-6.4.4/lib/librccl.so.1").exists()
@@ -147,37 +97,37 @@ def test_rocm_comes_from_repositories_that_amd_has_signed(sandbox: Sandbox, amd:
     assert sandbox.written("/etc/ld.so.conf.d/rocm.conf").read_text() == "/opt/rocm/lib\n"
     for name in ("rocm", "amdgpu"):
         text = sandbox.written(f"/etc/apt/sources.list.d/{name}.list").read_text()
-        assert "[arch=amd64 signed-by=/etc/apt/keyrings/rocm.asc]" in text
+        assert f"deb [arch=amd64 signed-by=/etc/apt/keyrings/rocm.asc] {AMD}{name}/" in text
         assert text.endswith(" noble main\n")
 
 
-def test_another_key_than_amds_is_refused(sandbox: Sandbox, amd: Amd) -> None:
+def test_another_key_than_amds_is_refused(sandbox: Sandbox, amd: StandInArchive) -> None:
     key = amd.make_key()
     amd.make_key("other")
-    amd.publish_key("other")
+    publish_key(amd, "other")
     publish_rocm(amd, signer="other")
     done = install(sandbox, amd, key)
-    assert done.returncode == 1
+    assert done.returncode == DOWNLOAD_FAILED
     assert f"not '{key}'" in done.stderr
     assert "set rocm.key_fingerprint" in done.stderr
     assert not sandbox.written("/etc/apt/keyrings/rocm.asc").exists()
 
 
-def test_a_key_beside_amds_is_refused_too(sandbox: Sandbox, amd: Amd) -> None:
+def test_a_key_beside_amds_is_refused_too(sandbox: Sandbox, amd: StandInArchive) -> None:
     key = amd.make_key()
     amd.make_key("other")
-    amd.publish_key()
-    with (amd.root / "rocm/rocm.gpg.key").open("a") as file:
-        file.write(amd.gpg("--armor", "--export", name="other"))
+    publish_key(amd, "own", "other")
     publish_rocm(amd, signer="other")
-    assert install(sandbox, amd, key).returncode == 1
+    assert install(sandbox, amd, key).returncode == DOWNLOAD_FAILED
     assert not sandbox.written("/etc/apt/keyrings/rocm.asc").exists()
 
 
-def test_packages_that_amd_has_not_signed_are_not_installed(sandbox: Sandbox, amd: Amd) -> None:
+def test_packages_that_amd_has_not_signed_are_not_installed(
+    sandbox: Sandbox, amd: StandInArchive
+) -> None:
     key = amd.make_key()
     amd.make_key("other")
-    amd.publish_key()
+    publish_key(amd, "own")
     publish_rocm(amd, signer="other")
     done = install(sandbox, amd, key)
     assert done.returncode != 0
@@ -186,10 +136,10 @@ def test_packages_that_amd_has_not_signed_are_not_installed(sandbox: Sandbox, am
 
 
 def test_another_release_of_rocm_than_was_asked_for_ends_the_step(
-    sandbox: Sandbox, amd: Amd
+    sandbox: Sandbox, amd: StandInArchive
 ) -> None:
     key = amd.make_key()
-    amd.publish_key()
+    publish_key(amd, "own")
     publish_rocm(amd, version="6.4.3")
     done = install(sandbox, amd, key)
     assert done.returncode == 1

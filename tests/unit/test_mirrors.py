@@ -17,6 +17,7 @@ from lumicontainer.resolve import Resolved
 from lumicontainer.site import read_site, stage_site
 
 HUB = "https://github.com/"
+HERE = "http://127.0.0.1:5000"
 
 
 @pytest.fixture
@@ -64,13 +65,16 @@ def test_a_folder_of_this_host_becomes_a_url_that_git_and_curl_read(tmp_path: Pa
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [
-        ("github.com=/tmp", "what a mirror replaces is one of https://…, docker://…"),
+        ("github.com=/tmp", "what a mirror replaces is one of https://…, http://…, docker://…"),
         (f"{HUB}", "a mirror is one of https://…, http://…, file://…, docker://…"),
         (f"{HUB}=ssh://git@site/", "a mirror is one of"),
         (f"{HUB}=https://a b/", "a mirror is one of"),
         (f"{HUB}=/nowhere/at/all/", "this mirror is not there"),
         (f"{HUB}=docker://site/", "this is no mirror of that"),
         ("docker://docker.io/=/tmp/", "this is no mirror of that"),
+        ("docker://docker.io/=http://site.example/", "an image comes by https"),
+        ("docker://docker.io/=http://127.0.0.1.example/", "an image comes by https"),
+        ("docker://docker.io/=http://127.0.0.1@example/", "an image comes by https"),
     ],
 )
 def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> None:
@@ -95,7 +99,8 @@ def test_what_is_wrong_with_the_file_is_told_at_its_place(
 @pytest.mark.parametrize(
     ("image", "old", "new", "found"),
     [
-        ("ubuntu:noble", "docker://docker.io/", "http://h:5000/", "h:5000/library/ubuntu:noble"),
+        ("ubuntu:1", "docker://docker.io/", f"{HERE}/", "127.0.0.1:5000/library/ubuntu:1"),
+        ("ubuntu:1", "docker://docker.io/", "http://localhost/", "localhost/library/ubuntu:1"),
         ("a/b:c", "docker://docker.io/", "docker://h/d/", "h/d/a/b:c"),
         ("ubuntu@sha256:12", "docker://docker.io/library/", "https://h/", "h/ubuntu@sha256:12"),
         ("quay.io/a/b", "docker://docker.io/", "https://h/", "quay.io/a/b"),
@@ -113,15 +118,29 @@ def test_an_image_comes_from_the_mirror_of_its_registry(
     assert plain_registry(image, mirrors) == new.startswith("http:")
 
 
+def test_a_prefix_that_only_begins_as_this_host_s_is_not_spoken_to_plainly() -> None:
+    mirrors = {"docker://h": "http://127.0.0.1"}
+    assert mirrored_image("h.example/a", mirrors) == "127.0.0.1.example/a"
+    assert not plain_registry("h.example/a", mirrors)
+
+
 def test_the_base_is_taken_from_the_mirror_and_no_document_or_key_knows(
     resolved: Callable[..., Resolved],
 ) -> None:
     base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
     plan = make_plan(resolved({"layers/tiny/layer.yaml": base}), ())
-    image = mirrored_image(plan.bootstrap.image, {"docker://docker.io/": "http://h:5000/"})
+    image = mirrored_image(plan.bootstrap.image, {"docker://docker.io/": f"{HERE}/"})
     text = render_base(replace(plan.bootstrap, image=image), mirror="")
-    assert "Bootstrap: docker\nFrom: h:5000/library/ubuntu:noble\n" in text
+    assert "Bootstrap: docker\nFrom: 127.0.0.1:5000/library/ubuntu:noble\n" in text
     assert plan.base_inputs["image"] == "ubuntu:noble"
+
+
+def test_debian_s_archive_has_a_mirror_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUMICONTAINER_MIRROR", "https://debian.example/debian")
+    (tmp_path / "debian").mkdir()
+    site = read_site("bookworm", read_mirrors([f"https://debian.example/={tmp_path}/"]))
+    assert site.mirror == f"{tmp_path.as_uri()}/debian"
+    assert tmp_path / "debian" in site.folders
 
 
 def test_a_step_is_told_of_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:

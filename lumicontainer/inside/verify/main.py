@@ -2,114 +2,125 @@
 
 from __future__ import annotations
 
-import argparse
-import fnmatch
 import os
+import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from .. import __version__
-from ..checking import record
-from ..errors import MISUSED, LaunchError
-from . import report
+from ..cleaned import check as check_not_cleaned
+from ..context import Context
+from ..errors import UNFIT, LaunchError
+from ..launchers import first_of_node, speaks
+from . import crew, options, report
+from .child import Stop
 from .outcome import ERROR, FAILED, SKIPPED, Outcome
-from .place import NEEDS, Place
-from .team import ONCE, Team
+from .place import Place
+from .team import ONCE, Team, writable_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-LEVELS = ("quick", "full", "perf")
+INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN = 2
+"""Seconds in which a signal that comes again is the same one, handed on by the engine."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Run lumi-verify; return 1 where a check does not hold, 2 where the command line is wrong."""
+    """Run lumi-verify; return its exit code, which ``--help`` explains."""
+    # What checks write is told as it is; a terminal that has no such letters gets their codes.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        return _run(_options(words))
+        return _run(options.read(words))
     except LaunchError as error:
-        sys.stderr.write(f"{error}\n")
+        told = speaks(os.environ) if error.told is None else error.told
+        if told or (error.local and first_of_node(os.environ)):
+            sys.stderr.write(f"{error}\n")
         return error.code
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="lumi-verify",
-        description="Prove that this image works: run the checks that it brings with it.",
-        epilog="exit codes: 0 every check that could be made holds, 1 one does not, 2 wrong usage",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--level", choices=LEVELS, default="quick", help="how much to run (default: %(default)s)")
-    add(
-        "-k",
-        metavar="NAME",
-        action="append",
-        default=[],
-        dest="names",
-        help="only checks whose name holds this, or matches it with * and ?; of any level",
-    )
-    add(
-        "--require",
-        metavar="WHAT[,WHAT]",
-        default="",
-        help=f"what must not lack: {', '.join(NEEDS)}; a check that is skipped for it fails",
-    )
-    add("--json", metavar="FILE", help="write the results as JSON; - for stdout")
-    add("--junit", metavar="FILE", help="write the results as JUnit's XML")
-    add("--list", action="store_true", help="list the checks, and run none")
-    add("--version", action="version", version=f"lumi-verify {__version__}")
-    return parser.parse_args(words)
-
-
-def _run(options: argparse.Namespace) -> int:
-    checks = chosen(record("checks.json") or [], options.level, options.names)
-    required = required_kinds(options.require)
-    if options.list:
-        sys.stdout.write(report.listed(checks))
-        return 0
+def _run(given: argparse.Namespace) -> int:
+    checks = options.every_check()
+    due = options.chosen(checks, given.level, given.names)
+    required = options.required_kinds(given.require)
     place = Place(os.environ)
+    check_not_cleaned(Context(os.environ, place.launch))
+    if given.list:
+        if place.rank == 0:
+            report.write_list(due, given.json)
+        return 0
+    stop = Stop()
+    _listen_for_signals(stop)
+    seen = options.fingerprint(checks)
+    if place.rank:
+        return _serve(place, stop, checks=checks, seen=seen, seconds=given.wait)
+    report.check_writable(given.json, given.junit)
     begun = time.time()
-    results = run(checks, Team(place, os.environ), required)
-    result = report.result(checks, results, place=place, level=options.level, begun=begun)
-    report.write(result, json_file=options.json, junit_file=options.junit)
+    team: Team = Team(place, os.environ, _folder(), stop=stop)
+    if place.launched:
+        team = crew.Crew(place, os.environ, team.folder, stop=stop)
+        crew.assemble(team, checks=seen, seconds=given.wait)
+    results = run(due, team, required)
+    if isinstance(team, crew.Crew) and team.host:
+        team.host.close()
+    result = report.result(due, results, place=place, level=given.level, begun=begun)
+    result["interrupted"] = stop.why
+    report.write(result, json_file=given.json, junit_file=given.junit)
+    if stop.why:
+        return INTERRUPTED
     return int(any(each.state in (FAILED, ERROR) for each in results.values()))
 
 
-def required_kinds(text: str) -> list[str]:
-    """Return what ``--require`` names; raise LaunchError where there is no such thing."""
-    kinds = [each for each in text.split(",") if each]
-    unknown = [each for each in kinds if each not in NEEDS]
-    if unknown:
-        what = f"--require knows no '{unknown[0]}'"
-        raise LaunchError(what, why=f"it takes {', '.join(NEEDS)}", mend="name one of these")
-    return kinds
+def _serve(
+    place: Place, stop: Stop, *, checks: Sequence[Mapping[str, Any]], seen: str, seconds: float
+) -> int:
+    """Be a rank that rank 0 tells what to run; say nothing but that it is gone."""
+    team = crew.Crew(place, os.environ, _folder(), stop=stop)
+    try:
+        door = crew.find(team, checks=seen, seconds=seconds)
+    except LaunchError as error:
+        error.told = first_of_node(os.environ)
+        raise
+    why = crew.serve(team, door, checks)
+    if why and why.startswith("rank 0") and first_of_node(os.environ):
+        sys.stderr.write(f"error: {why} (told by rank {place.rank} on {place.host})\n")
+    return INTERRUPTED if why else 0
 
 
-def chosen(
-    checks: Sequence[Mapping[str, Any]], level: str, names: Sequence[str]
-) -> list[Mapping[str, Any]]:
-    """Return the checks to run; raise LaunchError where a name is none's."""
-    if not names:
-        upto = LEVELS[: LEVELS.index(level) + 1]
-        return [each for each in checks if each["level"] in upto]
-    missing = [name for name in names if not any(_named(each, name) for each in checks)]
-    if missing:
+def _folder() -> str:
+    try:
+        return writable_folder(os.environ)
+    except OSError as error:
         raise LaunchError(
-            f"no check is called '{missing[0]}'",
-            where="-k",
-            why=f"the image has {len(checks)} checks",
-            mend="lumi-verify --level perf --list names them",
-            code=MISUSED,
-        )
-    return [each for each in checks if any(_named(each, name) for name in names)]
+            "there is no folder that lumi-verify could write to",
+            where=os.uname().nodename,
+            why=str(error),
+            mend="set TMPDIR to a folder with room, or bind one: singularity exec --bind FOLDER",
+            code=UNFIT,
+            local=True,
+        ) from None
 
 
-def _named(check: Mapping[str, Any], name: str) -> bool:
-    wild = any(sign in name for sign in "*?[")
-    return fnmatch.fnmatch(check["name"], name) if wild else name in check["name"]
+def _listen_for_signals(stop: Stop) -> None:
+    first = 0.0
+
+    def handle(number: int, _: object) -> None:
+        nonlocal first
+        if stop.why and time.monotonic() - first > _AGAIN:
+            # The guards end what runs.
+            os._exit(INTERRUPTED)
+        if not stop.why:
+            first = time.monotonic()
+            stop.why = f"it was interrupted by {signal.Signals(number).name}"
+
+    for each in _SIGNALS:
+        # nohup has it ignored.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, handle)
 
 
 def run(
@@ -117,25 +128,47 @@ def run(
 ) -> dict[str, Outcome]:
     """Run checks, those of one process side by side; return what came of each by its name.
 
-    What computes on GPUs, or measures, runs alone.
+    What computes on GPUs, or measures, runs alone. What was interrupted has no outcome.
     """
-    results: dict[str, Outcome] = {}
+    told = _Told(len(checks))
     due = []
     for check in checks:
-        lack = team.place.lacking(check)
+        lack = team.lacking(check)
         if lack is None:
             due.append(check)
         else:
-            state = FAILED if lack[0] in required else SKIPPED
-            results[check["name"]] = _noted(check, Outcome(state, lack[1]), len(checks))
-    light = [check for check in due if _light(check)]
+            told.note(check, Outcome(FAILED if lack[0] in required else SKIPPED, lack[1]))
+
+    def one(check: Mapping[str, Any]) -> None:
+        if team.stop.why:
+            return
+        came = team.run(check)
+        if not team.stop.why:
+            told.note(check, came)
+
     with ThreadPoolExecutor(side_by_side()) as pool:
-        for check, came in zip(light, pool.map(team.run, light)):
-            results[check["name"]] = _noted(check, came, len(checks))
+        for done in [pool.submit(one, check) for check in due if _light(check)]:
+            done.result()
     for check in due:
         if not _light(check):
-            results[check["name"]] = _noted(check, team.run(check), len(checks))
-    return results
+            one(check)
+    return told.results
+
+
+class _Told:
+    """Keep what came of each check, and tell of it at once."""
+
+    def __init__(self, total: int) -> None:
+        self.results: dict[str, Outcome] = {}
+        self._total = total
+
+    def note(self, check: Mapping[str, Any], came: Outcome) -> None:
+        self.results[check["name"]] = came
+        width = len(str(self._total))
+        count = f"[{len(self.results):{width}}/{self._total}]"
+        # At once: checks that run side by side end at the same time.
+        sys.stderr.write(f"{count} {report.line(check, came)}")
+        sys.stderr.flush()
 
 
 def _light(check: Mapping[str, Any]) -> bool:
@@ -147,11 +180,3 @@ def _light(check: Mapping[str, Any]) -> bool:
 def side_by_side() -> int:
     """Return how many checks run at the same time: one a processor, and few, for their memory."""
     return min(4, len(os.sched_getaffinity(0)))
-
-
-def _noted(check: Mapping[str, Any], came: Outcome, total: int) -> Outcome:
-    """Tell of one check that is done; return what came of it."""
-    del total
-    sys.stderr.write(report.line(check, came))
-    sys.stderr.flush()
-    return came

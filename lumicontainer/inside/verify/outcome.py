@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 
 from ..checking import FAILED as EXIT_FAILED
 from ..checking import SKIPPED as EXIT_SKIPPED
@@ -19,18 +21,43 @@ OUTCOMES = (PASSED, SKIPPED, FAILED, ERROR)
 """From the best to the worst: of several ranks the worst is the check's."""
 _REASONS = 20
 """Lines of output that are told as the reason."""
+_INNERMOST = re.compile(r"(?m)\(most recent call first\):\n +(.+)$")
+"""The innermost line of a stack that faulthandler prints; the main thread's is the last one."""
+_LONGEST = 400
+"""Characters of a line of a reason."""
+OUTPUT = 1 << 20
+"""Characters of output that are kept of all ranks together."""
 
 
 class Outcome:
-    """Hold what came of a check on one process, or of all of them together."""
+    """Hold what came of a check on one process, or of all of them together.
 
-    __slots__ = ("left", "measured", "output", "rank", "reason", "seconds", "state", "told")
+    ``host`` is the node of ``rank``; ``halted`` tells that the process did not fail, but was ended
+    because another rank had. ``ranks`` has a row for each process, where there are several.
+    """
+
+    __slots__ = (
+        "halted",
+        "host",
+        "left",
+        "measured",
+        "output",
+        "rank",
+        "ranks",
+        "reason",
+        "seconds",
+        "state",
+        "told",
+    )
 
     def __init__(self, state: str, reason: str = "", *, output: str = "", rank: int = 0) -> None:
         self.state = state
         self.reason = reason
         self.output = output
         self.rank = rank
+        self.host = ""
+        self.halted = False
+        self.ranks: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.measured: list[dict[str, Any]] = []
         self.told: dict[str, Any] = {}
@@ -42,10 +69,16 @@ class Outcome:
 
 
 def from_plain(data: Mapping[str, Any]) -> Outcome:
-    """Return the outcome that ``plain`` made plain data of."""
-    outcome = Outcome(data["state"])
+    """Return the outcome that ``plain`` made plain data of; raise ValueError where it is none."""
+    outcome = Outcome("")
     for name in Outcome.__slots__:
-        setattr(outcome, name, data[name])
+        there, wanted = data.get(name), getattr(outcome, name)
+        kinds = (int, float) if isinstance(wanted, float) else (type(wanted), list)
+        if not isinstance(there, kinds):
+            raise ValueError(name)
+        setattr(outcome, name, there)
+    if outcome.state not in OUTCOMES:
+        raise ValueError("state")
     return outcome
 
 
@@ -57,16 +90,16 @@ def of_process(
     ``architecture`` is that of the GPUs here: thresholds of another are not judged.
     """
     outcome = Outcome(*_state(ended, check), output=ended.output, rank=rank)
+    outcome.halted = ended.code is None and bool(ended.why)
     outcome.seconds = ended.seconds
     outcome.left = ended.left
-    for line in report.splitlines():
-        row = json.loads(line)
+    for row in _rows(report):
         if "told" in row:
-            outcome.told[row["told"]] = row["value"]
-        else:
+            outcome.told[row["told"]] = row.get("value")
+        elif "measured" in row:
             outcome.measured.append(judge(row, check, architecture))
     if outcome.state == SKIPPED:
-        outcome.reason = outcome.told.pop("skipped", outcome.reason)
+        outcome.reason = str(outcome.told.pop("skipped", outcome.reason))
     missed = [row for row in outcome.measured if row["holds"] is False]
     if missed and outcome.state == PASSED:
         outcome.state = FAILED
@@ -74,10 +107,22 @@ def of_process(
     return outcome
 
 
+def _rows(report: str) -> Iterable[Mapping[str, Any]]:
+    """Yield the lines of a report; one that was cut short, as its process was killed, is none."""
+    for line in report.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
 def _state(ended: Ended, check: Mapping[str, Any]) -> tuple[str, str]:
-    last = "\n".join(ended.output.strip().splitlines()[-_REASONS:])
+    last = shortened(ended.output)
     if ended.code is None:
-        return FAILED, f"it was not done after {check['seconds']} s\n{last}".strip()
+        what = ended.why or f"it was not done after {check['seconds']} s"
+        return FAILED, f"{what}\n{last}".strip()
     if ended.code == 0:
         return PASSED, ""
     if ended.code == EXIT_SKIPPED:
@@ -88,10 +133,20 @@ def _state(ended: Ended, check: Mapping[str, Any]) -> tuple[str, str]:
     return ERROR, f"it ended with {how}\n{last}".strip()
 
 
+def shortened(output: str) -> str:
+    """Return the last lines of an output, none of them too long to be read."""
+    lines = output.strip().splitlines()[-_REASONS:]
+    return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines)
+
+
 def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -> dict[str, Any]:
-    """Return a measured value with its threshold, and whether it holds; None where none can say."""
-    name, value = row["measured"], row["value"]
-    told = {"name": name, "value": value, "holds": None}
+    """Return a measured value with its threshold, and whether it holds; None where none can say.
+
+    A value that is no number misses its threshold; it stands as None, which JSON has a form for.
+    """
+    name, value = row["measured"], row.get("value")
+    number = isinstance(value, (int, float)) and math.isfinite(value)
+    told = {"name": name, "value": value if number else None, "holds": None}
     threshold = check.get("thresholds", {}).get(name)
     if threshold is None:
         return told
@@ -100,9 +155,9 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
     if of and of != architecture:
         told["unjudged"] = f"it was measured on {of}, and this is {architecture or 'no GPU'}"
     elif "floor" in threshold:
-        told["holds"] = value >= threshold["floor"]
+        told["holds"] = number and value >= threshold["floor"]
     elif "ceiling" in threshold:
-        told["holds"] = value <= threshold["ceiling"]
+        told["holds"] = number and value <= threshold["ceiling"]
     else:
         told["unjudged"] = "its reference is of something else"
     return told
@@ -115,28 +170,78 @@ def missing(row: Mapping[str, Any]) -> str:
         limit, word = row["floor"], "less than"
     else:
         limit, word = row["ceiling"], "more than"
+    if value is None:
+        word = "no less than" if "floor" in row else "no more than"
+        return f"{row['name']} is no number, and must be {word} {limit:g} {unit} ({row['source']})"
     return f"{row['name']} is {value:.4g} {unit}, {word} {limit:g} {unit} ({row['source']})"
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return what the processes of a check came to together: the worst, with who it is."""
-    ranks = sorted(outcomes, key=lambda one: one.rank)
-    worst = max(ranks, key=lambda one: OUTCOMES.index(one.state))
-    alike = [one for one in ranks if one.state == worst.state]
-    result = Outcome(worst.state, _reason(alike, len(ranks)), rank=alike[0].rank)
-    result.output = worst.output
-    result.seconds = max(one.seconds for one in ranks)
-    result.measured = [row for one in ranks for row in one.measured]
-    result.left = [pid for one in ranks for pid in one.left]
-    for one in ranks:
+    """Return what the processes of a check came to together: the worst, with who it is.
+
+    Those that were ended for another one's sake are not the ones to look at.
+    """
+    every = sorted(outcomes, key=lambda one: one.rank)
+    own = [one for one in every if not one.halted] or every
+    worst = max(own, key=lambda one: OUTCOMES.index(one.state))
+    if worst.state in (PASSED, SKIPPED) and len(own) < len(every):
+        worst = next(one for one in every if one.halted)
+        own = every
+    alike = [one for one in own if one.state == worst.state and one.halted == worst.halted]
+    result = Outcome(worst.state, _reason(alike, every), rank=alike[0].rank)
+    result.host = alike[0].host
+    result.halted = worst.halted
+    result.output = worst.output if worst.state == PASSED else outputs(every)
+    result.seconds = max(one.seconds for one in every)
+    result.left = [pid for one in every for pid in one.left]
+    several = len(every) > 1
+    for one in every:
+        of = {"rank": one.rank} if several else {}
+        result.measured += [{**row, **of} for row in one.measured]
         for name, value in one.told.items():
             result.told.setdefault(name, value)
+    result.ranks = [_row(one) for one in every] if several else []
     return result
 
 
-def _reason(alike: Sequence[Outcome], ranks: int) -> str:
+def _row(one: Outcome) -> dict[str, Any]:
+    """Return what is told of one of several processes."""
+    told = {name: getattr(one, name) for name in ("rank", "host", "state", "halted")}
+    return {**told, "reason": one.reason.partition("\n")[0], "seconds": round(one.seconds, 2)}
+
+
+def outputs(every: Sequence[Outcome]) -> str:
+    """Return the ends of what all processes wrote, each below a line that tells whose it is."""
+    if len(every) == 1:
+        return every[0].output
+    share = OUTPUT // len(every)
+    return "".join(f"{_of(one)}:\n{one.output[-share:].rstrip()}\n\n" for one in every)
+
+
+def _of(one: Outcome) -> str:
+    return f"rank {one.rank} on {one.host}" if one.host else f"rank {one.rank}"
+
+
+def _reason(alike: Sequence[Outcome], every: Sequence[Outcome]) -> str:
     first = alike[0]
-    if not first.reason or ranks == 1 or first.state == SKIPPED:
+    if not first.reason or len(every) == 1 or first.state == SKIPPED:
         return first.reason
-    names = ", ".join(str(one.rank) for one in alike[:8]) + (", …" if len(alike) > 8 else "")
-    return f"on rank {names} of {ranks}: {first.reason}"
+    where = f" ({first.host})" if first.host and len({one.host for one in alike}) == 1 else ""
+    what, _, rest = first.reason.partition("\n")
+    told = f"on rank {_ranks(alike)}{where} of {len(every)}: {what}"
+    return "\n".join(filter(None, (told, _apart(every) or rest)))
+
+
+def _ranks(some: Sequence[Outcome]) -> str:
+    return ", ".join(str(one.rank) for one in some[:8]) + (", …" if len(some) > 8 else "")
+
+
+def _apart(every: Sequence[Outcome]) -> str:
+    """Return where ranks hang, the place of the fewest first: it is what the others wait for."""
+    places: dict[str, list[Outcome]] = {}
+    for one in every:
+        found = _INNERMOST.findall(one.output)
+        if found:
+            places.setdefault(found[-1], []).append(one)
+    ordered = sorted(places.items(), key=lambda item: len(item[1]))
+    return "\n".join(f"rank {_ranks(some)} is in: {place}" for place, some in ordered)

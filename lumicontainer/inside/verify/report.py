@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from xml.etree import ElementTree
 
 from .. import __version__
 from ..checking import record
+from ..errors import LaunchError
 from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, BinaryIO
 
     from .outcome import Outcome
     from .place import Place
 
 FORM = 1
 """Counts the forms of the JSON."""
+STDOUT = "-"
+_UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def listed(checks: Sequence[Mapping[str, Any]]) -> str:
@@ -32,12 +36,21 @@ def listed(checks: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def write_list(checks: Sequence[Mapping[str, Any]], json_file: str | None) -> None:
+    """Write what the checks say: lines for the terminal, or all of it as JSON."""
+    if json_file is None:
+        sys.stdout.write(listed(checks))
+        return
+    text = json.dumps({"form": FORM, "checks": list(checks)}, indent=1) + "\n"
+    _write(json_file, lambda stream: stream.write(text.encode()))
+
+
 def line(check: Mapping[str, Any], came: Outcome) -> str:
     """Return what is told of a check when it is done."""
     text = f"{came.state:8} {check['name']} ({came.seconds:.1f} s)"
     if came.state == PASSED:
         return f"{text}\n"
-    reason = came.reason.replace("\n", "\n         ")
+    reason = "\n         ".join(filter(str.strip, printable(came.reason).splitlines()))
     if came.state == SKIPPED:
         return f"{came.state:8} {check['name']}: {reason}\n"
     return f"{text}\n    why: {reason}\n   mend: {check['mend']}\n"
@@ -65,7 +78,7 @@ def result(
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begun)),
         "seconds": round(time.time() - begun, 2),
         "place": {
-            "host": os.uname().nodename,
+            "host": place.host,
             "nodes": place.nodes,
             "ranks": place.ranks,
             "gpus": place.gpus,
@@ -99,16 +112,45 @@ def summary(result: Mapping[str, Any]) -> str:
 
 def write(result: Mapping[str, Any], *, json_file: str | None, junit_file: str | None) -> None:
     """Write the results where they are wanted; the last line goes to stdout, unless JSON does."""
-    if junit_file:
-        junit(result).write(junit_file, encoding="utf-8", xml_declaration=True)
+    tree = junit(result)
     text = json.dumps(result, indent=1) + "\n"
-    if json_file == "-":
-        sys.stdout.write(text)
-        return
+    if junit_file:
+        _write(junit_file, lambda stream: tree.write(stream, "utf-8", xml_declaration=True))
     if json_file:
-        with open(json_file, "w", encoding="utf-8") as stream:
-            stream.write(text)
-    sys.stdout.write(summary(result))
+        _write(json_file, lambda stream: stream.write(text.encode()))
+    if json_file != STDOUT:
+        sys.stdout.write(summary(result))
+
+
+def check_writable(*files: str | None) -> None:
+    """Raise LaunchError where a file cannot be written, before checks take their time."""
+    for file in files:
+        if file and file != STDOUT:
+            try:
+                open(file, "ab").close()
+            except OSError as error:
+                raise _unwritable(file, error) from None
+
+
+def _write(file: str, write: Callable[[BinaryIO], object]) -> None:
+    try:
+        if file == STDOUT:
+            write(sys.stdout.buffer)
+            sys.stdout.flush()
+            return
+        with open(file, "wb") as stream:
+            write(stream)
+    except OSError as error:
+        raise _unwritable(file, error) from None
+
+
+def _unwritable(file: str, error: OSError) -> LaunchError:
+    return LaunchError(
+        f"cannot write '{file}'",
+        where=os.getcwd(),
+        why=error.strerror or "",
+        mend="name a file in a folder that is bound and writable, or - for stdout",
+    )
 
 
 def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
@@ -133,14 +175,14 @@ def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
         tag = {FAILED: "failure", ERROR: "error", SKIPPED: "skipped"}.get(row["state"])
         if tag:
             first = row["reason"].partition("\n")[0]
-            told = ElementTree.SubElement(case, tag, message=_printable(first))
-            told.text = _printable(f"{row['reason']}\nmend: {row['mend']}")
-        ElementTree.SubElement(case, "system-out").text = _printable(row["output"])
+            told = ElementTree.SubElement(case, tag, message=printable(first))
+            told.text = printable(f"{row['reason']}\nmend: {row['mend']}")
+        ElementTree.SubElement(case, "system-out").text = printable(row["output"])
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     return ElementTree.ElementTree(suites)
 
 
-def _printable(text: str) -> str:
-    """Return a text without the characters that XML has no form for."""
-    return "".join(c for c in text if c >= " " or c in "\n\t")
+def printable(text: str) -> str:
+    """Return a text without what XML has no form for, and what would steer a terminal."""
+    return _UNPRINTABLE.sub("", text)

@@ -1,0 +1,167 @@
+"""``lumicontainer verify``: prove that an image works, here or in a job of Slurm."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lumicontainer import sif
+from lumicontainer.catalog import open_catalog
+from lumicontainer.checkfile import LEVELS
+from lumicontainer.commands import common
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
+from lumicontainer.inside.verify import report
+from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
+from lumicontainer.machine import platform_of
+from lumicontainer.model import Platform
+from lumicontainer.progress import Progress
+from lumicontainer.verify import hostchecks, job, local, page, results
+from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    add = parser.add_argument
+    add("image", metavar="IMAGE", type=Path)
+    add("--level", choices=LEVELS, default="quick", help="how much to run; default: %(default)s")
+    add(
+        "-k",
+        metavar="NAME",
+        action="append",
+        default=[],
+        dest="names",
+        help="only checks whose name holds this, or matches it with * and ?; of any level",
+    )
+    add(
+        "--require",
+        metavar="WHAT[,WHAT]",
+        default="",
+        help="what must not lack, as gpu,network: a check that is skipped for it fails",
+    )
+    add("--list", action="store_true", help="list the checks, and make none")
+    add("--platform", metavar="NAME", help="where it runs; default: what fits this host")
+    add("--nodes", metavar="N", type=_nodes, help="in a job of Slurm, on N nodes")
+    add("--partition", metavar="NAME", help="in a job of Slurm, in this partition")
+    add("--account", metavar="NAME", default="", help="the project that pays for the job")
+    add("--recipe", metavar="RECIPE", default="", help="prove that it is what this makes now")
+    add(
+        "--host-root",
+        metavar="DIR",
+        type=Path,
+        help="the files of another host: prove that what the image takes of it loads",
+    )
+    common.add_catalog(parser)
+    add("--json", metavar="FILE", help="write the results as JSON; - for stdout")
+    add("--junit", metavar="FILE", type=Path, help="write the results as JUnit's XML")
+    add("--html", metavar="FILE", type=Path, help="write the results as a page with pictures")
+
+
+def _nodes(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least one node is needed")
+    return number
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the checks, tell what came of them; fail where one does not hold, or the job failed."""
+    _check_input(arguments)
+    catalog, root = open_catalog(arguments.recipes), arguments.host_root
+    asked = hostchecks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
+    head = {"file": arguments.image.absolute(), "level": arguments.level, "begun": time.time()}
+    whole = hostchecks.make(asked, hostchecks.rows(asked)[0])
+    if whole["state"] != PASSED:
+        return _told(results.joined(None, [], [whole], head=head), arguments)
+    subject = read_subject(arguments.image)
+    ways = in_other_ways(subject.checks)
+    every = [*hostchecks.rows(asked), *subject.checks, *ways]
+    due = chosen(every, arguments.level, arguments.names)
+    if arguments.list:
+        sys.stdout.write(report.listed(due))
+        return OK
+    with Progress() as progress:
+        came = _made(arguments, asked, due, progress)
+    code = _told(results.joined(subject, came.parts, came.rows, head=head), arguments)
+    if came.problem:
+        raise JobError(came.problem)
+    return code
+
+
+def _check_input(arguments: argparse.Namespace) -> None:
+    """Raise ``InputError`` for what would be found to be wrong only once checks have taken time."""
+    required(arguments.require)
+    sif.read_objects(arguments.image)
+    files = (arguments.json, arguments.junit, arguments.html)
+    folders = [Path(file).parent for file in files if file]
+    for folder in (*folders, *filter(None, [arguments.host_root])):
+        if not folder.is_dir():
+            raise InputError(
+                Problem("there is no such folder", str(folder), mend="name one that is there")
+            )
+
+
+def _made(
+    arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], progress: Progress
+) -> job.Collected:
+    """Make checks, each where it belongs; a line is told of each when it is done."""
+
+    def tell(row: Row) -> Row:
+        progress.say(report.line(row, from_plain(row)).rstrip("\n"))
+        return row
+
+    rows = [tell(hostchecks.make(asked, each)) for each in due if hostchecks.is_own(each)]
+    inside = [each for each in due if "file" in each and "way" not in each]
+    ways = [each for each in due if "way" in each]
+    if not inside and not ways:
+        return job.Collected((), rows=tuple(rows))
+    platform = platform_of(asked.catalog, arguments.platform)
+    if arguments.nodes or arguments.partition:
+        rows += [results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways]
+        with progress.step("job"):
+            came = job.run(_job(arguments, inside, platform), progress.say)
+        return replace(came, rows=tuple(rows))
+    host = local.host_for(arguments.image, platform, progress.say)
+    with progress.step("checks"):
+        part = local.run(host, inside, required=arguments.require)
+        rows += [tell(local.run_way(host, each, required=arguments.require)) for each in ways]
+    return job.Collected((part,), rows=tuple(rows))
+
+
+def _job(arguments: argparse.Namespace, checks: Sequence[Row], platform: Platform) -> job.Job:
+    return job.Job(
+        arguments.image,
+        platform,
+        find_engine(),
+        job.steps(checks),
+        nodes=arguments.nodes or 1,
+        partition=arguments.partition or "",
+        account=arguments.account,
+        required=arguments.require,
+        recipes=arguments.recipes,
+    )
+
+
+_NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer verify without a job"
+
+
+def _told(result: Mapping[str, Any], arguments: argparse.Namespace) -> int:
+    """Write the reports and the summary; return the exit code."""
+    if arguments.junit:
+        report.junit(result).write(arguments.junit, encoding="utf-8", xml_declaration=True)
+    if arguments.html:
+        arguments.html.write_text(page.page(result), encoding="utf-8")
+    if arguments.json == "-":
+        common.print_json(result)
+        sys.stderr.write(results.summary(result))
+    else:
+        if arguments.json:
+            Path(arguments.json).write_text(json.dumps(result, indent=1) + "\n")
+        sys.stdout.write(results.summary(result))
+    return OK if results.held(result) else EXAMINED_FAILED

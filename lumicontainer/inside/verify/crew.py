@@ -1,0 +1,237 @@
+"""Run checks with the ranks that a launcher started: rank 0 decides, every rank runs its own."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from .. import launchers
+from ..errors import UNFIT, LaunchError
+from ..hostlist import HostlistError, expand
+from . import meeting, outcome
+from .outcome import ERROR, Outcome
+from .place import MPI
+from .team import NODE, ONCE, RANKS, Team
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .child import Stop
+    from .place import Place
+
+_TICK = 0.2
+_NEXT = 0.1
+"""Seconds after which a rank looks for rank 0 again, which may not have started yet."""
+
+
+class Crew(Team):
+    """Run checks as rank 0, with the others; alone where it is the only one."""
+
+    def __init__(
+        self,
+        place: Place,
+        env: Mapping[str, str],
+        folder: str,
+        *,
+        stop: Stop | None = None,
+        host: meeting.Host | None = None,
+    ) -> None:
+        super().__init__(place, env, folder, stop=stop)
+        self.host = host
+        self._layout = layout(env)
+        self._with_mpi = ""
+
+    def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return what a check lacks here; MPI begins once in a step, so one check takes it."""
+        lack = super().lacking(check)
+        if lack or check.get("runs", ONCE) != RANKS or not check.get("needs", {}).get("mpi"):
+            return lack
+        if self._with_mpi:
+            return MPI, (
+                f"MPI can be begun once in a step, and {self._with_mpi} does: "
+                f"lumi-verify -k {check['name']} runs it, in a step of its own"
+            )
+        self._with_mpi = check["name"]
+        return None
+
+    def run(self, check: Mapping[str, Any]) -> Outcome:
+        """Run a check on the ranks that it is for; return what came of it."""
+        self.begin(check)
+        runs = check.get("runs", ONCE)
+        if runs == ONCE:
+            return self.process(check)
+        every = range(self.place.ranks)
+        wanted = self.firsts() if runs == NODE else every
+        absent = [self.absent(rank) for rank in every if self._why_absent(rank)]
+        if absent and runs == RANKS:
+            return _unfit(absent)
+        with ThreadPoolExecutor(1) as pool:
+            jobs = {
+                rank: pool.submit(self.own, check, 0)
+                if rank == 0
+                else self._ordered(rank, check["name"])
+                for rank in wanted
+            }
+            came = self.gathered(check, jobs)
+        here = {each.host for each in came}
+        lost = [each for each in absent if not each.host or each.host not in here]
+        return outcome.together([*came, *lost])
+
+    def own(self, check: Mapping[str, Any], rank: int) -> Outcome:
+        """Run this rank's process of a check, with what the launcher told and handed it."""
+        if check.get("runs", ONCE) != RANKS:
+            return self.process(check, rank)
+        return self._process(check, rank, self.env, files=True)
+
+    def halt(self, check: Mapping[str, Any], why: str) -> None:
+        """Have every rank end a check."""
+        super().halt(check, why)
+        if self.host:
+            self.host.halt(range(self.place.ranks), check["name"], why)
+
+    def firsts(self) -> list[int]:
+        """Return the first rank of each node that is here."""
+        nodes = {self.place.node: 0}
+        guests = self.host.guests if self.host else {}
+        for rank in sorted(guests):
+            if not self._why_absent(rank):
+                nodes.setdefault(guests[rank].node, rank)
+        return list(nodes.values())
+
+    def absent(self, rank: int) -> Outcome:
+        """Return what is told of a rank that cannot run anything."""
+        came = Outcome(ERROR, self._why_absent(rank), rank=rank)
+        came.host = self.host.host_of(rank) if self.host else self.place.host
+        if not came.host and rank < len(self._layout):
+            came.host = self._layout[rank]
+        return came
+
+    def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
+        """Return what is told of a rank that does not answer in time."""
+        came = super().late(check, rank)
+        came.host = self.absent(rank).host
+        return came
+
+    def _why_absent(self, rank: int) -> str:
+        if rank == 0 or self.host is None:
+            return ""
+        if rank in self.host.guests:
+            return "it has not answered to an earlier check yet" if self.host.busy(rank) else ""
+        return self.host.why_gone(rank) or "it did not come"
+
+    def _ordered(self, rank: int, check: str) -> Future[Outcome]:
+        """Have another rank run a check; that it goes away meanwhile is an outcome, too."""
+        assert self.host is not None
+        answer, came = self.host.order(rank, check), Future[Outcome]()
+
+        def done(answered: Future[Outcome]) -> None:
+            if answered.exception() is None:
+                came.set_result(answered.result())
+                return
+            lost = self.absent(rank)
+            lost.reason = str(answered.exception())
+            came.set_result(lost)
+
+        answer.add_done_callback(done)
+        return came
+
+
+def _unfit(absent: Sequence[Outcome]) -> Outcome:
+    """Return what came of a check whose ranks are not all here: they would wait in vain."""
+    names = [f"rank {each.rank}{f' on {each.host}' if each.host else ''}" for each in absent[:8]]
+    more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
+    came = Outcome(ERROR, f"it was not run, without {', '.join(names)}{more}: {absent[0].reason}")
+    came.rank, came.host = absent[0].rank, absent[0].host
+    return came
+
+
+def layout(env: Mapping[str, str]) -> list[str]:
+    """Return the node of each rank as far as Slurm's variables tell it, else nothing.
+
+    Slurm hands ranks out node by node unless it is told otherwise (srun --distribution).
+    """
+    if env.get("SLURM_DISTRIBUTION", "block").partition(":")[0] != "block":
+        return []
+    try:
+        nodes = expand(env.get("SLURM_STEP_NODELIST", ""))
+    except HostlistError:
+        return []
+    parts = [
+        launchers.repeated(part) for part in env.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")
+    ]
+    counts = [part[0] for part in parts if part for _ in range(part[1])]
+    if None in parts or len(counts) != len(nodes):
+        return []
+    return [node for node, count in zip(nodes, counts) for _ in range(count)]
+
+
+def assemble(crew: Crew, *, checks: str, seconds: float) -> None:
+    """Let the others join rank 0; return once they are here, or ``seconds`` are over.
+
+    ``checks`` tells the checks of this image from those of another.
+    """
+    place, env = crew.place, crew.env
+    if place.ranks == 1:
+        return
+    listener = meeting.listen(meeting.address(env, place.launch), meeting.ports(env, place.launch))
+    crew.host = meeting.Host(listener, place.ranks, key=meeting.secret(env), checks=checks)
+    crew.host.await_all(seconds, lambda: crew.stop.why)
+
+
+def find(crew: Crew, *, checks: str, seconds: float) -> meeting.Door:
+    """Return the way to rank 0; raise LaunchError where it is not found in ``seconds``."""
+    place, env = crew.place, crew.env
+    where, candidates = meeting.address(env, place.launch), meeting.ports(env, place.launch)
+    me = {"rank": place.rank, "node": place.node, "host": place.host, "checks": checks}
+    end = time.monotonic() + seconds
+    nobody = refused = ""
+    while time.monotonic() < end and not crew.stop.why:
+        for port in candidates:
+            try:
+                return meeting.join(where, port, key=meeting.secret(env), me=me)
+            except meeting.RefusedError as error:
+                refused = str(error)
+            except OSError as error:
+                nobody = f"port {port}: {error.strerror or error}"
+        time.sleep(_NEXT)
+    raise LaunchError(
+        f"rank {place.rank} did not find rank 0 in {seconds:.0f} s",
+        where=f"{where}, ports {', '.join(map(str, candidates))}",
+        why=crew.stop.why or refused or nobody,
+        mend="see what became of rank 0; every rank has to run the same image",
+        code=UNFIT,
+    )
+
+
+def serve(crew: Crew, door: meeting.Door, checks: Sequence[Mapping[str, Any]]) -> str:
+    """Do as rank 0 orders until it lets this rank go; return why it ended otherwise."""
+    known = {check["name"]: check for check in checks}
+
+    def obey(check: Mapping[str, Any], number: int) -> None:
+        try:
+            came = crew.own(check, crew.place.rank)
+        except Exception as error:  # noqa: BLE001 - a rank that says nothing is waited for
+            came = Outcome(ERROR, f"lumi-verify itself fails here: {error!r}")
+        if not crew.stop.why:
+            door.tell({"id": number, "came": came.plain()})
+
+    with ThreadPoolExecutor(1) as pool:
+        while not crew.stop.why:
+            try:
+                message = door.next(_TICK)
+            except (meeting.GoneError, ValueError) as error:
+                crew.stop.why = f"rank 0: {error}"
+                break
+            if message is None:
+                continue
+            if "run" in message:
+                crew.begin(known[message["run"]])
+                pool.submit(obey, known[message["run"]], message["id"])
+            elif "halt" in message:
+                crew.halt(known[message["halt"]], message["why"])
+            elif "end" in message:
+                break
+    door.close()
+    return crew.stop.why

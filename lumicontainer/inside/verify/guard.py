@@ -1,0 +1,136 @@
+"""Keep one process of a check: ``guard.py LIFELINE COMMAND [ARGUMENT]...``.
+
+The guard becomes the parent of what the check's processes leave behind, whatever session or
+environment these give themselves (PR_SET_CHILD_SUBREAPER in prctl(2)). It kills all of them when
+the command has ended, and when lumi-verify closes its end of LIFELINE, a pipe: dying does that too.
+The guard ends as the command did.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REPORT = "LUMI_VERIFY_REPORT"
+"""As ``checking.REPORT``; this file runs before the package can be found."""
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_NOT_FOUND = 127
+"""What a shell exits with where there is no such command."""
+PATIENCE = 2
+"""Seconds in which killed processes go, unless they wait in a driver."""
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that are for lumi-verify to act upon, where they are sent to everyone."""
+
+
+def below(pid: int) -> list[int]:
+    """Return the processes that descend from ``pid``, parents before children; no zombies."""
+    children: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stream:
+                # PID (NAME) STATE PARENT ...; the name may hold anything.
+                state, parent = stream.read().rpartition(")")[2].split()[:2]
+        except (OSError, ValueError):  # it has ended meanwhile
+            continue
+        if state not in "ZX":
+            children.setdefault(int(parent), []).append(int(name))
+    found = children.get(pid, [])[:]
+    for each in found:
+        found += children.get(each, [])
+    return found
+
+
+def main(words: Sequence[str]) -> None:
+    """Run the command, and end as it does."""
+    lifeline, parent = int(words[0]), os.getppid()
+    os.set_inheritable(lifeline, False)
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # A check that crashes leaves no core file where its user happens to be.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    for number in _ENDING:
+        signal.signal(number, lambda *_: None)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    child = _start(words[1:], libc)
+    status = None
+    while status is None:
+        ready = select.select([lifeline, woken], [], [])[0]
+        if lifeline in ready:
+            break
+        os.read(woken, 4096)
+        status = _reaped(child)
+    _kill_all()
+    if os.getppid() != parent:
+        shutil.rmtree(os.path.dirname(os.environ.get(REPORT, "")), ignore_errors=True)
+    _end_as(status)
+
+
+def _start(command: Sequence[str], libc: ctypes.CDLL) -> int:
+    """Return the pid of a new process that becomes the command, and dies when this one does."""
+    own = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != own:
+        os._exit(_NOT_FOUND)
+    # Python ignores these, and what is ignored stays so in the program.
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    try:
+        os.execvp(command[0], list(command))  # noqa: S606 - a shell is one of the commands
+    except OSError as error:
+        os.write(2, f"cannot start {command[0]}: {error.strerror}\n".encode())
+    os._exit(_NOT_FOUND)
+
+
+def _reaped(child: int) -> int | None:
+    """Take note of all processes that have ended; return how ``child`` did, None if it runs."""
+    status = None
+    try:
+        ended, how = os.waitpid(-1, os.WNOHANG)
+        while ended:
+            status = how if ended == child else status
+            ended, how = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return status
+    return status
+
+
+def _kill_all() -> None:
+    # Again and again: a process may start another one while it is killed.
+    end = time.monotonic() + PATIENCE
+    while (left := below(os.getpid())) and time.monotonic() < end:
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:  # it has ended meanwhile, or is another user's
+                continue
+        time.sleep(0.005)
+        _reaped(0)
+
+
+def _end_as(status: int | None) -> None:
+    if status is not None and os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status) if status is not None else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

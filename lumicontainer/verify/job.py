@@ -1,0 +1,263 @@
+"""Run lumi-verify as a job of Slurm: write the batch script, send it, follow it, collect."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lumicontainer import process
+from lumicontainer.engines import Engine
+from lumicontainer.errors import HostError, JobError, Problem
+from lumicontainer.failure import last_lines
+from lumicontainer.inside.cpus import parse
+from lumicontainer.model import Platform
+from lumicontainer.render import document
+from lumicontainer.verify.local import words
+from lumicontainer.verify.results import Part, read
+from lumicontainer.verify.subject import Row
+
+TEMPLATE = "verify.sh.j2"
+LOG, ENDED = "log", "ended"
+MPI, NO_MPI = "pmi2", "none"
+"""How MPI's ranks meet, as srun calls it: MPICH and Cray MPICH know PMI-2."""
+_SPARE = 5
+"""Minutes of a job, or of a step, beside those of its checks: containers start, ranks meet."""
+_MOST = 60
+"""Minutes that a job asks for at most; a user's SBATCH_TIMELIMIT wins."""
+_TURN = 0.5
+"""Seconds between two looks at the log, which lies on a file system of several machines."""
+_ASK = 10.0
+"""Seconds between two questions to Slurm, whose servers all users share."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Hold checks that one step of the job makes, and how its ranks meet."""
+
+    checks: tuple[Row, ...]
+    mpi: str = NO_MPI
+
+    @property
+    def minutes(self) -> int:
+        """Return how long it may take: what its checks may."""
+        return minutes(self.checks)
+
+    @property
+    def words(self) -> list[str]:
+        """Return the options of lumi-verify that name its checks."""
+        return [word for check in self.checks for word in ("-k", check["name"])]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Hold what a job is to do, and with what."""
+
+    image: Path
+    platform: Platform
+    engine: Engine
+    steps: Sequence[Step]
+    nodes: int = 1
+    partition: str = ""
+    account: str = ""
+    required: str = ""
+    recipes: Path | None = None
+    """A user's own recipes, in which the platform may be."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Hold what came of checks, and why the job failed in which they were made, if it did."""
+
+    parts: tuple[Part, ...]
+    problem: Problem | None = None
+    rows: tuple[Row, ...] = ()
+    """What came of checks that are in no part."""
+
+
+def steps(checks: Sequence[Row]) -> list[Step]:
+    """Return the steps that make checks: one for all but those of MPI, which have one each.
+
+    A process can be started as one of MPI's ranks once.
+    """
+    plain = tuple(check for check in checks if not is_of_mpi(check))
+    own = [Step((check,), MPI) for check in checks if is_of_mpi(check)]
+    return [*([Step(plain)] if plain else []), *own]
+
+
+def is_of_mpi(check: Row) -> bool:
+    """Tell whether the ranks of a check are those of MPI."""
+    return check.get("runs") == "ranks" and bool(check.get("needs", {}).get("mpi"))
+
+
+def minutes(checks: Sequence[Row]) -> int:
+    """Return in how many minutes checks are done, or have run into their limits."""
+    seconds: int = sum(check["seconds"] for check in checks)
+    return min(_MOST, _SPARE + -(-seconds // 60))
+
+
+def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list[str]:
+    """Return the command that prints, on a node, what an image needs of it; empty if nothing."""
+    if not platform.binds:
+        return []
+    command = [sys.executable, "-m", "lumicontainer", "binds", "--platform", platform.name]
+    if recipes:
+        command += ["--recipes", str(recipes.absolute())]
+    return [*command, str(image.absolute())]
+
+
+def tasks(platform: Platform) -> int:
+    """Return the ranks of a node: one a GPU; without GPUs two, for what is between them."""
+    return len(platform.gpus) or 2
+
+
+def cpus(platform: Platform) -> int:
+    """Return the cores that are next to a GPU; 0 where there is none."""
+    return len(parse(platform.gpus[0].cores)) if platform.gpus else 0
+
+
+def script(job: Job, folder: Path) -> str:
+    """Return the batch script of a job whose results come to lie in ``folder``."""
+    *start, image = job.engine.execute(job.image.absolute(), (), binds=())
+    return document(
+        TEMPLATE,
+        image=image,
+        start=start,
+        command=words((), job.required),
+        binds=binds_command(job.image, job.platform, job.recipes),
+        folder=str(folder),
+        nodes=job.nodes,
+        tasks=tasks(job.platform),
+        cpus=cpus(job.platform),
+        minutes=minutes([check for step in job.steps for check in step.checks]),
+        steps=job.steps,
+    )
+
+
+def run(job: Job, tell: Callable[[str], None]) -> Collected:
+    """Run a job to its end and return what came of it; cancel it where this is interrupted."""
+    if process.find("sbatch") is None:
+        why, mend = (
+            "sbatch is not on PATH",
+            "run it without --nodes and --partition, to verify here",
+        )
+        raise HostError(Problem("this host has no Slurm", why=why, mend=mend))
+    # Here, for /tmp is each node's own.
+    folder = Path(tempfile.mkdtemp(prefix="lumi-verify-", dir=Path.cwd()))
+    folder.chmod(0o755)
+    try:
+        number = _sent(job, folder)
+        tell(f"job {number} is sent; its log: {folder / LOG}")
+        how = _followed(number, folder, tell)
+        collected = _collected(job, folder, how)
+    except BaseException:
+        # By its name, because it may have been sent and not told yet by which number.
+        with contextlib.suppress(HostError):
+            process.capture(["scancel", f"--name={folder.name}"])
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if collected.problem is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return collected
+
+
+def _sent(job: Job, folder: Path) -> str:
+    """Send a job; return its number."""
+    path = folder / "job.sh"
+    path.write_text(script(job, folder))
+    options = [f"--job-name={folder.name}", f"--output={str(folder / LOG).replace('%', '%%')}"]
+    if job.partition:
+        options.append(f"--partition={job.partition}")
+    if job.account:
+        options.append(f"--account={job.account}")
+    try:
+        sent = process.capture(["sbatch", "--parsable", *options, str(path)])
+    except process.ProgramError as error:
+        why = error.problems[0].why
+        raise JobError(Problem("Slurm does not take the job", "sbatch", why, _MEND)) from error
+    return sent.strip().partition(";")[0]
+
+
+def _followed(number: str, folder: Path, tell: Callable[[str], None]) -> str:
+    """Tell a job's log while it grows, until the job is over; return in words how it ended.
+
+    Empty where its script came to its end.
+    """
+    lines = _new_lines(folder / LOG)
+    asked, told = 0.0, ""
+    while True:
+        ended = (folder / ENDED).exists()
+        for line in next(lines):
+            tell(line)
+        if ended:
+            return ""
+        if time.monotonic() - asked >= _ASK:
+            asked, state = time.monotonic(), _state(number)
+            if state.startswith("PENDING") and state not in (told, "PENDING None"):
+                tell(f"job {number}: {state}")
+            told = state
+            if not state:
+                time.sleep(_TURN)
+                return "" if (folder / ENDED).exists() else _last_state(number)
+        time.sleep(_TURN)
+
+
+def _new_lines(log: Path) -> Iterator[list[str]]:
+    """Yield the whole lines that a log has got since the last time, again and again."""
+    at = 0
+    while True:
+        text = b""
+        with contextlib.suppress(OSError), log.open("rb") as stream:
+            stream.seek(at)
+            text = stream.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        at += len(whole)
+        yield process.clean(whole.decode("utf-8", "replace")).splitlines()
+
+
+def _state(number: str) -> str:
+    """Return the state of a job and the reason of it; empty where it is over."""
+    command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"]
+    try:
+        return process.capture(command).strip()
+    except process.ProgramError:  # Slurm does not know it any more
+        return ""
+
+
+def _last_state(number: str) -> str:
+    try:
+        told = process.capture(["scontrol", "--oneliner", "show", "job", number])
+    except process.ProgramError:
+        return "it is over, and Slurm does not know it any more"
+    fields = dict(word.split("=", 1) for word in told.split() if "=" in word)
+    return f"{fields.get('JobState', 'it is over')}, reason {fields.get('Reason', 'not told')}"
+
+
+def _collected(job: Job, folder: Path, how: str) -> Collected:
+    parts = []
+    for number, step in enumerate(job.steps):
+        path = folder / f"{number}.json"
+        data = read(path.read_bytes()) if path.exists() else None
+        code = folder / f"{number}.code"
+        ended = f"exit code {code.read_text().strip()}" if code.exists() else how or "not begun"
+        why = "" if data else f"its step of the job did not report ({ended}): {folder / LOG}"
+        parts.append(Part(step.checks, data, why))
+    if all(part.data for part in parts):
+        return Collected(tuple(parts))
+    how = how or f"its script ended with code {(folder / ENDED).read_text().strip()}"
+    log = folder / LOG
+    said = last_lines(log.read_text(errors="replace")) if log.exists() else ""
+    where = f"the whole log: {log}"
+    problem = Problem("the job failed", where, "\n".join(filter(None, (how, said))), _MEND)
+    return Collected(tuple(parts), problem)
+
+
+_MEND = (
+    "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for; "
+    "the script beside the log can be sent again with sbatch"
+)

@@ -1,0 +1,87 @@
+"""Run lumi-verify in containers of this host."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lumicontainer import process
+from lumicontainer.engines import Engine, find_engine
+from lumicontainer.errors import HostError
+from lumicontainer.failure import last_lines
+from lumicontainer.inside.verify.outcome import FAILED, Outcome
+from lumicontainer.model import Platform
+from lumicontainer.needs import Needs, needs_of
+from lumicontainer.plan import VERIFY
+from lumicontainer.verify.results import Part, read, row
+from lumicontainer.verify.subject import Row
+
+
+@dataclass(frozen=True)
+class Host:
+    """Hold what starts containers of an image here, and who is told each line."""
+
+    engine: Engine
+    image: Path
+    needs: Needs
+    tell: Callable[[str], None] = lambda _: None
+
+    def command(self, words: Sequence[str], way: str = "exec") -> list[str]:
+        """Return the command that runs ``words`` in the image."""
+        return self.engine.execute(
+            self.image,
+            words,
+            binds=[str(mount) for mount in self.needs.mounts],
+            environment={each.name: each.value for each in self.needs.variables},
+            way=way,
+        )
+
+
+def host_for(image: Path, platform: Platform, tell: Callable[[str], None] = lambda _: None) -> Host:
+    """Return what starts containers of an image here; raise ``HostError`` where none can."""
+    needs = needs_of(image, platform)
+    if needs.unfit():
+        raise HostError(*needs.problems)
+    return Host(find_engine(), image, needs, tell)
+
+
+def words(checks: Sequence[Row], required: str) -> list[str]:
+    """Return the command, in an image, that runs checks and prints what came of them as JSON."""
+    chosen = [word for check in checks for word in ("-k", check["name"])]
+    return [VERIFY, "--json", "-", *(["--require", required] if required else []), *chosen]
+
+
+def run(host: Host, checks: Sequence[Row], *, required: str) -> Part:
+    """Run checks in one container; return what lumi-verify reported."""
+    if not checks:
+        return Part(checks)
+    return _part(host.command(words(checks, required)), checks, host.tell)
+
+
+def run_way(host: Host, check: Row, *, required: str) -> Row:
+    """Run a check in a container that is started in its way; return what came of it.
+
+    It fails where nothing comes back, for then that way does not work.
+    """
+    own = {**check, "name": check["of"]}
+    command = host.command(words([own], required), check["way"])
+    part = _part(command, [own], lambda _: None)
+    if part.data is None:
+        return row(check, Outcome(FAILED, part.why))
+    return {**part.rows()[0], "name": check["name"]}
+
+
+def _part(command: Sequence[str], checks: Sequence[Row], tell: Callable[[str], None]) -> Part:
+    said = io.StringIO()
+    with tempfile.TemporaryFile() as told:
+        running = process.logged(command, said, env=os.environ, on_line=tell, result=told)
+        status = asyncio.run(running)
+        told.seek(0)
+        data = read(told.read())
+    how = f"lumi-verify did not report ({process.describe(status)}): {process.quoted(command)}"
+    return Part(checks, data, "" if data else f"{how}\n{last_lines(said.getvalue())}".rstrip())

@@ -1,0 +1,78 @@
+"""What is verified: an image, and what it tells of itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lumicontainer import image as images
+from lumicontainer.errors import ExaminedError, InputError, Problem
+from lumicontainer.inside.errors import LaunchError
+from lumicontainer.inside.verify import options
+from lumicontainer.plan import HOME
+from lumicontainer.process import ProgramError
+
+Row = Mapping[str, Any]
+"""A check as the image's checks.json has it, or with what came of it."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Hold an image with its checks and its record."""
+
+    image: Path
+    checks: tuple[Row, ...]
+    resolved: Mapping[str, Any]
+
+
+def read_subject(image: Path) -> Subject:
+    """Read what an image tells of itself; raise ``ExaminedError`` where it brings no checks."""
+    try:
+        checks, resolved = (
+            json.loads(images.read_file(image, f"{HOME[1:]}/{name}"))
+            for name in ("checks.json", "resolved.json")
+        )
+    except ProgramError as error:
+        raise ExaminedError(
+            Problem(
+                "the image brings no checks",
+                str(image),
+                why=f"{HOME}/checks.json is not in it: something else built it, or a lumicontainer "
+                "that was older than lumi-verify",
+                mend="build it with lumicontainer build",
+            )
+        ) from error
+    return Subject(image, tuple(checks), resolved)
+
+
+def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:
+    """Yield a check for each other way of starting a container in which one is to hold."""
+    for check in checks:
+        for way in check.get("ways", ()):
+            if way != "exec":
+                yield {**check, "name": f"{check['name']} [{way}]", "of": check["name"], "way": way}
+
+
+def chosen(checks: Sequence[Row], level: str, names: Sequence[str]) -> list[Row]:
+    """Return the checks to make; raise ``InputError`` where a name is none's.
+
+    The whole name of a check stands for it in each way of starting a container.
+    """
+    names = [*names, *(each["name"] for each in checks if each.get("of") in names)]
+    try:
+        return options.chosen(checks, level, names)
+    except LaunchError as error:
+        mend = error.mend.replace("lumi-verify", "lumicontainer verify IMAGE")
+        raise InputError(Problem(error.what, error.where, error.why, mend)) from error
+
+
+def required(text: str) -> str:
+    """Return what ``--require`` names; raise ``InputError`` where there is no such thing."""
+    try:
+        options.required_kinds(text)
+    except LaunchError as error:
+        raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
+    return text

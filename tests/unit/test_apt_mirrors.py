@@ -1,0 +1,99 @@
+"""Apt takes what a mirror has from there, whoever added the source, and all else as ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.site import read_site, stage_site
+
+from ..stand_in_archive import Package, StandInArchive, stand_in_archive
+
+UPSTREAM = "https://archive.invalid/"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[StandInArchive]:
+    with stand_in_archive(tmp_path / "served") as archive:
+        archive.make_key()
+        (tmp_path / "key.asc").write_text(archive.key())
+        for name in ("near", "far"):
+            archive.publish(name, [Package(f"from-{name}")], suite="any", origin="test")
+        yield archive
+
+
+@pytest.fixture
+def served(archive: StandInArchive) -> Iterator[str]:
+    """Serve the archive over loopback and return its URL."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(archive.root))
+    handler.func.log_message = lambda *_: None  # type: ignore[attr-defined]
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def apt(room: Path, sources: list[str], mirrors: dict[str, str], *words: str) -> str:
+    """Run apt-get as a step does, with these sources and folders of its own."""
+    staged = room / "staged"
+    staged.mkdir()
+    stage_site(read_site("", mirrors), staged, str(staged))
+    options = f"[signed-by={room}/key.asc]"
+    (room / "list").write_text("".join(f"deb {options} {each} any main\n" for each in sources))
+    for folder in ("lists/partial", "cache/archives/partial", "parts"):
+        (room / folder).mkdir(parents=True)
+    (room / "status").touch()
+    places = {"Etc::SourceList": "list", "Etc::SourceParts": "parts", "State::Lists": "lists"}
+    places |= {"State::status": "status", "Cache": "cache"}
+    settings = [f'Dir::{key} "{room}/{place}";\n' for key, place in places.items()]
+    with (staged / "apt.conf").open("a") as file:
+        file.write("".join([*settings, 'APT::Sandbox::User "";\nDebug::NoLocking "1";\n']))
+    script = f". {staged}/site.sh && apt-get -q update && apt-get -q download {' '.join(words)}"
+    environment = {**os.environ, "no_proxy": "127.0.0.1", "LC_ALL": "C"}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=room / "cache",
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("by", ["file", "http"])
+def test_what_a_mirror_has_comes_from_there_and_is_known_by_its_own_name(
+    archive: StandInArchive, served: str, tmp_path: Path, by: str
+) -> None:
+    there = {"file": f"{archive.root.as_uri()}/", "http": served}[by]
+    said = apt(tmp_path, [f"{UPSTREAM}near"], {UPSTREAM: there}, "from-near")
+    assert (tmp_path / "cache/from-near_1_amd64.deb").exists(), said
+    lists = [path.name for path in (tmp_path / "lists").glob("*Release")]
+    assert lists == ["archive.invalid_near_dists_any_InRelease"]
+
+
+def test_what_has_no_mirror_is_apts_own_work(
+    archive: StandInArchive, served: str, tmp_path: Path
+) -> None:
+    sources = [f"{UPSTREAM}near", f"{served}far"]
+    mirrors = {UPSTREAM: f"{archive.root.as_uri()}/"}
+    said = apt(tmp_path, sources, mirrors, "from-near", "from-far")
+    for name in ("near", "far"):
+        assert (tmp_path / f"cache/from-{name}_1_amd64.deb").exists(), said
+
+
+def test_a_mirror_without_the_archive_is_told_by_apt(
+    archive: StandInArchive, tmp_path: Path
+) -> None:
+    mirrors = {UPSTREAM: f"{archive.root.as_uri()}/elsewhere/"}
+    said = apt(tmp_path, [f"{UPSTREAM}near"], mirrors, "from-near")
+    assert f"'{UPSTREAM}near any Release' does not have a Release file" in said

@@ -1,0 +1,62 @@
+"""A build takes over the tree that an earlier one left, and no tree that is being removed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lumicontainer import workspace
+from lumicontainer.tree import STATE
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LUMICONTAINER_TMPDIR", str(tmp_path))
+    return workspace.temporary_root()
+
+
+def leave_tree(recipe: str) -> Path:
+    """Do as a build does that leaves a tree behind; return its folder."""
+    with workspace.workspace(recipe) as place:
+        (place.ground / "tree").mkdir(parents=True)
+        (place.ground / STATE).write_text(recipe)
+    return place.root
+
+
+def test_the_tree_of_the_last_build_is_taken_over(root: Path) -> None:
+    leave_tree("one")
+    with workspace.workspace("one") as place:
+        assert (place.ground / STATE).read_text() == "one"
+
+
+def test_a_tree_that_another_build_removes_is_not_taken_over(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = leave_tree("one")
+    removing, go_on = threading.Event(), threading.Event()
+    remove = workspace.remove_tree
+
+    def remove_slowly(folder: Path) -> None:
+        if folder.name == f".{left.name}" and threading.current_thread() is other:
+            removing.set()
+            assert go_on.wait(30)
+        remove(folder)
+
+    monkeypatch.setattr(workspace, "remove_tree", remove_slowly)
+    other = threading.Thread(target=leave_tree, args=("two",))
+    other.start()
+    try:
+        assert removing.wait(30), "a build that leaves a tree removes the others"
+        with workspace.workspace("one") as place:
+            assert not place.ground.exists()
+    finally:
+        go_on.set()
+        other.join()
+    assert {folder.name.partition("-")[0] for folder in folders(root)} == {"two"}
+
+
+def folders(root: Path) -> Iterator[Path]:
+    return (each for each in root.iterdir() if each.is_dir())
