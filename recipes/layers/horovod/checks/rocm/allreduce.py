@@ -55,6 +55,7 @@ if ranks.device.type == "cuda" and not hvd.nccl_built():
     problems.append("Horovod is built without RCCL: it moves gradients over MPI")
 # Without each other they would wait for ever below.
 if any(ranks.gathered(len(problems))):
+    hvd.shutdown()
     ranks.conclude(problems)
 problems += wrong(ranks)
 message = torch.zeros(LARGE[ranks.device.type], dtype=torch.float16, device=ranks.device)
@@ -66,4 +67,5 @@ if ranks.rank == 0:
     measured("of_torch", torchs / own)
 factor = 2 * (ranks.size - 1) / ranks.size * message.nbytes / 1e9
 ranks.tell("GB/s", {"Horovod": round(factor / own, 3), "PyTorch": round(factor / torchs, 3)})
+hvd.shutdown()
 ranks.conclude(problems)
