@@ -13,13 +13,14 @@ from typing import Any
 
 from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
+from lumicontainer.checkfile import LEVELS
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, JobError, Problem
+from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
 from lumicontainer.inside.verify import report
-from lumicontainer.inside.verify.options import LEVELS
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
-from lumicontainer.needs import needs_of
+from lumicontainer.machine import platform_of
+from lumicontainer.model import Platform
 from lumicontainer.progress import Progress
 from lumicontainer.verify import hostchecks, job, local, page, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
@@ -71,12 +72,8 @@ def _nodes(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the checks, tell what came of them; fail where one does not hold, or the job failed."""
-    required(arguments.require)
-    sif.read_objects(arguments.image)
-    root = arguments.host_root
-    if root and not root.is_dir():
-        raise InputError(Problem("there is no such folder", str(root), mend="name a host's root"))
-    catalog = open_catalog(arguments.recipes)
+    _check_input(arguments)
+    catalog, root = open_catalog(arguments.recipes), arguments.host_root
     asked = hostchecks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
     head = {"file": arguments.image.absolute(), "level": arguments.level, "begun": time.time()}
     whole = hostchecks.make(asked, hostchecks.rows(asked)[0])
@@ -97,6 +94,19 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _check_input(arguments: argparse.Namespace) -> None:
+    """Raise ``InputError`` for what would be found to be wrong only once checks have taken time."""
+    required(arguments.require)
+    sif.read_objects(arguments.image)
+    files = (arguments.json, arguments.junit, arguments.html)
+    folders = [Path(file).parent for file in files if file]
+    for folder in (*folders, *filter(None, [arguments.host_root])):
+        if not folder.is_dir():
+            raise InputError(
+                Problem("there is no such folder", str(folder), mend="name one that is there")
+            )
+
+
 def _made(
     arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], progress: Progress
 ) -> job.Collected:
@@ -109,32 +119,33 @@ def _made(
     rows = [tell(hostchecks.make(asked, each)) for each in due if hostchecks.is_own(each)]
     inside = [each for each in due if "file" in each and "way" not in each]
     ways = [each for each in due if "way" in each]
-    platform = common.platform_of(asked.catalog, arguments.platform)
-    engine = find_engine()
+    if not inside and not ways:
+        return job.Collected((), rows=tuple(rows))
+    platform = platform_of(asked.catalog, arguments.platform)
     if arguments.nodes or arguments.partition:
-        wanted = job.Job(
-            arguments.image,
-            platform,
-            engine,
-            job.steps(inside),
-            nodes=arguments.nodes or 1,
-            partition=arguments.partition or "",
-            account=arguments.account,
-            required=arguments.require,
-            recipes=arguments.recipes,
-        )
         rows += [results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways]
         with progress.step("job"):
-            came = job.run(wanted, progress.say)
+            came = job.run(_job(arguments, inside, platform), progress.say)
         return replace(came, rows=tuple(rows))
-    needs = needs_of(arguments.image, platform)
-    if needs.unfit():
-        raise HostError(*needs.problems)
-    host = local.Host(engine, arguments.image, needs, progress.say)
+    host = local.host_for(arguments.image, platform, progress.say)
     with progress.step("checks"):
         part = local.run(host, inside, required=arguments.require)
         rows += [tell(local.run_way(host, each, required=arguments.require)) for each in ways]
     return job.Collected((part,), rows=tuple(rows))
+
+
+def _job(arguments: argparse.Namespace, checks: Sequence[Row], platform: Platform) -> job.Job:
+    return job.Job(
+        arguments.image,
+        platform,
+        find_engine(),
+        job.steps(checks),
+        nodes=arguments.nodes or 1,
+        partition=arguments.partition or "",
+        account=arguments.account,
+        required=arguments.require,
+        recipes=arguments.recipes,
+    )
 
 
 _NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer verify without a job"

@@ -116,7 +116,10 @@ def fingerprint(checks: Sequence[Mapping[str, Any]]) -> str:
 def chosen(
     checks: Sequence[Mapping[str, Any]], level: str, names: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """Return the checks to run; raise LaunchError where a name is none's."""
+    """Return the checks to run; raise LaunchError where a name is none's.
+
+    The whole name of a check means it alone, and not those whose names hold it.
+    """
     if not names:
         upto = LEVELS[: LEVELS.index(level) + 1]
         return [each for each in checks if each["level"] in upto]
