@@ -141,6 +141,8 @@ def script(job: Job, folder: Path) -> str:
 
 def run(job: Job, tell: Callable[[str], None]) -> Collected:
     """Run a job to its end and return what came of it; cancel it where this is interrupted."""
+    if not job.steps:
+        return Collected(())
     if process.find("sbatch") is None:
         why, mend = (
             "sbatch is not on PATH",
