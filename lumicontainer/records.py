@@ -8,7 +8,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from lumicontainer.checkfile import FOLDER, IMAGE
-from lumicontainer.model import Bootstrap, Check, CheckNeeds, LayerFile, Platform, Variable
+from lumicontainer.model import (
+    Bootstrap,
+    Check,
+    CheckNeeds,
+    LayerFile,
+    Platform,
+    PythonSource,
+    UrlSource,
+    Variable,
+)
 from lumicontainer.resolve import Resolved, ResolvedLayer
 
 
@@ -27,6 +36,8 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
             "host_libraries": [each.path for each in resolved.host_libraries()],
         }
         yield _json_file("platform.json", {**head, **tables, **_said(needs), "layers": versions})
+    if resolved.drivers:
+        yield _json_file("drivers.json", resolved.drivers)
     yield from _check_files(resolved)
 
 
@@ -86,7 +97,7 @@ def _variable_row(variable: Variable) -> dict[str, Any]:
 
 
 def _said(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value not in ("", [], {})}
+    return {key: value for key, value in values.items() if value not in ("", [], (), {})}
 
 
 def record(resolved: Resolved) -> dict[str, Any]:
@@ -128,5 +139,27 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
         "origins": {s.name: s.origin for s in settings},
         "version": layer.values().get("version"),
         "environment": dict(sorted(layer.content.environment.items())),
-        **_said({"brings": dict(sorted(layer.content.brings.items()))}),
+        **_said(
+            {
+                "brings": dict(sorted(layer.content.brings.items())),
+                "path": layer.content.path,
+                "packages": _said({"apt": layer.content.apt, "python": list(_python(layer))}),
+            }
+        ),
     }
+
+
+def _python(layer: ResolvedLayer) -> Iterable[str]:
+    """Yield each Python package that a layer brings, as name==version where its version is said."""
+    content = layer.content
+    yield from content.python
+    for line in (*content.locked, *(each for lines in content.indexed.values() for each in lines)):
+        yield line.partition(" --hash=")[0].strip()
+    version = layer.values().get("version", "")
+    for source in content.sources:
+        if isinstance(source, PythonSource):
+            yield f"{source.python}=={version}"
+        elif isinstance(source, UrlSource) and source.file.endswith(".whl"):
+            name, number, _ = source.file.split("-", 2)
+            yield f"{name}=={number}"
+    yield from (f"{taken.python}=={version}" for taken in content.takes)

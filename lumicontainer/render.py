@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lumicontainer import proot
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.model import Bootstrap, LayerFile
-from lumicontainer.plan import HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step, after_bootstrap
+from lumicontainer.plan import HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step
+from lumicontainer.tidy import after_bootstrap
 
 if TYPE_CHECKING:
     from jinja2 import Environment

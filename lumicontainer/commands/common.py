@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from lumicontainer.lockfile import open_lock
 from lumicontainer.machine import platform_of
 from lumicontainer.plan import Plan, make_plan, read_inside
 from lumicontainer.resolve import Resolved, resolve
-from lumicontainer.rules import Finding, judge
+from lumicontainer.rules import Finding, judge, of_drivers
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +77,8 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     recipe = catalog.recipe(arguments.recipe)
     platform = platform_of(catalog, arguments.platform)
     profile, options = arguments.profile, arguments.options
-    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+    found = resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+    return replace(found, drivers=of_drivers(catalog.rules().values(), facts_of(found)))
 
 
 def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +99,26 @@ def read(path: str) -> Elf:
                 raise UnreadableError("it is damaged: " + str(error)) from error
 
 
+def linked(path: str) -> Elf:
+    """Read what ``read`` does but the symbols, which are most of a file: libraries and versions."""
+    with open(path, "rb") as file:
+        _check(file.read(_HEADER.size))
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                return _File(data).linked()
+            except (struct.error, LookupError, OverflowError, ValueError) as error:
+                raise UnreadableError("it is damaged: " + str(error)) from error
+
+
+def section(data: mmap.mmap, name: str) -> tuple[int, int] | None:
+    """Return where a section of a file begins and how long it is; None where it has none."""
+    _check(data[: _HEADER.size])
+    try:
+        return _File(data).section(name.encode())
+    except (struct.error, LookupError, OverflowError, ValueError) as error:
+        raise UnreadableError("it is damaged: " + str(error)) from error
+
+
 def opened(path: str) -> list[str]:
     """Return the absolute paths of libraries that stand in a file's constants.
 
@@ -164,16 +184,34 @@ class _File:
         names = {**provides, **{number: version.name for number, version in requires}}
         files = {number: version.file for number, version in requires}
         symbols = list(self._symbols())
+        return replace(
+            self.linked(),
+            undefined=tuple(_undefined(symbols, names, files)),
+            defined=frozenset(_defined(symbols, names)),
+        )
+
+    def linked(self) -> Elf:
+        """Return all that there is to say of it but its symbols."""
+        if not self.entries:
+            return Elf()
         return Elf(
             soname=self._said(_SONAME),
             needed=tuple(self._text(value) for tag, value in self.entries if tag == _NEEDED),
             rpath=_folders(self._said(_RPATH)),
             runpath=_folders(self._said(_RUNPATH)),
-            requires=tuple(version for _, version in requires),
-            provides=tuple(provides.values()),
-            undefined=tuple(_undefined(symbols, names, files)),
-            defined=frozenset(_defined(symbols, names)),
+            requires=tuple(version for _, version in self._requires()),
+            provides=tuple(name for _, name in self._provides()),
         )
+
+    def section(self, name: bytes) -> tuple[int, int] | None:
+        """Return the place and the length of the section of a name."""
+        rows = list(self._rows(_SECTION, self.header[6], self.header[12]))
+        names = rows[self.header[13]][4] if rows else 0
+        for row in rows:
+            start = names + row[0]
+            if self.data[start : start + len(name) + 1] == name + b"\0":
+                return row[4], row[5]
+        return None
 
     def _rows(self, kind: struct.Struct, offset: int, count: int) -> Iterator[tuple[Any, ...]]:
         for number in range(count):

@@ -16,7 +16,7 @@ from .elf import Elf, UnreadableError, from_plain, read, to_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
 CONFIGURATION = "/etc/ld.so.conf"
@@ -50,11 +50,19 @@ class Tree:
     """Find libraries below ``root``, which is / to the programs that load them.
 
     ``first`` are folders to search before those of the system (LD_LIBRARY_PATH), ``last`` some to
-    search where nothing else has it.
+    search where nothing else has it. ``reader`` reads a file: ``linked`` does without symbols.
     """
 
-    def __init__(self, root: str, first: Sequence[str] = (), last: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        root: str,
+        first: Sequence[str] = (),
+        last: Sequence[str] = (),
+        *,
+        reader: Callable[[str], Elf] = read,
+    ) -> None:
         self.root = root.rstrip("/")
+        self._reader = reader
         self.first = tuple(first)
         self.after = (*self._configured(CONFIGURATION), *DEFAULTS, *last)
         self._read: dict[str, Elf | None] = {}
@@ -112,7 +120,7 @@ class Tree:
     def _elf(self, path: str) -> Elf | None:
         if path not in self._read:
             try:
-                self._read[path] = read(self.file(path))
+                self._read[path] = self._reader(self.file(path))
             except (OSError, UnreadableError):
                 self._read[path] = None
         return self._read[path]

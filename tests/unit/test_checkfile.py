@@ -104,3 +104,27 @@ def test_problems_are_told_at_their_place_in_the_file() -> None:
 def test_a_threshold_that_judges_nothing_is_refused(limit: str, told: str) -> None:
     text = f"# /// check\n# proves: x\n# mend: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
     assert told in error_of(text)
+
+
+PLAIN = "# /// check\n# proves: x\n# mend: again\n# ///\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        (("checks/a.py", "checks/a.sh"), True),
+        (("checks/a.py", "checks/rocm/a.py"), True),
+        (("checks/rocm/a.sh", "checks/a.py"), True),
+        (("checks/cpu/a.py", "checks/rocm/a.py"), False),
+        (("checks/a.py", "checks/b.py"), False),
+    ],
+)
+def test_two_checks_of_one_image_have_two_names(files: tuple[str, ...], refused: bool) -> None:
+    problems = Problems()
+    read = [LayerFile(name, 0o644, PLAIN.encode()) for name in files]
+    read_checks(read, "net", "layers/net", problems)
+    told = [str(problem) for problem in problems.found]
+    assert len(told) == refused
+    if refused:
+        assert "two checks are called 'net/a'" in told[0]
+        assert all(f"layers/net/{name}" in told[0] for name in files)

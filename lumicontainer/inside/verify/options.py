@@ -124,8 +124,7 @@ def chosen(
         upto = LEVELS[: LEVELS.index(level) + 1]
         return [each for each in checks if each["level"] in upto]
     every = [each["name"] for each in checks]
-    found = {name: {name} if name in every else set(_named(every, name)) for name in names}
-    missing = [name for name in names if not found[name]]
+    missing = [name for name in names if not any(_named(each, name, every) for each in every)]
     if missing:
         near = difflib.get_close_matches(missing[0], every, 3, 0.5)
         told = "lumi-verify --level perf --list names them"
@@ -136,12 +135,12 @@ def chosen(
             mend=f"did you mean {' or '.join(near)}? {told}" if near else told,
             code=MISUSED,
         )
-    due = set().union(*found.values())
-    return [each for each in checks if each["name"] in due]
+    return [each for each in checks if any(_named(each["name"], name, every) for name in names)]
 
 
-def _named(every: Sequence[str], name: str) -> list[str]:
-    """Return the names that hold ``name``, or match it where it has wildcards."""
-    if any(sign in name for sign in "*?["):
-        return fnmatch.filter(every, name)
-    return [each for each in every if name in each]
+def _named(check: str, name: str, every: Sequence[str]) -> bool:
+    """Tell whether a check is meant; a name that is one check's own means that one alone."""
+    if name in every:
+        return check == name
+    wild = any(sign in name for sign in "*?[")
+    return fnmatch.fnmatch(check, name) if wild else name in check

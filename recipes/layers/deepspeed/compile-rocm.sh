@@ -21,5 +21,5 @@ fi
 
 # The DS_BUILD_* flags are parameters of the layer, and stand in the environment already.
 export PYTORCH_ROCM_ARCH=gfx90a
-export DS_BUILD_MARCH="$march" DS_ENABLE_NINJA=1 MAX_JOBS="$jobs" CFLAGS=-g0
+export DS_BUILD_MARCH="$march" DS_ENABLE_NINJA=1 MAX_JOBS="$jobs" CFLAGS="-g0 -include $PWD/rocm/wave_size.h"
 python -m pip wheel --no-deps --no-build-isolation --wheel-dir "$wheels" "./deepspeed-$version"

@@ -9,9 +9,13 @@ from pathlib import Path
 
 from mpi4py import MPI
 
+HOST = "/opt/lumicontainer/host"
+"""Where the libraries lie that come from the host."""
+
 library = MPI.Get_library_version()
 print(library.splitlines()[0].replace("\t", " "))
-if not library.startswith("MPICH"):
+# Cray MPICH, which may take its place on LUMI, has the name in its first line too.
+if "MPICH" not in library.splitlines()[0].upper():
     sys.exit(f"mpi4py found another library than MPICH: {library}")
 
 with open("/proc/self/maps", encoding="utf-8") as maps:
@@ -21,6 +25,9 @@ compiler = shutil.which("mpicc")
 if compiler is None:
     sys.exit("there is no mpicc, so nothing tells which MPI is the image's")
 prefix = Path(compiler).resolve().parent.parent
-strange = sorted(path for path in loaded if not path.startswith(f"{prefix}/lib"))
+own = (prefix / "lib", prefix / "lib/x86_64-linux-gnu", Path(HOST))
+strange = sorted(path for path in loaded if Path(path).parent not in own)
+if not loaded:
+    sys.exit("mpi4py brings an MPI of its own: no libmpi is loaded")
 if strange:
     sys.exit(f"mpi4py loads an MPI library that is not the image's: {', '.join(strange)}")

@@ -17,8 +17,9 @@ for library in librccl.so.1 libmpi.so.12; do
         exit 1
     fi
 done
-if ! grep -q gfx90a "$program"; then
-    echo "$program has no code for gfx90a" >&2
+carried=" $(PYTHONPATH=/opt/lumicontainer/lib python3 -m lumi_inside.libraries.fatbin "$program") "
+if [[ $carried != *" gfx90a"[\ :]* ]]; then
+    echo "$program has code for${carried% }, and none for gfx90a" >&2
     exit 1
 fi
 ls "${program%/*}"

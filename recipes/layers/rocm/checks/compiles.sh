@@ -18,8 +18,9 @@ int main() {
 }
 END
 hipcc --offload-arch=gfx90a "$folder/twice.cpp" -o "$folder/twice"
-if ! grep -q 'amdgcn-amd-amdhsa--gfx90a' "$folder/twice"; then
-    echo "hipcc made a program without code for gfx90a" >&2
+carried=$(PYTHONPATH=/opt/lumicontainer/lib python3 -m lumi_inside.libraries.fatbin "$folder/twice")
+if [[ $carried != gfx90a* ]]; then
+    echo "hipcc made a program with code for ${carried:-no GPU}, and not for gfx90a" >&2
     exit 1
 fi
 missing="$(ldd "$folder/twice" | grep 'not found' || true)"

@@ -25,9 +25,14 @@ if ((seen == 0)); then
     echo "neither rocminfo nor amdgpu-arch is there" >&2
     exit 1
 fi
-# The true one cannot name a GPU where the driver is not.
-if [[ ! -e /dev/kfd ]] && rocminfo 2>/dev/null | grep -q gfx90a; then
-    echo "rocminfo names a GPU on a machine without one" >&2
-    exit 1
+# The true ones cannot name a GPU where the driver is not. One that waits for it names none either.
+if [[ ! -e /dev/kfd ]]; then
+    for tool in rocminfo rocm_agent_enumerator amdgpu-arch offload-arch; do
+        said="$(PATH="$PATH:/opt/rocm/lib/llvm/bin" timeout 20 "$tool" 2>/dev/null || true)"
+        if [[ $said == *gfx90a* ]]; then
+            echo "$tool names a GPU on a machine without one" >&2
+            exit 1
+        fi
+    done
 fi
 echo "$seen programs that ask for GPUs are ROCm's own"

@@ -40,14 +40,16 @@ def row(ranks, platform):
     """Return where this rank runs."""
     node = Node()
     pci = pci_of(ranks.device, node)
-    on = node.affinity()
+    on, known = node.affinity(), platform.get("gpus", ())
+    ccd = node.ccd(min(on))
     near = node.nearest(pci, node.interfaces(platform.get("interfaces", "hsn")))
     return {
         "rank": ranks.rank,
         "host": os.uname().nodename,
-        "gpu": pci,
+        "pci": pci,
+        "gcd": next((at for at, each in enumerate(known) if each["pci"].lower() == pci), ""),
         "cores": cpus.written(on),
-        "ccd": cpus.written(node.ccd(min(on))),
+        "ccd": min(ccd) // len(ccd) if ccd else "",
         "numa": node.numa(pci),
         "nic": near.name if near else "",
         "nic_up": bool(near and near.up),

@@ -1,0 +1,195 @@
+"""Read for which GPUs a library or program carries code: its bundles in the section .hip_fatbin.
+
+The form of bundles, compressed ones too: LLVM, Clang Offload Bundler; which processors the generic
+targets stand for: LLVM, User Guide for AMDGPU Backend.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+import struct
+import sys
+import zlib
+from dataclasses import dataclass
+
+from .elf import UnreadableError, section
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Union
+
+    Data = Union[mmap.mmap, bytes]
+
+SECTION = ".hip_fatbin"
+ANY = "amdgcnspirv"
+"""SPIR-V, which is compiled for the GPU that is there when it is loaded."""
+_PLAIN, _COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
+_BEGIN = re.compile(b"|".join((_PLAIN, _COMPRESSED)))
+_ROW = struct.Struct("<QQQ")
+_LONGEST = 1024
+"""Characters of a triple, and more than there are triples in a bundle: what is above is no row."""
+_TRIPLE = re.compile(
+    r"(?:hip|hipv4)-(?:amdgcn|spirv64)-amd-amdhsa-[^-]*-(?P<target>[^:]+)(?P<features>.*)"
+)
+_HEADERS = {1: struct.Struct("<4sHHIQ"), 2: struct.Struct("<4sHHIIQ"), 3: struct.Struct("<4sHHQQQ")}
+_ZLIB, _ZSTD = 0, 1
+_LIBZSTD = "libzstd.so.1"
+_TABLE = 1 << 16
+"""Bytes of a bundle that are unpacked at least: its table stands first."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Hold for what a piece of code is: ``gfx90a``, and the settings that it wants: ``xnack+``."""
+
+    target: str
+    features: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ":".join((self.target, *self.features))
+
+    def runs_on(self, architecture: str) -> bool:
+        """Tell whether GPUs of an architecture run it as they are set by default.
+
+        XNACK is off unless HSA_XNACK=1 is set, and the memory of a data centre's GPU has ECC on.
+        The generic targets gfx9-generic and gfx9-4-generic are not for gfx90a.
+        """
+        unfit = {"xnack+", "sramecc-"} & set(self.features)
+        return self.target == ANY or (self.target == architecture and not unfit)
+
+
+def codes(path: str) -> tuple[Code, ...]:
+    """Return for what GPUs a file carries code, each once; nothing where it carries none.
+
+    Raises ``UnreadableError`` where it is no ELF file for x86-64, or what it carries is damaged.
+    """
+    found: dict[Code, None] = {}
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        place = section(data, SECTION)
+        for triple in _triples(data, *place) if place else ():
+            match = _TRIPLE.fullmatch(triple)
+            if match:
+                features = tuple(each for each in match["features"].split(":") if each)
+                found[Code(match["target"], features)] = None
+    return tuple(found)
+
+
+def _triples(data: Data, begin: int, size: int) -> Iterator[str]:
+    """Yield what each entry of each bundle of a section is for."""
+    end = begin + size
+    bundles = 0
+    while True:
+        match = _BEGIN.search(data, begin, end)
+        if match is None:
+            break
+        begin = match.start()
+        if match[0] == _PLAIN:
+            triples, length = _plain(data, begin)
+        else:
+            triples, length = _compressed(data, begin, end)
+        # What only looks like a beginning is code.
+        bundles += bool(length)
+        yield from triples
+        begin += length or len(match[0])
+    if size and not bundles:
+        raise UnreadableError(f"there is no bundle in its section {SECTION}")
+
+
+def _plain(data: Data, begin: int) -> tuple[list[str], int]:
+    """Return the triples of a bundle and its length; no length where it is none."""
+    try:
+        (count,) = struct.unpack_from("<Q", data, begin + len(_PLAIN))
+        if count > _LONGEST:
+            return [], 0
+        place = begin + len(_PLAIN) + 8
+        triples, end = [], place
+        for _ in range(count):
+            offset, size, length = _ROW.unpack_from(data, place)
+            text = data[place + _ROW.size : place + _ROW.size + length]
+            if length > _LONGEST or len(text) < length:
+                return [], 0
+            triples += [text.decode("ascii")] if size else []
+            place += _ROW.size + length
+            end = max(end, place, begin + offset + size)
+    except (struct.error, UnicodeDecodeError):
+        return [], 0
+    return triples, end - begin
+
+
+def _compressed(data: Data, begin: int, end: int) -> tuple[list[str], int]:
+    header = _HEADERS.get(int.from_bytes(data[begin + 4 : begin + 6], "little"))
+    if header is None or begin + header.size > end:
+        return [], 0
+    _, version, method, *sizes, _ = header.unpack_from(data, begin)
+    if method not in (_ZLIB, _ZSTD):
+        return [], 0
+    # The first form does not tell its length: the next bundle is looked for from its header on.
+    length = sizes[0] if version > 1 else header.size
+    if begin + length > end or (version > 1 and length <= header.size):
+        return [], 0
+    packed = data[begin + header.size : begin + length if version > 1 else end]
+    text = _unpacked(packed, method)
+    triples, there = _plain(text, 0) if text.startswith(_PLAIN) else ([], 0)
+    if not there:
+        raise UnreadableError(f"a compressed bundle in its section {SECTION} is damaged")
+    return triples, length
+
+
+def _unpacked(packed: bytes, method: int) -> bytes:
+    """Return the beginning of what is packed."""
+    if method == _ZSTD:
+        return _of_zstd(packed)
+    try:
+        return zlib.decompressobj().decompress(packed, _TABLE)
+    except zlib.error as error:
+        raise UnreadableError(f"a compressed bundle is damaged: {error}") from error
+
+
+class _Buffer(ctypes.Structure):
+    """As ZSTD_inBuffer and ZSTD_outBuffer in zstd.h."""
+
+    _fields_ = (
+        ("start", ctypes.c_void_p),
+        ("size", ctypes.c_size_t),
+        ("position", ctypes.c_size_t),
+    )
+
+
+def _of_zstd(packed: bytes) -> bytes:
+    """Return the beginning of what Zstandard packed, by the library that dpkg itself needs."""
+    try:
+        library = ctypes.CDLL(_LIBZSTD)
+    except OSError as error:
+        raise UnreadableError(
+            f"its bundles are compressed, and to read them lacks {error}"
+        ) from error
+    library.ZSTD_createDStream.restype = ctypes.c_void_p
+    library.ZSTD_decompressStream.restype = ctypes.c_size_t
+    stream = ctypes.c_void_p(library.ZSTD_createDStream())
+    target = ctypes.create_string_buffer(_TABLE)
+    out = _Buffer(ctypes.addressof(target), _TABLE, 0)
+    held = ctypes.create_string_buffer(packed, len(packed))
+    given = _Buffer(ctypes.addressof(held), len(packed), 0)
+    try:
+        while out.position < out.size and given.position < given.size:
+            left = library.ZSTD_decompressStream(stream, ctypes.byref(out), ctypes.byref(given))
+            if library.ZSTD_isError(ctypes.c_size_t(left)):
+                raise UnreadableError(f"a compressed bundle in its section {SECTION} is damaged")
+            if not left:
+                break
+    finally:
+        library.ZSTD_freeDStream(stream)
+    return target.raw[: out.position]
+
+
+def main() -> None:
+    """Print for which GPUs each file on the command line carries code, a line each."""
+    for path in sys.argv[1:]:
+        sys.stdout.write(" ".join(map(str, codes(path))) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Find what programs and libraries need and would not get, without starting any of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .search import Library
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from .elf import Elf, Version
+    from .search import Tree
+
+
+class Unmet(NamedTuple):
+    """Hold what is not there, and who wants it; ``version`` where the library is too old."""
+
+    asker: str
+    library: str
+    version: str = ""
+    found: str = ""
+
+    def __str__(self) -> str:
+        if self.version:
+            return f"{self.found} has no version {self.version}, which {self.asker} needs"
+        return f"there is no {self.library}, which {self.asker} needs"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    asker: Library
+    found: Library
+
+
+def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
+    """Return what ``files`` of a tree need and the loader would not find, by their paths.
+
+    What a library does not find is there all the same where one that needs it brings it along: a
+    library is loaded once in a process, for all that ask for its name.
+    """
+    asked: dict[str, list[Library]] = {}
+    edges: list[_Asked] = []
+    open_: list[tuple[Library, str]] = []
+    for path, elf in files.items():
+        asker = Library(os.path.basename(path), path, elf)
+        for name in elf.needed:
+            found = tree.find(name, (asker,))
+            if found is None:
+                open_.append((asker, name))
+            else:
+                asked.setdefault(_real(tree, found.path), []).append(asker)
+                edges.append(_Asked(asker, found))
+    missing = [
+        Unmet(asker.path, name)
+        for asker, name in open_
+        if not _brought(tree, name, asker, asked.get(_real(tree, asker.path), ()))
+    ]
+    return [*missing, *_too_old(edges)]
+
+
+def _real(tree: Tree, path: str) -> str:
+    return tree.file(path)[len(tree.root) :]
+
+
+def _brought(tree: Tree, name: str, asker: Library, loaders: Iterable[Library]) -> bool:
+    """Tell whether one of those that need ``asker`` has a library loaded, or passes its path on."""
+    return any(
+        (name in loader.elf.needed and tree.find(name, (loader,)) is not None)
+        or tree.find(name, (asker, loader)) is not None
+        for loader in loaders
+    )
+
+
+def _too_old(edges: Iterable[_Asked]) -> Iterator[Unmet]:
+    for edge in edges:
+        # The loader takes a library without versions for any version.
+        provides = edge.found.elf.provides
+        for version in edge.asker.elf.requires if provides else ():
+            if _is_of(version, edge.found) and not version.weak and version.name not in provides:
+                yield Unmet(edge.asker.path, version.file, version.name, edge.found.path)
+
+
+def _is_of(version: Version, library: Library) -> bool:
+    return version.file in (library.name, library.elf.soname)
+
+
+def brought_by_others(
+    wanted: Sequence[Unmet], owners: Mapping[str, str], loads: Mapping[str, Iterable[str]]
+) -> list[Unmet]:
+    """Return what of ``wanted`` is not there even so, where programs load libraries beforehand.
+
+    ``owners`` names for each path the package that it belongs to, and ``loads`` for a package
+    those whose libraries its code has in the process before it opens its own.
+    """
+    names: dict[str, set[str]] = {}
+    for path, owner in owners.items():
+        if ".so" in path:
+            names.setdefault(owner, set()).add(os.path.basename(path))
+    return [
+        each
+        for each in wanted
+        if each.version
+        or not any(
+            each.library in names.get(owner, ())
+            for owner in loads.get(owners.get(each.asker, ""), ())
+        )
+    ]

@@ -1,0 +1,39 @@
+# /// check
+# proves: DeepSpeed's ops are compiled for the wave size of gfx90a, which is 64
+# mend: "build the layer deepspeed again, after rocm: rocminfo, or what stands in for it, has to
+#   tell of gfx90a"
+# ///
+
+import re
+from importlib.metadata import files
+from pathlib import Path
+
+from lumi_inside.checking import failed
+from lumi_inside.libraries.elf import UnreadableError
+from lumi_inside.libraries.fatbin import codes
+
+WAVE = 64
+TOLD = re.compile(rb"ROCM_WAVEFRONT_SIZE=([0-9]*)\0")
+"""What wave_size.h of the layer puts into each op."""
+
+told, untold, wrong = 0, [], []
+for each in files("deepspeed") or ():
+    path = Path(each.locate())
+    if path.suffix != ".so":
+        continue
+    try:
+        if not codes(str(path)):  # it has no kernels
+            continue
+    except UnreadableError as error:
+        failed(f"{path} cannot be read: {error}")
+    sizes = set(TOLD.findall(path.read_bytes()))
+    if not sizes:
+        untold.append(f"{path} does not tell for which wave size it is compiled")
+    elif sizes != {str(WAVE).encode()}:
+        seen = ", ".join(sorted(size.decode() for size in sizes))
+        wrong.append(f"{path} is compiled for a wave size of {seen}, and gfx90a has {WAVE}")
+    else:
+        told += 1
+if wrong or untold:
+    failed(*wrong, *untold)
+print(f"{told} ops with kernels are compiled for a wave size of {WAVE}")

@@ -1,0 +1,46 @@
+# /// check
+# proves: no Python package brings an RCCL, HIP or HSA of its own beside the image's
+# mend: build the layer pytorch again, which puts the image's in their places; leave out the
+#   package that brings one
+# ///
+
+import hashlib
+import os
+
+from lumi_inside.checking import failed
+from lumi_inside.distributions import packages
+from lumi_inside.libraries.search import Tree
+
+ONCE = {
+    "librccl.so": ("librccl.so.1",),
+    "libamdhip64.so": ("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"),
+    "libhsa-runtime64.so": ("libhsa-runtime64.so.1",),
+}
+"""Libraries of which a process may have one only, and what the image's are called."""
+
+
+def digest(path):
+    with open(path, "rb") as stream:
+        return hashlib.sha256(stream.read()).digest()
+
+
+tree = Tree("/", last=["/opt/rocm/lib"])
+problems, seen = [], 0
+for kind, names in ONCE.items():
+    image = next(filter(None, map(tree.find, names)), None)
+    if image is None:
+        problems.append(f"the image has no {names[0]} of its own")
+        continue
+    own = tree.file(image.path)
+    for package in packages():
+        for path, _ in package.files():
+            if not os.path.basename(path).startswith(kind) or not os.path.lexists(path):
+                continue
+            seen += 1
+            if not os.path.exists(path):
+                problems.append(f"{path} of {package.name} leads to {os.readlink(path)}: nothing")
+            elif tree.file(path) != own and digest(path) != digest(own):
+                problems.append(f"{path} of {package.name} is another library than {own}")
+if problems:
+    failed(*problems)
+print(f"{seen} names in Python packages lead to the image's libraries")
