@@ -56,7 +56,7 @@ step has sections of its own; the engine runs them one after the other."""
 # The programs' first line asks PATH for python3; in an image it is known, and env's start is saved.
 # No engine lets a program of an image become another user, so su and its like keep no mark that
 # would work where the files are copied out. Only in two folders: by PRoot others are the host's.
-_SEAL = f"""\
+_SEAL_FIRST = """\
 if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
     exit 1
@@ -64,7 +64,9 @@ fi
 for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
-{{tidy}}mkdir -p {HOME}/bin
+"""
+_SEAL = f"""\
+mkdir -p {HOME}/bin
 for program in {" ".join(PROGRAMS)}; do
     mv {HOME}/lib/lumi_inside/$program {HOME}/bin/$program
     sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/$program
@@ -293,7 +295,7 @@ def _seal_step(
     finished = {name: _digests(each) for name, each in layers.items()}
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
     inputs |= {"finish": finished} if finished else {}
-    work = finish_text(layers, STAGE) + _SEAL.format(tidy=tidied(resolved.bootstrap))
+    work = finish_text(layers, STAGE) + _SEAL_FIRST + tidied(resolved.bootstrap) + _SEAL
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:

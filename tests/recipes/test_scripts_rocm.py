@@ -43,7 +43,7 @@ def slingshot(sandbox: Sandbox) -> Sandbox:
     for path in ("include/cassini.h", "share/cassini-headers/csr_defs.json"):
         (headers / path).parent.mkdir(parents=True, exist_ok=True)
         (headers / path).write_text("stand-in")
-    from_git(headers, sandbox.sources / "cassini-headers")
+    packed(headers, sandbox.sources / "cassini-headers.tar.gz")
     git_tree(sandbox, "cxi-driver", files={"include/uapi/misc/cxi.h": "stand-in"})
     git_tree(sandbox, "xpmem", installed=["$(prefix)/include/xpmem.h", "$(libdir)/libxpmem.so.0"])
     git_tree(sandbox, "libcxi", installed=["$(libdir)/libcxi.so.1"])

@@ -15,7 +15,10 @@ install_tree() {
 }
 
 install_from_source() {
-    cp -r "$sources/cassini-headers/include" "$sources/cassini-headers/share" /usr
+    mkdir "$TMPDIR/cassini-headers"
+    tar --extract --file "$sources/cassini-headers.tar.gz" --directory "$TMPDIR/cassini-headers" \
+        --strip-components 1 --no-same-owner
+    cp -r "$TMPDIR/cassini-headers/include" "$TMPDIR/cassini-headers/share" /usr
     cp -r "$sources/cxi-driver/include" /usr
 
     # Its library alone: the module is the host kernel's.
