@@ -1,4 +1,4 @@
-"""An image that is started with other variables than its recipe promises, or without mount points."""
+"""An image that is started with other variables than its recipe promises, or lacks mount points."""
 
 from __future__ import annotations
 
