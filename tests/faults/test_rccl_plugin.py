@@ -52,7 +52,7 @@ def test_an_interface_that_rccl_does_not_know_is_told(image: Path, broken: Broke
     caught(
         row,
         "offers the interfaces ncclNet_v9, ncclNetPlugin_v99",
-        "/librccl.so.1 knows ncclNet_v4",
+        "/librccl.so.1 knows ncclNetPlugin_v4, ncclNet_v4",
         KNOWN,
     )
 
@@ -73,7 +73,4 @@ def test_a_plugin_with_a_libfabric_of_its_own_is_told(image: Path, broken: Broke
     flags = ["-Wl,-rpath,/opt/other"]
     over.library(f"{LIBRARIES}/librccl-net.so", defines=[KNOWN], needs=[own], flags=flags)
     row = broken.verify(image, CHECK)
-    caught(
-        row,
-        "takes /opt/other/libfabric.so.1, and the image's libfabric is /lib/x86_64-linux-gnu/libfabric.so.1",
-    )
+    caught(row, "takes /opt/other/libfabric.so.1", "libfabric is /lib/x86_64-linux-gnu/libfab")
