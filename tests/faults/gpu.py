@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -158,10 +158,19 @@ class _Asked:
     options: Sequence[str] = ()
 
 
-def verify(engine: str, image: Path, node: Node, *names: str) -> dict[str, dict[str, Any]]:
-    """Run checks by their names; return what came of each."""
+def verify(
+    engine: str,
+    image: Path,
+    node: Node,
+    *names: str,
+    edit: Callable[[Path], object] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Run checks by their names; return what came of each. ``edit`` changes the node's files."""
     chosen = [word for name in names for word in ("-k", name)]
-    command = [engine, "exec", *node.words(), image, "lumi-verify", "--json", "-", *chosen]
+    words = node.words()
+    if edit:
+        edit(node.folder / "node")
+    command = [engine, "exec", *words, image, "lumi-verify", "--json", "-", *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return {row["name"]: row for row in json.loads(done.stdout)["checks"]}

@@ -40,6 +40,7 @@ import time
 
 import _osu
 from lumi_inside.checking import failed, measured, tell, threshold
+from lumi_inside.node import Node
 
 LAUNCH, LAUNCHED = "HYDRA_LAUNCH: ", "HYDRA_LAUNCH_END"
 SECONDS = 60
@@ -109,6 +110,7 @@ def follow(other):
 
 def main():
     """Measure on the first two nodes, by the first rank of each; the others have nothing to do."""
+    _osu.stopped()
     local_size = int(os.environ["LOCAL_WORLD_SIZE"])
     node, local = divmod(int(os.environ["RANK"]), local_size)
     if local or node > 1:
@@ -123,8 +125,9 @@ def main():
             follow(stream)
             return
         found, problems = {}, []
-        for first in _osu.FIRST[:local_size]:
-            for second in _osu.SECOND[:local_size]:
+        gpus = len(Node().gpus())
+        for first in _osu.FIRST[:gpus]:
+            for second in _osu.SECOND[:gpus]:
                 said = lead(first, second, hosts, stream)
                 found[first, second] = _osu.parse(said)
                 problems += _osu.wrong(found[first, second], first, second, said)

@@ -58,6 +58,7 @@ def kind(first, second, size):
     return f"gcd_6_{size}" if large and second == 6 else f"others_{size}"
 
 
+_osu.stopped()
 found, problems, lowest = {}, [], {}
 # Without a resource manager, whose nodes mpiexec would take: these ranks are on this node.
 mpiexec = ["mpiexec", "-rmk", "user", "-launcher", "fork", "-hosts", "localhost"]

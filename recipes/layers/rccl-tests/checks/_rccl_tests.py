@@ -6,6 +6,7 @@ _ROW = re.compile(
     r"(?m)^\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+"
     r"[\d.]+\s+[\d.]+\s+([\d.]+)\s+(\d+|N/A)\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s+(\d+|N/A)"
 )
+_RANK = re.compile(r"(?m)^#\s+Rank\s+\d+\b")
 _BOUNDS = re.compile(r"# Out of bounds values\s*:\s*(\d+)\s+(\w+)")
 LAST = 5
 """The sizes that AMD judges: the largest ones."""
@@ -19,8 +20,14 @@ def rows(text):
     ]
 
 
-def problems(text):
-    """Yield what is wrong with a run; silence about its numbers is wrong too."""
+def problems(text, ranks):
+    """Yield what is wrong with a run of all ranks; silence about its numbers is wrong too."""
+    met = len(_RANK.findall(text))
+    if met and met != ranks:
+        yield (
+            f"it ran on {met} of {ranks} ranks: MPI did not find the others, as without srun "
+            "--mpi=pmi2"
+        )
     found = rows(text)
     if not found:
         last = text.strip().splitlines()[-1:] or ["nothing at all"]

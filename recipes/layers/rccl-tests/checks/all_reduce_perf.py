@@ -61,7 +61,7 @@ done = subprocess.run(
 print(done.stdout, flush=True)
 if rank and not done.returncode:
     sys.exit(0)
-problems = [] if rank else list(_rccl_tests.problems(done.stdout))
+problems = [] if rank else list(_rccl_tests.problems(done.stdout, ranks))
 if done.returncode:
     last = done.stdout.strip().splitlines()[-1:] or ["nothing"]
     problems.append(f"all_reduce_perf ended with exit code {done.returncode}; it says: {last[0]}")

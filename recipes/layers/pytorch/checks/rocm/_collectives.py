@@ -29,11 +29,15 @@ class Team:
         self.group = dist.new_group(self.members, backend=ranks.backend, timeout=gpu.PATIENCE)
         self.index = self.members.index(ranks.rank) if ranks.rank in self.members else -1
 
+    def counts(self, collective, count):
+        """Return how many numbers go in and come out on each rank, of ``count`` in all."""
+        part = count // self.size
+        into = part if collective == "all_gather" else count
+        return into, part if collective == "reduce_scatter" else count
+
     def buffers(self, collective, count, dtype):
         """Return what this rank hands in, and where the result goes; ``count`` numbers in all."""
-        on, part = self.ranks.device, count // self.size
-        into = part if collective == "all_gather" else count
-        out = part if collective == "reduce_scatter" else count
+        on, (into, out) = self.ranks.device, self.counts(collective, count)
         return given(torch.arange(into, device=on), self.index).to(dtype), torch.zeros(
             out, dtype=dtype, device=on
         )
@@ -88,8 +92,10 @@ class Team:
         if self.index < 0:
             self.ranks.meet()
             return max(self.ranks.gathered(0.0))
-        handed, result = self.buffers(collective, count, HALF)
-        handed.zero_()
+        handed, result = (
+            torch.zeros(each, dtype=HALF, device=self.ranks.device)
+            for each in self.counts(collective, count)
+        )
         self.run(collective, handed, result)
         self.ranks.meet()
         begun = time.perf_counter()

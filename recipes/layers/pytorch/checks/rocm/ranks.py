@@ -24,10 +24,14 @@ from lumi_inside.node import Node
 
 
 def pci_of(on, node):
-    """Return the place on PCI of the GPU that this rank computes on, by HIP itself."""
+    """Return the place on PCI of the GPU that this rank computes on, as PyTorch or HIP tells."""
     if on.type != "cuda":
         shown = node.gpus()
         return shown[gpu.local_rank() % len(shown)].pci
+    found = torch.cuda.get_device_properties(on)
+    if hasattr(found, "pci_domain_id"):  # in newer versions
+        domain, bus = found.pci_domain_id, found.pci_bus_id
+        return f"{domain:04x}:{bus:02x}:{found.pci_device_id:02x}.0"
     library = ctypes.CDLL("libamdhip64.so" if torch.version.hip else "libcudart.so")
     ask = library.hipDeviceGetPCIBusId if torch.version.hip else library.cudaDeviceGetPCIBusId
     text = ctypes.create_string_buffer(64)
