@@ -74,7 +74,7 @@ for program in {" ".join(PROGRAMS)}; do
 done
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
 PYTHONPATH={HOME}/lib python3 -m lumi_inside.inventory >{HOME}/packages.json
-find /usr /opt -xdev -type f -perm /6000 -exec chmod ug-s {{{{}}}} +
+find /usr /opt -xdev -type f -perm /6000 -exec chmod ug-s {{}} +
 (
     cd {HOME}
     find . -name '.?*' -prune -o -type f ! -name {MANIFEST} -print0 |
