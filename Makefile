@@ -46,8 +46,9 @@ check: venv ## linters, strict types, shellcheck
 test: check image tools cluster docker ## run every test, with the real engines and the real Slurm
 	$(BIN)/pytest
 
-tools: ## install what else tests call
+tools: venv ## install what else tests call
 	@tests/tools.sh
+	@tests/reframe.sh >/dev/null
 
 cluster: ## start a two-node Slurm on this machine
 	@tests/cluster/start.sh

@@ -16,9 +16,10 @@ from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.layers import Builder, Run, base_layer
 from lumicontainer.model import LayerFile
 from lumicontainer.packages import APT_GET
-from lumicontainer.plan import HOME, PACKAGES, Plan, adding_repositories
+from lumicontainer.plan import HOME, Plan, adding_repositories
 from lumicontainer.progress import Progress
 from lumicontainer.site import Site
+from lumicontainer.tidy import PACKAGES
 from lumicontainer.workspace import remove_tree, workspace
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")

@@ -112,7 +112,8 @@ class Catalog:
             ]
             read = checkfile.read_checks(found, checkfile.IMAGE, display(root), problems)
             files |= {each.name: each for each in read.files}
-            checks |= {each.file.name: each for each in read.each}
+            # The user's own x.sh stands for x.py as well.
+            checks |= {each.file.name.rpartition(".")[0]: each for each in read.each}
         return Checks(tuple(files.values()), tuple(checks.values()))
 
     def rules(self) -> dict[str, Rule]:

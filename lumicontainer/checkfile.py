@@ -90,7 +90,23 @@ def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Pr
     """
     there = tuple(file for file in files if file.name.startswith(FOLDER))
     found = (_read(file, owner, f"{where}/{file.name}", problems) for file in there)
-    return Checks(there, tuple(check for check in found if check))
+    checks = tuple(check for check in found if check)
+    _refuse_twins(checks, where, problems)
+    return Checks(there, checks)
+
+
+def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> None:
+    """Note checks that have one name in one image: those of two accelerators are in no image."""
+    for number, check in enumerate(checks):
+        for other in checks[:number]:
+            folders = {PurePosixPath(each.file.name).parent for each in (check, other)}
+            if check.name == other.name and (len(folders) == 1 or PurePosixPath(FOLDER) in folders):
+                problems.add(
+                    f"two checks are called '{check.name}'",
+                    Place(f"{where}/{check.file.name}"),
+                    why=f"{where}/{other.file.name} is so, too: a name is a file's without suffix",
+                    mend="give one of the files another name",
+                )
 
 
 def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check | None:

@@ -32,6 +32,7 @@ VERBS = {
     "lock": "hold fast all that an image is made of",
     "build": "build an image",
     "verify": "prove that an image works",
+    "reframe": "write a test class with which ReFrame proves an image",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",
     "binds": "list what an image needs of this host, each with the reason",

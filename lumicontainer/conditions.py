@@ -18,7 +18,8 @@ from lumicontainer.inside import ranges
 ANY, ABSENT = "any", "absent"
 OTHER = "!="
 OPERATORS = (OTHER, *ranges.OPERATORS)
-KNOWN = ("driver", "glibc", "python")
+DRIVER = "driver"
+KNOWN = (DRIVER, "glibc", "python")
 """What every image has, although nothing may say which."""
 WHEELS = ("wheel.rocm", "wheel.python", "wheel.glibc")
 """What the image's wheels are made for."""

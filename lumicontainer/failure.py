@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -24,6 +25,20 @@ from lumicontainer.sources import FOLDER
 if TYPE_CHECKING:
     from lumicontainer.layers import Builder, Run
 
+_NOT_HAD = re.compile(
+    "|".join(
+        (
+            r"^error: the base is made of other packages than its lock says",
+            r"^FATAL: .* conveyor failed to get:",
+            r"^E: (?:Unable to (?:locate package|fetch)|Failed to fetch) ",
+            r"^E: Version '.*' for '.*' was not found",
+            r"^ERROR: (?:No matching distribution found|THESE PACKAGES DO NOT MATCH THE HASHES)",
+        )
+    ),
+    re.MULTILINE,
+)
+"""What tells, in the last lines of a step, that it lacks what it takes from elsewhere: the words of
+the base's own check, the engine (its conveyor brings a base), apt and pip, whose codes do not."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 OPENER, FAILED = "shell", "failed.json"
 """In a workspace that is kept: what opens a shell in it, and what it is."""
@@ -65,8 +80,9 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
         saved = place.root.parent / f"{place.root.name}.{run.name}.log"
         mend = f"read the whole log: {shutil.copy(log, saved)}"
     what = f"the step '{run.name}' failed ({process.describe(status)})"
-    kind = DownloadError if status == DOWNLOAD_FAILED else StepError
-    return kind(Problem(what, why=tail(log), mend=mend))
+    why = tail(log)
+    not_had = status == DOWNLOAD_FAILED or _NOT_HAD.search(why)
+    return (DownloadError if not_had else StepError)(Problem(what, why=why, mend=mend))
 
 
 def leak_failure(run: Run, names: Sequence[str]) -> StepError:

@@ -89,6 +89,11 @@ def detect_platform(catalog: Catalog) -> Platform:
     return catalog.platform("workstation")
 
 
+def platform_of(catalog: Catalog, name: str | None) -> Platform:
+    """Return the named platform, or the one that fits this host."""
+    return catalog.platform(name) if name else detect_platform(catalog)
+
+
 def clean_environment() -> dict[str, str]:
     """Return the environment without what would reach into a container unasked.
 

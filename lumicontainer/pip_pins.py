@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import process
+from lumicontainer import markers, process
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.facts import normal
 
@@ -57,6 +57,8 @@ class Wheel:
     version: str
     sha256: str
     url: str
+    needs: tuple[str, ...] = ()
+    """Its requirements, with their markers."""
 
     @property
     def file(self) -> str:
@@ -89,7 +91,26 @@ class Pip:
         ``there`` are the versions by name of what the image has already, ``same`` those that are
         to be taken where they are needed. ``index`` is asked beside the configured index. Raises
         ``ProgramError`` where pip finds none that go together.
+
+        Pip judges markers (PEP 508) by the Python that runs it; here the image's decides, and what
+        pip then left out is asked for as well.
         """
+        asked = list(requirements)
+        while True:
+            found = {normal(each.name): each for each in self._ask(asked, there, same, index)}
+            needed = markers.needed(requirements, found, self.target.python)
+            missing = [word for name, word in needed.items() if name not in {*found, *there}]
+            if not missing:
+                return [each for name, each in found.items() if name in needed]
+            asked += missing
+
+    def _ask(
+        self,
+        requirements: Sequence[str],
+        there: Mapping[str, str],
+        same: Mapping[str, str],
+        index: str,
+    ) -> list[Wheel]:
         with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
             place = Path(folder)
             lines = [write_stand_in(place, *each) for each in sorted(there.items())]
@@ -126,7 +147,8 @@ class Pip:
 def _pip_for(python: str) -> list[str]:
     """Return the start of a command that is pip, of the same Python where this host has it.
 
-    Another's pip finds the same wheels, but judges what they need by its own Python's version.
+    Another's pip finds the same wheels, but judges what they need by its own Python's version,
+    which is put right afterwards.
     """
     own = [sys.executable, "-m", "pip"]
     same = f"{sys.version_info.major}.{sys.version_info.minor}" == python
@@ -170,7 +192,8 @@ def read_report(report: Mapping[str, Any]) -> list[Wheel]:
         old = str(archive.get("hash", "")).partition("sha256=")[2]
         sha256 = archive.get("hashes", {}).get("sha256", old)
         if sha256:
-            found.append(Wheel(about["name"], about["version"], sha256, origin["url"]))
+            needs = tuple(about.get("requires_dist", ()))
+            found.append(Wheel(about["name"], about["version"], sha256, origin["url"], needs))
     return found
 
 

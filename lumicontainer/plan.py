@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import packages, shell
-from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.finish import finish_files, finish_text, finishing
+from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.model import Bootstrap, LayerFile, PythonSource, Value
 from lumicontainer.names import FINISH
 from lumicontainer.records import record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.sources import fetch_files, fetch_text, fetched, told
+from lumicontainer.tidy import CLEAN, after_bootstrap, tidied
 
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
@@ -50,34 +51,12 @@ MAX_SECTION = 65_000
 """Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
 step has sections of its own; the engine runs them one after the other."""
 
-# Apt's own example of sources is the distribution's default: the mirror of the build belongs to its
-# site. The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is
-# true in another place.
-_TIDY = """\
-: >/etc/hostname
-if [ -e /usr/share/doc/apt/examples/sources.list ]; then
-    cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
-fi
-rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
-"""
-_CLEAN = """\
-rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
-rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log
-"""
-PACKAGES = "dpkg-query --show --showformat='${Package}=${Version}\\n' | LC_ALL=C sort"
-"""Lists the packages of a base."""
-_OTHER_PACKAGES = """\
-error: the base is made of other packages than its lock says
-    why: the mirror of Debian has changed since
-   mend: lock the recipe again, or name a mirror of that time: LUMICONTAINER_MIRROR=URL
-"""
-
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.
 # The programs' first line asks PATH for python3; in an image it is known, and env's start is saved.
 # No engine lets a program of an image become another user, so su and its like keep no mark that
 # would work where the files are copied out. Only in two folders: by PRoot others are the host's.
-_SEAL = f"""\
+_SEAL_FIRST = """\
 if ! command -v python3 >/dev/null; then
     echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
     exit 1
@@ -85,7 +64,9 @@ fi
 for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
-{_TIDY}mkdir -p {HOME}/bin
+"""
+_SEAL = f"""\
+mkdir -p {HOME}/bin
 for program in {" ".join(PROGRAMS)}; do
     mv {HOME}/lib/lumi_inside/$program {HOME}/bin/$program
     sed -i "1s|.*|#!$(command -v python3) -ISB|" {HOME}/bin/$program
@@ -151,7 +132,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "agent": resolved.bootstrap.agent,
         "release": resolved.bootstrap.release,
         "include": resolved.bootstrap.include,
-        "image": "" if resolved.bootstrap.agent == "debootstrap" else resolved.bootstrap.image,
+        "image": "" if resolved.bootstrap.agent == DEBOOTSTRAP else resolved.bootstrap.image,
         "assembly": ASSEMBLY,
         "program": hashlib.sha256(after_bootstrap(resolved.bootstrap).encode()).hexdigest(),
     }
@@ -180,23 +161,6 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         steps=tuple(steps),
         environment=top.environment,
         path=top.path,
-    )
-
-
-def after_bootstrap(bootstrap: Bootstrap) -> str:
-    """Return what a base that is a layer of its own goes through."""
-    return f"umask 022\n{same_packages(bootstrap.packages)}{_TIDY}{_CLEAN}"
-
-
-def same_packages(sha256: str) -> str:
-    """Return shell text that ends where the list of a base's packages has another hash, if any."""
-    if not sha256:
-        return ""
-    return (
-        f'found="$({PACKAGES} | sha256sum)"\n'
-        f'if [ "${{found%% *}}" != {sha256} ]; then\n'
-        f"    printf '%s' {shell.words([_OTHER_PACKAGES])} >&2\n"
-        f"    exit {DOWNLOAD_FAILED}\nfi\n"
     )
 
 
@@ -331,7 +295,7 @@ def _seal_step(
     finished = {name: _digests(each) for name, each in layers.items()}
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
     inputs |= {"finish": finished} if finished else {}
-    work = finish_text(layers, STAGE) + _SEAL
+    work = finish_text(layers, STAGE) + _SEAL_FIRST + tidied(resolved.bootstrap) + _SEAL
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:
@@ -390,7 +354,7 @@ def _program(name: str, staged: Sequence[LayerFile], *, work: str) -> str:
         f'export wheels="${{LUMICONTAINER_WHEELS:-{WHEELS}}}"\n'
         'export secrets="${LUMICONTAINER_SECRETS:-/run/secrets}"\n'
         f". {STAGE}/values.sh\n{work}"
-        f"cd /\nrm -rf {STAGE}\n{_CLEAN})\n"
+        f"cd /\nrm -rf {STAGE}\n{CLEAN})\n"
     )
 
 

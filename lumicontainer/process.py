@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -70,6 +71,27 @@ def capture_bytes(command: Sequence[str], *, env: Mapping[str, str] | None = Non
     if done.returncode:
         raise ProgramError(command, done.returncode, done.stderr.decode("utf-8", "replace"))
     return done.stdout
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Hold how a program ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def finished(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Finished:
+    """Run a program to its end, whatever that is; return how it ended."""
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise _not_started(command, error) from error
+    told = (each.decode("utf-8", "replace") for each in (done.stdout, done.stderr))
+    return Finished(done.returncode, *told)
 
 
 def passed(command: Sequence[str]) -> None:

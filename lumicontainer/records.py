@@ -36,6 +36,8 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
             "host_libraries": [each.path for each in resolved.host_libraries()],
         }
         yield _json_file("platform.json", {**head, **tables, **_said(needs), "layers": versions})
+    if resolved.drivers:
+        yield _json_file("drivers.json", resolved.drivers)
     yield from _check_files(resolved)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import pprint
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lumicontainer import proot
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.model import Bootstrap, LayerFile
-from lumicontainer.plan import HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step, after_bootstrap
+from lumicontainer.plan import HOME, MAX_SECTION, SYSTEM_PATH, Plan, Step
+from lumicontainer.tidy import after_bootstrap
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -61,7 +64,7 @@ def _environment() -> Environment:
     environment.filters["docker"] = _docker_quote
     environment.filters["base64"] = _base64_lines
     environment.filters["words"] = shlex.join
-    environment.filters["literal"] = repr
+    environment.filters["literal"] = partial(pprint.pformat, width=96, sort_dicts=False)
     return environment
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from lumicontainer import parts, profiles
 from lumicontainer.catalog import Catalog
@@ -78,6 +79,8 @@ class Resolved:
     profile: Profile | None = None
     checks: Checks = field(default_factory=Checks)
     """Those that every image has, beside those of its layers."""
+    drivers: tuple[Mapping[str, Any], ...] = ()
+    """What is known to be bad with the drivers that its nodes may have (``rules.of_drivers``)."""
 
     def included(self) -> tuple[ResolvedLayer, ...]:
         """Return the layers that are built on this platform."""

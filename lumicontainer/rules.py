@@ -9,6 +9,7 @@ from typing import Any
 from lumicontainer import fields
 from lumicontainer.conditions import (
     COMMIT,
+    DRIVER,
     ENVIRONMENT,
     KNOWN,
     PACKAGE,
@@ -106,6 +107,23 @@ def _judge(rule: Rule, facts: Facts) -> Finding:
     answers = {each.holds for each in seen}
     state = PASSED if False in answers else UNKNOWN if None in answers else HOLDS
     return Finding(rule, state, seen)
+
+
+def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...]:
+    """Return the rules that an image falls under with some drivers, as plain data.
+
+    Which driver a node has is known on that node alone. ``driver`` holds the conditions that it is
+    to be judged by there, of which one is enough.
+    """
+    return tuple(
+        {
+            "driver": [each.text for each in rule.when[DRIVER]],
+            **{name: getattr(rule, name) for name in ("level", "what", "why", "source", "mend")},
+        }
+        for rule in rules
+        if DRIVER in rule.when
+        and all(_see(name, each, facts).holds for name, each in rule.when.items() if name != DRIVER)
+    )
 
 
 def _see(name: str, wanted: tuple[Condition, ...], facts: Facts) -> Seen:

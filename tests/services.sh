@@ -14,3 +14,13 @@ as_root() {
     }
     exec sudo -- "$BASH" "$0"
 }
+
+# Debian and Ubuntu start a service when they install it; the tests want servers of their own only.
+start_no_service() {
+    local policy=/usr/sbin/policy-rc.d
+    [[ ! -e $policy ]] || return 0
+    # shellcheck disable=SC2064  # the path is the present one
+    trap "rm -f $policy" EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+}

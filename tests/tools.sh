@@ -7,7 +7,7 @@ readonly SERVICE=tools
 source "$(dirname "${BASH_SOURCE[0]}")/services.sh"
 
 wanted=()
-for program in bzip2 curl git gpg gpg-agent patch proot strace; do
+for program in bzip2 curl docker-registry git gpg gpg-agent patch proot strace; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
 for program in gcc g++ make; do
@@ -22,4 +22,5 @@ type -P apt-get >/dev/null || {
 }
 say "installing ${wanted[*]} by apt"
 apt-get update -qq >&2
+start_no_service
 DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${wanted[@]}" >&2

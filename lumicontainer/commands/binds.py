@@ -13,6 +13,7 @@ from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.errors import HOST_UNFIT, OK
+from lumicontainer.machine import platform_of
 from lumicontainer.model import Platform
 from lumicontainer.needs import Needs, needs_of
 
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the options of the engine as an array for bash; fail where the image cannot run."""
     sif.read_objects(arguments.image)
-    platform = common.platform_of(open_catalog(arguments.recipes), arguments.platform)
+    platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
     needs = needs_of(arguments.image, platform)
     for problem in needs.problems:
         sys.stderr.write(f"{problem}\n")

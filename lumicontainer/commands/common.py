@@ -6,19 +6,19 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.catalog import Catalog, display, open_catalog
+from lumicontainer.catalog import display, open_catalog
 from lumicontainer.errors import LockError, Problem
 from lumicontainer.facts import facts_of
 from lumicontainer.lock import Lock, faults, file_name, held
 from lumicontainer.lockfile import open_lock
-from lumicontainer.machine import detect_platform
-from lumicontainer.model import Platform
+from lumicontainer.machine import platform_of
 from lumicontainer.plan import Plan, make_plan, read_inside
 from lumicontainer.resolve import Resolved, resolve
-from lumicontainer.rules import Finding, judge
+from lumicontainer.rules import Finding, judge, of_drivers
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
@@ -71,18 +71,14 @@ def add_mirror(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def platform_of(catalog: Catalog, name: str | None) -> Platform:
-    """Return the named platform, or the one that fits this host."""
-    return catalog.platform(name) if name else detect_platform(catalog)
-
-
 def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     """Resolve the recipe that the arguments name."""
     catalog = open_catalog(arguments.recipes)
     recipe = catalog.recipe(arguments.recipe)
     platform = platform_of(catalog, arguments.platform)
     profile, options = arguments.profile, arguments.options
-    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+    found = resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+    return replace(found, drivers=of_drivers(catalog.rules().values(), facts_of(found)))
 
 
 def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:

@@ -11,6 +11,7 @@ from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
+from lumicontainer.machine import platform_of
 from lumicontainer.needs import needs_of
 
 
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         )
     sif.read_objects(arguments.image)
-    platform = common.platform_of(open_catalog(arguments.recipes), arguments.platform)
+    platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
     needs = needs_of(arguments.image, platform)
     if needs.unfit():
         raise HostError(*needs.problems)

@@ -6,20 +6,21 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
+from lumicontainer.checkfile import LEVELS
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, JobError, Problem
+from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
 from lumicontainer.inside.verify import report
-from lumicontainer.inside.verify.options import LEVELS
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
-from lumicontainer.needs import needs_of
+from lumicontainer.machine import platform_of
+from lumicontainer.model import Platform
 from lumicontainer.progress import Progress
 from lumicontainer.verify import hostchecks, job, local, page, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
@@ -71,12 +72,8 @@ def _nodes(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the checks, tell what came of them; fail where one does not hold, or the job failed."""
-    required(arguments.require)
-    sif.read_objects(arguments.image)
-    root = arguments.host_root
-    if root and not root.is_dir():
-        raise InputError(Problem("there is no such folder", str(root), mend="name a host's root"))
-    catalog = open_catalog(arguments.recipes)
+    _check_input(arguments)
+    catalog, root = open_catalog(arguments.recipes), arguments.host_root
     asked = hostchecks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
     head = {"file": arguments.image.absolute(), "level": arguments.level, "begun": time.time()}
     whole = hostchecks.make(asked, hostchecks.rows(asked)[0])
@@ -97,44 +94,78 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _check_input(arguments: argparse.Namespace) -> None:
+    """Raise ``InputError`` for what would be found to be wrong only once checks have taken time."""
+    required(arguments.require)
+    sif.read_objects(arguments.image)
+    files = (arguments.json, arguments.junit, arguments.html)
+    folders = [Path(file).parent for file in files if file]
+    for folder in (*folders, *filter(None, [arguments.host_root])):
+        if not folder.is_dir():
+            raise InputError(
+                Problem("there is no such folder", str(folder), mend="name one that is there")
+            )
+
+
 def _made(
     arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], progress: Progress
 ) -> job.Collected:
     """Make checks, each where it belongs; a line is told of each when it is done."""
+    with progress.step("verify") as task:
 
-    def tell(row: Row) -> Row:
-        progress.say(report.line(row, from_plain(row)).rstrip("\n"))
-        return row
+        def tell(line: str) -> None:
+            progress.say(line)
+            task.line(line)
 
-    rows = [tell(hostchecks.make(asked, each)) for each in due if hostchecks.is_own(each)]
+        rows = []
+        for check in due:
+            if hostchecks.is_own(check):
+                rows.append(hostchecks.make(asked, check))
+                tell(_line(rows[-1]))
+        if len(rows) == len(due):
+            return job.Collected((), rows=tuple(rows))
+        came = _in_containers(arguments, asked, due, tell)
+    return replace(came, rows=(*rows, *came.rows))
+
+
+def _in_containers(
+    arguments: argparse.Namespace,
+    asked: hostchecks.Asked,
+    due: Sequence[Row],
+    tell: Callable[[str], None],
+) -> job.Collected:
+    """Make those of the checks that run in the image, here or in a job."""
     inside = [each for each in due if "file" in each and "way" not in each]
     ways = [each for each in due if "way" in each]
-    platform = common.platform_of(asked.catalog, arguments.platform)
-    engine = find_engine()
+    platform = platform_of(asked.catalog, arguments.platform)
     if arguments.nodes or arguments.partition:
-        wanted = job.Job(
-            arguments.image,
-            platform,
-            engine,
-            job.steps(inside),
-            nodes=arguments.nodes or 1,
-            partition=arguments.partition or "",
-            account=arguments.account,
-            required=arguments.require,
-            recipes=arguments.recipes,
-        )
-        rows += [results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways]
-        with progress.step("job"):
-            came = job.run(wanted, progress.say)
-        return replace(came, rows=tuple(rows))
-    needs = needs_of(arguments.image, platform)
-    if needs.unfit():
-        raise HostError(*needs.problems)
-    host = local.Host(engine, arguments.image, needs, progress.say)
-    with progress.step("checks"):
-        part = local.run(host, inside, required=arguments.require)
-        rows += [tell(local.run_way(host, each, required=arguments.require)) for each in ways]
+        left = tuple(results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways)
+        return replace(job.run(_job(arguments, inside, platform), tell), rows=left)
+    host = local.host_for(arguments.image, platform, tell)
+    part = local.run(host, inside, required=arguments.require)
+    rows = []
+    for check in ways:
+        rows.append(local.run_way(host, check, required=arguments.require))
+        tell(_line(rows[-1]))
     return job.Collected((part,), rows=tuple(rows))
+
+
+def _line(row: Row) -> str:
+    return report.line(row, from_plain(row)).rstrip("\n")
+
+
+def _job(arguments: argparse.Namespace, checks: Sequence[Row], platform: Platform) -> job.Job:
+    return job.Job(
+        arguments.image,
+        platform,
+        find_engine(),
+        job.steps(checks),
+        nodes=arguments.nodes or 1,
+        partition=arguments.partition or "",
+        account=arguments.account,
+        required=arguments.require,
+        recipes=arguments.recipes,
+    )
 
 
 _NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer verify without a job"

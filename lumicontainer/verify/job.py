@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lumicontainer import process
 from lumicontainer.engines import Engine
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, JobError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.cpus import parse
 from lumicontainer.model import Platform
@@ -85,9 +85,14 @@ def steps(checks: Sequence[Row]) -> list[Step]:
 
     A process can be started as one of MPI's ranks once.
     """
-    plain = tuple(check for check in checks if not check.get("needs", {}).get("mpi"))
-    own = [Step((check,), MPI) for check in checks if check not in plain]
+    plain = tuple(check for check in checks if not is_of_mpi(check))
+    own = [Step((check,), MPI) for check in checks if is_of_mpi(check)]
     return [*([Step(plain)] if plain else []), *own]
+
+
+def is_of_mpi(check: Row) -> bool:
+    """Tell whether the ranks of a check are those of MPI."""
+    return check.get("runs") == "ranks" and bool(check.get("needs", {}).get("mpi"))
 
 
 def minutes(checks: Sequence[Row]) -> int:
@@ -96,24 +101,39 @@ def minutes(checks: Sequence[Row]) -> int:
     return min(_MOST, _SPARE + -(-seconds // 60))
 
 
+def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list[str]:
+    """Return the command that prints, on a node, what an image needs of it; empty if nothing."""
+    if not platform.binds:
+        return []
+    command = [sys.executable, "-m", "lumicontainer", "binds", "--platform", platform.name]
+    if recipes:
+        command += ["--recipes", str(recipes.absolute())]
+    return [*command, str(image.absolute())]
+
+
+def tasks(platform: Platform) -> int:
+    """Return the ranks of a node: one a GPU; without GPUs two, for what is between them."""
+    return len(platform.gpus) or 2
+
+
+def cpus(platform: Platform) -> int:
+    """Return the cores that are next to a GPU; 0 where there is none."""
+    return len(parse(platform.gpus[0].cores)) if platform.gpus else 0
+
+
 def script(job: Job, folder: Path) -> str:
     """Return the batch script of a job whose results come to lie in ``folder``."""
     *start, image = job.engine.execute(job.image.absolute(), (), binds=())
-    gpus = job.platform.gpus
-    binds = [sys.executable, "-m", "lumicontainer", "binds", "--platform", job.platform.name]
-    if job.recipes:
-        binds += ["--recipes", str(job.recipes.absolute())]
     return document(
         TEMPLATE,
         image=image,
         start=start,
         command=words((), job.required),
-        binds=[*binds, image] if job.platform.binds else [],
+        binds=binds_command(job.image, job.platform, job.recipes),
         folder=str(folder),
         nodes=job.nodes,
-        # Without GPUs there are still two ranks, for what is between them.
-        tasks=len(gpus) or 2,
-        cpus=len(parse(gpus[0].cores)) if gpus else 0,
+        tasks=tasks(job.platform),
+        cpus=cpus(job.platform),
         minutes=minutes([check for step in job.steps for check in step.checks]),
         steps=job.steps,
     )
@@ -121,6 +141,8 @@ def script(job: Job, folder: Path) -> str:
 
 def run(job: Job, tell: Callable[[str], None]) -> Collected:
     """Run a job to its end and return what came of it; cancel it where this is interrupted."""
+    if not job.steps:
+        return Collected(())
     if process.find("sbatch") is None:
         why, mend = (
             "sbatch is not on PATH",
@@ -155,7 +177,12 @@ def _sent(job: Job, folder: Path) -> str:
         options.append(f"--partition={job.partition}")
     if job.account:
         options.append(f"--account={job.account}")
-    return process.capture(["sbatch", "--parsable", *options, str(path)]).strip().partition(";")[0]
+    try:
+        sent = process.capture(["sbatch", "--parsable", *options, str(path)])
+    except process.ProgramError as error:
+        why = error.problems[0].why
+        raise JobError(Problem("Slurm does not take the job", "sbatch", why, _MEND)) from error
+    return sent.strip().partition(";")[0]
 
 
 def _followed(number: str, folder: Path, tell: Callable[[str], None]) -> str:
@@ -173,13 +200,22 @@ def _followed(number: str, folder: Path, tell: Callable[[str], None]) -> str:
             return ""
         if time.monotonic() - asked >= _ASK:
             asked, state = time.monotonic(), _state(number)
-            if state.startswith("PENDING") and state != told:
+            if state.startswith("PENDING") and state not in (told, "PENDING None"):
                 tell(f"job {number}: {state}")
             told = state
             if not state:
-                time.sleep(_TURN)
-                return "" if (folder / ENDED).exists() else _last_state(number)
+                return _over(number, folder / ENDED)
         time.sleep(_TURN)
+
+
+def _over(number: str, ended: Path) -> str:
+    """Return how a job that is over ended, once its last file had time to be seen from here."""
+    end = time.monotonic() + _ASK
+    while not ended.exists():
+        if time.monotonic() >= end:
+            return _last_state(number)
+        time.sleep(_TURN)
+    return ""
 
 
 def _new_lines(log: Path) -> Iterator[list[str]]:
@@ -196,12 +232,15 @@ def _new_lines(log: Path) -> Iterator[list[str]]:
 
 
 def _state(number: str) -> str:
-    """Return the state of a job and the reason of it; empty where it is over."""
+    """Return the state of a job and the reason of it; empty where it is over.
+
+    Slurm that does not answer, being busy, is asked again.
+    """
     command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"]
     try:
         return process.capture(command).strip()
-    except process.ProgramError:  # Slurm does not know it any more
-        return ""
+    except process.ProgramError as error:
+        return "" if "Invalid job id" in str(error) else "not known"
 
 
 def _last_state(number: str) -> str:

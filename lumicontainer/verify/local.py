@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer import process
-from lumicontainer.engines import Engine
+from lumicontainer.engines import Engine, find_engine
+from lumicontainer.errors import HostError
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
-from lumicontainer.needs import Needs
+from lumicontainer.model import Platform
+from lumicontainer.needs import Needs, needs_of
 from lumicontainer.plan import VERIFY
 from lumicontainer.verify.results import Part, read, row
 from lumicontainer.verify.subject import Row
@@ -27,7 +29,7 @@ class Host:
     engine: Engine
     image: Path
     needs: Needs
-    tell: Callable[[str], None]
+    tell: Callable[[str], None] = lambda _: None
 
     def command(self, words: Sequence[str], way: str = "exec") -> list[str]:
         """Return the command that runs ``words`` in the image."""
@@ -38,6 +40,14 @@ class Host:
             environment={each.name: each.value for each in self.needs.variables},
             way=way,
         )
+
+
+def host_for(image: Path, platform: Platform, tell: Callable[[str], None] = lambda _: None) -> Host:
+    """Return what starts containers of an image here; raise ``HostError`` where none can."""
+    needs = needs_of(image, platform)
+    if needs.unfit():
+        raise HostError(*needs.problems)
+    return Host(find_engine(), image, needs, tell)
 
 
 def words(checks: Sequence[Row], required: str) -> list[str]:

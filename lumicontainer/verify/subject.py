@@ -11,7 +11,7 @@ from typing import Any
 from lumicontainer import image as images
 from lumicontainer.errors import ExaminedError, InputError, Problem
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.verify import options as lumi_verify
+from lumicontainer.inside.verify import options
 from lumicontainer.plan import HOME
 from lumicontainer.process import ProgramError
 
@@ -57,18 +57,22 @@ def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:
 
 
 def chosen(checks: Sequence[Row], level: str, names: Sequence[str]) -> list[Row]:
-    """Return the checks to make; raise ``InputError`` where a name is none's."""
+    """Return the checks to make; raise ``InputError`` where a name is none's.
+
+    The whole name of a check stands for it in each way of starting a container.
+    """
+    names = [*names, *(each["name"] for each in checks if each.get("of") in names)]
     try:
-        return lumi_verify.chosen(checks, level, names)
+        return options.chosen(checks, level, names)
     except LaunchError as error:
-        mend = "lumicontainer verify IMAGE --level perf --list names them"
+        mend = error.mend.replace("lumi-verify", "lumicontainer verify IMAGE")
         raise InputError(Problem(error.what, error.where, error.why, mend)) from error
 
 
 def required(text: str) -> str:
     """Return what ``--require`` names; raise ``InputError`` where there is no such thing."""
     try:
-        lumi_verify.required_kinds(text)
+        options.required_kinds(text)
     except LaunchError as error:
         raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
     return text

@@ -32,6 +32,10 @@ from .conftest import Run
         (["inspect", "missing.sif"], "image.sif"),
         (["run", "missing.sif"], "-- COMMAND"),
         (["run", "missing.sif", "--", "true"], "image.sif"),
+        (["verify", "missing.sif"], "image.sif"),
+        (["verify", "missing.sif", "--require", "gpus"], "name one of these"),
+        (["verify", "missing.sif", "--nodes", "0"], "--help"),
+        (["reframe", "missing.sif"], "image.sif"),
     ],
 )
 def test_the_error_names_the_mend(lumicontainer: Run, words: list[str], mend: str) -> None:

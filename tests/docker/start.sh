@@ -8,16 +8,6 @@ source "$here/common.sh"
 
 up() { [[ -S $STATE/docker.sock ]] && timeout 10 docker version >/dev/null 2>&1; }
 
-# Debian and Ubuntu start a service when they install it; the tests want an engine of their own only.
-start_no_service() {
-    local policy=/usr/sbin/policy-rc.d
-    [[ ! -e $policy ]] || return 0
-    # shellcheck disable=SC2064  # the path is the present one
-    trap "rm -f $policy" EXIT
-    printf '#!/bin/sh\nexit 101\n' >"$policy"
-    chmod 755 "$policy"
-}
-
 install_missing() {
     local pair updated=
     # Where docker.io lacks the client, it is in docker-cli; mmdebstrap makes the tests' base image.

@@ -166,6 +166,23 @@ def small(tmp_path_factory: pytest.TempPathFactory, recipes: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def proof_recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a user's own recipes folder with the recipe ``proof``."""
+    from .proof import write_proof  # noqa: PLC0415 - it builds upon this module
+
+    return write_proof(tmp_path_factory.mktemp("recipes"))
+
+
+@pytest.fixture(scope="session")
+def proof(tmp_path_factory: pytest.TempPathFactory, proof_recipes: Path) -> Path:
+    """Build the recipe ``proof`` once."""
+    path = tmp_path_factory.mktemp("proof") / "proof.sif"
+    done = lumicontainer("build", "proof", "--recipes", proof_recipes, "--output", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(scope="session")
 def image() -> Path:
     """Return the image of the first recipe, built where it is not there or not up to date."""
     path = ROOT / "pytorch-deepspeed.sif"

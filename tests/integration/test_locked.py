@@ -150,6 +150,21 @@ def test_an_image_is_built_of_what_is_locked_and_of_nothing_that_came_since(
     assert shown.stdout == "a tool\nfirst\n"
 
 
+def test_a_base_of_other_packages_than_the_locked_is_not_what_it_should_be(
+    held: tuple[Path, str], mirrors: list[str], tmp_path: Path
+) -> None:
+    folder, text = held
+    path = folder / "locks/held.workstation.lock.yaml"
+    path.write_text(re.sub(r'(- debootstrap: bookworm\n +pin: )"?\w+"?', rf'\1"{"0" * 64}"', text))
+    image = tmp_path / "held.sif"
+    words = ["build", "held", "--recipes", folder, "--locked", "--output", image, *mirrors]
+    done = lumicontainer(*words)
+    path.write_text(text)
+    assert done.returncode == DOWNLOAD_FAILED, done.stderr
+    assert "the base is made of other packages than its lock says" in done.stderr
+    assert not image.exists()
+
+
 def test_a_recipe_that_changed_since_is_not_built_by_the_lock(
     held: tuple[Path, str], mirrors: list[str]
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from lumicontainer.checkfile import read_checks
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError
+from lumicontainer.inside.verify.outcome import judge
 from lumicontainer.model import Check, Checks, LayerFile
 
 SPEED = """\
@@ -91,6 +94,16 @@ def test_problems_are_told_at_their_place_in_the_file() -> None:
     assert "layers/net/checks/speed.sh:6:3" in error
 
 
+def test_a_reference_alone_is_told_and_judges_nothing() -> None:
+    limit = "{unit: TFLOP/s, reference: 91, of: gfx90a, source: x}"
+    text = f"# /// check\n# proves: x\n# mend: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
+    threshold = asdict(only(text).thresholds["speed"])
+    row = {name: value for name, value in threshold.items() if value is not None}
+    came = judge({"measured": "speed", "value": 1.0}, {"thresholds": {"speed": row}}, "gfx90a")
+    assert (came["holds"], came["reference"]) == (None, 91)
+    assert came["unjudged"] == "its reference is of something else"
+
+
 @pytest.mark.parametrize(
     ("limit", "told"),
     [
@@ -101,6 +114,30 @@ def test_problems_are_told_at_their_place_in_the_file() -> None:
         ("{unit: s, floor: 1}", "a threshold needs 'source'"),
     ],
 )
-def test_a_threshold_that_judges_nothing_is_refused(limit: str, told: str) -> None:
+def test_a_threshold_that_says_nothing_is_refused(limit: str, told: str) -> None:
     text = f"# /// check\n# proves: x\n# mend: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
     assert told in error_of(text)
+
+
+PLAIN = "# /// check\n# proves: x\n# mend: again\n# ///\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        (("checks/a.py", "checks/a.sh"), True),
+        (("checks/a.py", "checks/rocm/a.py"), True),
+        (("checks/rocm/a.sh", "checks/a.py"), True),
+        (("checks/cpu/a.py", "checks/rocm/a.py"), False),
+        (("checks/a.py", "checks/b.py"), False),
+    ],
+)
+def test_two_checks_of_one_image_have_two_names(files: tuple[str, ...], refused: bool) -> None:
+    problems = Problems()
+    read = [LayerFile(name, 0o644, PLAIN.encode()) for name in files]
+    read_checks(read, "net", "layers/net", problems)
+    told = [str(problem) for problem in problems.found]
+    assert len(told) == refused
+    if refused:
+        assert "two checks are called 'net/a'" in told[0]
+        assert all(f"layers/net/{name}" in told[0] for name in files)

@@ -135,6 +135,14 @@ def test_the_base_is_taken_from_the_mirror_and_no_document_or_key_knows(
     assert plan.base_inputs["image"] == "ubuntu:noble"
 
 
+def test_debian_s_archive_has_a_mirror_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUMICONTAINER_MIRROR", "https://debian.example/debian")
+    (tmp_path / "debian").mkdir()
+    site = read_site("bookworm", read_mirrors([f"https://debian.example/={tmp_path}/"]))
+    assert site.mirror == f"{tmp_path.as_uri()}/debian"
+    assert tmp_path / "debian" in site.folders
+
+
 def test_a_step_is_told_of_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:
     folder = tmp_path / "it's $(id)"
     staged = tmp_path / "staged"

@@ -329,6 +329,10 @@ def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None
             ["no file 'instal.sh'", "mean 'install.sh"],
         ),
         ("variants: {cpu: {script: ../install.sh}}", ["a file of the layer's folder"]),
+        (
+            "variants: {cpu: {providers: {far: {repositories: add.sh}}}}",
+            ["the layer's folder has no file 'add.sh'"],
+        ),
         ("variants: {cpu: {compile: rocm.sh}}", ["no file 'rocm.sh'", "layer.yaml:4:27"]),
         ("binds: [{path: x, why: y}]", ["an absolute path"]),
         ("binds: [{path: /x}]", ["a bind needs 'why'"]),

@@ -18,10 +18,12 @@ from lumicontainer.apt_pins import Wanted, closures, program
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
 from lumicontainer.model import Bootstrap
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
-from lumicontainer.plan import PACKAGES, after_bootstrap, same_packages
+from lumicontainer.plan import adding_repositories, make_plan
 from lumicontainer.process import ProgramError
 from lumicontainer.registry import pinned_image
+from lumicontainer.resolve import Resolved
 from lumicontainer.source_pins import sha256_of, whole_commit
+from lumicontainer.tidy import PACKAGES, after_bootstrap, same_packages
 
 from .test_fetch import UPSTREAM, Upstream
 
@@ -105,6 +107,47 @@ def test_the_wheel_is_for_the_python_and_the_glibc_of_the_image(
     assert asked("lib", python=python, glibc=glibc)["lib"].version == version
 
 
+@pytest.mark.parametrize(
+    ("python", "names"),
+    [
+        ("3.9", {"tool", "old", "older"}),
+        ("3.11", {"tool", "old", "older"}),
+        ("3.12", {"tool", "new", "newer"}),
+        ("3.13", {"tool", "new", "newer"}),
+    ],
+)
+def test_markers_are_judged_by_the_python_of_the_image_and_not_by_pips(
+    offer: Offer, python: str, names: set[str]
+) -> None:
+    offer(
+        "tool",
+        "1.0",
+        "old>=1; python_version < '3.12'",
+        "new; python_full_version >= '3.12.0'",
+        "windows; sys_platform == 'win32'",
+        "with-an-extra; extra == 'more'",
+    )
+    offer("old", "1.0", "older")
+    offer("new", "1.0", "newer")
+    for name in ("older", "newer"):
+        offer(name, "1.0")
+    assert set(asked("tool==1.0", python=python)) == names
+
+
+def test_what_an_extra_needs_comes_with_it_alone(offer: Offer) -> None:
+    offer("tool", "1.0", "lib[more]")
+    offer("lib", "1.0", "deep; extra == 'more' and python_version >= '3.13'", "no; extra == 'no'")
+    offer("deep", "1.0")
+    assert set(asked("tool==1.0", python="3.13")) == {"tool", "lib", "deep"}
+    assert set(asked("tool==1.0", python="3.12")) == {"tool", "lib"}
+
+
+def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer) -> None:
+    offer("tool", "1.0", "lib; python_version >= '3.13'")
+    offer("lib", "1.0")
+    assert set(asked("tool==1.0", python="3.13", there={"lib": "1.0"})) == {"tool"}
+
+
 def test_what_has_no_wheel_is_refused(offer: Offer) -> None:
     with pytest.raises(ProgramError):
         asked("nothing==1.0")
@@ -182,6 +225,34 @@ def test_apt_is_asked_for_each_layer_upon_those_before_it() -> None:
     assert "apt-get" not in program([])
     done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+REPOSITORIES = {
+    "layers/greet/layer.yaml": (
+        "summary: x\nrepositories: add.sh\npackages: {apt: [sl]}\n"
+        "sources: [{url: 'https://upstream.invalid/key', file: key}]\n"
+        'parameters: {who: {type: string, default: "it\'s me"}}\n'
+    ),
+    "layers/greet/add.sh": 'echo "$who" "$sources/key"\n',
+}
+
+
+def test_a_layer_s_repositories_are_added_before_apt_is_asked_and_before_it_installs(
+    resolved: Callable[..., Resolved],
+) -> None:
+    image = resolved(REPOSITORIES)
+    (step,) = [each for each in make_plan(image, ()).steps if each.name == "greet"]
+    lines = ["/fetch.sh url ", "bash ./add.sh", "apt-get ", " sl\n", "bash ./install.sh"]
+    places = [step.program.index(each) for each in lines]
+    assert places == sorted(places)
+    adding = adding_repositories(image.layers[1])
+    assert "apt-get" not in adding
+    assert "install.sh)" not in adding
+    text = program([Wanted(("make",)), Wanted(("sl",), adding)])
+    assert text.index("ask 0 make\n") < text.index("add /") < text.index("ask 1 sl\n")
+    done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert adding_repositories(resolved().layers[1]) == ""
 
 
 def test_a_base_of_other_packages_ends_the_build_and_the_same_does_not() -> None:

@@ -12,7 +12,16 @@ from lumicontainer.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.facts import facts_of, wheel_facts
 from lumicontainer.resolve import Resolved
-from lumicontainer.rules import PASSED, UNKNOWN, Rule, Vocabulary, judge, read_rules, refuse
+from lumicontainer.rules import (
+    PASSED,
+    UNKNOWN,
+    Rule,
+    Vocabulary,
+    judge,
+    of_drivers,
+    read_rules,
+    refuse,
+)
 
 from ..conftest import HELLO, Write
 
@@ -269,3 +278,21 @@ def test_a_version_has_the_numbers_of_its_release(
     text: str, expected: tuple[int, ...] | None
 ) -> None:
     assert release(text) == expected
+
+
+def test_what_depends_on_the_driver_is_handed_to_the_node() -> None:
+    rules, _ = read(
+        rule('{driver: "6.3", rocm: ">=7.1"}', "above"),
+        rule('{driver: "!=6.3", rocm: any}', "unknown", "warning"),
+        rule("{rocm: any}", "other"),
+    )
+    assert rules is not None
+    rows = of_drivers(rules.values(), {"rocm": (Fact("7.2"),), "driver": (Fact("6.3"),)})
+    assert [(row["driver"], row["level"]) for row in rows] == [
+        (["6.3"], "error"),
+        (["!=6.3"], "warning"),
+    ]
+    assert rows[0]["source"] == "some source"
+    (only,) = of_drivers(rules.values(), {"rocm": (Fact("6.4"),)})
+    assert only["driver"] == ["!=6.3"]
+    assert of_drivers(rules.values(), {}) == ()

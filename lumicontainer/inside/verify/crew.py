@@ -102,9 +102,10 @@ class Crew(Team):
 
     def absent(self, rank: int) -> Outcome:
         """Return what is told of a rank that cannot run anything."""
-        guest = self.host.guests.get(rank) if self.host else None
         came = Outcome(ERROR, self._why_absent(rank), rank=rank)
-        came.host = guest.host if guest else self._layout[rank] if self._layout else ""
+        came.host = self.host.host_of(rank) if self.host else self.place.host
+        if not came.host and rank < len(self._layout):
+            came.host = self._layout[rank]
         return came
 
     def late(self, check: Mapping[str, Any], rank: int) -> Outcome:

@@ -155,6 +155,7 @@ class Host:
         self._selector.register(listener, selectors.EVENT_READ)
         self._strangers: set[Guest] = set()
         self._gone: dict[int, str] = {}
+        self._hosts: dict[int, str] = {}
         self._count = 0
         self._open = True
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -173,6 +174,10 @@ class Host:
     def why_gone(self, rank: int) -> str:
         """Return why a rank that was here is not any more; "" where it is here or never came."""
         return self._gone.get(rank, "")
+
+    def host_of(self, rank: int) -> str:
+        """Return the node of a rank that is here, or was; "" of one that never came."""
+        return self._hosts.get(rank, "")
 
     def order(self, rank: int, check: str) -> Future[Outcome]:
         """Have a rank run a check; what came of it is in the future, or the GoneError."""
@@ -271,6 +276,7 @@ class Host:
             self._strangers.discard(guest)
             self._gone.pop(rank, None)
             self.guests[rank] = guest
+            self._hosts[rank] = host
             guest.tell({"proof": proof(self._key, nonce)})
             return
         guest.tell({"refused": why})

@@ -116,13 +116,16 @@ def fingerprint(checks: Sequence[Mapping[str, Any]]) -> str:
 def chosen(
     checks: Sequence[Mapping[str, Any]], level: str, names: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """Return the checks to run; raise LaunchError where a name is none's."""
+    """Return the checks to run; raise LaunchError where a name is none's.
+
+    The whole name of a check means it alone, and not those whose names hold it.
+    """
     if not names:
         upto = LEVELS[: LEVELS.index(level) + 1]
         return [each for each in checks if each["level"] in upto]
-    missing = [name for name in names if not any(_named(each, name) for each in checks)]
+    every = [each["name"] for each in checks]
+    missing = [name for name in names if not any(_named(each, name, every) for each in every)]
     if missing:
-        every = [each["name"] for each in checks]
         near = difflib.get_close_matches(missing[0], every, 3, 0.5)
         told = "lumi-verify --level perf --list names them"
         raise LaunchError(
@@ -132,9 +135,12 @@ def chosen(
             mend=f"did you mean {' or '.join(near)}? {told}" if near else told,
             code=MISUSED,
         )
-    return [each for each in checks if any(_named(each, name) for name in names)]
+    return [each for each in checks if any(_named(each["name"], name, every) for name in names)]
 
 
-def _named(check: Mapping[str, Any], name: str) -> bool:
+def _named(check: str, name: str, every: Sequence[str]) -> bool:
+    """Tell whether a check is meant; a name that is one check's own means that one alone."""
+    if name in every:
+        return check == name
     wild = any(sign in name for sign in "*?[")
-    return fnmatch.fnmatch(check["name"], name) if wild else name in check["name"]
+    return fnmatch.fnmatch(check, name) if wild else name in check

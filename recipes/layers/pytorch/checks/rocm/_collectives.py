@@ -1,14 +1,11 @@
-"""Share what checks of collectives do alike: the numbers, what must come of them, how fast it is.
-
-The rows that ``bandwidths`` tells of: ``scope`` (node or nodes), ``ranks``, ``collective``,
-``bytes`` of the message as rccl-tests counts it, and ``busbw`` in GB/s.
-"""
+"""Share what checks of collectives do alike: the numbers, what comes of them, the speed."""
 
 import time
 
 import _gpu as gpu
 import torch
 import torch.distributed as dist
+from lumi_inside.checking import record, threshold
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 EDGE = 4096
@@ -32,11 +29,15 @@ class Team:
         self.group = dist.new_group(self.members, backend=ranks.backend, timeout=gpu.PATIENCE)
         self.index = self.members.index(ranks.rank) if ranks.rank in self.members else -1
 
+    def counts(self, collective, count):
+        """Return how many numbers go in and come out on each rank, of ``count`` in all."""
+        part = count // self.size
+        into = part if collective == "all_gather" else count
+        return into, part if collective == "reduce_scatter" else count
+
     def buffers(self, collective, count, dtype):
         """Return what this rank hands in, and where the result goes; ``count`` numbers in all."""
-        on, part = self.ranks.device, count // self.size
-        into = part if collective == "all_gather" else count
-        out = part if collective == "reduce_scatter" else count
+        on, (into, out) = self.ranks.device, self.counts(collective, count)
         return given(torch.arange(into, device=on), self.index).to(dtype), torch.zeros(
             out, dtype=dtype, device=on
         )
@@ -91,8 +92,10 @@ class Team:
         if self.index < 0:
             self.ranks.meet()
             return max(self.ranks.gathered(0.0))
-        handed, result = self.buffers(collective, count, HALF)
-        handed.zero_()
+        handed, result = (
+            torch.zeros(each, dtype=HALF, device=self.ranks.device)
+            for each in self.counts(collective, count)
+        )
         self.run(collective, handed, result)
         self.ranks.meet()
         begun = time.perf_counter()
@@ -123,20 +126,42 @@ def sizes(on):
     return [gpu.MIB, 128 * gpu.MIB]
 
 
-def bandwidths(team, scope, *, judged=128 * gpu.MIB):
-    """Return the rows of a picture, and the bandwidth of all_reduce at the judged size in GB/s.
+def bandwidths(team):
+    """Return a line of a picture for each collective: points of bytes and GB/s.
 
     All ranks call it, each with a team of its own; the slowest rank of all counts.
     """
-    on, rows, found = team.ranks.device, [], 0.0
-    for collective in COLLECTIVES:
-        for size in sizes(on):
-            count = size // HALF.itemsize // team.size * team.size
-            rounds = 20 if on.type == "cuda" else 1
-            taken = team.seconds(collective, count, rounds)
-            speed = bus_bandwidth(collective, count * HALF.itemsize, taken, team.size)
-            row = {"scope": scope, "ranks": team.size, "collective": collective}
-            rows.append({**row, "bytes": size, "busbw": round(speed, 3)})
-            if (collective, size) == ("all_reduce", judged):
-                found = speed
-    return rows, found
+    on = team.ranks.device
+    return [
+        {"name": collective, "points": [_point(team, collective, size) for size in sizes(on)]}
+        for collective in COLLECTIVES
+    ]
+
+
+def _point(team, collective, size):
+    count = size // HALF.itemsize // team.size * team.size
+    rounds = 20 if team.ranks.device.type == "cuda" else 1
+    taken = team.seconds(collective, count, rounds)
+    return [size, round(bus_bandwidth(collective, size, taken, team.size), 3)]
+
+
+def at(series, size, collective="all_reduce"):
+    """Return the bandwidth of a collective with messages of a size."""
+    points = next(each["points"] for each in series if each["name"] == collective)
+    return dict(map(tuple, points)).get(size)
+
+
+def picture(title, series, *thresholds):
+    """Return what ``bandwidths`` measured as a picture, with the references of thresholds."""
+    rows = [(name, threshold(name)) for name in thresholds]
+    references = [
+        {"name": name, "value": row["reference"], "source": row["source"]}
+        for name, row in rows
+        if row
+    ]
+    return {"title": title, "unit": "GB/s", "series": series, "references": references}
+
+
+def whole_nodes(ranks):
+    """Tell whether there is a rank for each GPU of a node, as where references come from."""
+    return ranks.local_size == len(record("platform.json").get("gpus", ()))

@@ -8,15 +8,15 @@ from lumi_inside import cpus
 def problems(rows, platform):
     """Yield what is wrong with where ranks run.
 
-    Each of ``rows`` holds ``rank``, ``host``, ``gpu`` (its place on PCI), ``cores``, ``nic`` (its
+    Each of ``rows`` holds ``rank``, ``host``, ``pci`` (its GPU's place), ``cores``, ``nic`` (its
     name, empty where there is none) and ``nic_up``; ``platform`` is the image's platform.json.
     """
     table = {row["pci"].lower(): row for row in platform.get("gpus", ())}
     for row in rows:
-        yield from _of_rank(row, table.get(row["gpu"]), platform.get("interfaces", ""))
+        yield from _of_rank(row, table.get(row["pci"]), platform.get("interfaces", ""))
     for host in sorted({row["host"] for row in rows}):
         here = [row for row in rows if row["host"] == host]
-        yield from _shared(here, "gpu", "GPU")
+        yield from _shared(here, "pci", "GPU")
         yield from _shared(here, "cores", "cores")
     yield from _crowded(rows)
 
@@ -24,19 +24,19 @@ def problems(rows, platform):
 def _of_rank(row, place, interfaces):
     who = f"rank {row['rank']} on {row['host']}"
     if place is None:
-        yield f"{who} computes on the GPU at {row['gpu'] or '?'}, which the platform does not know"
+        yield f"{who} computes on the GPU at {row['pci'] or '?'}, which the platform does not know"
         return
     on, own = cpus.parse(row["cores"]), cpus.parse(place["cores"])
     near = own | cpus.parse(place.get("reserved", ""))
     if on - near:
         yield (
-            f"{who} runs on cores {row['cores']}, and its GPU {row['gpu']} is next to "
+            f"{who} runs on cores {row['cores']}, and its GPU {row['pci']} is next to "
             f"{place['cores']}: another CCD"
         )
     if interfaces and not row["nic"]:
-        yield f"{who}: there is no interface {interfaces}* next to its GPU {row['gpu']}"
+        yield f"{who}: there is no interface {interfaces}* next to its GPU {row['pci']}"
     if row["nic"] and not row["nic_up"]:
-        yield f"{who}: {row['nic']}, next to its GPU {row['gpu']}, is down"
+        yield f"{who}: {row['nic']}, next to its GPU {row['pci']}, is down"
 
 
 def _shared(rows, name, what):

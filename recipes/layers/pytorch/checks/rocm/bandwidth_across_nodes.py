@@ -29,8 +29,7 @@ import _collectives
 import _gpu as gpu
 from lumi_inside.checking import measured
 
-ALL = 8
-"""GCDs of a LUMI-G node: the references are of whole nodes."""
+NAMES = {"all_reduce_128MiB": 128 * gpu.MIB, "all_reduce_512MiB": 512 * gpu.MIB}
 
 ranks = gpu.Ranks()
 # The references are of two nodes, so pairs of nodes are judged, all at once; the slowest counts.
@@ -40,13 +39,16 @@ pairs = [
 ]
 everybody = _collectives.Team(ranks, range(ranks.size))
 own = next((pair for pair in pairs if pair.index >= 0), pairs[0])
-rows, found = _collectives.bandwidths(own, "nodes")
+series = _collectives.bandwidths(own)
+title = f"pairs of nodes: {2 * ranks.local_size} ranks, half precision"
+pictures = [_collectives.picture(title, series, *NAMES)]
 if ranks.nodes > 2:
-    rows += _collectives.bandwidths(everybody, "nodes")[0]
-ranks.tell("bandwidth", rows)
-if ranks.rank == 0:
-    if ranks.local_size == ALL:
-        measured("all_reduce_128MiB", found)
-    else:
-        print(f"all_reduce of 128 MiB: {found:.4g} GB/s with {ranks.local_size} GPUs of each node")
+    title = f"all {ranks.nodes} nodes: {ranks.size} ranks, half precision"
+    pictures.append(_collectives.picture(title, _collectives.bandwidths(everybody)))
+ranks.tell("bandwidth", pictures)
+if ranks.rank == 0 and _collectives.whole_nodes(ranks):
+    for name, size in NAMES.items():
+        found = _collectives.at(series, size)
+        if found is not None:
+            measured(name, found)
 ranks.conclude([])

@@ -27,7 +27,9 @@ class Small(nn.Module):
 
     def forward(self, rows):
         mixed = torch.softmax(rows @ rows.transpose(-1, -2) / 8, -1) @ rows
-        return self.norm(rows + self.down(nn.functional.gelu(self.up(mixed)))).pow(2).mean()
+        return (
+            self.norm(rows + self.down(nn.functional.gelu(self.up(mixed)))).tanh().cumsum(-1).mean()
+        )
 
 
 def results(run, model, rows):

@@ -10,17 +10,22 @@
 # ///
 
 import os
+from types import SimpleNamespace
 
 import _gpu as gpu
 import torch
 from lumi_inside.checking import failed, skipped, tell
+from lumi_inside.gpus import Visible
 from lumi_inside.node import Node
 
-shown = Node().gpus()
+node = Node()
+shown = node.gpus()
 if not shown:
     skipped("the kernel shows no GPU of AMD's, so there is nothing to compare with")
 devices = gpu.devices()
-found = torch.cuda.device_count() if devices[0].type == "cuda" else len(shown)
+# On the CPU there is only what the variables would leave.
+left = Visible(SimpleNamespace(env=os.environ, node=node)).by_hip
+found = torch.cuda.device_count() if devices[0].type == "cuda" else len(left)
 tell("gpus", {"kernel": [each.pci for each in shown], "PyTorch": found})
 problems = []
 if found != len(shown):

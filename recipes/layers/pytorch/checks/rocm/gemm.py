@@ -37,7 +37,7 @@ from lumi_inside.checking import failed, measured
 KINDS = {
     "fp32": (torch.float32, 1e-5),
     "bf16": (torch.bfloat16, 2**-7),
-    "fp16": (torch.float16, 2**-10),
+    "fp16": (torch.float16, 2**-8),
 }
 SHAPES = ((512, 512, 512), (1000, 777, 333), (64, 4096, 128))
 LARGE, SMALL = 8192, 512

@@ -24,10 +24,14 @@ from lumi_inside.node import Node
 
 
 def pci_of(on, node):
-    """Return the place on PCI of the GPU that this rank computes on, by HIP itself."""
+    """Return the place on PCI of the GPU that this rank computes on, as PyTorch or HIP tells."""
     if on.type != "cuda":
         shown = node.gpus()
         return shown[gpu.local_rank() % len(shown)].pci
+    found = torch.cuda.get_device_properties(on)
+    if hasattr(found, "pci_domain_id"):  # in newer versions
+        domain, bus = found.pci_domain_id, found.pci_bus_id
+        return f"{domain:04x}:{bus:02x}:{found.pci_device_id:02x}.0"
     library = ctypes.CDLL("libamdhip64.so" if torch.version.hip else "libcudart.so")
     ask = library.hipDeviceGetPCIBusId if torch.version.hip else library.cudaDeviceGetPCIBusId
     text = ctypes.create_string_buffer(64)
@@ -40,14 +44,16 @@ def row(ranks, platform):
     """Return where this rank runs."""
     node = Node()
     pci = pci_of(ranks.device, node)
-    on = node.affinity()
+    on, known = node.affinity(), platform.get("gpus", ())
+    ccd = node.ccd(min(on))
     near = node.nearest(pci, node.interfaces(platform.get("interfaces", "hsn")))
     return {
         "rank": ranks.rank,
         "host": os.uname().nodename,
-        "gpu": pci,
+        "pci": pci,
+        "gcd": next((at for at, each in enumerate(known) if each["pci"].lower() == pci), ""),
         "cores": cpus.written(on),
-        "ccd": cpus.written(node.ccd(min(on))),
+        "ccd": min(ccd) // len(ccd) if ccd else "",
         "numa": node.numa(pci),
         "nic": near.name if near else "",
         "nic_up": bool(near and near.up),

@@ -1,0 +1,72 @@
+"""``lumicontainer reframe``: a test class with which ReFrame proves an image."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from lumicontainer import sif
+from lumicontainer.catalog import open_catalog
+from lumicontainer.checkfile import LEVELS
+from lumicontainer.commands import common
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import OK
+from lumicontainer.machine import platform_of
+from lumicontainer.render import document
+from lumicontainer.verify import job
+from lumicontainer.verify.subject import read_subject
+
+TEMPLATE = "reframe.py.j2"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("image", metavar="IMAGE", type=Path)
+    parser.add_argument(
+        "--output", "-o", metavar="FILE", type=Path, help="write it there; default: stdout"
+    )
+    parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
+    common.add_catalog(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the test class."""
+    sif.read_objects(arguments.image)
+    text = written(arguments)
+    if arguments.output:
+        arguments.output.write_text(text)
+    else:
+        sys.stdout.write(text)
+    return OK
+
+
+def written(arguments: argparse.Namespace) -> str:
+    """Return the test class of an image, on a platform, as Python."""
+    subject = read_subject(arguments.image)
+    platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
+    engine = find_engine()
+    words = engine.execute(arguments.image.absolute(), (), binds=())
+    options = words[words.index("exec") + 1 : -1]
+    recipe = str(subject.resolved["recipe"])
+    return document(
+        TEMPLATE,
+        image=words[-1],
+        name="LumiVerify_" + re.sub(r"\W", "_", recipe),
+        summary=f"the checks of {recipe}",
+        engine=type(engine).__name__,
+        options=options,
+        binds=job.binds_command(arguments.image, platform, arguments.recipes),
+        levels=list(LEVELS),
+        checks={
+            check["name"]: {
+                "level": check["level"],
+                "seconds": check["seconds"],
+                "mpi": job.is_of_mpi(check),
+            }
+            for check in subject.checks
+        },
+        tasks=job.tasks(platform),
+        cpus=job.cpus(platform),
+    )

@@ -1,0 +1,55 @@
+"""Write what removes the traces of a build, and what a base goes through once it is made."""
+
+from __future__ import annotations
+
+from lumicontainer import shell
+from lumicontainer.errors import DOWNLOAD_FAILED
+from lumicontainer.inputs import DEBOOTSTRAP
+from lumicontainer.model import Bootstrap
+
+# The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is true in
+# another place.
+_TIDY = """\
+: >/etc/hostname
+{sources}rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
+"""
+# Apt's own example of sources is the distribution's default: the mirror that debootstrap writes
+# down belongs to the site of the build.
+_SOURCES = """\
+if [ -e /usr/share/doc/apt/examples/sources.list ]; then
+    cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
+fi
+"""
+CLEAN = """\
+rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
+rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log
+"""
+PACKAGES = "dpkg-query --show --showformat='${Package}=${Version}\\n' | LC_ALL=C sort"
+"""Lists the packages of a base."""
+_OTHER_PACKAGES = """\
+error: the base is made of other packages than its lock says
+    why: the mirror of Debian has changed since
+   mend: lock the recipe again, or name a mirror of that time: LUMICONTAINER_MIRROR=URL
+"""
+
+
+def after_bootstrap(bootstrap: Bootstrap) -> str:
+    """Return what a base that is a layer of its own goes through."""
+    return f"umask 022\n{same_packages(bootstrap.packages)}{tidied(bootstrap)}{CLEAN}"
+
+
+def tidied(bootstrap: Bootstrap) -> str:
+    """Return shell text that removes from a base what tells of who made it."""
+    return _TIDY.format(sources=_SOURCES if bootstrap.agent == DEBOOTSTRAP else "")
+
+
+def same_packages(sha256: str) -> str:
+    """Return shell text that ends where the list of a base's packages has another hash, if any."""
+    if not sha256:
+        return ""
+    return (
+        f'found="$({PACKAGES} | sha256sum)"\n'
+        f'if [ "${{found%% *}}" != {sha256} ]; then\n'
+        f"    printf '%s' {shell.words([_OTHER_PACKAGES])} >&2\n"
+        f"    exit {DOWNLOAD_FAILED}\nfi\n"
+    )

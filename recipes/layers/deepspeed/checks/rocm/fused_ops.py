@@ -1,0 +1,131 @@
+# /// check
+# proves: DeepSpeed's ops that are compiled in give what PyTorch gives
+# level: full
+# seconds: 300
+# needs: {gpus: 1}
+# mend: >-
+#   build the layer deepspeed again, by this recipe, which has it compiled for waves of 64 threads
+# ///
+
+# DeepSpeed asks rocminfo how many threads a wave has, and takes 32 where that fails, as it does
+# without a GPU (op_builder/builder.py, get_rocm_wavefront_size); MI250X has 64. The ops that count
+# on it are the quantizer and random-LTD: their sums and their sorting go wrong then.
+
+import contextlib
+import sys
+
+import torch
+from lumi_inside.checking import failed, parameters, shared, tell
+
+# DeepSpeed talks on stdout while it is imported.
+with contextlib.redirect_stdout(sys.stderr):
+    from deepspeed.ops import op_builder
+    from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
+    from deepspeed.ops.lion import FusedLion
+
+gpu = shared("pytorch/rocm/_gpu.py")
+STEPS = 10
+HOW = {"lr": 1e-2, "betas": (0.9, 0.99), "weight_decay": 0.1}
+ALLOWED = 1e-5
+"""In fp32; the order of a few products differs."""
+SHAPES = ((1023, 33), (4096,), (7,))
+
+
+def stepped(make, on):
+    """Return parameters after some steps of an optimizer; the gradients are the same always."""
+    torch.manual_seed(11)
+    given = [torch.nn.Parameter(torch.randn(shape).to(on)) for shape in SHAPES]
+    optimizer = make(given)
+    for _ in range(STEPS):
+        for each in given:
+            each.grad = torch.randn(each.shape).to(on)
+        optimizer.step()
+    return given
+
+
+class Lion(torch.optim.Optimizer):
+    """Lion as it is published (arXiv 2302.06675, algorithm 2)."""
+
+    def __init__(self, given):
+        super().__init__(given, HOW)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            one, two = group["betas"]
+            for each in group["params"]:
+                kept = self.state[each].setdefault("kept", torch.zeros_like(each))
+                sign = torch.sign(one * kept + (1 - one) * each.grad)
+                each.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * sign)
+                kept.mul_(two).add_((1 - two) * each.grad)
+
+
+def compared(make, plain, on):
+    """Return how far an optimizer is from the one that it stands for, in words; "" if it is not."""
+    pairs = zip(stepped(make, on), stepped(plain, on), strict=True)
+    apart = max(gpu.apart(*pair) for pair in pairs)
+    return f"after {STEPS} steps it is {apart:.1e} apart from PyTorch" if apart > ALLOWED else ""
+
+
+def fused_adam(on):
+    """Compare with AdamW of PyTorch."""
+    return compared(lambda given: FusedAdam(given, **HOW), _adamw, on)
+
+
+def cpu_adam(_):
+    """Compare with AdamW of PyTorch, on the CPU."""
+    return compared(lambda given: DeepSpeedCPUAdam(given, **HOW), _adamw, torch.device("cpu"))
+
+
+def _adamw(given):
+    return torch.optim.AdamW(given, **HOW)
+
+
+def fused_lion(on):
+    """Compare with Lion as it is published."""
+    return compared(lambda given: FusedLion(given, **HOW), Lion, on)
+
+
+def quantizer(on):
+    """Round fp16 numbers to 8 bits, and compare with the numbers themselves."""
+    module = op_builder.QuantizerBuilder().load()
+    torch.manual_seed(12)
+    groups = 64
+    numbers = torch.randn(groups, 2048).half().to(on)
+    kept, scales = module.quantize(numbers, groups, 8, module.Symmetric)
+    came = module.dequantize(kept, scales, groups, 8, module.Symmetric)
+    # Half a step of the 127 that the largest number of each group is cut into, and fp16's rounding.
+    step = numbers.float().abs().amax(1, keepdim=True) / 127
+    bad = (came.float() - numbers.float()).abs() > 0.51 * step + numbers.float().abs() * 2**-10
+    count = int(bad.sum())
+    return f"{count} of {bad.numel()} numbers do not come back from 8 bits" if count else ""
+
+
+def random_ltd(on):
+    """Sort tokens that were chosen, as random layer-wise token dropping does."""
+    module = op_builder.RandomLTDBuilder().load()
+    torch.manual_seed(13)
+    for length, chosen in ((2048, 1024), (1024, 64)):
+        tokens = torch.stack([torch.randperm(length)[:chosen] for _ in range(8)])
+        tokens = tokens.reshape(2, 4, chosen).to(on, torch.int32)
+        wanted = tokens.sort(-1).values
+        if not torch.equal(module.token_sort_(tokens.clone(), length), wanted):
+            return f"{chosen} of {length} tokens are not sorted rightly"
+    return ""
+
+
+OPS = {
+    "DS_BUILD_FUSED_ADAM": fused_adam,
+    "DS_BUILD_CPU_ADAM": cpu_adam,
+    "DS_BUILD_FUSED_LION": fused_lion,
+    "DS_BUILD_QUANTIZER": quantizer,
+    "DS_BUILD_RANDOM_LTD": random_ltd,
+}
+
+on = gpu.device()
+compiled = [name for name, yes in parameters("deepspeed").items() if name in OPS and yes]
+found = {name: OPS[name](on) for name in compiled}
+tell("ops", {name: text or "as PyTorch" for name, text in found.items()})
+problems = [f"{name.removeprefix('DS_BUILD_')}: {text}" for name, text in found.items() if text]
+if problems:
+    failed(*problems)

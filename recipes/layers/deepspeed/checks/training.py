@@ -1,0 +1,49 @@
+# /// check
+# proves: ranks of DeepSpeed (ZeRO 1) train as one process does
+# level: full
+# runs: ranks
+# seconds: 240
+# needs: {tasks: 2}
+# mend: build the layer deepspeed again; where a rank is named, look at its node and its GPU
+# ///
+
+import logging
+
+import deepspeed
+import torch.distributed as dist
+from lumi_inside.checking import shared
+from torch.nn.functional import cross_entropy
+
+training = shared("pytorch/_training.py")
+
+deepspeed.utils.logger.setLevel(logging.WARNING)
+device = training.device()
+deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+
+
+def gather(row):
+    rows = [None] * ranks
+    dist.all_gather_object(rows, row)
+    return rows
+
+
+data = training.load(device)
+network = training.model(rank, device)
+engine, *_ = deepspeed.initialize(
+    model=network,
+    optimizer=training.optimizer(network),
+    config={
+        "train_micro_batch_size_per_gpu": training.share(ranks),
+        "zero_optimization": {"stage": 1},
+        "zero_allow_untested_optimizer": True,
+    },
+)
+losses = []
+for images, labels in training.batches(data, ranks, rank):
+    loss = cross_entropy(engine(images), labels)
+    engine.backward(loss)
+    engine.step()
+    losses.append(loss.item())
+training.conclude(engine.module, losses, data, ranks=ranks, gather=gather)
+dist.destroy_process_group()

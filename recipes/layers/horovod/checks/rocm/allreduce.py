@@ -1,0 +1,69 @@
+# /// check
+# proves: Horovod adds and averages over all ranks through RCCL, with what every rank hands in
+# level: full
+# runs: ranks
+# seconds: 300
+# needs: {gpus: 1, tasks: 2, mpi: true}
+# thresholds:
+#   of_torch:
+#     unit: of PyTorch's
+#     reference: 1
+#     of: gfx90a
+#     source: both go through the same RCCL; no figure is public
+# mend: >-
+#   build the layer horovod again, after pytorch and mpich; start it by srun --mpi=pmi2 or mpiexec
+# ///
+
+import horovod.torch as hvd
+import torch
+import torch.distributed as dist
+from lumi_inside.checking import measured, shared
+
+gpu = shared("pytorch/rocm/_gpu.py")
+KINDS = (torch.float32, torch.float16, torch.float64)
+LARGE = {"cuda": 64 * gpu.MIB, "cpu": gpu.MIB}
+"""Numbers of the message by which speed is told: 128 MiB in half precision on a GPU."""
+
+
+def wrong(ranks):
+    """Yield what is wrong with the numbers that Horovod gives."""
+    for dtype in KINDS:
+        number = (torch.arange(10_000, device=ranks.device) % 5 + ranks.rank).to(dtype)
+        others = torch.arange(10_000, device=ranks.device) % 5
+        total = others.double() * ranks.size + ranks.size * (ranks.size - 1) / 2
+        for name, how, wanted in (
+            ("sum", hvd.Sum, total),
+            ("average", hvd.Average, total / ranks.size),
+        ):
+            found = hvd.allreduce(number, op=how, name=f"{name} {dtype}")
+            if gpu.apart(found, wanted) > 2**-9:
+                yield (
+                    f"the {name} of {str(dtype)[6:]} over {ranks.size} ranks begins with "
+                    f"{found[:3].tolist()} in the place of {wanted[:3].tolist()}"
+                )
+
+
+hvd.init()
+ranks = gpu.Ranks()
+problems = []
+if (hvd.rank(), hvd.size()) != (ranks.rank, ranks.size):
+    problems.append(
+        f"Horovod is rank {hvd.rank()} of {hvd.size()}, and the launcher says {ranks.rank} of "
+        f"{ranks.size}: MPI did not find the other ranks"
+    )
+if ranks.device.type == "cuda" and not hvd.nccl_built():
+    problems.append("Horovod is built without RCCL: it moves gradients over MPI")
+# Without each other they would wait for ever below.
+if any(ranks.gathered(len(problems))):
+    ranks.conclude(problems)
+problems += wrong(ranks)
+message = torch.zeros(LARGE[ranks.device.type], dtype=torch.float16, device=ranks.device)
+ranks.meet()
+own = gpu.seconds(lambda: hvd.allreduce_(message, name="speed"), ranks.device, rounds=10, warm=2)
+ranks.meet()
+torchs = gpu.seconds(lambda: dist.all_reduce(message), ranks.device, rounds=10, warm=2)
+if ranks.rank == 0:
+    measured("of_torch", torchs / own)
+factor = 2 * (ranks.size - 1) / ranks.size * message.nbytes / 1e9
+ranks.tell("GB/s", {"Horovod": round(factor / own, 3), "PyTorch": round(factor / torchs, 3)})
+ranks.conclude(problems)

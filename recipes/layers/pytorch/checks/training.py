@@ -1,0 +1,37 @@
+# /// check
+# proves: ranks of DistributedDataParallel train as one process does
+# level: full
+# runs: ranks
+# seconds: 180
+# needs: {tasks: 2}
+# mend: build the layer pytorch again; where a rank is named, look at its node and its GPU
+# ///
+
+import _training as training
+import torch.distributed as dist
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+device = training.device()
+dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+
+
+def gather(row):
+    rows = [None] * ranks
+    dist.all_gather_object(rows, row)
+    return rows
+
+
+data = training.load(device)
+network = DistributedDataParallel(training.model(rank, device))
+steps = training.optimizer(network)
+losses = []
+for images, labels in training.batches(data, ranks, rank):
+    steps.zero_grad()
+    loss = cross_entropy(network(images), labels)
+    loss.backward()
+    steps.step()
+    losses.append(loss.item())
+training.conclude(network.module, losses, data, ranks=ranks, gather=gather)
+dist.destroy_process_group()

@@ -1,0 +1,69 @@
+# /// check
+# proves: the driver in the kernel serves the image's ROCm
+# level: full
+# runs: node
+# seconds: 60
+# needs: {gpus: 1}
+# mend: >-
+#   build the image with a --profile whose ROCm the driver serves; lumicontainer check --platform
+#   tells which
+# ///
+
+# Which ROCm goes with which driver is told by the project's rules, of which drivers.json has those
+# that speak of this image's ROCm. They number a driver as the ROCm that it came with; its module
+# has a number of its own, so that 6.3.6 is the driver of ROCm 6.0, and 6.10.5 that of 6.3.
+
+import os
+
+from lumi_inside import ranges
+from lumi_inside.checking import failed, record, resolved, skipped, tell
+
+MODULE = "/sys/module/amdgpu/version"
+CAME_WITH = {
+    "6.2.4": "5.7",
+    "6.3.6": "6.0",
+    "6.7": "6.1",
+    "6.8.5": "6.2",
+    "6.10.5": "6.3",
+    "6.12.12": "6.4",
+    "6.14.14": "7.0",
+    "6.16.6": "7.1",
+}
+"""ROCm by the version of the module, as the packages amdgpu-dkms of AMD's repositories are named:
+6.10.5.60300 is that of ROCm 6.3.0 (AMD, user and kernel-space support matrix)."""
+
+
+def holds(condition, driver):
+    """Tell whether a driver is one that a rule speaks of."""
+    parts = [part.strip() for part in condition.split(",")]
+    others = [part[2:] for part in parts if part.startswith("!=")]
+    within = [part for part in parts if not part.startswith("!=") and part != "any"]
+    return not any(ranges.holds(each, driver) for each in others) and (
+        not within or ranges.holds(",".join(within), driver)
+    )
+
+
+try:
+    with open(MODULE, encoding="ascii") as stream:
+        module = stream.read().strip()
+except FileNotFoundError:
+    skipped(f"there is no {MODULE}: the driver is the kernel's own, and has no version")
+driver = next((rocm for number, rocm in CAME_WITH.items() if ranges.holds(number, module)), "")
+rocm = resolved()["layers"]["rocm"]["version"]
+host = os.uname().nodename
+tell("driver", {"module": module, "came with ROCm": driver, "image": rocm})
+print(f"{host}: amdgpu {module}, which came with ROCm {driver or '?'}; the image has ROCm {rocm}")
+if not driver:
+    skipped(f"it is not known which ROCm amdgpu {module} came with")
+told = [row for row in record("drivers.json") if any(holds(each, driver) for each in row["driver"])]
+errors = [row for row in told if row["level"] == "error"]
+if told and not errors:
+    skipped(f"{told[0]['what']} (amdgpu {module}, of ROCm {driver}): {told[0]['why']}")
+if errors:
+    failed(
+        *(
+            f"{host}: {row['what']}: amdgpu {module} is the driver of ROCm {driver}, and the image "
+            f"has ROCm {rocm}. {row['why']} ({row['source']})"
+            for row in errors
+        )
+    )

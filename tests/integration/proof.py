@@ -1,0 +1,80 @@
+"""A small image whose checks end in every way in which checks can end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .conftest import SMALL
+
+BANDWIDTH = {
+    "title": "all_reduce",
+    "unit": "GB/s",
+    "series": [{"name": "all_reduce <8 ranks>", "points": [[1 << p, p * 4.5] for p in range(28)]}],
+    "references": [{"name": "reference", "value": 125, "source": "a guide & its page"}],
+}
+RANKS = [
+    {"rank": rank, "host": f"nid00500{1 + rank // 8}", "gcd": rank % 8, "pci": f"0000:c{rank}:00.0"}
+    | {"ccd": rank % 8, "cores": "49-55", "numa": rank % 8 // 2, "nic": f"hsn{rank % 4}"}
+    for rank in range(16)
+]
+TELLS = f"""
+from lumi_inside.checking import measured, tell
+tell("bandwidth", {BANDWIDTH!r})
+tell("ranks", {RANKS!r})
+measured("speed", 112.5)
+"""
+
+
+def check(script: str, **told: object) -> str:
+    """Return the text of a check that ends as ``script`` does; ``told`` goes into its comment."""
+    said = {"proves": "something holds", "mend": "build it again", **told}
+    rows = "".join(f"# {key}: {json.dumps(value)}\n" for key, value in said.items())
+    return f"# /// check\n{rows}# ///\n{script}\n"
+
+
+SPEED = {"unit": "GB/s", "floor": 100, "reference": 125, "source": "a guide"}
+WAYS = ("run", "shell", "cleanenv", "containall", "no-home", "umask")
+CHECKS = {
+    "pictures.py": check(TELLS, thresholds={"speed": SPEED}),
+    "environment.sh": check('test "$PROOF" = "it is here"', ways=WAYS),
+    "gpu.sh": check("true", needs={"gpus": 1}),
+    # Those of the level quick hold, or the image would not be.
+    "mask.sh": check(
+        'umask; test "$(umask)" = 0022', level="full", proves="files are for all", ways=["umask"]
+    ),
+    "fails.sh": check("echo '<b>it is broken</b>'; exit 1", level="full", mend="write & mend it"),
+    "broken.py": check("raise ValueError('a fault of its own')", level="full"),
+    "ranks.sh": check(
+        'echo "rank $RANK of $WORLD_SIZE"; test "$WORLD_SIZE" -ge 2',
+        level="full",
+        runs="ranks",
+        needs={"tasks": 2},
+    ),
+    "mpi.sh": check(
+        'echo "PMI rank $PMI_RANK of $PMI_SIZE"; test "$PMI_SIZE" = "$SLURM_STEP_NUM_TASKS"',
+        level="full",
+        runs="ranks",
+        needs={"mpi": True, "tasks": 2},
+    ),
+    "slow.sh": check("exec tail -f /dev/null", level="perf", seconds=600),
+}
+
+
+def write_proof(folder: Path) -> Path:
+    """Write the recipe ``proof`` into ``folder``."""
+    files = {
+        "proof.yaml": "summary: an image to be verified\nbase: tiny\nlayers: [proof]\n",
+        "layers/tiny/layer.yaml": SMALL["layers/tiny/layer.yaml"],
+        "layers/proof/layer.yaml": (
+            "summary: a layer with checks\nenvironment: {PROOF: it is here}\n"
+            "parameters:\n  strength: {type: integer, default: 1}\n"
+        ),
+        "layers/proof/install.sh": "true\n",
+        **{f"layers/proof/checks/{name}": text for name, text in CHECKS.items()},
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder

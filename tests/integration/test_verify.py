@@ -1,0 +1,174 @@
+"""lumicontainer verify, with real containers: each way to end and to start, every report."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from .conftest import lumicontainer
+from .proof import WAYS
+
+
+def verify(image: Path, *words: object) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """Verify an image; return what was printed, and the result as JSON tells it."""
+    done = lumicontainer("verify", image, "--json", "-", *words)
+    return done, json.loads(done.stdout) if done.stdout else {}
+
+
+def states(result: dict[str, Any]) -> dict[str, str]:
+    return {row["name"]: row["state"] for row in result["checks"]}
+
+
+@pytest.fixture(scope="module")
+def full(proof: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    """Verify the image once with all reports."""
+    folder = tmp_path_factory.mktemp("reports")
+    names = ["--level", "full"]
+    reports = ["--junit", folder / "junit.xml", "--html", folder / "report.html"]
+    return (*verify(proof, *names, *reports), folder)
+
+
+def test_each_check_comes_to_what_it_ends_with(full: tuple[Any, ...]) -> None:
+    done, result, _ = full
+    assert done.returncode == 1
+    found = states(result)
+    own = {name: state for name, state in found.items() if name.startswith(("proof/", "host/"))}
+    assert own == {
+        "proof/pictures": "passed",
+        "proof/environment": "passed",
+        **{f"proof/environment [{way}]": "passed" for way in WAYS},
+        "proof/gpu": "skipped",
+        "proof/mask": "passed",
+        "proof/mask [umask]": "failed",
+        "proof/fails": "failed",
+        "proof/broken": "error",
+        "proof/ranks": "passed",
+        "proof/mpi": own["proof/mpi"],
+        "host/whole": "passed",
+        "host/key": "passed",
+    }
+    assert own["proof/mpi"] != "passed"
+    rows = {row["name"]: row for row in result["checks"]}
+    assert "no GPU" in rows["proof/gpu"]["reason"]
+    assert rows["proof/mask [umask]"]["output"] == "0077\n"
+    assert "a fault of its own" in rows["proof/broken"]["output"]
+    assert sum(result["counts"].values()) == len(rows)
+
+
+def test_progress_is_live_and_the_summary_names_what_does_not_hold(full: tuple[Any, ...]) -> None:
+    done, result, _ = full
+    assert "passed   proof/pictures" in done.stderr
+    assert "mend: write & mend it" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"{len(result['checks'])} checks: ")
+    assert "failed   proof/fails: <b>it is broken</b>\n" in done.stderr
+
+
+def test_junit_says_the_same(full: tuple[Any, ...]) -> None:
+    _, result, folder = full
+    suite = ElementTree.parse(folder / "junit.xml").getroot()[0]
+    counts = result["counts"]
+    assert {name: int(suite.get(name)) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": len(result["checks"]),
+        "failures": counts["failed"],
+        "errors": counts["error"],
+        "skipped": counts["skipped"],
+    }
+    case = next(each for each in suite if each.get("name") == "fails")
+    assert case.find("failure").get("message") == "<b>it is broken</b>"
+
+
+def test_the_page_shows_reasons_mends_and_pictures_and_needs_nothing_else(
+    full: tuple[Any, ...],
+) -> None:
+    text = (full[2] / "report.html").read_text()
+    for words in (
+        "&lt;b&gt;it is broken&lt;/b&gt;",
+        "write &amp; mend it",
+        "a guide &amp; its page",
+    ):
+        assert words in text
+    assert "<b>it is broken" not in text
+    assert text.count("<polyline") == 1
+    assert text.count("NIC hsn") == 16
+    for name in ("src=", "href=", "@import", "url(", "<script"):
+        assert name not in text
+    for part in text.split("<svg")[1:]:
+        ElementTree.fromstring("<svg" + part.partition("</svg>")[0] + "</svg>")
+
+
+def test_require_fails_what_would_be_skipped(proof: Path) -> None:
+    done, result = verify(proof, "-k", "proof/gpu", "--require", "gpu")
+    assert (done.returncode, states(result)) == (1, {"proof/gpu": "failed"})
+
+
+def test_what_holds_ends_with_0_and_a_line_on_stdout(proof: Path) -> None:
+    done = lumicontainer("verify", proof, "-k", "proof/pictures")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 check: 1 passed, in ")
+
+
+def test_an_image_that_cannot_start_is_all_errors(proof: Path, tmp_path: Path) -> None:
+    # A stand-in for an engine that fails, as one does that may make no user namespace.
+    engine = tmp_path / "apptainer"
+    engine.write_text("#!/bin/sh\necho 'no namespace for you' >&2\nexit 255\n")
+    engine.chmod(0o755)
+    words = ("verify", proof, "-k", "proof/pictures", "-k", "proof/gpu", "--json", "-")
+    done = lumicontainer(*words, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert done.returncode == 1
+    result = json.loads(done.stdout)
+    assert states(result) == {"proof/pictures": "error", "proof/gpu": "error"}
+    assert "no namespace for you" in result["checks"][0]["reason"]
+
+
+def test_an_image_with_an_option_of_the_command_line_is_current(
+    proof_recipes: Path, tmp_path: Path
+) -> None:
+    image = tmp_path / "proof.sif"
+    options = ("--set", "proof.strength=7", "--output", image, "--no-verify")
+    assert lumicontainer("build", "proof", "--recipes", proof_recipes, *options).returncode == 0
+    words = ("-k", "host/recipe", "--recipe", "proof", "--recipes", proof_recipes)
+    assert states(verify(image, *words)[1]) == {"host/recipe": "passed"}
+
+
+def test_of_an_image_that_is_cut_short_nothing_is_started(proof: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.sif"
+    shutil.copy(proof, short)
+    with short.open("r+b") as file:
+        file.truncate(short.stat().st_size - 5000)
+    done, result = verify(short)
+    assert (done.returncode, states(result)) == (1, {"host/whole": "failed"})
+
+
+def test_ctrl_c_leaves_nothing_running(proof: Path, tmp_path: Path) -> None:
+    mark = f"MARK_{tmp_path.name}"
+    words = [sys.executable, "-m", "lumicontainer", "verify", proof]
+    process = subprocess.Popen(
+        [*map(str, words), "-k", "proof/slow", "-k", "proof/pictures"],
+        env={**os.environ, "MARK": mark},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if "proof/pictures" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not [pid for pid in Path("/proc").glob("[0-9]*") if _has(pid, mark)]
+
+
+def _has(pid: Path, mark: str) -> bool:
+    try:
+        return f"MARK={mark}\0".encode() in (pid / "environ").read_bytes()
+    except OSError:
+        return False

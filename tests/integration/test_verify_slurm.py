@@ -1,0 +1,144 @@
+"""lumicontainer verify as a job of a real Slurm: followed, collected, cancelled, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import lumicontainer, run
+
+SECONDS = 60
+JOB = ("--nodes", "2")
+
+
+def verify(
+    image: Path, folder: Path, cluster: dict[str, str], *words: object
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """Verify an image in a job that is sent from ``folder``."""
+    done = lumicontainer("verify", image, "--json", "-", *words, cwd=folder, env=cluster)
+    return done, json.loads(done.stdout) if done.stdout else {}
+
+
+def jobs(cluster: dict[str, str]) -> list[str]:
+    """Return the jobs of this cluster that wait or run and are those of verify."""
+    told = run(["squeue", "--noheader", "--format=%i %j"], env=cluster).stdout
+    return [line.split()[0] for line in told.splitlines() if "lumi-verify-" in line]
+
+
+@pytest.fixture
+def slow(proof: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Send a job whose check ends by itself only when it is too late; return once it runs."""
+    words = [sys.executable, "-m", "lumicontainer", "verify", proof, *JOB]
+    process = subprocess.Popen(
+        [*map(str, words), "-k", "proof/slow", "-k", "proof/pictures"],
+        cwd=tmp_path,
+        env={**os.environ, **cluster},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if "proof/pictures" in line:
+            break
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
+    proof: Path, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    names = ("ranks", "mpi", "pictures", "gpu", "environment")
+    chosen = [word for name in names for word in ("-k", f"proof/{name}")]
+    done, result = verify(proof, tmp_path, cluster, *JOB, *chosen)
+    assert done.returncode == 0, done.stderr
+    states = {row["name"]: row["state"] for row in result["checks"]}
+    ways = {name: state for name, state in states.items() if "[" in name}
+    assert set(ways.values()) == {"skipped"}
+    assert {name: state for name, state in states.items() if name not in ways} == {
+        "proof/ranks": "passed",
+        "proof/mpi": "passed",
+        "proof/pictures": "passed",
+        "proof/gpu": "skipped",
+        "proof/environment": "passed",
+    }
+    assert (result["place"]["nodes"], result["place"]["ranks"]) == (2, 4)
+    assert "passed   proof/ranks" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_check_that_fails_in_a_job_is_a_failed_check_and_no_failed_job(
+    proof: Path, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    done, result = verify(proof, tmp_path, cluster, *JOB, "-k", "proof/fails")
+    assert done.returncode == 1
+    assert result["checks"][0]["reason"] == "<b>it is broken</b>"
+
+
+def test_the_binds_of_the_platform_are_found_out_on_the_node(
+    proof: Path, proof_recipes: Path, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    own, data = tmp_path / "own dir", tmp_path / "data"
+    data.mkdir()
+    (own / "envs").mkdir(parents=True)
+    bind = {"path": str(data), "why": "data lies there"}
+    told = f"summary: x\naccelerator: cpu\nbinds: {json.dumps([bind])}\n"
+    (own / "envs/site.yaml").write_text(told)
+    words = (*JOB, "--platform", "site", "--recipes", own, "-k", "proof/pictures")
+    done, _ = verify(proof, tmp_path, cluster, *words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_cancels_the_job(
+    slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path
+) -> None:
+    assert len(jobs(cluster)) == 1
+    slow.send_signal(signal.SIGINT)
+    slow.communicate(timeout=SECONDS)
+    assert slow.returncode == 130
+    end = time.monotonic() + SECONDS
+    while jobs(cluster) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert jobs(cluster) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", [(), ("--signal=KILL", "--batch")], ids=["cancelled", "killed"])
+def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
+    slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    run(["scancel", *how, *jobs(cluster)], env=cluster)
+    _, stderr = slow.communicate(timeout=SECONDS)
+    assert slow.returncode == 7, stderr
+    assert "error: the job failed" in stderr
+    log = next(tmp_path.glob("lumi-verify-*/log"))
+    assert str(log) in stderr
+    assert "proof/pictures" in log.read_text()
+
+
+def test_what_slurm_does_not_take_is_told_in_its_words(
+    proof: Path, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    done, _ = verify(proof, tmp_path, cluster, "--partition", "nowhere", "-k", "proof/pictures")
+    assert done.returncode == 7
+    assert "invalid partition" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_without_slurm_is_told(proof: Path, tmp_path: Path) -> None:
+    where = {"PATH": f"{Path(sys.executable).parent}:{tmp_path}"}
+    engine = tmp_path / "apptainer"
+    engine.write_text("#!/bin/sh\n")
+    engine.chmod(0o755)
+    (tmp_path / "unsquashfs").symlink_to("/usr/bin/unsquashfs")
+    done, _ = verify(proof, tmp_path, where, *JOB, "-k", "proof/pictures")
+    assert done.returncode == 3
+    assert "this host has no Slurm" in done.stderr

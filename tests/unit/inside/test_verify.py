@@ -1,0 +1,281 @@
+"""lumi-verify runs checks, each to its end or its time limit, tells of all, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from ...namespaces import owned, prepared
+from .verifying import MARKED, Image, Ran, awaited, interrupt
+
+HOLDS = "print('it holds')\n"
+HANGS = "import time\n\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
+LEAVES = f"#!/bin/bash\nenv -i setsid bash -c 'exec -a {MARKED} sleep 1000' &\n"
+DEAF = f"#!/bin/bash\ntrap '' TERM INT HUP USR1\nbash -c 'exec -a {MARKED} sleep 1000'\n"
+RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
+TWO = {"runs": "ranks", "needs": {"tasks": 2}}
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Image:
+    return Image(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "told"),
+    [
+        (HOLDS, "passed", ""),
+        ("import sys; sys.exit('it does not')", "failed", "it does not"),
+        (
+            "from lumi_inside.checking import skipped; skipped('no moon')",
+            "skipped",
+            "no moon",
+        ),
+        ("1 / 0", "error", "exit code 70"),
+        ("import os; os.kill(os.getpid(), 11)", "error", "signal 11"),
+        ("#!/bin/bash\nexit 77", "skipped", "it does not say why"),
+        ("#!/bin/bash\necho gone >&2; exit 3", "error", "exit code 3\ngone"),
+        ("import os; os._exit(1)", "failed", "it does not say why"),
+    ],
+)
+def test_what_comes_of_a_check(image: Image, script: str, state: str, told: str) -> None:
+    image.add("one", script)
+    ran = image.run()
+    assert ran.states == {"one": state}
+    assert told in ran.check("one")["reason"]
+    assert ran.code == (state in ("failed", "error"))
+
+
+def test_each_check_is_told_with_its_number_as_it_ends(image: Image) -> None:
+    for number in range(10):
+        image.add(f"c{number}", HOLDS)
+    lines = image.run().stderr.splitlines()
+    assert [line.split("]")[0] for line in lines] == [f"[{n:2}/10" for n in range(1, 11)]
+    assert all(" passed   t/c" in line for line in lines)
+
+
+def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(image: Image) -> None:
+    image.add("hangs", HANGS, seconds=1)
+    image.add("later", HOLDS)
+    ran = image.run()
+    assert ran.states == {"hangs": "failed", "later": "passed"}
+    assert "not done after 1 s" in ran.check("hangs")["reason"]
+    assert "in the_place" in ran.check("hangs")["output"]
+    assert image.running() == []
+
+
+def test_python_that_a_script_starts_tells_its_stacks_too(image: Image) -> None:
+    image.add("hangs", f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', seconds=1)
+    output = image.run().check("hangs")["output"]
+    assert "in the_place" in output
+    assert "what ran on" in output
+    assert "bash" in output.partition("what ran on")[2]
+
+
+@pytest.mark.parametrize("script", [LEAVES, LEAVES + "exit 1\n", LEAVES + "sleep 1000\n", DEAF])
+def test_nothing_is_left_of_a_check_whatever_it_does_to_stay(image: Image, script: str) -> None:
+    image.add("stays", script, seconds=1)
+    image.run()
+    assert image.running() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_it_tells_what_was_done_and_leaves_nothing(image: Image, number: int) -> None:
+    image.add("done", HOLDS)
+    image.add("hangs", DEAF, level="full", runs="node")
+    running = image.start("--level", "full", "--json", "-", "--junit", str(image.root / "j.xml"))
+    awaited(lambda: any(MARKED in words for words in image._running()))
+    interrupt(running, number)
+    ran = Ran(running)
+    assert ran.code == 130
+    assert ran.states == {"done": "passed"}
+    assert signal.Signals(number).name in ran.report["interrupted"]
+    assert image.running() == []
+    assert ET.parse(image.root / "j.xml").getroot()[0].get("tests") == "1"
+
+
+def test_killed_at_once_it_leaves_neither_processes_nor_files(image: Image, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    image.add("hangs", LEAVES + "touch $TMPDIR/rubbish; sleep 1000\n")
+    running = image.start(TMPDIR=str(own))
+    awaited(lambda: list(own.glob("*/rubbish")))
+    interrupt(running, signal.SIGKILL)
+    running.communicate()
+    assert image.running() == []
+    assert awaited(lambda: not list(own.iterdir()))
+
+
+def test_what_a_killed_check_wrote_to_its_temporary_folder_goes(
+    image: Image, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    image.add("hangs", "#!/bin/bash\nmktemp -d; sleep 1000\n", seconds=1)
+    ran = image.run(TMPDIR=str(own))
+    assert str(own) in ran.check("hangs")["output"]
+    assert list(own.iterdir()) == []
+
+
+def test_of_much_output_the_end_is_kept(image: Image) -> None:
+    image.add("talks", "for n in range(2_000_000): print('line', n)\nprint('the end')\n")
+    output = image.run().check("talks")["output"]
+    assert len(output) <= 1 << 20
+    assert output.endswith("line 1999999\nthe end\n")
+
+
+def test_one_long_line_is_no_reason_of_its_length(image: Image) -> None:
+    image.add("talks", "import sys; sys.exit('x' * 1_000_000)\n")
+    assert len(image.run().check("talks")["reason"]) < 500
+
+
+def test_output_that_is_no_text_is_told_in_every_form(image: Image) -> None:
+    image.add(
+        "talks", r"import os; os.write(2, b'\xff\xfe\x00\x1b[31m\xef\xbf\xbe\n'); os._exit(1)"
+    )
+    junit = image.root / "j.xml"
+    ran = image.run("--junit", str(junit), LC_ALL="C")
+    assert "\x1b" in ran.check("talks")["output"]
+    assert "\x1b" not in ran.stderr
+    assert "[31m" in (ET.parse(junit).getroot()[0][0].findtext("system-out") or "")
+
+
+def test_a_report_that_is_cut_short_or_no_number_does_not_end_lumi_verify(image: Image) -> None:
+    limit = {"unit": "GB/s", "floor": 1, "source": "somebody"}
+    script = (
+        "import os\nfrom lumi_inside.checking import measured, tell\n"
+        "tell('seen', 1)\nmeasured('speed', float('nan'))\n"
+        "open(os.environ['LUMI_VERIFY_REPORT'], 'a').write('{\"told\": ')\n"
+    )
+    image.add("odd", script, thresholds={"speed": limit})
+    row = image.run().check("odd")
+    assert row["state"] == "failed"
+    assert "speed is no number" in row["reason"]
+    assert (row["told"], row["measured"][0]["value"]) == ({"seen": 1}, None)
+
+
+def test_two_of_them_at_the_same_time_do_not_meet(image: Image) -> None:
+    meets = RANK + (
+        "import socket\n"
+        "at = ('127.0.0.1', int(os.environ['MASTER_PORT']))\n"
+        "if rank == 0:\n"
+        "    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        "    s.bind(at); s.listen(); time.sleep(1); s.accept()[0].sendall(b'me')\n"
+        "else:\n"
+        "    while True:\n"
+        "        try: s = socket.create_connection(at); break\n"
+        "        except OSError: time.sleep(0.01)\n"
+        "    assert s.recv(2) == b'me'\n"
+    )
+    image.add("meets", meets, **TWO)
+    both = [image.start("--json", "-") for _ in range(3)]
+    assert [Ran(each).states for each in both] == [{"meets": "passed"}] * 3
+
+
+def test_when_one_rank_fails_the_others_are_not_waited_for(image: Image) -> None:
+    image.add("ranks", RANK + "time.sleep(1000) if rank else sys.exit('I am rank 0')", **TWO)
+    row = image.run().check("ranks")
+    assert row["state"] == "failed"
+    assert row["reason"].startswith("on rank 0")
+    assert "of 2: I am rank 0" in row["reason"]
+    assert [(each["rank"], each["halted"]) for each in row["ranks"]] == [(0, False), (1, True)]
+    assert row["seconds"] < 30
+
+
+def test_a_hang_of_one_rank_names_the_place_of_each(image: Image) -> None:
+    hangs = RANK + (
+        "def waits_for_the_other(): time.sleep(1000)\n"
+        "def never_comes(): time.sleep(1000)\n"
+        "waits_for_the_other() if rank else never_comes()\n"
+    )
+    image.add("ranks", hangs, runs="ranks", needs={"tasks": 3}, seconds=2)
+    row = image.run().check("ranks")
+    what, first, second = row["reason"].splitlines()
+    assert "on rank 0, 1, 2" in what
+    assert "not done after 2 s" in what
+    assert first.startswith("rank 0 is in: ")
+    assert first.endswith("in never_comes")
+    assert second.startswith("rank 1, 2 is in: ")
+    assert row["output"].count("most recent call first") == 3
+
+
+def test_a_list_is_lines_or_json(image: Image) -> None:
+    image.add("one", HOLDS, needs={"gpus": 1})
+    assert Ran(image.start("--list")).stdout == "t/one  quick  one holds\n"
+    listed = json.loads(Ran(image.start("--list", "--json", "-")).stdout)
+    assert [(row["name"], row["needs"]) for row in listed["checks"]] == [("t/one", {"gpus": 1})]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-k", "t/onne"), "did you mean t/one?"),
+        (("--require", "moon"), "--require knows no 'moon'"),
+        (("--levl", "full"), "unrecognized arguments: --levl full"),
+        (("--wait", "soon"), "invalid"),
+        (("--json", "/nowhere/x.json"), "cannot write '/nowhere/x.json'"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_runs(
+    image: Image, words: tuple[str, ...], told: str
+) -> None:
+    image.add("one", f"open({str(image.root / 'ran')!r}, 'w')")
+    ran = Ran(image.start(*words))
+    assert (ran.code, ran.stdout) == (2, "")
+    assert told in ran.stderr
+    assert not (image.root / "ran").exists()
+
+
+@pytest.mark.parametrize("text", [None, "{}", "[{", "\xff"])
+def test_an_image_that_tells_of_no_checks_has_not_passed(image: Image, text: str | None) -> None:
+    if text is not None:
+        (image.home / "checks.json").write_text(text, encoding="latin-1")
+    ran = Ran(image.start())
+    assert ran.code == 2
+    assert "does not tell which checks it has" in ran.stderr
+
+
+def test_a_check_whose_file_is_gone_is_an_error(image: Image) -> None:
+    image.add("gone", HOLDS)
+    image.add("there", HOLDS)
+    (image.home / "checks/t/gone.py").unlink()
+    assert image.run().states == {"gone": "error", "there": "passed"}
+
+
+def test_a_name_that_is_a_check_s_own_means_no_other(image: Image) -> None:
+    for name in ("one", "one_more"):
+        image.add(name, HOLDS)
+    assert list(image.run("-k", "t/one").states) == ["one"]
+    assert list(image.run("-k", "one").states) == ["one", "one_more"]
+
+
+@pytest.mark.parametrize("variables", [{"TMPDIR": "/nowhere"}, {"TMPDIR": "/proc"}])
+def test_a_folder_that_cannot_be_written_gives_way_to_another(
+    image: Image, variables: dict[str, str]
+) -> None:
+    image.add("one", "import tempfile; print(tempfile.mkdtemp())")
+    assert image.run(**variables).states == {"one": "passed"}
+
+
+def test_on_a_full_disk_the_next_folder_is_taken(image: Image, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    image.add("one", "import tempfile; print(tempfile.mkdtemp()); print('x' * 1_000_000)")
+    fill = f"mount -t tmpfs -o size=64k,{owned()} none {full} && ! head -c 1M /dev/zero >{full}/x"
+    ran = Ran(image.start("--json", "-", before=prepared("mount", fill), TMPDIR=str(full)))
+    assert ran.states == {"one": "passed"}, ran.stderr
+
+
+def test_without_a_folder_to_write_to_it_says_what_each_refused(image: Image) -> None:
+    image.add("one", HOLDS)
+    sealed = " && ".join(f"mount -t tmpfs -o ro none {place}" for place in ("/var/tmp", "/dev/shm"))
+    # The test's own files are below /tmp.
+    sealed += " && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp"
+    ran = Ran(image.start(before=prepared("mount", sealed), TMPDIR="/proc"))
+    assert ran.code == 3
+    assert "there is no folder that lumi-verify could write to" in ran.stderr
+    assert "/dev/shm: Read-only file system" in ran.stderr

@@ -1,0 +1,270 @@
+"""Ranks meet over real sockets: who is not one of them is refused, who goes away is told."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lumicontainer.inside.errors import LaunchError
+from lumicontainer.inside.launchers import recognise
+from lumicontainer.inside.rendezvous import port
+from lumicontainer.inside.verify import meeting
+from lumicontainer.inside.verify.meeting import Door, GoneError, Host, RefusedError
+from lumicontainer.inside.verify.outcome import Outcome
+
+KEY = b"what this step alone knows"
+CHECKS = "those of this image"
+SOON = 10
+
+Open = Callable[..., Host]
+_doors: list[Door] = []
+
+
+def me(rank: int, checks: str = CHECKS) -> dict[str, Any]:
+    return {"rank": rank, "node": "1", "host": "nid2", "checks": checks}
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[Host]]:
+    opened: list[Host] = []
+    yield opened
+    for each in (*opened, *_doors):
+        each.close()
+    _doors.clear()
+
+
+@pytest.fixture
+def host(hosts: list[Host]) -> Open:
+    """Be rank 0 of a number of ranks, at a port of the kernel's choice."""
+
+    def opened(ranks: int = 3, key: bytes = KEY) -> Host:
+        hosts.append(Host(meeting.listen("127.0.0.1", [0]), ranks, key=key, checks=CHECKS))
+        return hosts[-1]
+
+    return opened
+
+
+def port_of(host: Host) -> int:
+    return int(host._listener.getsockname()[1])
+
+
+def join(host: Host, rank: int, **more: Any) -> Door:
+    given = {"key": KEY, "me": me(rank), **more}
+    _doors.append(meeting.join("127.0.0.1", port_of(host), **given))
+    return _doors[-1]
+
+
+def test_ranks_come_get_orders_and_answer(host: Open) -> None:
+    rank0 = host()
+    doors = {rank: join(rank0, rank) for rank in (2, 1)}
+    rank0.await_all(SOON)
+    assert sorted(rank0.guests) == [1, 2]
+    answers = {rank: rank0.order(rank, "t/x") for rank in doors}
+    for rank, door in doors.items():
+        order = door.next(SOON)
+        assert order is not None
+        assert order["run"] == "t/x"
+        came = Outcome("failed", f"of {rank}", output="x" * (1 << 20))
+        threading.Thread(
+            target=door.tell, args=({"id": order["id"], "came": came.plain()},)
+        ).start()
+    for rank, answer in answers.items():
+        came = answer.result(SOON)
+        assert (came.reason, came.rank, came.host) == (f"of {rank}", rank, "nid2")
+        assert len(came.output) == 1 << 20
+
+
+def test_halting_and_the_end_are_heard(host: Open) -> None:
+    rank0 = host(2)
+    door = join(rank0, 1)
+    rank0.await_all(SOON)
+    rank0.halt([0, 1], "t/x", "because")
+    assert door.next(SOON) == {"halt": "t/x", "why": "because"}
+    rank0.close()
+    assert door.next(SOON) == {"end": True}
+
+
+def test_waiting_ends_when_its_time_is_over(host: Open) -> None:
+    rank0 = host(2)
+    begun = time.monotonic()
+    rank0.await_all(0.3)
+    assert 0.2 < time.monotonic() - begun < 5
+    assert rank0.order(1, "t/x").exception(SOON).args == ("it never came",)  # type: ignore[union-attr]
+
+
+def test_who_goes_away_is_an_answer(host: Open) -> None:
+    rank0 = host(2)
+    door = join(rank0, 1)
+    rank0.await_all(SOON)
+    answer = rank0.order(1, "t/x")
+    assert rank0.busy(1)
+    door.close()
+    with pytest.raises(GoneError, match="ended there"):
+        answer.result(SOON)
+    assert "ended there" in rank0.why_gone(1)
+
+
+def test_who_has_gone_may_come_again(host: Open) -> None:
+    rank0 = host(2)
+    join(rank0, 1).close()
+    while not rank0.why_gone(1):
+        time.sleep(0.01)
+    join(rank0, 1)
+    rank0.await_all(SOON)
+    assert not rank0.why_gone(1)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"key": b"of another step"}, "not of this step"),
+        ({"me": me(3)}, "no place for a rank 3"),
+        ({"me": me(0)}, "no place for a rank 0"),
+        ({"me": me(-1)}, "no place for a rank -1"),
+        ({"me": {**me(1), "rank": "1"}}, "no place for a rank 1"),
+        ({"me": me(1, "those of another")}, "other checks"),
+    ],
+)
+def test_who_is_not_of_the_step_is_refused(host: Open, more: dict[str, Any], told: str) -> None:
+    rank0 = host()
+    with pytest.raises(RefusedError, match=told):
+        join(rank0, 1, **more)
+    assert rank0.guests == {}
+
+
+def test_a_rank_that_is_here_has_no_second_place(host: Open) -> None:
+    rank0 = host()
+    join(rank0, 1)
+    with pytest.raises(RefusedError, match="no place for a rank 1"):
+        join(rank0, 1)
+
+
+def test_another_image_on_a_node_is_told_as_the_reason_for_its_absence(host: Open) -> None:
+    rank0 = host(2)
+    with pytest.raises(RefusedError):
+        join(rank0, 1, me=me(1, "those of another"))
+    assert "other checks" in rank0.why_gone(1)
+
+
+def test_one_who_pretends_to_be_rank_0_is_found_out() -> None:
+    with meeting.listen("127.0.0.1", [0]) as listener:
+        listener.setblocking(True)
+
+        def pretend() -> None:
+            stream, _ = listener.accept()
+            stream.sendall(b'{"lumi-verify": 1, "nonce": "00"}\n')
+            stream.recv(4096)
+            stream.sendall(b'{"proof": "made up"}\n{"run": "t/x", "id": 1}\n')
+
+        threading.Thread(target=pretend, daemon=True).start()
+        with pytest.raises(RefusedError, match="another step's rank 0"):
+            meeting.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b""])
+def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
+    with meeting.listen("127.0.0.1", [0]) as listener:
+        listener.setblocking(True)
+
+        def answer() -> None:
+            stream, _ = listener.accept()
+            stream.sendall(said)
+            stream.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(RefusedError):
+            meeting.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
+
+
+HELLO = {**me(1), "nonce": "00", "proof": "x"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x80\x04\x95pickle\n",
+        b"[1, 2]\n",
+        b"null\n",
+        b"{}\n",
+        b'{"id": 1, "came": {}}\n',
+        json.dumps(HELLO).encode() + b"\n",
+        json.dumps({**HELLO, "rank": [1]}).encode() + b"\n",
+        b"x" * 10_000,
+    ],
+)
+def test_a_stranger_is_shown_out_and_the_ranks_still_meet(host: Open, said: bytes) -> None:
+    rank0 = host(2)
+    with socket.create_connection(("127.0.0.1", port_of(rank0))) as stream:
+        stream.settimeout(SOON)
+        stream.sendall(said)
+        with stream.makefile("rb") as lines:
+            try:
+                rest = lines.read()
+            except ConnectionResetError:
+                rest = b""
+    assert rest.count(b"\n") <= 2
+    join(rank0, 1)
+    rank0.await_all(SOON)
+    assert list(rank0.guests) == [1]
+
+
+def test_strangers_who_say_nothing_keep_nobody_out(host: Open) -> None:
+    rank0 = host(2)
+    silent = [socket.create_connection(("127.0.0.1", port_of(rank0))) for _ in range(50)]
+    join(rank0, 1)
+    rank0.await_all(SOON)
+    assert list(rank0.guests) == [1]
+    for each in silent:
+        each.close()
+
+
+@pytest.mark.parametrize("said", [b"{}\n", b'{"id": 99, "came": {}}\n', b"nonsense\n"])
+def test_a_rank_that_answers_nonsense_is_gone(host: Open, said: bytes) -> None:
+    rank0 = host(2)
+    door = join(rank0, 1)
+    rank0.await_all(SOON)
+    answer = rank0.order(1, "t/x")
+    door._stream.sendall(said)
+    with pytest.raises(GoneError, match="does not speak"):
+        answer.result(SOON)
+
+
+STEP = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "3",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "2",
+}
+
+
+def test_ports_are_the_step_s_own_and_not_master_port() -> None:
+    launch = recognise(STEP)
+    found = meeting.ports(STEP, launch)
+    assert len(set(found)) == meeting.PLACES
+    assert int(port(STEP, launch).value or 0) not in found
+    other = {**STEP, "SLURM_STEP_ID": "4"}
+    assert not set(found) & set(meeting.ports(other, recognise(other)))
+    taken = {**STEP, "MASTER_PORT": str(found[0])}
+    assert found[0] not in meeting.ports(taken, launch)
+
+
+def test_another_step_has_another_secret() -> None:
+    changes = [{}, {"SLURM_STEP_ID": "4"}, {"PMI_SHARED_SECRET": "7"}, {"MASTER_PORT": "1"}]
+    assert len({meeting.secret({**STEP, **change}) for change in changes}) == len(changes)
+
+
+def test_where_no_port_is_free_it_is_told() -> None:
+    with meeting.listen("127.0.0.1", [0]) as taken:
+        candidates = [taken.getsockname()[1]]
+        with pytest.raises(LaunchError, match="cannot listen"):
+            meeting.listen("127.0.0.1", candidates)

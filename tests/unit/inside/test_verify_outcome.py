@@ -1,0 +1,175 @@
+"""What came of a check follows from how its processes ended, and what they measured."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lumicontainer.inside.verify.child import Ended
+from lumicontainer.inside.verify.outcome import (
+    OUTCOMES,
+    Outcome,
+    from_plain,
+    judge,
+    of_process,
+    together,
+)
+
+FLOOR = {"unit": "GB/s", "floor": 80, "source": "somebody"}
+
+
+def came(
+    code: int | None, output: str = "", *, report: str = "", why: str = "", **check: Any
+) -> Outcome:
+    ended = Ended(code, output, seconds=1.5, why=why)
+    return of_process(ended, report, check={"seconds": 9, **check}, architecture="gfx90a")
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "reason"),
+    [
+        (0, "passed", ""),
+        (1, "failed", "last words"),
+        (77, "skipped", "last words"),
+        (70, "error", "it ended with exit code 70\nlast words"),
+        (-9, "error", "it ended with signal 9\nlast words"),
+        (None, "failed", "it was not done after 9 s\nlast words"),
+    ],
+)
+def test_each_way_to_end_is_an_outcome(code: int | None, state: str, reason: str) -> None:
+    outcome = came(code, "last words\n")
+    assert (outcome.state, outcome.reason) == (state, reason)
+
+
+def test_what_was_ended_for_another_s_sake_says_so() -> None:
+    outcome = came(None, why="rank 3 had failed")
+    assert (outcome.state, outcome.halted, outcome.reason) == ("failed", True, "rank 3 had failed")
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "holds"),
+    [
+        ({"floor": 80}, 80, True),
+        ({"floor": 80}, 79.9, False),
+        ({"ceiling": 3}, 3, True),
+        ({"ceiling": 3}, 3.1, False),
+        ({"floor": 80}, float("nan"), False),
+        ({"ceiling": 3}, float("-inf"), False),
+        ({"floor": 80}, "80", False),
+        ({"floor": 80}, None, False),
+        ({"floor": 80, "of": "gfx942"}, 1, None),
+    ],
+)
+def test_a_value_holds_where_it_is_a_number_on_the_right_side(
+    limit: dict[str, Any], value: Any, holds: bool | None
+) -> None:
+    row = judge({"measured": "x", "value": value}, {"thresholds": {"x": limit}}, "gfx90a")
+    assert row["holds"] is holds
+    json.dumps(row, allow_nan=False)
+
+
+def test_a_missed_threshold_fails_a_check_that_passed() -> None:
+    report = json.dumps({"measured": "busbw", "value": 12.5})
+    outcome = came(0, report=report, thresholds={"busbw": FLOOR})
+    assert outcome.state == "failed"
+    assert outcome.reason == "busbw is 12.5 GB/s, less than 80 GB/s (somebody)"
+
+
+@pytest.mark.parametrize("line", ['{"told": "x", "val', "[1]", "3", '{"other": 1}', "", "\0"])
+def test_a_line_of_a_report_that_is_none_is_passed_over(line: str) -> None:
+    report = f'{line}\n{{"told": "seen", "value": 1}}\n'
+    assert came(0, report=report).told == {"seen": 1}
+
+
+def one(rank: int, state: str, reason: str = "", *, host: str = "nid1", **more: Any) -> Outcome:
+    outcome = Outcome(state, reason, rank=rank, output=more.pop("output", ""))
+    outcome.host = host
+    for name, value in more.items():
+        setattr(outcome, name, value)
+    return outcome
+
+
+def test_together_ranks_are_as_bad_as_the_worst_which_is_named() -> None:
+    both = together([one(1, "failed", "broken", host="nid2"), one(0, "passed")])
+    assert (both.state, both.rank, both.host) == ("failed", 1, "nid2")
+    assert both.reason == "on rank 1 (nid2) of 2: broken"
+    assert [row["state"] for row in both.ranks] == ["passed", "failed"]
+
+
+def test_a_node_is_named_where_it_is_the_only_one() -> None:
+    assert (
+        "on rank 0, 1 of 2"
+        in together(
+            [one(0, "failed", "x", host=h) for h in "a"] + [one(1, "failed", "x", host="b")]
+        ).reason
+    )
+    assert (
+        "on rank 0, 1 (a) of 2"
+        in together([one(rank, "failed", "x", host="a") for rank in range(2)]).reason
+    )
+
+
+def test_who_was_ended_for_another_s_sake_is_not_to_blame() -> None:
+    outcome = together(
+        [one(0, "failed", "ended", halted=True), one(1, "failed", "the cause"), one(2, "passed")]
+    )
+    assert outcome.reason == "on rank 1 (nid1) of 3: the cause"
+    assert not outcome.halted
+
+
+def test_ranks_that_were_ended_have_not_passed_though_the_others_have() -> None:
+    outcome = together([one(0, "failed", "ended", halted=True), one(1, "passed")])
+    assert (outcome.state, outcome.reason) == ("failed", "on rank 0 (nid1) of 2: ended")
+    skipped = together([one(0, "failed", "ended", halted=True), one(1, "skipped", "no moon")])
+    assert skipped.state == "failed"
+
+
+@pytest.mark.parametrize("state", OUTCOMES)
+def test_what_all_ranks_come_to_is_what_comes_of_it(state: str) -> None:
+    assert together([one(rank, state, "so") for rank in range(3)]).state == state
+
+
+def test_outputs_of_all_ranks_are_kept_with_their_names_and_not_without_end() -> None:
+    long = "x" * (1 << 20)
+    outcome = together([one(r, "failed", "so", output=f"{long}{r}") for r in range(4)])
+    assert len(outcome.output) < (1 << 20) + 1000
+    assert all(f"rank {rank} on nid1:\n" in outcome.output for rank in range(4))
+
+
+def test_the_rarest_place_of_a_hang_comes_first() -> None:
+    stack = (
+        'Current thread 0x1 (most recent call first):\n  File "a.py", line {} in {}\n  File "b"\n'
+    )
+    every = [
+        one(rank, "failed", "late\nlast", output=stack.format(7, "stuck" if rank == 2 else "wait"))
+        for rank in range(4)
+    ]
+    assert together(every).reason.splitlines()[1:] == [
+        'rank 2 is in: File "a.py", line 7 in stuck',
+        'rank 0, 1, 3 is in: File "a.py", line 7 in wait',
+    ]
+
+
+def test_what_is_measured_says_on_which_rank() -> None:
+    rows = [one(rank, "passed", measured=[{"name": "x"}]) for rank in range(2)]
+    assert [row["rank"] for row in together(rows).measured] == [0, 1]
+
+
+def test_an_outcome_comes_through_json_as_it_was() -> None:
+    first = one(3, "failed", "so", told={"a": [1]}, measured=[{"name": "x"}], left=(1, 2))
+    second = from_plain(json.loads(json.dumps(first.plain())))
+    assert json.dumps(second.plain()) == json.dumps(first.plain())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"state": "perfect"}, {"state": 1}, {"reason": None}, {"told": []}, {"ranks": {}}],
+)
+def test_what_is_no_outcome_is_refused(change: dict[str, Any]) -> None:
+    plain = {**Outcome("passed").plain(), **change}
+    if change == {"told": []}:
+        plain["told"] = "text"
+    with pytest.raises(ValueError, match=r"\w"):
+        from_plain(plain)

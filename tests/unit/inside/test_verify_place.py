@@ -1,0 +1,110 @@
+"""What a check needs is compared with what is here, and what lacks is said in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lumicontainer.inside.node import Node
+from lumicontainer.inside.verify.place import Place, alone
+
+from . import lumi_node
+
+STEP = {
+    "SLURM_JOB_ID": "1",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "5",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+}
+
+
+@pytest.fixture(scope="module")
+def lumi(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    root = tmp_path_factory.mktemp("lumi")
+    lumi_node.write(root)
+    return Node(str(root))
+
+
+def bare(tmp_path: Path) -> Node:
+    return Node(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("needs", "kind", "words"),
+    [
+        ({"gpus": 1}, "gpu", "no GPU"),
+        ({"architecture": "gfx90a"}, "gpu", "no GPU"),
+        ({"network": "cxi"}, "network", "no network device of the kind cxi"),
+        ({"nodes": 2}, "nodes", "it needs 2 nodes, and this is 1"),
+    ],
+)
+def test_what_lacks_on_a_machine_without_anything(
+    tmp_path: Path, needs: dict[str, Any], kind: str, words: str
+) -> None:
+    lack = Place({}, bare(tmp_path)).lacking({"needs": needs})
+    assert lack is not None
+    assert lack[0] == kind
+    assert words in lack[1]
+
+
+@pytest.mark.parametrize(
+    "needs", [{}, {"gpus": 8, "architecture": "gfx90a"}, {"network": "cxi"}, {"nodes": 2}]
+)
+def test_nothing_lacks_on_two_nodes_of_lumi(lumi: Node, needs: dict[str, Any]) -> None:
+    assert Place(STEP, lumi).lacking({"needs": needs}) is None
+
+
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [
+        ({"gpus": 9}, "it needs 9 GPUs on a node, and there are 8"),
+        ({"architecture": "gfx942"}, "it is for gfx942, and the GPUs here are gfx90a"),
+        ({"nodes": 3}, "it needs 3 nodes, and this is 2"),
+        ({"tasks": 9}, "it needs 9 ranks, and there are 8"),
+    ],
+)
+def test_what_lacks_on_two_nodes_of_lumi(lumi: Node, needs: dict[str, Any], words: str) -> None:
+    lack = Place(STEP, lumi).lacking({"needs": needs})
+    assert lack is not None
+    assert words == lack[1]
+
+
+def test_ranks_lack_under_a_launcher_only(tmp_path: Path) -> None:
+    check = {"runs": "ranks", "needs": {"tasks": 2}}
+    assert Place({}, bare(tmp_path)).lacking(check) is None
+    one = {**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NODEID": "0"}
+    lack = Place({**one, "SLURM_STEP_TASKS_PER_NODE": "1"}, bare(tmp_path)).lacking(check)
+    assert lack == ("ranks", "it needs 2 ranks, and there is one")
+
+
+def test_mpi_lacks_where_srun_offers_none(tmp_path: Path) -> None:
+    check = {"runs": "ranks", "needs": {"tasks": 2, "mpi": True}}
+    lack = Place(STEP, bare(tmp_path)).lacking(check)
+    assert lack is not None
+    assert lack[0] == "mpi"
+    assert "--mpi=pmi2" in lack[1]
+    assert Place({**STEP, "PMI_FD": "13"}, bare(tmp_path)).lacking(check) is None
+    assert Place({}, bare(tmp_path)).lacking(check) is None
+
+
+@pytest.mark.parametrize(
+    ("spread", "nodes", "counted"), [("3,1", "2", 2), ("4(x2)", "2", 2), ("8", "1", 1)]
+)
+def test_nodes_are_counted_however_ranks_are_spread(
+    tmp_path: Path, spread: str, nodes: str, counted: int
+) -> None:
+    env = {**STEP, "SLURM_STEP_TASKS_PER_NODE": spread, "SLURM_STEP_NUM_NODES": nodes}
+    env |= {"SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+    assert Place(env, bare(tmp_path)).nodes == counted
+
+
+def test_a_process_that_is_no_rank_is_told_nothing_of_ranks() -> None:
+    env = {**STEP, "PMI_FD": "3", "RANK": "1", "MASTER_PORT": "1", "OMPI_COMM_WORLD_RANK": "1"}
+    kept = {"PATH": "/bin", "ROCR_VISIBLE_DEVICES": "0", "SLINGSHOT_VNIS": "1", "MPICH_DBG": "1"}
+    assert alone({**env, **kept}) == kept

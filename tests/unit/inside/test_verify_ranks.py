@@ -1,0 +1,233 @@
+"""The tasks of a step run lumi-verify: they meet, one of them reports, and all that fails is told.
+
+They are started here as srun starts them, with its variables; Slurm itself is not there.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.inside.verify.crew import layout
+
+from .verifying import STEP, Image, Ran, awaited, interrupt
+
+SHOW = "import os; print(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"
+RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
+ABOVE = RANK + (
+    "def above(pid):\n"
+    "    return int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n"
+    "verify = above(os.getppid())\n"
+)
+"""The parent of a check's process is its guard, whose parent is lumi-verify."""
+ALL = {"runs": "ranks"}
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Image:
+    return Image(tmp_path)
+
+
+def reports(tasks: list[subprocess.Popen[str]]) -> Ran:
+    """Return what rank 0 said; the others have to be silent, and be gone."""
+    ran = Ran(tasks[0])
+    for each in tasks[1:]:
+        silent = Ran(each)
+        assert (silent.stdout, silent.stderr) == ("", "")
+    return ran
+
+
+def test_once_is_rank_0_node_the_first_of_each_and_ranks_are_all(image: Image) -> None:
+    for runs in ("once", "node", "ranks"):
+        image.add(runs, SHOW, runs=runs)
+    ran = reports(image.tasks("--json", "-"))
+    assert ran.code == 0, ran.stderr
+    assert [row["rank"] for row in ran.check("node")["ranks"]] == [0, 2]
+    assert [(row["rank"], row["host"]) for row in ran.check("ranks")["ranks"]] == [
+        (0, "localhost"),
+        (1, "localhost"),
+        (2, "nid2"),
+        (3, "nid2"),
+    ]
+    assert ran.check("once")["ranks"] == []
+    assert ran.check("once")["output"] == "None None\n"
+    assert ran.check("ranks")["output"] == "0 0\n"
+    assert (ran.report["place"]["nodes"], ran.report["place"]["ranks"]) == (2, 4)
+
+
+def test_a_rank_that_never_comes_is_named_and_the_rest_go_on(image: Image) -> None:
+    for runs in ("once", "node", "ranks"):
+        image.add(runs, SHOW, runs=runs)
+    tasks = image.tasks("--json", "-", "--wait", "3")
+    tasks[3].kill()
+    tasks[3].communicate()
+    ran = reports(tasks[:3])
+    assert ran.states == {"once": "passed", "node": "passed", "ranks": "error"}
+    assert "without rank 3 on nid2: it did not come" in ran.check("ranks")["reason"]
+
+
+def test_a_node_of_which_nobody_comes_is_named(image: Image) -> None:
+    image.add("node", SHOW, runs="node")
+    tasks = image.tasks("--json", "-", "--wait", "3")
+    for each in tasks[2:]:
+        each.kill()
+        each.communicate()
+    ran = reports(tasks[:2])
+    assert ran.states == {"node": "error"}
+    assert [row["host"] for row in ran.check("node")["ranks"]] == ["localhost", "nid2", "nid2"]
+
+
+def test_a_rank_that_dies_is_named_and_the_rest_go_on(image: Image) -> None:
+    dies = ABOVE + "if rank == 1: os.kill(verify, 9)\ntime.sleep(1000)\n"
+    image.add("dies", dies, **ALL)
+    image.add("later", SHOW, **ALL)
+    image.add("node", SHOW, runs="node")
+    tasks = image.tasks("--json", "-")
+    assert tasks[1].wait(60) == -9
+    tasks[1].communicate()
+    ran = reports([tasks[0], *tasks[2:]])
+    assert ran.states == {"dies": "error", "later": "error", "node": "passed"}
+    assert "on rank 1 (localhost) of 4: lumi-verify has ended there" in ran.check("dies")["reason"]
+    assert "without rank 1 on localhost" in ran.check("later")["reason"]
+    assert image.running() == []
+
+
+def test_a_hang_of_one_rank_gives_the_stacks_of_all_and_later_checks_run(image: Image) -> None:
+    hangs = RANK + (
+        "def waits(): time.sleep(1000)\ndef stuck(): time.sleep(1000)\n"
+        "stuck() if rank == 2 else waits()\n"
+    )
+    image.add("hangs", hangs, **ALL, seconds=3)
+    image.add("later", SHOW, **ALL)
+    ran = reports(image.tasks("--json", "-"))
+    assert ran.states == {"hangs": "failed", "later": "passed"}
+    assert ran.check("hangs")["output"].count("most recent call first") == 4
+    assert "rank 2 is in: " in ran.check("hangs")["reason"]
+    assert image.running() == []
+
+
+def test_when_a_rank_fails_the_others_end_soon(image: Image) -> None:
+    image.add("fails", RANK + "time.sleep(1000) if rank != 3 else sys.exit('broken GPU')", **ALL)
+    ran = reports(image.tasks("--json", "-"))
+    assert "on rank 3 (nid2) of 4: broken GPU" in ran.check("fails")["reason"]
+    assert [row["halted"] for row in ran.check("fails")["ranks"]] == [True, True, True, False]
+
+
+def test_an_answer_that_is_late_is_named_and_the_rest_go_on(image: Image) -> None:
+    """lumi-verify of rank 1 is stopped as a node that swaps is, and goes on when it is told to."""
+    stops = ABOVE + "if rank == 1: os.kill(verify, 19)\n"
+    image.add("stops", stops, **ALL, seconds=1)
+    image.add("later", SHOW, **ALL)
+    tasks = image.tasks("--json", "-")
+    assert tasks[0].stderr is not None
+    # Until the first check is told there is nothing to wait for but its limit.
+    assert "[1/2] error    t/stops" in tasks[0].stderr.readline()
+    interrupt(tasks[1], signal.SIGCONT)
+    ran = reports(tasks)
+    assert "it gave no answer within" in ran.check("stops")["reason"]
+    assert "it has not answered to an earlier check" in ran.check("later")["reason"]
+
+
+@pytest.mark.parametrize("whom", ["every task", "rank 0 alone"])
+def test_interrupted_they_all_end_and_what_was_done_is_told(image: Image, whom: str) -> None:
+    image.add("done", SHOW)
+    here = image.root / "here"
+    here.mkdir()
+    image.add("hangs", RANK + f"open(f'{here}/{{rank}}', 'w')\ntime.sleep(1000)\n", **ALL)
+    tasks = image.tasks("--json", "-")
+    awaited(lambda: len(list(here.iterdir())) == 4)
+    begun = time.monotonic()
+    for each in tasks if whom == "every task" else tasks[:1]:
+        interrupt(each)
+    ran = Ran(tasks[0])
+    assert time.monotonic() - begun < 10
+    assert (ran.code, ran.states) == (130, {"done": "passed"})
+    for each in tasks[1:]:
+        each.communicate()
+    assert image.running() == []
+
+
+def test_when_rank_0_is_killed_the_others_end_and_one_of_each_node_says_why(image: Image) -> None:
+    image.add("hangs", ABOVE + "if rank == 0: os.kill(verify, 9)\ntime.sleep(1000)\n", **ALL)
+    tasks = image.tasks()
+    others = [Ran(each) for each in tasks[1:]]
+    assert [each.code for each in others] == [130] * 3
+    assert [each.stderr.count("error: rank 0") for each in others] == [0, 1, 0]
+    Ran(tasks[0])
+    assert image.running() == []
+
+
+def test_a_rank_that_does_not_find_rank_0_says_where_it_looked(image: Image) -> None:
+    image.add("one", SHOW)
+    tasks = image.tasks("--wait", "2")
+    tasks[0].kill()
+    tasks[0].communicate()
+    others = [Ran(each) for each in tasks[1:]]
+    assert [each.code for each in others] == [3] * 3
+    assert "did not find rank 0 in 2 s" in others[1].stderr
+    assert others[0].stderr == others[2].stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [(("-k", "nothing"), 2, "no check is called 'nothing'"), (("--list",), 0, "")],
+)
+def test_what_is_wrong_is_told_once(
+    image: Image, words: tuple[str, ...], code: int, told: str
+) -> None:
+    image.add("one", SHOW)
+    every = [Ran(each) for each in image.tasks(*words)]
+    assert [each.code for each in every] == [code] * 4
+    assert told in every[0].stderr
+    assert all(each.stdout + each.stderr == "" for each in every[1:])
+
+
+def test_one_check_of_mpi_runs_in_a_step_and_the_others_say_how(image: Image) -> None:
+    for name in ("first", "second"):
+        image.add(name, SHOW, **ALL, needs={"tasks": 2, "mpi": True})
+    ran = reports(image.tasks("--json", "-", PMI_RANK_IS_THERE="", PMI_JOBID="x"))
+    assert ran.states == {"first": "passed", "second": "skipped"}
+    assert "lumi-verify -k t/second" in ran.check("second")["reason"]
+    required = reports(image.tasks("--json", "-", "--require", "mpi", PMI_JOBID="x"))
+    assert required.states == {"first": "passed", "second": "failed"}
+
+
+def test_a_task_alone_needs_nobody(image: Image) -> None:
+    image.add("ranks", SHOW, **ALL)
+    image.add("two", SHOW, **ALL, needs={"tasks": 2})
+    alone = {
+        **STEP,
+        "SLURM_STEP_NUM_TASKS": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "1",
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "0",
+        "SLURM_STEP_NUM_NODES": "1",
+        "SLURM_STEP_NODELIST": "localhost",
+    }
+    ran = image.run(**alone)
+    assert ran.states == {"ranks": "passed", "two": "skipped"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "nodes", "distribution", "found"),
+    [
+        ("2(x2)", "nid[1-2]", "", ["nid1", "nid1", "nid2", "nid2"]),
+        ("3,1", "nid[1-2]", "block:cyclic", ["nid1", "nid1", "nid1", "nid2"]),
+        ("2(x2)", "nid[1-2]", "cyclic", []),
+        ("2(x3)", "nid[1-2]", "", []),
+        ("2(x", "nid[1-2]", "", []),
+        ("2(x2)", "nid[1-", "", []),
+    ],
+)
+def test_the_node_of_a_rank_follows_from_slurm_s_variables(
+    tasks: str, nodes: str, distribution: str, found: list[str]
+) -> None:
+    env = {"SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_STEP_NODELIST": nodes}
+    if distribution:
+        env["SLURM_DISTRIBUTION"] = distribution
+    assert layout(env) == found

@@ -1,0 +1,195 @@
+"""What checks for GPUs read: RCCL's log and files, what rccl-tests and OSU print, places."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from lumicontainer import inside
+
+from ..conftest import ROOT
+
+LAYERS = ROOT / "recipes/layers"
+TABLE = """\
+# nThread 1 nGpus 1 minBytes 2097152 maxBytes 2147483648 step: 2(factor) iters: 80
+#      size     count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw #wrong
+#       (B) (elements)                      (us) (GB/s) (GB/s)          (us) (GB/s) (GB/s)
+    2097152   1048576   half   sum    -1  105.3  19.91  37.33      0  104.1  20.15  37.78      0
+  134217728  67108864   half   sum    -1 2871.4  46.74  87.64      0 2872.0  46.73  87.62    N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 62.5925
+"""
+MAPS = """\
+7f0000000000-7f0000001000 r--p 00000000 08:01 1  /opt/rocm/lib/librccl.so.1.0.60404
+7f0000001000-7f0000002000 r-xp 00001000 08:01 1  /opt/rocm/lib/librccl.so.1.0.60404
+7f0000002000-7f0000003000 r-xp 00000000 08:01 2  /usr/lib/x86_64-linux-gnu/librccl-net-ofi.so
+7f0000003000-7f0000004000 rw-p 00000000 00:00 0  [heap]
+"""
+
+
+@pytest.fixture(autouse=True)
+def image_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the modules of checks find lumi_inside, which is that of images."""
+    monkeypatch.setitem(sys.modules, "lumi_inside", inside)
+    yield
+
+
+def load(file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(file).stem, LAYERS / file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def rccl() -> ModuleType:
+    return load("pytorch/checks/rocm/_rccl.py")
+
+
+@pytest.fixture
+def tests() -> ModuleType:
+    return load("rccl-tests/checks/_rccl_tests.py")
+
+
+def test_each_mapped_file_is_told_once(rccl: ModuleType) -> None:
+    assert rccl.mapped(MAPS) == (
+        ["/opt/rocm/lib/librccl.so.1.0.60404"],
+        ["/usr/lib/x86_64-linux-gnu/librccl-net-ofi.so"],
+    )
+    assert list(rccl.wrong_files(MAPS)) == []
+    assert list(rccl.wrong_plugin(MAPS)) == []
+
+
+def test_a_process_without_rccl_and_one_with_the_wheels_are_told(rccl: ModuleType) -> None:
+    assert "has mapped no librccl.so" in next(rccl.wrong_files("7f-7f r-xp 0 0 0 [heap]\n"))
+    other = MAPS.replace("/opt/rocm/lib/librccl", "/opt/venv/torch/lib/librccl")
+    assert "is not the image's RCCL" in next(rccl.wrong_files(other))
+
+
+@pytest.mark.parametrize("word", ["Provider", "provider"])
+def test_both_spellings_of_the_provider_are_read(rccl: ModuleType, word: str) -> None:
+    log = f"NCCL INFO NET/OFI Selected {word} is cxi\nNCCL INFO Using network Libfabric\n"
+    assert list(rccl.wrong_network(log)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("NET/OFI Selected Provider is tcp;ofi_rxm", "the provider tcp, not cxi"),
+        ("NET/Socket : Using [0]hsn0", "goes through sockets: NET/Socket : Using [0]hsn0"),
+        ("Using network Socket", "goes through sockets"),
+        ("NET/Plugin: No plugin found (librccl-net.so)", "finds no network plugin"),
+        ("NET/Plugin: using internal implementation", "takes no network plugin"),
+    ],
+)
+def test_bad_lines_are_told_as_they_are(rccl: ModuleType, line: str, told: str) -> None:
+    log = f"NET/OFI Selected provider is cxi, fabric is cxi\nnid1:1:1 NCCL INFO {line}\n"
+    assert any(
+        told in problem.replace("nid1:1:1 NCCL INFO ", "") for problem in rccl.wrong_network(log)
+    )
+
+
+def test_a_log_that_says_nothing_is_wrong(rccl: ModuleType) -> None:
+    assert len(list(rccl.wrong_network(""))) == 1
+    assert len(list(rccl.wrong_connections("Connected all rings\n"))) == 1
+    assert list(rccl.wrong_connections("Connected all rings\nConnected all trees\n")) == []
+
+
+def test_a_table_of_rccl_tests_is_read(tests: ModuleType) -> None:
+    assert tests.rows(TABLE) == [(2097152, 37.33, 0), (134217728, 87.64, 0)]
+    assert tests.slowest_of_last(TABLE) == 37.33
+    assert list(tests.problems(TABLE, 16)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("values : 0 OK", "values : 12 FAILED", "12 FAILED"),
+        ("# Out of bounds values : 0 OK\n", "", "does not say 'Out of bounds values : 0 OK'"),
+        ("37.33      0", "37.33      3", "3 numbers are wrong with messages of 2097152 bytes"),
+        (TABLE, "Test NCCL failure\n", "it says: Test NCCL failure"),
+        (TABLE, "", "nothing at all"),
+    ],
+)
+def test_what_is_wrong_with_a_run_of_rccl_tests(
+    tests: ModuleType, old: str, new: str, told: str
+) -> None:
+    assert old in TABLE
+    assert any(told in problem for problem in tests.problems(TABLE.replace(old, new), 16))
+
+
+def test_ranks_that_do_not_meet_are_told(tests: ModuleType) -> None:
+    met = TABLE + "#  Rank  0 Group  0 Pid   1 on nid1 device  0 [0xc1] AMD Instinct MI250X\n"
+    assert "it ran on 1 of 2 ranks" in next(tests.problems(met, 2))
+    assert list(tests.problems(met, 1)) == []
+
+
+def test_a_table_of_osu_is_read() -> None:
+    osu = load("osu/checks/_osu.py")
+    text = "# OSU MPI-ROCM Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n1048576  23912.40\n"
+    assert osu.parse(text) == {1048576: 23912.40}
+    assert osu.parse("[proxy:0] Abort(1) on node 0\n") == {}
+    told = list(osu.wrong({1048576: 1.0}, 0, 3, "aborted\nwhy"))
+    assert told == ["osu_bw between GCD 0 and 3 tells nothing of 64MiB: why"]
+
+
+PLATFORM = {
+    "interfaces": "hsn",
+    "gpus": [
+        {"pci": "0000:C1:00.0", "cores": "49-55", "reserved": "48"},
+        {"pci": "0000:c6:00.0", "cores": "57-63", "reserved": "56"},
+        {"pci": "0000:c9:00.0", "cores": "17-23", "reserved": "16"},
+    ],
+}
+
+
+def ranks(**changes: Any) -> list[dict[str, Any]]:
+    """Return three ranks, each where it belongs; the first is changed."""
+    cores = ("49-55", "57-63", "17-23")
+    rows = [
+        {
+            "rank": number,
+            "host": "nid1",
+            "pci": row["pci"].lower(),
+            "cores": cores[number],
+            "nic": "hsn0" if number < 2 else "hsn1",
+            "nic_up": True,
+        }
+        for number, row in enumerate(PLATFORM["gpus"])  # type: ignore[arg-type]
+    ]
+    return [{**rows[0], **changes}, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, ""),
+        ({"cores": "48-55"}, ""),
+        ({"cores": "50"}, ""),
+        ({"cores": "1-7"}, "next to 49-55: another CCD"),
+        ({"cores": "0-63"}, "another CCD"),
+        ({"cores": "57-63"}, "ranks 0, 1 on nid1 have the same cores: 57-63"),
+        ({"pci": "0000:c6:00.0", "cores": "58"}, "have the same GPU: 0000:c6:00.0"),
+        ({"pci": ""}, "which the platform does not know"),
+        ({"nic": ""}, "there is no interface hsn* next to its GPU"),
+        ({"nic_up": False}, "hsn0, next to its GPU 0000:c1:00.0, is down"),
+    ],
+)
+def test_where_ranks_run_is_judged(changes: dict[str, Any], told: str) -> None:
+    places = load("pytorch/checks/rocm/_places.py")
+    found = list(places.problems(ranks(**changes), PLATFORM))
+    assert any(told in problem for problem in found) if told else found == []
+
+
+def test_an_interface_serves_the_two_gpus_of_a_package() -> None:
+    places = load("pytorch/checks/rocm/_places.py")
+    rows = [{**row, "nic": "hsn0"} for row in ranks()]
+    assert any("3 ranks on nid1 have hsn0" in text for text in places.problems(rows, PLATFORM))

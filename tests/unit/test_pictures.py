@@ -1,0 +1,115 @@
+"""What checks told is drawn to scale; what is no picture is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer.verify import pictures
+
+TOLD = {
+    "title": "all_reduce",
+    "unit": "GB/s",
+    "series": [{"name": "a", "points": [[1 << 20, 50], [1 << 10, 10], [1 << 30, 100]]}],
+    "references": [{"name": "a guide", "value": 125, "source": "its page"}],
+}
+
+
+def chart(told: Any) -> pictures.Chart:
+    found = list(pictures.charts({"bandwidth": told}))
+    assert len(found) == 1
+    return found[0]
+
+
+def test_points_are_in_order_on_a_scale_of_powers_of_two() -> None:
+    (line,) = chart(TOLD).lines
+    xs = [x for x, _, _ in line.points]
+    assert xs == [pictures.LEFT, sum((xs[0], xs[2])) / 2, pictures.WIDTH - pictures.RIGHT]
+    assert [said for *_, said in line.points] == [
+        "1.0 KiB: 10 GB/s",
+        "1.0 MiB: 50 GB/s",
+        "1.0 GiB: 100 GB/s",
+    ]
+
+
+def test_a_reference_lies_where_its_value_would() -> None:
+    found = chart(TOLD)
+    (reference,) = found.references
+    ticks = {tick.text: tick.at for tick in found.up}
+    assert list(ticks) == ["0", "20", "40", "60", "80", "100", "120", "140"]
+    assert ticks["140"] == pictures.TOP < reference.at < ticks["120"]
+    assert (ticks["120"] - reference.at) / (ticks["120"] - ticks["140"]) == pytest.approx(0.25)
+    assert (reference.text, found.sources) == ("a guide 125", ("its page",))
+
+
+def test_several_pictures_of_a_check_are_each_drawn() -> None:
+    assert len(list(pictures.charts({"bandwidth": [TOLD, {**TOLD, "title": "other"}]}))) == 2
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        "fast",
+        {},
+        {"series": []},
+        {"series": [{"name": "a", "points": []}]},
+        {"series": [{"name": "a", "points": [[0, 1]]}]},
+        {"series": [{"name": "a", "points": [["x", 1]]}]},
+        {"series": [{"name": "a", "points": [[1, 0]]}]},
+        {"series": [{"name": "a", "points": [[1, float("inf")]]}]},
+        {"series": [{"name": "a", "points": [[1, float("nan")]]}]},
+        {**TOLD, "references": [{"name": "no value"}]},
+    ],
+)
+def test_what_is_no_measurement_makes_no_picture(told: Any) -> None:
+    assert list(pictures.charts({"bandwidth": told})) == []
+
+
+@given(st.lists(st.tuples(st.integers(1, 1 << 40), st.floats(1e-3, 1e6)), min_size=1, max_size=40))
+def test_every_point_and_mark_lies_within_the_picture(points: list[tuple[int, float]]) -> None:
+    found = chart({"series": [{"name": "a", "points": points}]})
+    for x, y, _ in found.lines[0].points:
+        assert pictures.LEFT <= x <= pictures.WIDTH - pictures.RIGHT + 1e-6
+        assert pictures.TOP - 1e-6 <= y <= pictures.HEIGHT - pictures.BOTTOM
+    assert 2 <= len(found.up) <= 9
+    assert len(found.across) <= 8
+
+
+def test_ranks_are_grouped_by_node_and_coloured_by_numa_node() -> None:
+    rows = [
+        {"rank": 1, "host": "a", "gcd": 1, "pci": "0000:c6:00.0", "numa": 3, "nic": "hsn0"},
+        {"rank": 0, "host": "a", "gcd": 0, "pci": "0000:c1:00.0", "ccd": 6, "cores": "49-55"}
+        | {"numa": 3},
+        {"rank": 2, "host": "b", "numa": 0},
+    ]
+    one, other = pictures.hosts({"ranks": rows})
+    assert (one.name, other.name) == ("a", "b")
+    assert [box.tone for box in one.boxes] == [0, 0]
+    assert one.boxes[0].lines == (
+        "rank 0",
+        "GCD 0 0000:c1:00.0",
+        "CCD 6 cores 49-55",
+        "NUMA node 3",
+    )
+    assert one.boxes[1].lines == ("rank 1", "GCD 1 0000:c6:00.0", "NUMA node 3", "NIC hsn0")
+    assert other.boxes[0].lines == ("rank 2", "NUMA node 0")
+
+
+def test_boxes_of_a_node_do_not_overlap() -> None:
+    (host,) = pictures.hosts({"ranks": [{"rank": rank, "host": "a"} for rank in range(8)]})
+    assert len({(box.x, box.y) for box in host.boxes}) == 8
+    assert max(box.y for box in host.boxes) + pictures.BOX[1] <= host.height
+
+
+def test_bars_are_as_long_as_checks_took_and_the_longest_is_first() -> None:
+    rows = [
+        {"name": name, "state": "passed", "seconds": seconds}
+        for name, seconds in (("short", 1.0), ("skipped", 0), ("long", 4.0))
+    ]
+    long, short = pictures.bars(rows)
+    assert (long.name, short.name) == ("long", "short")
+    assert long.length == 4 * short.length

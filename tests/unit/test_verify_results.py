@@ -1,0 +1,207 @@
+"""Parts of a verification are joined, and what is lost on the way is told, never passed over."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.engines.apptainer import Apptainer
+from lumicontainer.errors import InputError
+from lumicontainer.inside.verify import report
+from lumicontainer.inside.verify.outcome import FAILED, PASSED, Outcome
+from lumicontainer.verify import job, page, results
+from lumicontainer.verify.results import Part
+from lumicontainer.verify.subject import Subject, chosen, in_other_ways
+
+from .test_sif import image as make_image
+
+PLACE = {"host": "nid005001", "nodes": 2, "ranks": 16, "gpus": 8} | {
+    "architecture": "gfx90a",
+    "network": "cxi",
+}
+
+
+def check(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "proves": "something",
+        "level": "quick",
+        "seconds": 60,
+        "mend": "build it again",
+        **more,
+    }
+
+
+def came(name: str, state: str = PASSED, **more: Any) -> dict[str, Any]:
+    return {**results.row(check(name), Outcome(state, "why")), **more}
+
+
+def joined(folder: Path, *parts: Part, rows: tuple[Any, ...] = ()) -> dict[str, Any]:
+    subject = Subject(folder, (), {"recipe": "r", "platform": {"name": "p"}, "profile": ""})
+    head = {"file": make_image(folder / "x.sif"), "level": "quick", "begun": 0}
+    return results.joined(subject, parts, rows, head=head)
+
+
+def test_parts_and_rows_are_one_result_with_the_place_of_the_first(tmp_path: Path) -> None:
+    one = Part([check("a/b")], {"place": PLACE, "checks": [came("a/b")]})
+    two = Part([check("a/c")], {"place": {**PLACE, "ranks": 2}, "checks": [came("a/c", FAILED)]})
+    result = joined(tmp_path, one, two, rows=(came("host/key"),))
+    assert [row["name"] for row in result["checks"]] == ["a/b", "a/c", "host/key"]
+    assert result["place"] == PLACE
+    assert result["counts"] == {"passed": 2, "skipped": 0, "failed": 1, "error": 0}
+    assert not results.held(result)
+    assert results.summary(result).startswith("failed   a/c: why\n3 checks: 2 passed, 1 failed")
+
+
+def test_a_part_that_did_not_report_is_all_errors(tmp_path: Path) -> None:
+    lost = Part([check("a/b"), check("a/c")], None, "the node fell over")
+    result = joined(tmp_path, lost)
+    assert [(row["state"], row["reason"]) for row in result["checks"]] == [
+        ("error", "the node fell over")
+    ] * 2
+    assert not results.held(result)
+
+
+def test_a_check_that_a_report_leaves_out_is_an_error(tmp_path: Path) -> None:
+    part = Part([check("a/b"), check("a/c")], {"place": PLACE, "checks": [came("a/b")]})
+    assert [row["state"] for row in joined(tmp_path, part)["checks"]] == ["passed", "error"]
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"checks": 1}', b"srun: error: x\n{}"])
+def test_what_is_no_report_is_none(text: bytes) -> None:
+    assert results.read(text) is None
+
+
+def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
+    rows = (
+        came("a/b", output="<script>x</script>"),
+        came("a/c", FAILED, reason="]]> <u>\x1b[1m", mend="<i>mend</i>"),
+        came("a/d", measured=[{"name": "speed", "value": None, "holds": False, "floor": 3}]),
+        came("a/e", told={"bandwidth": {"series": [{"name": "<x>", "points": [[1, 1], [2, 2]]}]}}),
+        came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
+    )
+    result = joined(tmp_path, Part([], None), rows=rows)
+    text = page.page(json.loads(json.dumps(result)))
+    for tag in ("<script", "<u>", "<i>", "<nid>", "<hsn>", "<x>"):
+        assert tag not in text
+    assert "&lt;i&gt;mend&lt;/i&gt;" in text
+    assert "no number" in text
+    tree = report.junit(result)
+    assert len(ElementTree.fromstring(ElementTree.tostring(tree.getroot()))[0]) == 5
+
+
+def test_other_ways_are_checks_of_their_own() -> None:
+    checks = [check("image/environment", ways=["exec", "run", "umask"]), check("a/b")]
+    assert [(each["name"], each["of"], each["way"]) for each in in_other_ways(checks)] == [
+        ("image/environment [run]", "image/environment", "run"),
+        ("image/environment [umask]", "image/environment", "umask"),
+    ]
+
+
+NAMED = [check("a/b", ways=["run"]), check("a/bc"), check("a/b [c]"), check("d/b", level="full")]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["a/b"], ["a/b", "a/b [run]"]),
+        (["a/b [run]"], ["a/b [run]"]),
+        (["/b"], ["a/b", "a/bc", "a/b [c]", "d/b", "a/b [run]"]),
+        (["?/b"], ["a/b", "d/b"]),
+        (["a/bc", "d/b"], ["a/bc", "d/b"]),
+        ([], ["a/b", "a/bc", "a/b [c]", "a/b [run]"]),
+    ],
+)
+def test_a_whole_name_is_one_check_in_all_its_ways(names: list[str], found: list[str]) -> None:
+    checks = [*NAMED, *in_other_ways(NAMED)]
+    assert [each["name"] for each in chosen(checks, "quick", names)] == found
+
+
+def test_a_name_that_is_none_s_is_refused_with_those_that_are_near() -> None:
+    with pytest.raises(InputError, match="did you mean a/bc"):
+        chosen([check("a/bc")], "quick", ["a/bd"])
+
+
+MPI = {"runs": "ranks", "needs": {"mpi": True}}
+
+
+def test_each_check_of_mpi_has_a_step_of_its_own_behind_the_others() -> None:
+    checks = [check("a/mpi", **MPI), check("a/b"), check("a/c"), check("a/mpi2", **MPI)]
+    found = [([each["name"] for each in step.checks], step.mpi) for step in job.steps(checks)]
+    assert found == [(["a/b", "a/c"], "none"), (["a/mpi"], "pmi2"), (["a/mpi2"], "pmi2")]
+
+
+def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason() -> None:
+    assert job.minutes([check("a/b", seconds=61)] * 2) == 5 + 3
+    assert job.minutes([check("a/b", seconds=3600)] * 9) == 60
+
+
+@pytest.mark.parametrize("platform", ["workstation", "lumi-g"])
+def test_the_batch_script_is_bash_whatever_files_are_called(tmp_path: Path, platform: str) -> None:
+    folder = tmp_path / 'it\'s $(touch here) "dir"'
+    folder.mkdir()
+    wanted = job.Job(
+        folder / "a\nb.sif",
+        open_catalog().platform(platform),
+        Apptainer(Path("/usr/bin/apptainer")),
+        job.steps([check("a/b"), check("a/mpi", **MPI)]),
+        nodes=2,
+        required="gpu,network",
+    )
+    path = tmp_path / "job.sh"
+    path.write_text(job.script(wanted, folder))
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nprintf "%s|" "$@" >&2; echo >&2; echo "{}"\nexit 3\n')
+    srun.chmod(0o755)
+    # A stand-in for lumicontainer binds, which the script calls where the platform has binds.
+    text = path.read_text().replace("-m lumicontainer binds", "-c 'print(\"binds=(--bind /x)\")'")
+    path.write_text(text)
+    done = subprocess.run(
+        ["bash", path],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # The name of the image holds the end of a line.
+    first, second = done.stderr.replace("a\nb", "a b").splitlines()
+    assert "|--require|gpu,network|-k|a/b|" in first
+    assert "--mpi=none|--time=6|" in first
+    assert "--mpi=pmi2|" in second
+    assert "a/mpi" in second
+    assert str(folder / "a b.sif") in first
+    assert ("--bind|/x" in first) == (platform == "lumi-g")
+    assert sorted(each.name for each in folder.iterdir()) == [
+        *("0.code", "0.json", "1.code", "1.json"),
+        "ended",
+    ]
+    assert (folder / "0.code").read_text() == "3\n"
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_job_on_lumi_asks_for_whole_nodes_and_their_gpus(tmp_path: Path) -> None:
+    wanted = job.Job(
+        tmp_path / "x.sif",
+        open_catalog().platform("lumi-g"),
+        Apptainer(Path("/usr/bin/apptainer")),
+        job.steps([check("a/b")]),
+        nodes=2,
+    )
+    lines = job.script(wanted, tmp_path).splitlines()
+    assert [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")] == [
+        "--nodes=2",
+        "--ntasks-per-node=8",
+        "--time=6",
+        "--exclusive",
+        "--mem=0",
+        "--gpus-per-node=8",
+        "--cpus-per-task=7",
+    ]
