@@ -11,7 +11,7 @@ import stat
 from fnmatch import fnmatch, translate
 from pathlib import Path
 
-from lumi_inside.checking import failed, tell
+from lumi_inside.checking import HOST_PATHS, failed, tell
 from lumi_inside.distributions import packages
 from lumi_inside.imagefiles import mounts, walk
 
@@ -19,8 +19,6 @@ MOST = 10
 """Paths that are named for one reason."""
 LARGEST = 1 << 20
 """Bytes of a file that is looked through: keys and passwords lie in small ones."""
-HOST_PATHS = "LUMI_VERIFY_HOST_PATHS"
-"""Folders of the machine that the image was built on, which no file may name; ':' between them."""
 
 LEFT = {
     "what apt fetched is left": ("/var/lib/apt/lists/*", "/var/cache/apt/*"),
