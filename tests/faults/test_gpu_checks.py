@@ -362,7 +362,7 @@ FAULTS = [
     ("links between nodes that are slow", World(TWO_NODES, node={"known": 1}),
      "pytorch/bandwidth_across_nodes", "failed", ["less than 80.75 GB/s", "rccl_test.py"]),
     ("a rank that computes another number", World(BIT),
-     "pytorch/ddp", "failed", ["holds other parameters than the rest"]),
+     "pytorch/ddp", "failed", ["hold other parameters than the rest: 1"]),
     ("gradients that are not averaged", World(MEAN),
      "pytorch/ddp", "failed", ["apart from those of training on one rank"]),
     ("convolutions that are wrong", World(CONVOLUTION),

@@ -60,8 +60,10 @@ losses = trained(wrapped, optimizer, rows[ranks.rank :: ranks.size])
 problems = []
 sums = ranks.gathered(checksum(model))
 ranks.tell("checksums", sums)
-if sums[ranks.rank] != max(sums, key=sums.count):
-    problems.append(f"rank {ranks.rank} holds other parameters than the rest: {sums}")
+usual = max(sums, key=sums.count)
+odd = [str(rank) for rank, each in enumerate(sums) if each != usual]
+if odd:
+    problems.append(f"ranks that hold other parameters than the rest: {', '.join(odd)}")
 apart = max(gpu.apart(a, b) for a, b in zip(model.parameters(), alone.parameters(), strict=True))
 if apart > ALLOWED:
     problems.append(f"the parameters are {apart:.1e} apart from those of training on one rank")
