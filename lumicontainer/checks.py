@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import failure, machine, process
+from lumicontainer.cache import cache_root
 from lumicontainer.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
+from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.layers import Builder, Stack
 from lumicontainer.model import Check, Checks
 from lumicontainer.plan import VERIFY, Plan
@@ -85,7 +87,9 @@ def _due(checks: Checks, digest: str) -> Iterator[Due]:
 def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[str]:
     """Return the command that runs the named checks, and prints what came of them as JSON."""
     chosen = [word for name in names for word in ("-k", name)]
-    return builder.engine.execute(image, [VERIFY, "--json", "-", *chosen], binds=())
+    folders = ":".join(map(str, (builder.place.root.parent, cache_root())))
+    words = [VERIFY, "--json", "-", *chosen]
+    return builder.engine.execute(image, words, binds=(), environment={HOST_PATHS: folders})
 
 
 def _judge(

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,27 +111,47 @@ def _made(
     arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], progress: Progress
 ) -> job.Collected:
     """Make checks, each where it belongs; a line is told of each when it is done."""
+    with progress.step("verify") as task:
 
-    def tell(row: Row) -> Row:
-        progress.say(report.line(row, from_plain(row)).rstrip("\n"))
-        return row
+        def tell(line: str) -> None:
+            progress.say(line)
+            task.line(line)
 
-    rows = [tell(hostchecks.make(asked, each)) for each in due if hostchecks.is_own(each)]
+        rows = []
+        for check in due:
+            if hostchecks.is_own(check):
+                rows.append(hostchecks.make(asked, check))
+                tell(_line(rows[-1]))
+        if len(rows) == len(due):
+            return job.Collected((), rows=tuple(rows))
+        came = _in_containers(arguments, asked, due, tell)
+    return replace(came, rows=(*rows, *came.rows))
+
+
+def _in_containers(
+    arguments: argparse.Namespace,
+    asked: hostchecks.Asked,
+    due: Sequence[Row],
+    tell: Callable[[str], None],
+) -> job.Collected:
+    """Make those of the checks that run in the image, here or in a job."""
     inside = [each for each in due if "file" in each and "way" not in each]
     ways = [each for each in due if "way" in each]
-    if not inside and not ways:
-        return job.Collected((), rows=tuple(rows))
     platform = platform_of(asked.catalog, arguments.platform)
     if arguments.nodes or arguments.partition:
-        rows += [results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways]
-        with progress.step("job"):
-            came = job.run(_job(arguments, inside, platform), progress.say)
-        return replace(came, rows=tuple(rows))
-    host = local.host_for(arguments.image, platform, progress.say)
-    with progress.step("checks"):
-        part = local.run(host, inside, required=arguments.require)
-        rows += [tell(local.run_way(host, each, required=arguments.require)) for each in ways]
+        left = tuple(results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways)
+        return replace(job.run(_job(arguments, inside, platform), tell), rows=left)
+    host = local.host_for(arguments.image, platform, tell)
+    part = local.run(host, inside, required=arguments.require)
+    rows = []
+    for check in ways:
+        rows.append(local.run_way(host, check, required=arguments.require))
+        tell(_line(rows[-1]))
     return job.Collected((part,), rows=tuple(rows))
+
+
+def _line(row: Row) -> str:
+    return report.line(row, from_plain(row)).rstrip("\n")
 
 
 def _job(arguments: argparse.Namespace, checks: Sequence[Row], platform: Platform) -> job.Job:

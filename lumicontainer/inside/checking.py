@@ -25,6 +25,10 @@ REPORT = "LUMI_VERIFY_REPORT"
 CHECK = "LUMI_VERIFY_CHECK"
 """Holds the check's row of checks.json."""
 
+HOST_PATHS = "LUMI_VERIFY_HOST_PATHS"
+"""Names folders of the machine that an image is built on, with ':' between them: no file of the
+image may name one."""
+
 
 def home() -> str:
     """Return the folder in which the image tells of itself."""

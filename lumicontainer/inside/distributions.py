@@ -57,8 +57,10 @@ def packages() -> list[Package]:
     """Return the packages that a program sees, the first of each name as it would import it."""
     found: dict[str, Package] = {}
     for distribution in distributions():
-        package = Package(distribution)
-        found.setdefault(plain_name(package.name), package)
+        # A folder that only looks like a package's has no name.
+        if distribution.metadata["Name"]:
+            package = Package(distribution)
+            found.setdefault(plain_name(package.name), package)
     return list(found.values())
 
 

@@ -93,13 +93,12 @@ def brought_by_others(
 ) -> list[Unmet]:
     """Return what of ``wanted`` is not there even so, where programs load libraries beforehand.
 
-    ``owners`` names for each path the package that it belongs to, and ``loads`` for a package
+    ``owners`` names for each library the package that it belongs to, and ``loads`` for a package
     those whose libraries its code has in the process before it opens its own.
     """
     names: dict[str, set[str]] = {}
     for path, owner in owners.items():
-        if ".so" in path:
-            names.setdefault(owner, set()).add(os.path.basename(path))
+        names.setdefault(owner, set()).add(os.path.basename(path))
     return [
         each
         for each in wanted

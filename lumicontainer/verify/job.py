@@ -141,6 +141,8 @@ def script(job: Job, folder: Path) -> str:
 
 def run(job: Job, tell: Callable[[str], None]) -> Collected:
     """Run a job to its end and return what came of it; cancel it where this is interrupted."""
+    if not job.steps:
+        return Collected(())
     if process.find("sbatch") is None:
         why, mend = (
             "sbatch is not on PATH",
@@ -202,9 +204,18 @@ def _followed(number: str, folder: Path, tell: Callable[[str], None]) -> str:
                 tell(f"job {number}: {state}")
             told = state
             if not state:
-                time.sleep(_TURN)
-                return "" if (folder / ENDED).exists() else _last_state(number)
+                return _over(number, folder / ENDED)
         time.sleep(_TURN)
+
+
+def _over(number: str, ended: Path) -> str:
+    """Return how a job that is over ended, once its last file had time to be seen from here."""
+    end = time.monotonic() + _ASK
+    while not ended.exists():
+        if time.monotonic() >= end:
+            return _last_state(number)
+        time.sleep(_TURN)
+    return ""
 
 
 def _new_lines(log: Path) -> Iterator[list[str]]:
@@ -221,12 +232,15 @@ def _new_lines(log: Path) -> Iterator[list[str]]:
 
 
 def _state(number: str) -> str:
-    """Return the state of a job and the reason of it; empty where it is over."""
+    """Return the state of a job and the reason of it; empty where it is over.
+
+    Slurm that does not answer, being busy, is asked again.
+    """
     command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"]
     try:
         return process.capture(command).strip()
-    except process.ProgramError:  # Slurm does not know it any more
-        return ""
+    except process.ProgramError as error:
+        return "" if "Invalid job id" in str(error) else "not known"
 
 
 def _last_state(number: str) -> str:

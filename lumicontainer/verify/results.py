@@ -89,7 +89,7 @@ def held(result: Mapping[str, Any]) -> bool:
 def summary(result: Mapping[str, Any]) -> str:
     """Return a line for each check that failed, then how many checks came to what."""
     lines = [
-        f"{row['state']:8} {row['name']}: {row['reason'].partition(chr(10))[0]}\n"
+        f"{row['state']:8} {row['name']}: {report.printable(row['reason'].partition(chr(10))[0])}\n"
         for row in result["checks"]
         if row["state"] in (FAILED, ERROR)
     ]

@@ -11,7 +11,7 @@ import stat
 from fnmatch import fnmatch, translate
 from pathlib import Path
 
-from lumi_inside.checking import failed, tell
+from lumi_inside.checking import HOST_PATHS, failed, tell
 from lumi_inside.distributions import packages
 from lumi_inside.imagefiles import mounts, walk
 
@@ -19,8 +19,6 @@ MOST = 10
 """Paths that are named for one reason."""
 LARGEST = 1 << 20
 """Bytes of a file that is looked through: keys and passwords lie in small ones."""
-HOST_PATHS = "LUMI_VERIFY_HOST_PATHS"
-"""Folders of the machine that the image was built on, which no file may name; ':' between them."""
 
 LEFT = {
     "what apt fetched is left": ("/var/lib/apt/lists/*", "/var/cache/apt/*"),
@@ -101,7 +99,7 @@ def fits(path, patterns):
     return any(fnmatch(path, pattern) for pattern in patterns)
 
 
-def look(one, found):
+def look(one, system, found):
     """Note what is wrong with the modes and the place of a path."""
     mode = one.stat.st_mode
     if one.is_file() and mode & (stat.S_ISUID | stat.S_ISGID):
@@ -110,7 +108,9 @@ def look(one, found):
     if open_ and not (one.is_folder() and mode & stat.S_ISVTX):
         found.add("anybody may write to it", one.path)
     wanted = stat.S_IROTH | (stat.S_IXOTH if one.is_folder() else 0)
-    if one.path.startswith(READABLE) and (one.is_file() or one.is_folder()) and wanted & ~mode:
+    plain = one.path.startswith(READABLE) and (one.is_file() or one.is_folder())
+    # The distribution keeps a few of its own for itself, as the rules of polkit.
+    if plain and wanted & ~mode and one.path not in system:
         found.add("only some users can read it", one.path)
     if one.is_folder() or (one.is_file() and not one.stat.st_size):
         return
@@ -118,13 +118,11 @@ def look(one, found):
         found.add(next(what for what, each in LEFT.items() if fits(one.path, each)), one.path)
 
 
-def owned():
-    """Return the paths that published packages brought: what these hold is public."""
+def of_distribution():
+    """Return the paths that the distribution's packages brought."""
     paths = set()
     for name in Path("/var/lib/dpkg/info").glob("*.list"):
         paths.update(name.read_text(encoding="utf-8").splitlines())
-    for package in packages():
-        paths.update(path for path, _ in package.files())
     # Debian's folders are links into /usr, and packages name files by either path.
     merged = ("/bin/", "/lib/", "/sbin/", "/lib64/")
     return paths | {f"/usr{path}" for path in paths if path.startswith(merged)}
@@ -176,12 +174,14 @@ def certificates(path):
 
 found = Found()
 hidden = mounts()
-public = owned()
+system = of_distribution()
+# What published packages hold is public.
+public = system | {path for package in packages() for path, _ in package.files()}
 host = [each.encode() for each in os.environ.get(HOST_PATHS, "").split(":") if each]
 paths = 0
 for one in walk("/", hidden):
     paths += 1
-    look(one, found)
+    look(one, system, found)
     plain = one.is_file() and 0 < one.stat.st_size <= LARGEST and not one.path.endswith(".pyc")
     if plain and one.path not in public:
         search(one.path, host, found)

@@ -60,7 +60,8 @@ def loaded_first(askers):
     for package in packages():
         name = plain_name(package.name)
         for path, _ in package.files():
-            if ".so" in path:
+            # What a package lists need not be there, nor be whole.
+            if path in files:
                 owners[path] = name
             elif path.endswith(".py"):
                 sources.setdefault(name, []).append(path)

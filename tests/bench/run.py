@@ -123,6 +123,16 @@ class Node:
         return json.loads(done.stdout)
 
 
+def static_checks(image: Path) -> None:
+    """Measure how long the check of linkage reads every program and library of the image."""
+    verify = ["lumi-verify", "-k", "image/linkage", "--json", "-"]
+    command = [*LUMICONTAINER, "run", image, "--", *verify]
+    done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
+    (check,) = json.loads(done.stdout)["checks"]
+    took = check["seconds"]
+    row("every ELF file of the image read", f"{took:.1f} s", "<= 15 s", holds=took <= 15)
+
+
 def packing(image: Path, folder: Path) -> None:
     """Measure packing with zstd against gzip, the engines' default, on the same tree."""
     tree = folder / "tree"
@@ -146,6 +156,7 @@ def main(words: Sequence[str]) -> None:
     host_lists()
     entry(image)
     ranks(image)
+    static_checks(image)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         packing(image, Path(folder))
 

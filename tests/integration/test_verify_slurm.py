@@ -111,10 +111,11 @@ def test_ctrl_c_cancels_the_job(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_job_that_somebody_cancels_ends_with_7_and_keeps_its_log(
-    slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("how", [(), ("--signal=KILL", "--batch")], ids=["cancelled", "killed"])
+def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
+    slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path, how: tuple[str, ...]
 ) -> None:
-    run(["scancel", *jobs(cluster)], env=cluster)
+    run(["scancel", *how, *jobs(cluster)], env=cluster)
     _, stderr = slow.communicate(timeout=SECONDS)
     assert slow.returncode == 7, stderr
     assert "error: the job failed" in stderr

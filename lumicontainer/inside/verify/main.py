@@ -58,21 +58,20 @@ def _run(given: argparse.Namespace) -> int:
     seen = options.fingerprint(checks)
     if place.rank:
         return _serve(place, stop, checks=checks, seen=seen, seconds=given.wait)
-    report.check_writable(given.json, given.junit)
-    begun = time.time()
+    told = report.Report(
+        due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
+    )
     team: Team = Team(place, os.environ, _folder(), stop=stop)
     if place.launched:
         team = crew.Crew(place, os.environ, team.folder, stop=stop)
         crew.assemble(team, checks=seen, seconds=given.wait)
-    results = run(due, team, required)
+    run(due, team, required, told)
     if isinstance(team, crew.Crew) and team.host:
         team.host.close()
-    result = report.result(due, results, place=place, level=given.level, begun=begun)
-    result["interrupted"] = stop.why
-    report.write(result, json_file=given.json, junit_file=given.junit)
+    told.finish(stop.why)
     if stop.why:
         return INTERRUPTED
-    return int(any(each.state in (FAILED, ERROR) for each in results.values()))
+    return int(any(each.state in (FAILED, ERROR) for each in told.results.values()))
 
 
 def _serve(
@@ -124,13 +123,15 @@ def _listen_for_signals(stop: Stop) -> None:
 
 
 def run(
-    checks: Sequence[Mapping[str, Any]], team: Team, required: Sequence[str]
-) -> dict[str, Outcome]:
-    """Run checks, those of one process side by side; return what came of each by its name.
+    checks: Sequence[Mapping[str, Any]],
+    team: Team,
+    required: Sequence[str],
+    told: report.Report,
+) -> None:
+    """Run checks, those of one process side by side; tell what came of each.
 
     What computes on GPUs, or measures, runs alone. What was interrupted has no outcome.
     """
-    told = _Told(len(checks))
     due = []
     for check in checks:
         lack = team.lacking(check)
@@ -152,23 +153,6 @@ def run(
     for check in due:
         if not _light(check):
             one(check)
-    return told.results
-
-
-class _Told:
-    """Keep what came of each check, and tell of it at once."""
-
-    def __init__(self, total: int) -> None:
-        self.results: dict[str, Outcome] = {}
-        self._total = total
-
-    def note(self, check: Mapping[str, Any], came: Outcome) -> None:
-        self.results[check["name"]] = came
-        width = len(str(self._total))
-        count = f"[{len(self.results):{width}}/{self._total}]"
-        # At once: checks that run side by side end at the same time.
-        sys.stderr.write(f"{count} {report.line(check, came)}")
-        sys.stderr.flush()
 
 
 def _light(check: Mapping[str, Any]) -> bool:

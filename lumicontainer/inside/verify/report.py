@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
+import threading
 import time
 from xml.etree import ElementTree
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 FORM = 1
 """Counts the forms of the JSON."""
 STDOUT = "-"
+_PARTIAL = ".partial"
 _UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -110,24 +113,72 @@ def summary(result: Mapping[str, Any]) -> str:
     return f"{total} {word}: {', '.join(told) or 'none'}, in {result['seconds']:.1f} s\n"
 
 
-def write(result: Mapping[str, Any], *, json_file: str | None, junit_file: str | None) -> None:
-    """Write the results where they are wanted; the last line goes to stdout, unless JSON does."""
-    tree = junit(result)
-    text = json.dumps(result, indent=1) + "\n"
-    if junit_file:
-        _write(junit_file, lambda stream: tree.write(stream, "utf-8", xml_declaration=True))
-    if json_file:
-        _write(json_file, lambda stream: stream.write(text.encode()))
-    if json_file != STDOUT:
-        sys.stdout.write(summary(result))
+class Report:
+    """Keep what came of each check, and tell of it at once: on stderr, and in the files.
+
+    So what was done is there even where all is killed at once, as srun does on Ctrl-C.
+    """
+
+    def __init__(
+        self,
+        checks: Sequence[Mapping[str, Any]],
+        *,
+        place: Place,
+        level: str,
+        json_file: str | None = None,
+        junit_file: str | None = None,
+    ) -> None:
+        self.results: dict[str, Outcome] = {}
+        self._checks = checks
+        self._of: dict[str, Any] = {"place": place, "level": level, "begun": time.time()}
+        self._json = json_file
+        self._junit = junit_file
+        self._lock = threading.Lock()
+        _check_writable(json_file, junit_file)
+
+    def note(self, check: Mapping[str, Any], came: Outcome) -> None:
+        """Tell what came of a check."""
+        total = len(self._checks)
+        with self._lock:
+            self.results[check["name"]] = came
+            count = f"[{len(self.results):{len(str(total))}}/{total}]"
+            sys.stderr.write(f"{count} {line(check, came)}")
+            sys.stderr.flush()
+            # The end, if there is one, tells of a disk that is full.
+            with contextlib.suppress(LaunchError):
+                self._write(_NOT_ENDED, STDOUT)
+
+    def finish(self, interrupted: str) -> None:
+        """Tell of all; the last line goes to stdout, unless JSON does."""
+        told = self._write(interrupted, "")
+        if self._json != STDOUT:
+            sys.stdout.write(summary(told))
+
+    def _write(self, interrupted: str, but: str) -> Mapping[str, Any]:
+        """Write the files that are wanted but one; return what they tell."""
+        told = result(self._checks, self.results, **self._of)
+        told["interrupted"] = interrupted
+        if self._junit and self._junit != but:
+            tree = junit(told)
+            _write(self._junit, lambda stream: tree.write(stream, "utf-8", xml_declaration=True))
+        if self._json and self._json != but:
+            text = json.dumps(told, indent=1) + "\n"
+            _write(self._json, lambda stream: stream.write(text.encode()))
+        return told
 
 
-def check_writable(*files: str | None) -> None:
+_NOT_ENDED = "lumi-verify has not come to its end"
+
+
+def _check_writable(*files: str | None) -> None:
     """Raise LaunchError where a file cannot be written, before checks take their time."""
     for file in files:
         if file and file != STDOUT:
+            there = os.path.lexists(file)
             try:
                 open(file, "ab").close()
+                if not there:
+                    os.unlink(file)
             except OSError as error:
                 raise _unwritable(file, error) from None
 
@@ -138,8 +189,12 @@ def _write(file: str, write: Callable[[BinaryIO], object]) -> None:
             write(sys.stdout.buffer)
             sys.stdout.flush()
             return
-        with open(file, "wb") as stream:
+        # A file that is there is whole; a pipe, or what stands for stdout, is no file.
+        whole = not os.path.islink(file) and (os.path.isfile(file) or not os.path.exists(file))
+        with open(f"{file}{_PARTIAL}" if whole else file, "wb") as stream:
             write(stream)
+        if whole:
+            os.replace(f"{file}{_PARTIAL}", file)
     except OSError as error:
         raise _unwritable(file, error) from None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ...namespaces import owned, prepared
 from .verifying import MARKED, Image, Ran, awaited, interrupt
 
 HOLDS = "print('it holds')\n"
@@ -258,3 +259,23 @@ def test_a_folder_that_cannot_be_written_gives_way_to_another(
 ) -> None:
     image.add("one", "import tempfile; print(tempfile.mkdtemp())")
     assert image.run(**variables).states == {"one": "passed"}
+
+
+def test_on_a_full_disk_the_next_folder_is_taken(image: Image, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    image.add("one", "import tempfile; print(tempfile.mkdtemp()); print('x' * 1_000_000)")
+    fill = f"mount -t tmpfs -o size=64k,{owned()} none {full} && ! head -c 1M /dev/zero >{full}/x"
+    ran = Ran(image.start("--json", "-", before=prepared("mount", fill), TMPDIR=str(full)))
+    assert ran.states == {"one": "passed"}, ran.stderr
+
+
+def test_without_a_folder_to_write_to_it_says_what_each_refused(image: Image) -> None:
+    image.add("one", HOLDS)
+    sealed = " && ".join(f"mount -t tmpfs -o ro none {place}" for place in ("/var/tmp", "/dev/shm"))
+    # The test's own files are below /tmp.
+    sealed += " && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp"
+    ran = Ran(image.start(before=prepared("mount", sealed), TMPDIR="/proc"))
+    assert ran.code == 3
+    assert "there is no folder that lumi-verify could write to" in ran.stderr
+    assert "/dev/shm: Read-only file system" in ran.stderr

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,10 @@ class Image:
         self.rows.append({**row, **said})
         (self.home / "checks.json").write_text(json.dumps(self.rows))
 
-    def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        """Start lumi-verify; ``env`` is all of its environment but PATH."""
+    def start(self, *words: str, before: Sequence[str] = (), **env: str) -> subprocess.Popen[str]:
+        """Start lumi-verify by the words ``before``; ``env`` is all its environment but PATH."""
         return subprocess.Popen(
-            [self.home / "bin/lumi-verify", *words],
+            [*before, self.home / "bin/lumi-verify", *words],
             env={"PATH": PATH, "MARK": str(self.root), **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -28,7 +28,7 @@ def asked():
 
 
 def number(interface):
-    return int(interface.rpartition("_v")[2])
+    return int(interface.rpartition("_v")[2]), interface
 
 
 folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]

@@ -10,10 +10,14 @@ import re
 import sys
 import tempfile
 
-import triton
-import triton.language as tl
 from lumi_inside.checking import failed
-from triton.backends.compiler import GPUTarget
+
+try:
+    import triton
+    import triton.language as tl
+    from triton.backends.compiler import GPUTarget
+except Exception as error:  # noqa: BLE001 - it looks for its compilers as it is imported
+    sys.exit(f"Triton cannot be imported: {error}")
 
 ARCHITECTURE, WAVE = "gfx90a", 64
 MAGIC = b"\x7fELF"
@@ -21,7 +25,8 @@ GFX90A = 0x3F
 """In the lowest byte of an ELF file's flags (LLVM, User Guide for AMDGPU: EF_AMDGPU_MACH)."""
 
 # What is compiled shall not come from a cache, nor stay in one.
-os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+cache = tempfile.TemporaryDirectory()
+os.environ["TRITON_CACHE_DIR"] = cache.name
 
 
 @triton.jit

@@ -1,0 +1,119 @@
+"""Break an image in one way, and see which of its checks says so.
+
+What a test changes lies in an overlay over the image's own files, so that checks which walk the
+image see it as the image's; what is bound over a path belongs to the host, and is passed over.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.machine import needs_user_namespace
+from lumicontainer.records import record_files
+from lumicontainer.resolve import resolve
+
+from ..integration.conftest import ENGINE, run
+
+HOME = "opt/lumicontainer"
+SITE = "/opt/venv/lib/python3.11/site-packages"
+
+
+@dataclass
+class Broken:
+    """Collect what is changed in an image, and the engine's options that change it."""
+
+    folder: Path
+    options: list[str] = field(default_factory=list)
+
+    def place(self, path: str) -> Path:
+        """Return where a file of the image is written that takes the place of its own."""
+        place = self.folder / "upper" / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def write(self, path: str, content: str | bytes, mode: int = 0o644) -> Broken:
+        """Put a file into the image."""
+        place = self.place(path)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+        place.chmod(mode)
+        return self
+
+    def copy(self, path: str, source: Path) -> Broken:
+        """Put a file of this machine into the image."""
+        shutil.copyfile(source, self.place(path))
+        return self
+
+    def link(self, path: str, target: str) -> Broken:
+        """Put a link into the image."""
+        self.place(path).symlink_to(target)
+        return self
+
+    def folder_with(self, path: str, mode: int) -> Broken:
+        """Put a folder with a mode into the image."""
+        self.place(path).mkdir(exist_ok=True)
+        self.place(path).chmod(mode)
+        return self
+
+    def empty(self, path: str) -> Broken:
+        """Put an empty folder of the host over one of the image."""
+        nothing = self.folder / "nothing"
+        nothing.mkdir(parents=True, exist_ok=True)
+        return self.option("--bind", f"{nothing}:{path}")
+
+    def option(self, *words: str) -> Broken:
+        """Start the container with an option."""
+        self.options += words
+        return self
+
+    def env(self, name: str, value: str) -> Broken:
+        """Start the container with a variable."""
+        return self.option("--env", f"{name}={value}")
+
+    def command(self, image: Path, *words: str) -> list[str]:
+        """Return the command that starts ``words`` in the broken image."""
+        options = ["--userns"] if needs_user_namespace() else []
+        if (self.folder / "upper").is_dir():
+            options += ["--overlay", f"{self.folder}:ro"]
+        return [ENGINE, "--silent", "exec", *options, *self.options, str(image), *words]
+
+    def verify(self, image: Path, check: str) -> dict[str, Any]:
+        """Run one check in the broken image; return its row."""
+        done = run(self.command(image, "lumi-verify", "-k", check, "--json", "-"))
+        assert done.returncode in (0, 1), done.stderr
+        (row,) = json.loads(done.stdout)["checks"]
+        return dict(row)
+
+    def for_lumi(self, *options: str, recipe: str = "pytorch-deepspeed") -> Broken:
+        """Give an image the record and the checks of one for LUMI-G, which is not built here."""
+        catalog = open_catalog()
+        lumi = catalog.platform("lumi-g")
+        found = resolve(catalog.recipe(recipe), catalog, platform=lumi, options=options)
+        for file in record_files(found):
+            self.write(f"{HOME}/{file.name}", file.content, file.mode)
+        return self
+
+
+def read(image: Path, path: str) -> bytes:
+    """Return a file of an image."""
+    done = run(Broken(Path(os.devnull)).command(image, "base64", path))
+    assert done.returncode == 0, done.stderr
+    return base64.b64decode(done.stdout)
+
+
+def caught(row: dict[str, Any], *words: str) -> None:
+    """See that a check failed, for a reason that holds words."""
+    assert row["state"] == "failed", row
+    for word in words:
+        assert word in row["reason"], (word, row["reason"])
+
+
+def holds(row: dict[str, Any]) -> None:
+    """See that a check holds."""
+    assert row["state"] == "passed", row

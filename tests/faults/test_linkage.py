@@ -1,0 +1,86 @@
+"""An image in which a program or library would not find what it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ..unit.compiled import Root
+from .breaking import SITE, Broken, caught, holds
+
+CHECK = "image/linkage"
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+TORCH = f"{SITE}/torch/lib"
+
+
+@pytest.fixture
+def over(broken: Broken) -> Root:
+    """Return the root in which libraries for the image are compiled."""
+    (broken.folder / "upper").mkdir(parents=True)
+    return Root(broken.folder / "upper")
+
+
+def test_every_library_of_the_shipped_image_finds_what_it_needs(
+    image: Path, broken: Broken
+) -> None:
+    row = broken.verify(image, CHECK)
+    holds(row)
+    # PyTorch's own test program alone; DeepSpeed's ops find PyTorch's libraries in the process.
+    assert {each.split()[-2].rpartition("/")[2] for each in row["told"]["excused"]} == {"test_shim"}
+
+
+@pytest.fixture(scope="module")
+def faulty(image: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return what the check says of an image with all the faults below."""
+    broken = Broken(tmp_path_factory.mktemp("linkage") / "over")
+    over = Root(broken.folder / "upper")
+    scratch = Root(tmp_path_factory.mktemp("scratch"))
+    gone = scratch.library("/libgone.so.3")
+    over.library(f"{LIBRARIES}/libasker.so.1", needs=[gone])
+    # A plugin that only a path of the build leads to.
+    flags = ["-Wl,-rpath,/build/of/somebody/lib"]
+    over.library("/opt/work/libplugin.so", needs=[gone], flags=flags)
+    newer = scratch.library("/libfabric.so.1", defines={"FABRIC_1.0": ["a"], "FABRIC_9.9": ["b"]})
+    over.library(f"{LIBRARIES}/libnet.so.1", uses=["b"], needs=[newer])
+    libc = scratch.library("/libc.so.6", defines={"GLIBC_2.99": ["newest"]})
+    over.library(f"{LIBRARIES}/libnew.so.1", uses=["newest"], needs=[libc])
+    broken.write(f"{LIBRARIES}/libcut.so.1", Path("/bin/true").read_bytes()[:500])
+    # An extension of a package that imports nothing of PyTorch.
+    torch = scratch.library("/libtorch_cpu.so")
+    over.library(f"{SITE}/einops/_fast.so", needs=[torch])
+    broken.option("--bind", f"{broken.place('/nothing').parent}:{SITE}/torchmetrics")
+    row = broken.verify(image, CHECK)
+    assert row["state"] == "failed"
+    return list(row["output"].splitlines())
+
+
+FAULTS = {
+    "a library that is not there": f"there is no libgone.so.3, which {LIBRARIES}/libasker.so.1",
+    "a plugin with a path of the build": "there is no libgone.so.3, which /opt/work/libplugin.so",
+    "a library that is too old": f"FABRIC_9.9, which {LIBRARIES}/libnet.so.1 needs",
+    "a glibc that is too old": f"GLIBC_2.99, which {LIBRARIES}/libnew.so.1 needs",
+    "a library that is cut short": f"{LIBRARIES}/libcut.so.1 cannot be loaded: it is damaged",
+    "an extension that nobody loads PyTorch for": f"libtorch_cpu.so, which {SITE}/einops/_fast.so",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_not_found_is_named_with_who_wants_it(faulty: list[str], fault: str) -> None:
+    assert any(FAULTS[fault] in line for line in faulty), faulty
+
+
+def test_a_library_that_was_taken_away_is_named(image: Path, broken: Broken) -> None:
+    row = broken.write(f"{TORCH}/libc10.so", b"").verify(image, CHECK)
+    caught(row, "there is no libc10.so, which")
+    assert f"there is no libc10.so, which {TORCH}/libtorch_cpu.so needs" in row["output"]
+    # Nor is it there any more for those that find it in the process.
+    assert f"{SITE}/deepspeed/ops/adam/cpu_adam_op" in row["output"]
+
+
+def test_an_older_library_in_ld_library_path_is_named(
+    image: Path, broken: Broken, tmp_path: Path
+) -> None:
+    Root(tmp_path).library("/old/libstdc++.so.6", defines={"GLIBCXX_3.4": ["old"]})
+    broken.option("--bind", f"{tmp_path / 'old'}:/mnt").env("LD_LIBRARY_PATH", "/mnt")
+    caught(broken.verify(image, CHECK), "/mnt/libstdc++.so.6 has no version GLIBCXX_3.4.")

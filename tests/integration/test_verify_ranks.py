@@ -1,0 +1,203 @@
+"""lumi-verify under a real srun: ranks of two nodes meet, one reports, and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import run
+
+SECONDS = 240
+HOME = "/opt/lumicontainer"
+RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
+SHOW = RANK + "print(rank, os.uname().nodename)\n"
+HANGS = RANK + (
+    "def waits(): time.sleep(1000)\ndef stuck(): time.sleep(1000)\n"
+    "open(f'/mnt/here-{rank}', 'w').close()\nstuck() if rank == 2 else waits()\n"
+)
+KILLED = RANK + (
+    "if rank == 3:\n"
+    "    stat = open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()\n"
+    "    os.kill(int(stat[1]), 9)\n"
+    "time.sleep(1000)\n"
+)
+STAYS = "#!/bin/bash\nsetsid sleep 1000 &\nsetsid bash -c 'trap \"\" TERM; sleep 1000' &\n"
+
+Step = Callable[..., "subprocess.Popen[str]"]
+
+
+class Own:
+    """Hold checks of a test's own, which lie over those of the image."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "checks").mkdir()
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, name: str, script: str, **told: Any) -> None:
+        file = f"checks/{name}.{'sh' if script.startswith('#!') else 'py'}"
+        (self.folder / file).write_text(script)
+        row = {"name": f"t/{name}", "proves": name, "mend": name, "file": file, "level": "quick"}
+        self.rows.append({**row, "runs": "ranks", "seconds": 60, **told})
+        (self.folder / "checks.json").write_text(json.dumps(self.rows))
+
+    def binds(self) -> list[str]:
+        places = [f"{self.folder / name}:{HOME}/{name}" for name in ("checks", "checks.json")]
+        return [word for place in (*places, f"{self.folder}:/mnt") for word in ("--bind", place)]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Own:
+    return Own(tmp_path)
+
+
+@pytest.fixture
+def step(image: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[Step]:
+    """Start a step of four tasks on two nodes that run lumi-verify; none is left at the end."""
+    started = []
+
+    def start(*words: object, binds: list[str] | None = None, mpi: str = "none") -> Any:
+        srun = (
+            "srun",
+            "--nodes=2",
+            "--ntasks-per-node=2",
+            f"--mpi={mpi}",
+            "--kill-on-bad-exit=0",
+            "--time=5",
+        )
+        engine = ("singularity", "-s", "exec", *(binds or []), image)
+        command = (*srun, *engine, "lumi-verify", *words)
+        started.append(
+            subprocess.Popen(
+                [str(word) for word in command],
+                env={**os.environ, **cluster, "MARK": str(tmp_path)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def running(tmp_path: Path) -> list[str]:
+    """Return the processes of this test's steps, once those on their way are gone."""
+    end = time.monotonic() + 30
+    while (found := list(_running(tmp_path))) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def _running(tmp_path: Path) -> Iterator[str]:
+    for entry in Path("/proc").iterdir():
+        try:
+            if f"MARK={tmp_path}\0".encode() in (entry / "environ").read_bytes():
+                yield (entry / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the rows of a report by the names of their checks."""
+    return {row["name"]: row for row in json.loads(path.read_text())["checks"]}
+
+
+def test_four_ranks_on_two_nodes_train_and_one_of_them_reports(step: Step, tmp_path: Path) -> None:
+    names = ("mpich/two_ranks", "mpi4py/mpi", "pytorch/training", "horovod/training")
+    file = tmp_path / "report.json"
+    binds = ["--bind", str(tmp_path)]
+    words = [word for name in names for word in ("-k", name)]
+    running_step = step(*words, "--json", file, binds=binds, mpi="pmi2")
+    stdout, stderr = running_step.communicate(timeout=SECONDS)
+    assert running_step.returncode == 0, stderr
+    assert stdout.count("4 checks: 4 passed") == len(stdout.splitlines()) == 1
+    assert [line.partition("]")[0] for line in stderr.splitlines()] == [
+        f"[{number}/4" for number in range(1, 5)
+    ]
+    report = json.loads(file.read_text())
+    assert (report["place"]["nodes"], report["place"]["ranks"]) == (2, 4)
+    for name in names[2:]:
+        assert [(row["rank"], row["host"]) for row in read(file)[name]["ranks"]] == [
+            (0, "nid005001"),
+            (1, "nid005001"),
+            (2, "nid005002"),
+            (3, "nid005002"),
+        ]
+    assert running(tmp_path) == []
+
+
+def test_a_hang_and_a_death_of_one_rank_are_told_and_the_rest_goes_on(
+    step: Step, own: Own, tmp_path: Path
+) -> None:
+    own.add("before", SHOW)
+    own.add("hangs", HANGS, seconds=3)
+    own.add("stays", STAYS)
+    own.add("between", SHOW)
+    own.add("killed", KILLED)
+    own.add("later", SHOW)
+    own.add("nodes", "#!/bin/bash\necho $HOSTNAME\n", runs="node")
+    stdout, stderr = step("--json", "/mnt/report.json", binds=own.binds()).communicate()
+    rows = read(tmp_path / "report.json")
+    assert {name.removeprefix("t/"): row["state"] for name, row in rows.items()} == {
+        "before": "passed",
+        "hangs": "failed",
+        "stays": "passed",
+        "between": "passed",
+        "killed": "error",
+        "later": "error",
+        "nodes": "passed",
+    }, stderr
+    assert stdout.count("7 checks") == 1
+    hang = rows["t/hangs"]
+    assert hang["output"].count("most recent call first") == 4
+    assert "not done after 3 s" in hang["reason"]
+    assert "rank 2 is in: " in hang["reason"].splitlines()[1]
+    assert "in stuck" in hang["reason"].splitlines()[1]
+    assert "on rank 3 (nid005002) of 4: lumi-verify has ended there" in rows["t/killed"]["reason"]
+    assert "without rank 3 on nid005002" in rows["t/later"]["reason"]
+    assert [row["host"] for row in rows["t/nodes"]["ranks"]] == ["nid005001", "nid005002"]
+    assert running(tmp_path) == []
+
+
+@pytest.mark.parametrize("way", ["scancel of the job", "scancel of the step", "Ctrl-C"])
+def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_told(
+    step: Step, own: Own, cluster: dict[str, str], tmp_path: Path, way: str
+) -> None:
+    own.add("done", SHOW)
+    own.add("hangs", HANGS, seconds=1000)
+    going = step("--json", "/mnt/report.json", binds=own.binds())
+    end = time.monotonic() + SECONDS
+    while len(list(tmp_path.glob("here-*"))) < 4:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    job = run(
+        ["squeue", "--noheader", "--format=%i", "--name=singularity", "--states=running"],
+        env=cluster,
+    ).stdout.split()[-1]
+    if way == "Ctrl-C":
+        # srun wants it twice within a second.
+        for _ in range(2):
+            going.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+    else:
+        run(["scancel", job if "job" in way else f"{job}.0"], env=cluster)
+    _, stderr = going.communicate(timeout=SECONDS)
+    assert going.returncode != 0
+    assert "[1/2] passed   t/done" in stderr
+    assert running(tmp_path) == []
+    # Slurm kills a step at once where it is cancelled, and soon after the second Ctrl-C.
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [row["name"] for row in report["checks"]] == ["t/done"]
+    assert report["interrupted"]

@@ -1,0 +1,70 @@
+"""For which GPUs a library carries code, in every form in which compilers leave it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.libraries.elf import UnreadableError
+from lumicontainer.libraries.fatbin import Code, codes
+
+from ...faults.bundles import bundle, compressed, library, section
+
+
+def told(path: Path) -> str:
+    return " ".join(map(str, codes(str(path))))
+
+
+def test_every_bundle_of_a_library_is_read(tmp_path: Path) -> None:
+    whole = section(bundle("gfx908", "gfx90a:sramecc+:xnack-"), bundle("gfx1100"))
+    assert told(library(tmp_path / "a.so", whole)) == "gfx908 gfx90a:sramecc+:xnack- gfx1100"
+
+
+@pytest.mark.parametrize("method", ["zlib", "zstd"])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_compressed_bundles_are_read(tmp_path: Path, version: int, method: str) -> None:
+    packed = [
+        compressed(bundle(each), version=version, method=method) for each in ("gfx90a", "gfx942")
+    ]
+    assert told(library(tmp_path / "a.so", section(*packed))) == "gfx90a gfx942"
+
+
+def test_a_library_without_code_for_gpus_has_none(tmp_path: Path) -> None:
+    path = library(tmp_path / "a.so", bundle("gfx90a"))
+    assert told(path) == "gfx90a"
+    plain = tmp_path / "plain.so"
+    plain.write_bytes(path.read_bytes().replace(b".hip_fatbin", b".its_fatbin"))
+    assert told(plain) == ""
+
+
+def test_an_entry_without_code_does_not_count(tmp_path: Path) -> None:
+    assert told(library(tmp_path / "a.so", bundle("gfx90a", code=b""))) == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"nothing of that form", compressed(bundle("gfx90a"))[:40] + bytes(200)],
+    ids=["no bundle", "cut short"],
+)
+def test_what_cannot_be_read_is_said(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(UnreadableError):
+        codes(str(library(tmp_path / "a.so", content)))
+
+
+@pytest.mark.parametrize(
+    ("code", "runs"),
+    [
+        (Code("gfx90a"), True),
+        (Code("gfx90a", ("sramecc+", "xnack-")), True),
+        (Code("gfx90a", ("xnack+",)), False),
+        (Code("gfx90a", ("sramecc-",)), False),
+        (Code("amdgcnspirv"), True),
+        (Code("gfx9-generic"), False),
+        (Code("gfx9-4-generic"), False),
+        (Code("gfx908"), False),
+    ],
+    ids=str,
+)
+def test_which_code_an_mi250x_runs(code: Code, runs: bool) -> None:
+    assert code.runs_on("gfx90a") is runs
