@@ -30,11 +30,11 @@ from ..unit.inside import lumi_node
 HOME = "/opt/lumicontainer"
 GPUS = 2
 RECIPE = """\
-summary: all layers that have checks for GPUs
+summary: all layers of images for LUMI-G that have checks
 base: ubuntu
 profiles: [rocm-6.4.4, rocm-7.0.2]
 layers: [python, rocm, slingshot, mpich, rccl-plugin, rccl-tests, osu, pytorch, flash-attention,
-  mpi4py, deepspeed, horovod]
+  mpi4py, deepspeed, horovod, training-packages, apex, megatron]
 """
 BEGINS = """\
 import os, sys

@@ -6,10 +6,16 @@
 set -euo pipefail
 
 programs=/usr/libexec/osu-micro-benchmarks/mpi
-if ldd "$programs/pt2pt/osu_bw" | grep 'not found' >&2; then
+needed="$(ldd "$programs/pt2pt/osu_bw")"
+if grep 'not found' <<<"$needed" >&2; then
     echo "osu_bw lacks libraries" >&2
     exit 1
 fi
 # Without the driver HIP has nothing to look for.
 [[ -e /dev/kfd ]] || export MPIR_CVAR_ENABLE_GPU=0
-mpiexec -n 2 "$programs/pt2pt/osu_bw" --message-size 1024:4096 --iterations 10
+said="$(mpiexec -n 2 "$programs/pt2pt/osu_bw" --message-size 1024:4096 --iterations 10)"
+echo "$said"
+if ! grep -q '^4096 ' <<<"$said"; then
+    echo "osu_bw tells nothing of messages of 4096 bytes" >&2
+    exit 1
+fi

@@ -5,7 +5,10 @@
 # ///
 set -euo pipefail
 
-program="$(command -v all_reduce_perf)"
+if ! program="$(command -v all_reduce_perf)"; then
+    echo "there is no all_reduce_perf on PATH" >&2
+    exit 1
+fi
 needed="$(ldd "$program")"
 if grep 'not found' <<<"$needed" >&2; then
     echo "$program lacks libraries" >&2
@@ -18,7 +21,7 @@ for library in librccl.so.1 libmpi.so.12; do
     fi
 done
 carried=" $(PYTHONPATH=/opt/lumicontainer/lib python3 -m lumi_inside.libraries.fatbin "$program") "
-if [[ $carried != *" gfx90a"[\ :]* ]]; then
+if [[ $carried != *" gfx90a "* ]]; then
     echo "$program has code for${carried% }, and none for gfx90a" >&2
     exit 1
 fi

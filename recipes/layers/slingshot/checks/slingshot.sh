@@ -7,4 +7,7 @@
 # ///
 set -euo pipefail
 
-fi_info --provider cxi
+if ! fi_info --provider cxi; then
+    echo "libfabric finds no device of Slingshot's on this node" >&2
+    exit 1
+fi

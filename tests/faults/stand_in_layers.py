@@ -1,0 +1,218 @@
+"""Put into an image what stands in for layers that only an image for LUMI-G has.
+
+Packages and programs say what those of the layers would say, and do nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ..unit.compiled import Root
+from . import bundles, gpu
+from .breaking import HOME, SITE, Broken
+
+HERE = Path(__file__).parent
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+MEGATRON = "/opt/megatron-deepspeed"
+HIP = "/opt/stand-in-hip"
+
+
+def recorded(image: Broken, layer: str, **parameters: object) -> Broken:
+    """Let the record tell of other parameters of a layer."""
+    path = image.place(f"{HOME}/resolved.json")
+    record = json.loads(path.read_text())
+    record["layers"][layer]["parameters"].update(parameters)
+    path.write_text(json.dumps(record))
+    return image
+
+
+def files(image: Broken, folder: str, content: Mapping[str, str]) -> Broken:
+    """Put files below a folder of the image."""
+    for name, text in content.items():
+        image.write(f"{folder}/{name}", text)
+    return image
+
+
+def metadata(name: str, version: str) -> dict[str, str]:
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    return {f"{name.replace('-', '_')}-{version}.dist-info/METADATA": text}
+
+
+STAND_IN_APEX = {
+    "apex/__init__.py": "",
+    "apex/optimizers.py": "class FusedAdam:\n    pass\n",
+    **metadata("apex", "1.9.0"),
+}
+
+
+def apex(image: Broken, **changes: str) -> Broken:
+    named = {"amp_C.py": "", **{f"{name}.py": text for name, text in changes.items()}}
+    return files(image, SITE, {**STAND_IN_APEX, **named})
+
+
+def apex_without_a_symbol(image: Broken) -> Broken:
+    """Bring kernels that are compiled for another PyTorch."""
+    files(image, SITE, STAND_IN_APEX)
+    Root(image.folder / "upper").library(f"{SITE}/amp_C.so", uses=["symbol_of_another_torch"])
+    return image
+
+
+STAND_IN_FLASH_ATTENTION = {
+    "flash_attn/__init__.py": "",
+    "flash_attn/flash_attn_interface.py": (
+        "import os\n"
+        "USE_TRITON_ROCM = os.environ.get('FLASH_ATTENTION_TRITON_AMD_ENABLE') == 'TRUE'\n"
+        "if not USE_TRITON_ROCM:\n    import flash_attn_2_cuda\n"
+    ),
+    **metadata("flash-attn", "2.8.3"),
+}
+ALWAYS_TRITON = {"flash_attn/flash_attn_interface.py": "USE_TRITON_ROCM = True\n"}
+
+
+def flash_attention(image: Broken, changes: Mapping[str, str] | None = None) -> Broken:
+    kernels = {"flash_attn_2_cuda.py": ""}
+    return files(
+        image, SITE, {**STAND_IN_FLASH_ATTENTION, **(kernels if changes is None else changes)}
+    )
+
+
+def with_driver(image: Broken) -> Broken:
+    """Start the container with a /dev that has the driver of AMD's GPUs."""
+    devices = image.folder / "dev"
+    (devices / "shm").mkdir(parents=True)
+    for name in ("null", "kfd"):
+        (devices / name).touch()
+    return image.option("--bind", f"{devices}:/dev")
+
+
+def on_triton(image: Broken, variable: str = "TRUE") -> Broken:
+    flash_attention(recorded(image, "flash-attention", provider="triton"), {})
+    return image.env("FLASH_ATTENTION_TRITON_AMD_ENABLE", variable)
+
+
+STAND_IN_HOROVOD = """
+import mmap
+import horovod.torch as hvd
+hvd.rocm_built, hvd.nccl_built = (lambda: True), (lambda: {nccl})
+kept = []
+for path in {paths!r}:
+    with open(path, "rb") as stream:
+        kept.append(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
+"""
+"""Says of the workstation's Horovod that it is built for ROCm, and maps files as an RCCL's."""
+RCCL = "/opt/rocm/lib/librccl.so.1"
+OWN_RCCL = f"{SITE}/torch/lib/librccl.so"
+
+
+def horovod(image: Broken, *mapped: str, nccl: bool = True) -> Broken:
+    image.link("/opt/rocm", "rocm-6.4.4").write("/opt/rocm-6.4.4/lib/librccl.so.1.0", b"\x7fELF")
+    image.link("/opt/rocm-6.4.4/lib/librccl.so.1", "librccl.so.1.0").write(OWN_RCCL, b"\x7fELF")
+    body = textwrap.indent(STAND_IN_HOROVOD.format(nccl=nccl, paths=mapped), "    ")
+    image.write("/opt/stand-in/sitecustomize.py", gpu.BEGINS + body)
+    return image.env("PYTHONPATH", "/opt/stand-in")
+
+
+STAND_IN_MEGATRON = {
+    "pretrain_gpt.py": "import torch\nimport megatron\n",
+    "megatron/__init__.py": "",
+    "megatron/data/__init__.py": "",
+    "megatron/data/helpers.py": "",
+    "megatron/fused_kernels/build/scaled_upper_triang_masked_softmax_cuda.py": "",
+    "megatron/fused_kernels/build/fused_mix_prec_layer_norm_cuda.py": "",
+}
+
+
+def megatron(image: Broken, *without: str, changes: Mapping[str, str] | None = None) -> Broken:
+    image.write(f"{SITE}/megatron.pth", f"{MEGATRON}\n{MEGATRON}/megatron/fused_kernels/build\n")
+    content = {**STAND_IN_MEGATRON, **(changes or {})}
+    left = {name: text for name, text in content.items() if Path(name).stem not in without}
+    return files(image, MEGATRON, left)
+
+
+OPTIONS = "--with-device=ch4:ofi --with-hip=/opt/rocm --with-libfabric=/usr"
+LINKED = ("libfabric.so.1", "libamdhip64.so.6")
+
+
+def mpich(
+    image: Broken, *, options: str = OPTIONS, version: str = "4.3.2", linked: Iterable[str] = LINKED
+) -> Broken:
+    """Put a program in the place of mpichversion, and a libmpi that is linked with libraries."""
+    said = f"MPICH Version: {version}\nMPICH configure: {options}"
+    image.write("/opt/venv/bin/mpichversion", f"#!/bin/sh\necho '{said}'\n", 0o755)
+    over, scratch = Root(image.folder / "upper"), Root(image.folder / "scratch")
+    over.library(f"{LIBRARIES}/libamdhip64.so.6")
+    needs = [scratch.library(f"/{name}") for name in linked]
+    over.library(f"{LIBRARIES}/libmpi.so.12", needs=needs)
+    return image
+
+
+def rccl_tests(
+    image: Broken,
+    *code: str,
+    linked: Iterable[str] = ("librccl.so.1", "libmpi.so.12"),
+    there: Iterable[str] = ("librccl.so.1", "libmpi.so.12"),
+) -> Broken:
+    """Make what stands in for all_reduce_perf, with bundles of code for GPUs."""
+    over, scratch = Root(image.folder / "upper"), Root(image.folder / "scratch")
+    for name in there:
+        over.library(f"{LIBRARIES}/{name}")
+    needs = [str(scratch.library(f"/{name}")) for name in linked]
+    program = image.place("/usr/local/bin/all_reduce_perf")
+    bundles.library(program, bundles.bundle(*code), flags=["-Wl,--no-as-needed", *needs])
+    program.chmod(0o755)
+    return image
+
+
+def hipcc(image: Broken, *code: str) -> Broken:
+    """Put what stands in for hipcc into the image; its programs carry code for GPUs."""
+    program = (HERE / "stand_in_programs/stand_in_hipcc").read_bytes()
+    image.write("/usr/local/bin/hipcc", program, 0o755)
+    header = "hip/hip_runtime.h"
+    image.copy(f"{HIP}/{header}", HERE / "stand_in_hip" / header)
+    return image.write(f"{HIP}/code", bundles.bundle(*code)) if code else image
+
+
+def hipcc_with_a_library_that_is_gone(image: Broken) -> Broken:
+    Root(image.folder / "upper").library(f"{HIP}/libamdhip64.so.6")
+    return hipcc(image, "gfx90a")
+
+
+def slingshot(
+    image: Broken,
+    *,
+    provider: str = "source",
+    listed: str = "tcp:\\ncxi:",
+    linked: Iterable[str] = ("libcxi.so.1",),
+    there: Iterable[str] = ("libcxi.so.1",),
+    curl: bool = True,
+) -> Broken:
+    """Put a program in the place of fi_info, and a libfabric that is linked with libraries."""
+    recorded(image, "slingshot", provider=provider)
+    image.write("/usr/bin/fi_info", f"#!/bin/sh\nprintf '{listed}\\n'\n", 0o755)
+    over, scratch = Root(image.folder / "upper"), Root(image.folder / "scratch")
+    for name in there:
+        over.library(f"{LIBRARIES}/{name}")
+    needs = [scratch.library(f"/{name}") for name in linked]
+    over.library(f"{LIBRARIES}/libfabric.so.1", needs=needs)
+    return image.write("/usr/lib64/libcurl.so.4", "") if curl else image
+
+
+STAND_IN_DATASETS = """\
+__version__ = "0"
+class Dataset:
+    def __init__(self, columns):
+        self.columns = columns
+    from_dict = classmethod(lambda kind, columns: kind(columns))
+    def __getitem__(self, row):
+        return {name: column[row] for name, column in self.columns.items()}
+"""
+
+
+def language_models(image: Broken, **changes: str) -> Broken:
+    names = ("evaluate", "peft", "sentencepiece", "trl")
+    plain = dict.fromkeys(names, "__version__ = '0'\n")
+    content = {**plain, "datasets": STAND_IN_DATASETS, **changes}
+    return files(image, SITE, {f"{name}.py": text for name, text in content.items()})
