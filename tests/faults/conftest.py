@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ..integration.conftest import image
-from .breaking import Broken
+from . import gpu
+from .breaking import HOME, Broken
 from .real import debian_library, wheel_files
 
 __all__ = ["cupy", "image", "librccl"]
@@ -17,6 +18,14 @@ __all__ = ["cupy", "image", "librccl"]
 def broken(tmp_path: Path) -> Broken:
     """Return an image's changes: none as yet."""
     return Broken(tmp_path / "over")
+
+
+@pytest.fixture
+def lumi(broken: Broken) -> Broken:
+    """Return an image with the record and the checks of one for LUMI-G that has every layer."""
+    for file in gpu.records("rocm-6.4.4"):
+        broken.write(f"{HOME}/{file.name}", file.content, file.mode)
+    return broken
 
 
 @pytest.fixture(scope="session")

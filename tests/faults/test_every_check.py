@@ -11,6 +11,7 @@ from . import (
     test_linkage,
     test_rccl_plugin,
     test_rocm_layers,
+    test_rocm_programs,
     test_training,
 )
 
@@ -43,11 +44,16 @@ def caught() -> set[str]:
     return {
         *(check for _, check, _ in test_layers.FAULTS.values()),
         *(check for _, check, _ in test_rocm_layers.FAULTS.values()),
-        *(row[1] for row in test_rocm_layers.ON_NODES.values() if row[2] == "failed"),
+        *(row[1] for row in test_rocm_programs.ON_NODES.values() if row[2] == "failed"),
         *(row[2] for row in test_gpu_checks.FAULTS if row[3] == "failed"),
         *(check for _, checks, _ in test_training.FAULTS.values() for check in checks),
         *(test_gpu_code.CODE, test_gpu_code.WAVE, test_gpu_code.TRITON),
-        *(test_environment.CHECK, test_linkage.CHECK, test_rccl_plugin.CHECK, test_rocm_layers.OSU),
+        *(
+            test_environment.CHECK,
+            test_linkage.CHECK,
+            test_rccl_plugin.CHECK,
+            test_rocm_programs.OSU,
+        ),
         *(check for checks in OWN_TESTS.values() for check in checks),
     }
 

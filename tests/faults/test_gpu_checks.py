@@ -373,6 +373,8 @@ FAULTS = [
      "pytorch/miopen", "failed", ["gfx90a6e.HIP.3_4_0_.ufdb.db is broken"]),
     ("gradients that are not numbers", World(NOT_A_NUMBER),
      "pytorch/training_speed", "failed", ["the gradients are of the norm nan"]),
+    ("gradients of two nodes that are not numbers", World(TWO_NODES + NOT_A_NUMBER),
+     "pytorch/weak_scaling", "failed", ["gradients are not finite"]),
     ("an attention that is wrong backward", World(env={"FAULT": "backward"}),
      "flash-attention/attention", "failed", ["heads of 64, float16: the gradient of k"]),
     ("an attention without a kernel", World(env={"FAULT": "kernel"}),
