@@ -170,7 +170,7 @@ def verify(
     words = node.words()
     if edit:
         edit(node.folder / "node")
-    command = [engine, "exec", *words, image, "lumi-verify", "--json", "-", *chosen]
+    command = [engine, "exec", "--userns", *words, image, "lumi-verify", "--json", "-", *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return {row["name"]: row for row in json.loads(done.stdout)["checks"]}
