@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 # Under nohup what tests start would ignore the signal too; of a handler nothing is handed down.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, lambda number, frame: None)
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # What takes long here says how busy the machine is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
