@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from lumicontainer.catalog import open_catalog
 from lumicontainer.resolve import Resolved, resolve
 
 ROOT = Path(__file__).parents[1]
+
+# Under nohup what tests start would ignore the signal too; of a handler nothing is handed down.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # What takes long here says how busy the machine is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,11 +13,11 @@ from typing import Any
 
 from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
-from lumicontainer.checkfile import LEVELS
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
 from lumicontainer.inside.verify import report
+from lumicontainer.inside.verify.options import add_choice
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.machine import platform_of
 from lumicontainer.model import Platform
@@ -30,22 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     add = parser.add_argument
     add("image", metavar="IMAGE", type=Path)
-    add("--level", choices=LEVELS, default="quick", help="how much to run; default: %(default)s")
-    add(
-        "-k",
-        metavar="NAME",
-        action="append",
-        default=[],
-        dest="names",
-        help="only checks whose name holds this, or matches it with * and ?; of any level",
-    )
-    add(
-        "--require",
-        metavar="WHAT[,WHAT]",
-        default="",
-        help="what must not lack, as gpu,network: a check that is skipped for it fails",
-    )
-    add("--list", action="store_true", help="list the checks, and make none")
+    add_choice(parser)
     add("--platform", metavar="NAME", help="where it runs; default: what fits this host")
     add("--nodes", metavar="N", type=_nodes, help="in a job of Slurm, on N nodes")
     add("--partition", metavar="NAME", help="in a job of Slurm, in this partition")

@@ -100,7 +100,7 @@ WELL = [
     ("all on the CPU", World(), [
         "rocm/devices", "rocm/driver", "pytorch/devices", "pytorch/gemm", "pytorch/denormals",
         "pytorch/compiled", "pytorch/ranks", "pytorch/collectives", "pytorch/new_group",
-        "pytorch/ddp", "pytorch/miopen", "pytorch/training_speed", "flash-attention/attention",
+        "pytorch/ddp", "pytorch/miopen", "flash-attention/attention",
         "horovod/allreduce", "rccl-tests/all_reduce_perf", "osu/bandwidth_in_node",
     ]),
     ("an RCCL that reaches other nodes", World(rccl()), ["pytorch/rccl_files", "pytorch/network"]),
@@ -108,6 +108,7 @@ WELL = [
     ("two nodes", World(TWO_NODES), [
         "pytorch/bandwidth_across_nodes", "pytorch/weak_scaling", "osu/bandwidth_across_nodes",
     ]),
+    ("a GPU of any speed", World(node={"changes": {"thresholds": {}}}), ["pytorch/training_speed"]),
     ("DeepSpeed on the CPU", World(env=ON_CPU, node={"parameters": NO_GPU_OPS}), [
         "deepspeed/fused_ops", "deepspeed/zero",
     ]),
@@ -338,7 +339,8 @@ FAULTS = [
      collective("all_to_all_single", "words[0].copy_(words[1])"),
      "pytorch/collectives", "failed", ["all_to_all of"]),
     ("a second process group that hangs", World(HANGS, node={"changes": {"seconds": 45}}),
-     "pytorch/new_group", "failed", ["not done after 45 s", "making process group 3 of 20"]),
+     "pytorch/new_group", "failed",
+     ["not done after 45 s", "in _new_process_group_helper", "rank 1 is in"]),
     ("rings without trees", World(rccl(log("Connected all trees"))),
      "pytorch/network", "failed", ["does not say 'Connected all trees'"]),
     ("trees without rings", World(rccl(log("Connected all rings"))),
@@ -371,6 +373,8 @@ FAULTS = [
      "pytorch/miopen", "failed", ["MIOPEN_USER_DB_PATH is not set"]),
     ("a cache of MIOpen that is broken", World(BROKEN_CACHE),
      "pytorch/miopen", "failed", ["gfx90a6e.HIP.3_4_0_.ufdb.db is broken"]),
+    ("a GPU that is slow", World(),
+     "pytorch/training_speed", "failed", ["training is", "less than 86.45 TFLOP/s"]),
     ("gradients that are not numbers", World(NOT_A_NUMBER),
      "pytorch/training_speed", "failed", ["the gradients are of the norm nan"]),
     ("gradients of two nodes that are not numbers", World(TWO_NODES + NOT_A_NUMBER),

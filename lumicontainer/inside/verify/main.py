@@ -147,7 +147,7 @@ def run(
         if not team.stop.why:
             told.note(check, came)
 
-    # The checks of later layers import the most: begun first, none of them is waited for at the end.
+    # The checks of later layers import the most: begun first, none is waited for at the end.
     light = [check for check in reversed(due) if _light(check)]
     with ThreadPoolExecutor(side_by_side()) as pool:
         for done in [pool.submit(one, check) for check in light]:

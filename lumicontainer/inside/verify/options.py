@@ -42,6 +42,23 @@ def read(words: Sequence[str]) -> argparse.Namespace:
         "not fit, 130 interrupted.",
         allow_abbrev=False,
     )
+    add_choice(parser)
+    add = parser.add_argument
+    add("--json", metavar="FILE", help="write the results, or the list, as JSON; - for stdout")
+    add("--junit", metavar="FILE", help="write the results as JUnit's XML")
+    add(
+        "--wait",
+        metavar="SECONDS",
+        type=_seconds,
+        default=WAIT,
+        help="how long ranks may take to come (default: %(default)s)",
+    )
+    add("--version", action="version", version=f"lumi-verify {__version__}")
+    return parser.parse_args(words)
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose checks, which ``lumicontainer verify`` has too."""
     add = parser.add_argument
     add("--level", choices=LEVELS, default="quick", help="how much to run (default: %(default)s)")
     add(
@@ -58,18 +75,7 @@ def read(words: Sequence[str]) -> argparse.Namespace:
         default="",
         help=f"what must not lack: {', '.join(NEEDS)}; a check that is skipped for it fails",
     )
-    add("--json", metavar="FILE", help="write the results, or the list, as JSON; - for stdout")
-    add("--junit", metavar="FILE", help="write the results as JUnit's XML")
     add("--list", action="store_true", help="list the checks, and run none")
-    add(
-        "--wait",
-        metavar="SECONDS",
-        type=_seconds,
-        default=WAIT,
-        help="how long ranks may take to come (default: %(default)s)",
-    )
-    add("--version", action="version", version=f"lumi-verify {__version__}")
-    return parser.parse_args(words)
 
 
 def _seconds(text: str) -> float:

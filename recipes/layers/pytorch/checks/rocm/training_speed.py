@@ -1,5 +1,5 @@
 # /// check
-# proves: blocks as those of Llama-2-7B train in bf16, on every GPU of the node, and how fast
+# proves: blocks as those of Llama-2-7B train in bf16 on every GPU of the node, as fast as all of it
 # level: perf
 # runs: node
 # seconds: 600
@@ -8,15 +8,14 @@
 #   training:
 #     unit: TFLOP/s
 #     reference: 91
+#     floor: 86.45
 #     of: gfx90a
 #     source: >-
-#       lumi-reframe-tests, checks/apps/megatron-lm/megatron.py: 91, 88 and 83 a GCD on 2, 8 and 16
-#       nodes, for all of Megatron-LM's Llama-2-7B; here are 4 blocks of it, without tensor
-#       parallelism, optimizer and network
+#       lumi-reframe-tests, checks/apps/megatron-lm/megatron.py, 5 % below: 91 a GCD on 2 nodes (88
+#       on 8, 83 on 16) for all of Megatron-LM's Llama-2-7B; here are 4 blocks of it, without tensor
+#       parallelism, optimizer and network, which only cost
 # mend: look at pytorch/gemm and at the clocks of the GPU (rocm-smi)
 # ///
-
-# Not judged: the reference is of another program. It says of which order the number has to be.
 
 import math
 
