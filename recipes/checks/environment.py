@@ -11,6 +11,8 @@ import subprocess
 from lumi_inside.checking import failed, home, record, resolved
 
 ENTRY = os.path.join(home(), "bin/lumi-entry")
+ENGINE = "/.singularity.d/libs"
+"""The folder that Singularity and Apptainer append to LD_LIBRARY_PATH."""
 SYSTEM = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -21,6 +23,8 @@ def variables(layers):
         promised.update({name: (value, layer) for name, value in row["environment"].items()})
     for name, (value, layer) in promised.items():
         seen = os.environ.get(name)
+        if name == "LD_LIBRARY_PATH" and seen:
+            seen = seen.removesuffix(f":{ENGINE}")
         if seen is None:
             yield f"{name} is not set; the layer {layer} promises {value!r}"
         elif seen != value:

@@ -19,7 +19,6 @@ with contextlib.redirect_stdout(sys.stderr):
     import deepspeed
 
 gpu = shared("pytorch/rocm/_gpu.py")
-STAGES = (0, 1, 2, 3)
 STEPS, ROWS, WIDTH = 5, 8, 64
 # The epsilon keeps gradients that are nearly zero from steps of full length with either sign.
 HOW = {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-3, "weight_decay": 0.1}
@@ -67,11 +66,14 @@ def with_zero(stage, ranks, rows):
 
 deepspeed.utils.logger.setLevel(logging.WARNING)
 ranks = gpu.Ranks()
+# On the CPU, with gloo, DeepSpeed 0.18.2 gathers what ZeRO 3 has spread without waiting for it to
+# the end: of 30 runs some came to other parameters, with overlap_comm and without.
+stages = (0, 1, 2, 3) if ranks.device.type == "cuda" else (0, 1, 2)
 torch.manual_seed(22)
 rows = torch.randn(ROWS * ranks.size, WIDTH).to(ranks.device)
 wanted = plain(ranks.device, rows)
 problems, apart = [], {}
-for stage in STAGES:
+for stage in stages:
     print(f"training with ZeRO {stage}", flush=True)
     found = with_zero(stage, ranks, rows[ranks.rank :: ranks.size])
     apart[stage] = max(gpu.apart(one, other) for one, other in zip(found, wanted, strict=True))
