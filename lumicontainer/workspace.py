@@ -176,13 +176,17 @@ def _set_aside(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[Pat
         with contextlib.suppress(FileNotFoundError):
             if not folder.is_dir() or not wanted(folder):
                 continue
+            if folder.name.startswith("."):
+                # Not locked: the file would hinder who removes the folder already.
+                yield folder, True
+                continue
             lock = locks.exclusive(folder / "lock")
             if lock is None:
                 continue
-            aside = folder.with_name(f".{folder.name.lstrip('.')}")
+            aside = folder.with_name(f".{folder.name}")
             folder.rename(aside)
             os.close(lock)
-            yield aside, aside == folder
+            yield aside, False
 
 
 def remove_tree(folder: Path) -> None:
@@ -197,8 +201,13 @@ def remove_tree(folder: Path) -> None:
     if threading.current_thread() is not threading.main_thread():
         signals = ()  # A thread is not interrupted by them.
     before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
+    command = [*namespace, "rm", "-rf", "--one-file-system", "--", str(folder)]
     try:
-        process.capture([*namespace, "rm", "-rf", "--one-file-system", "--", str(folder)])
+        process.capture(command)
+    except process.ProgramError:
+        # Another build may be removing the same, and rm stumbles where a folder is gone.
+        if folder.exists():
+            process.capture(command)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

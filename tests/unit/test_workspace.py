@@ -58,5 +58,20 @@ def test_a_tree_that_another_build_removes_is_not_taken_over(
     assert {folder.name.partition("-")[0] for folder in folders(root)} == {"two"}
 
 
+def test_what_another_build_is_removing_gets_nothing_new(root: Path) -> None:
+    aside = root / ".one-abc"
+    aside.mkdir()
+    seen: list[list[Path]] = []
+
+    def remove(folder: Path) -> None:
+        seen.append(list(folder.iterdir()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workspace, "remove_tree", remove)
+        with workspace.workspace("one"):
+            pass
+    assert seen[0] == []
+
+
 def folders(root: Path) -> Iterator[Path]:
     return (each for each in root.iterdir() if each.is_dir())
