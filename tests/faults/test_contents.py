@@ -21,9 +21,9 @@ CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'bm90IG9uZSB0aGF0' * 4}\n-----END 
 
 FILES: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "a private key": (
-        lambda image: image.write("/opt/work/deploy.pem", KEY),
+        lambda image: image.write("/opt/own/deploy.pem", KEY),
         "a private key is left",
-        "/opt/work/deploy.pem",
+        "/opt/own/deploy.pem",
     ),
     "a key by its name": (
         lambda image: image.write("/etc/skel/.ssh/id_ed25519", "whatever\n"),
@@ -31,9 +31,9 @@ FILES: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "/etc/skel/.ssh/id_ed25519",
     ),
     "a token of GitHub's in a script": (
-        lambda image: image.write("/opt/work/fetch.sh", f"curl -H 'token {GITHUB}'\n"),
+        lambda image: image.write("/opt/own/fetch.sh", f"curl -H 'token {GITHUB}'\n"),
         "a token of GitHub's is left",
-        "/opt/work/fetch.sh",
+        "/opt/own/fetch.sh",
     ),
     "a key of Amazon's in a configuration": (
         lambda image: image.write("/etc/rclone.conf", f"access_key_id = {AMAZON}\n"),
@@ -51,9 +51,9 @@ FILES: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "/etc/work.ini",
     ),
     "passwords for hosts": (
-        lambda image: image.write("/opt/work/.netrc", "machine example login a password b\n"),
+        lambda image: image.write("/opt/own/.netrc", "machine example login a password b\n"),
         "a secret is left",
-        "/opt/work/.netrc",
+        "/opt/own/.netrc",
     ),
     "a setuid program": (
         lambda image: image.write("/usr/local/bin/root-me", "#!/bin/sh\n", 0o4755),
@@ -61,9 +61,9 @@ FILES: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "/usr/local/bin/root-me",
     ),
     "a setgid program": (
-        lambda image: image.write("/opt/work/group-me", "#!/bin/sh\n", 0o2755),
+        lambda image: image.write("/opt/own/group-me", "#!/bin/sh\n", 0o2755),
         "becomes another user or group",
-        "/opt/work/group-me",
+        "/opt/own/group-me",
     ),
     "a file that anybody may write": (
         lambda image: image.write("/etc/motd", "hello\n", 0o666),
@@ -76,9 +76,9 @@ FILES: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "/opt/shared",
     ),
     "what was built with umask 0077": (
-        lambda image: image.write("/opt/work/model.py", "pass\n", 0o600),
+        lambda image: image.write("/opt/own/model.py", "pass\n", 0o600),
         "only some users can read it",
-        "/opt/work/model.py",
+        "/opt/own/model.py",
     ),
     "lists of apt": (
         lambda image: image.write("/var/lib/apt/lists/Packages", "Package: a\n"),
@@ -133,11 +133,11 @@ FILES: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "horovod",
     ),
     "a path of the machine that built it": (
-        lambda image: image.write("/opt/work/log", "made in /srv/builds/me\n").env(
+        lambda image: image.write("/opt/own/log", "made in /srv/builds/me\n").env(
             "LUMI_VERIFY_HOST_PATHS", "/srv/builds:/srv/others"
         ),
         "it names /srv/builds, a folder of the machine that built it",
-        "/opt/work/log",
+        "/opt/own/log",
     ),
     "temporary files in the image itself": (
         lambda image: image.write("/tmp/cc1.o", "a").option("--no-mount", "tmp"),
@@ -169,9 +169,9 @@ def test_a_file_that_may_not_be_in_an_image_is_named(faulty: dict[str, Any], fau
 
 
 def test_files_that_only_look_dangerous_are_let_be(image: Path, broken: Broken) -> None:
-    broken.write("/opt/work/example.conf", "key = AKIAIOSFODNN7EXAMPLE\n")
-    broken.write("/opt/work/read.py", 'BEGIN = "-----BEGIN PRIVATE KEY-----"\n')
-    broken.write("/opt/work/.netrc", "")
+    broken.write("/opt/own/example.conf", "key = AKIAIOSFODNN7EXAMPLE\n")
+    broken.write("/opt/own/read.py", 'BEGIN = "-----BEGIN PRIVATE KEY-----"\n')
+    broken.write("/opt/own/.netrc", "")
     broken.folder_with("/opt/drop", 0o1777)
     holds(broken.verify(image, "image/files"))
 

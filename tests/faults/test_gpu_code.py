@@ -40,25 +40,25 @@ def test_the_code_of_published_libraries_is_read(librccl: Path, cupy: Path) -> N
 def test_published_libraries_with_code_for_gfx90a_hold(
     image: Path, broken: Broken, cupy: Path
 ) -> None:
-    row = broken.copy(f"/opt/work/{GENERATOR}", cupy / GENERATOR).verify(image, CODE)
+    row = broken.copy(f"/opt/own/{GENERATOR}", cupy / GENERATOR).verify(image, CODE)
     holds(row)
-    assert "gfx90a" in row["told"]["carried"][f"/opt/work/{GENERATOR}"]
+    assert "gfx90a" in row["told"]["carried"][f"/opt/own/{GENERATOR}"]
 
 
 def test_code_for_other_gpus_is_named(image: Path, broken: Broken, cupy: Path) -> None:
     content = (cupy / GENERATOR).read_bytes().replace(b"amdhsa--gfx90a", b"amdhsa--gfx90c")
-    broken.write(f"/opt/work/{GENERATOR}", content)
-    upper = broken.folder / "upper/opt/work"
+    broken.write(f"/opt/own/{GENERATOR}", content)
+    upper = broken.folder / "upper/opt/own"
     bundles.library(upper / "libxnack.so", bundles.bundle("gfx90a:xnack+"))
     packed = bundles.compressed(bundles.bundle("gfx942"))
     bundles.library(upper / "libpacked.so", packed)
     bundles.library(upper / "libdamaged.so", b"no bundle at all")
     broken.write("/opt/rocm/lib/rocblas/library/Kernels.so-000-gfx942.hsaco", "a")
     row = broken.verify(image, CODE)
-    caught(row, f"/opt/work/{GENERATOR} has code for", "gfx90c", "and none that gfx90a runs")
-    caught(row, "/opt/work/libxnack.so has code for gfx90a:xnack+, and none that gfx90a runs")
-    caught(row, "/opt/work/libpacked.so has code for gfx942")
-    caught(row, "the code for GPUs in /opt/work/libdamaged.so cannot be read")
+    caught(row, f"/opt/own/{GENERATOR} has code for", "gfx90c", "and none that gfx90a runs")
+    caught(row, "/opt/own/libxnack.so has code for gfx90a:xnack+, and none that gfx90a runs")
+    caught(row, "/opt/own/libpacked.so has code for gfx942")
+    caught(row, "the code for GPUs in /opt/own/libdamaged.so cannot be read")
     caught(row, "/opt/rocm/lib/rocblas/library has kernels for gfx942, and none for gfx90a")
 
 

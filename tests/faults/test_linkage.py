@@ -40,7 +40,7 @@ def faulty(image: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     over.library(f"{LIBRARIES}/libasker.so.1", needs=[gone])
     # A plugin that only a path of the build leads to.
     flags = ["-Wl,-rpath,/build/of/somebody/lib"]
-    over.library("/opt/work/libplugin.so", needs=[gone], flags=flags)
+    over.library("/opt/own/libplugin.so", needs=[gone], flags=flags)
     newer = scratch.library("/libfabric.so.1", defines={"FABRIC_1.0": ["a"], "FABRIC_9.9": ["b"]})
     over.library(f"{LIBRARIES}/libnet.so.1", uses=["b"], needs=[newer])
     libc = scratch.library("/libc.so.6", defines={"GLIBC_2.99": ["newest"]})
@@ -57,7 +57,7 @@ def faulty(image: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 FAULTS = {
     "a library that is not there": f"there is no libgone.so.3, which {LIBRARIES}/libasker.so.1",
-    "a plugin with a path of the build": "there is no libgone.so.3, which /opt/work/libplugin.so",
+    "a plugin with a path of the build": "there is no libgone.so.3, which /opt/own/libplugin.so",
     "a library that is too old": f"FABRIC_9.9, which {LIBRARIES}/libnet.so.1 needs",
     "a glibc that is too old": f"GLIBC_2.99, which {LIBRARIES}/libnew.so.1 needs",
     "a library that is cut short": f"{LIBRARIES}/libcut.so.1 cannot be loaded: it is damaged",

@@ -82,6 +82,28 @@ def run(
     open files of this process, as those that a launcher hands on for MPI.
     """
     begun = time.monotonic()
+    process, lifeline = _started(command, env, files=files)
+    output = _Output(process)
+    why: str | None = None
+    try:
+        while why is None and process.poll() is None:
+            output.read(_TICK)
+            over = time.monotonic() - begun > seconds
+            why = at_once() or stop() or ("" if over else None)
+        code = process.poll()
+        told = "" if code is not None or at_once() else _asked(process, output, at_once)
+    finally:
+        os.close(lifeline)
+        left = end(process, f"{REPORT}={env[REPORT]}".encode(), output)
+    text = output.text() + told
+    taken = time.monotonic() - begun
+    return Ended(code, text, seconds=taken, left=left, why=(why or "") if code is None else "")
+
+
+def _started(
+    command: Sequence[str], env: Mapping[str, str], *, files: bool
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a command below its guard; return it, and what the guard ends it by once closed."""
     kept, lifeline = os.pipe()
     os.set_inheritable(kept, True)
     try:
@@ -101,21 +123,7 @@ def run(
         raise
     finally:
         os.close(kept)
-    output = _Output(process)
-    why: str | None = None
-    try:
-        while why is None and process.poll() is None:
-            output.read(_TICK)
-            over = time.monotonic() - begun > seconds
-            why = at_once() or stop() or ("" if over else None)
-        code = process.poll()
-        told = "" if code is not None or at_once() else _asked(process, output, at_once)
-    finally:
-        os.close(lifeline)
-        left = end(process, f"{REPORT}={env[REPORT]}".encode(), output)
-    text = output.text() + told
-    taken = time.monotonic() - begun
-    return Ended(code, text, seconds=taken, left=left, why=(why or "") if code is None else "")
+    return process, lifeline
 
 
 class _Output:
