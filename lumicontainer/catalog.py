@@ -91,8 +91,7 @@ class Catalog:
 
     def layer(self, name: str, problems: Problems) -> Layer | None:
         """Read one layer that is known to be there, noting what is wrong in it."""
-        path = _lookup(self.recipes, f"layers/{name}/layer.yaml")
-        assert path is not None
+        path = self._layer_path(name)
         files = tuple(_layer_files(path.parent, problems))
         text = _read_text(path)
         return load.read_layer(text, display(path), problems, stem=name, files=files)
@@ -129,11 +128,17 @@ class Catalog:
         return rules
 
     def parameters(self, name: str) -> list[str]:
-        """Return the names of the parameters that a layer has, sorted."""
-        problems = Problems()
-        layer = self.layer(name, problems)
-        problems.raise_if_any()
-        return sorted(parts.names(layer)) if layer else []
+        """Return the names of the parameters that a layer has, sorted; its files are not read."""
+        return sorted(
+            parts.names(
+                _read(self._layer_path(name), partial(load.read_layer, stem=name, files=None))
+            )
+        )
+
+    def _layer_path(self, name: str) -> Path:
+        path = _lookup(self.recipes, f"layers/{name}/layer.yaml")
+        assert path is not None
+        return path
 
 
 def open_catalog(own: Path | None = None) -> Catalog:

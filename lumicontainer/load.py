@@ -163,18 +163,21 @@ _PROFILE = fields.record(
 
 
 def read_layer(
-    text: str, file: str, problems: Problems, *, stem: str, files: tuple[LayerFile, ...] = ()
+    text: str, file: str, problems: Problems, *, stem: str, files: tuple[LayerFile, ...] | None
 ) -> Layer | None:
-    """Read a layer; ``stem`` is the name of its folder, ``files`` are the others in it."""
+    """Read a layer; ``stem`` is the name of its folder, ``files`` are the others in it.
+
+    Where they are None the layer is read without them, which is quicker: it has no checks then.
+    """
     before = len(problems.found)
     root = parse(text, file, problems)
     values = _LAYER(root, problems) if root else None
-    scripts = _scripts(values or {})
-    _check_scripts(scripts, files, file, problems)
+    if files is not None:
+        _check_scripts(_scripts(values or {}), files, file, problems)
     if values is None or len(problems.found) > before or root is None:
         return None
     parameters = _parameters(values, problems)
-    checks = read_checks(files, stem, file.removesuffix("/layer.yaml"), problems)
+    checks = read_checks(files or (), stem, file.removesuffix("/layer.yaml"), problems)
     _check_parts(values, root.place, problems)
     if len(problems.found) > before:
         return None
@@ -190,7 +193,7 @@ def read_layer(
         providers=contents.providers(values),
         variants={key: contents.variant(each) for key, each in values.get("variants", {}).items()},
         bootstrap={key: _bootstrap(each) for key, each in values.get("bootstrap", {}).items()},
-        files=tuple(each for each in files if not each.name.startswith(FOLDER)),
+        files=tuple(each for each in files or () if not each.name.startswith(FOLDER)),
         checks=checks,
         secrets=values.get("secrets", ()),
         differs=values.get("differs", {}),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -303,20 +303,25 @@ def _seal_step(
         staged = finish_files(layers) if work else []
         return _program(SEAL, [exported, *staged], work=written + work)
 
-    *firsts, last = _parts(files, lambda part: len(program(part, work).encode()) <= MAX_SECTION)
+    *firsts, last = _parts(files, MAX_SECTION - len(program([], work).encode()))
     documents = (*(program(part) for part in firsts), program(last, work))
     return replace(_step(SEAL, program(files, work), inputs), documents=documents)
 
 
-def _parts(
-    files: Iterable[LayerFile], fits: Callable[[Sequence[LayerFile]], bool]
-) -> list[list[LayerFile]]:
-    """Spread files, in their order, over as few parts as fit; at least one part."""
+def _parts(files: Iterable[LayerFile], room: int) -> list[list[LayerFile]]:
+    """Spread files, in their order, over parts of ``room`` bytes of shell text; at least one.
+
+    What writes several files has no more bytes than what writes each of them.
+    """
     parts: list[list[LayerFile]] = [[]]
+    taken = 0
     for file in files:
-        if parts[-1] and not fits([*parts[-1], file]):
+        size = len(shell.write_files(HOME, [file]).encode())
+        if parts[-1] and taken + size > room:
             parts.append([])
+            taken = 0
         parts[-1].append(file)
+        taken += size
     return parts
 
 
