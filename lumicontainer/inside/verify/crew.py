@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from .. import launchers
 from ..errors import UNFIT, LaunchError
 from ..hostlist import HostlistError, expand
-from . import meeting, outcome
+from . import joining, meeting, outcome, protocol
 from .outcome import ERROR, Outcome
 from .place import MPI
 from .team import NODE, ONCE, RANKS, Team
@@ -175,23 +175,25 @@ def assemble(crew: Crew, *, checks: str, seconds: float) -> None:
     place, env = crew.place, crew.env
     if place.ranks == 1:
         return
-    listener = meeting.listen(meeting.address(env, place.launch), meeting.ports(env, place.launch))
-    crew.host = meeting.Host(listener, place.ranks, key=meeting.secret(env), checks=checks)
+    listener = meeting.listen(
+        protocol.address(env, place.launch), protocol.ports(env, place.launch)
+    )
+    crew.host = meeting.Host(listener, place.ranks, key=protocol.secret(env), checks=checks)
     crew.host.await_all(seconds, lambda: crew.stop.why)
 
 
-def find(crew: Crew, *, checks: str, seconds: float) -> meeting.Door:
+def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door:
     """Return the way to rank 0; raise LaunchError where it is not found in ``seconds``."""
     place, env = crew.place, crew.env
-    where, candidates = meeting.address(env, place.launch), meeting.ports(env, place.launch)
+    where, candidates = protocol.address(env, place.launch), protocol.ports(env, place.launch)
     me = {"rank": place.rank, "node": place.node, "host": place.host, "checks": checks}
     end = time.monotonic() + seconds
     nobody = refused = ""
     while time.monotonic() < end and not crew.stop.why:
         for port in candidates:
             try:
-                return meeting.join(where, port, key=meeting.secret(env), me=me)
-            except meeting.RefusedError as error:
+                return joining.join(where, port, key=protocol.secret(env), me=me)
+            except joining.RefusedError as error:
                 refused = str(error)
             except OSError as error:
                 nobody = f"port {port}: {error.strerror or error}"
@@ -205,7 +207,7 @@ def find(crew: Crew, *, checks: str, seconds: float) -> meeting.Door:
     )
 
 
-def serve(crew: Crew, door: meeting.Door, checks: Sequence[Mapping[str, Any]]) -> str:
+def serve(crew: Crew, door: joining.Door, checks: Sequence[Mapping[str, Any]]) -> str:
     """Do as rank 0 orders until it lets this rank go; return why it ended otherwise."""
     known = {check["name"]: check for check in checks}
 
@@ -221,7 +223,7 @@ def serve(crew: Crew, door: meeting.Door, checks: Sequence[Mapping[str, Any]]) -
         while not crew.stop.why:
             try:
                 message = door.next(_TICK)
-            except (meeting.GoneError, ValueError) as error:
+            except (protocol.GoneError, ValueError) as error:
                 crew.stop.why = f"rank 0: {error}"
                 break
             if message is None:

@@ -1,23 +1,9 @@
-"""How the ranks of a launcher meet: rank 0 listens, the others join it and do as it orders.
-
-Messages are lines of JSON. All that can be ordered is to run one of the image's own checks by its
-name, or to end it; all that can be answered is what came of one. Both sides prove that they know
-what the launcher told the processes of this step (a secret where it tells one, as HPE's does).
-
-    0 → n  {"lumi-verify": 1, "nonce": …}
-    n → 0  {"rank": 3, "node": "1", "host": …, "checks": …, "nonce": …, "proof": …}
-    0 → n  {"proof": …} or {"refused": "why"}
-    0 → n  {"run": "layer/name", "id": 7}, {"halt": "layer/name", "why": …}, {"end": true}
-    n → 0  {"id": 7, "came": {…}}
-"""
+"""Be rank 0 for the other ranks of a launcher: let them in, hand orders out, take answers."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import json
 import os
-import select
 import selectors
 import socket
 import threading
@@ -25,83 +11,20 @@ import time
 from concurrent.futures import Future
 
 from ..errors import UNFIT, LaunchError
-from ..rendezvous import FIRST_PORT, LOOPBACK, PORTS, port_of
-from ..rendezvous import address as _address
-from ..setting import is_number
+from ..rendezvous import LOOPBACK
 from .outcome import Outcome, from_plain
+from .protocol import MOST, PROTOCOL, PROVE, GoneError, packed, proof, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from ..launchers import Launch
-
-PROTOCOL = 1
-SECRETS = (
-    *("LUMI_VERIFY_SECRET", "PMI_SHARED_SECRET", "SLURM_JOB_ID", "SLURM_STEP_ID"),
-    *("SLURM_STEP_LAUNCHER_PORT", "SLURM_SRUN_COMM_PORT", "PMI_JOBID", "MASTER_PORT"),
-)
-"""What a launcher tells the processes of one step, and none of another; the first two only them."""
-PLACES = 5
-"""How many ports are tried: another program may have the first ones."""
-_APART = 1999
-_MOST = 1 << 25
-"""Bytes of a line; what came of a check has a megabyte of output at most."""
 _GREETING = 1 << 12
 """Bytes of a line of one who has not proven anything."""
 _STRANGERS = 64
 """How many of these are listened to at the same time, beside as many as there are ranks."""
-_PROVE = 10
-"""Seconds in which one who comes has to prove who it is."""
-_SEND = 60
-"""Seconds that a megabyte may take, also to a rank 0 that is busy."""
 _TICK = 0.2
-
-
-class GoneError(Exception):
-    """Tell why a rank gives no answer any more."""
-
-
-class RefusedError(Exception):
-    """Tell why a place of meeting is not the right one."""
-
-
-def secret(env: Mapping[str, str]) -> bytes:
-    """Return what the processes of one step share."""
-    told = "\0".join(f"{name}={env.get(name, '')}" for name in SECRETS)
-    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).digest()
-
-
-def ports(env: Mapping[str, str], launch: Launch) -> list[int]:
-    """Return the ports at which rank 0 may be found, none of them MASTER_PORT."""
-    ids = [int(env[name]) for name in launch.ids if is_number(env.get(name, ""))]
-    begin = port_of(*ids) if ids else FIRST_PORT
-    each = [FIRST_PORT + (begin + _APART * (n + 1)) % PORTS for n in range(PLACES)]
-    return [port for port in each if str(port) != env.get("MASTER_PORT")]
-
-
-def address(env: Mapping[str, str], launch: Launch) -> str:
-    """Return a name or address of the node that runs rank 0, as lumi-entry has it."""
-    return env.get("MASTER_ADDR") or str(_address(env, launch).value)
-
-
-def proof(key: bytes, *words: object) -> str:
-    """Return what only one who knows ``key`` can say of ``words``."""
-    return hmac.new(key, json.dumps(words).encode(), "sha256").hexdigest()
-
-
-def packed(message: Mapping[str, Any]) -> bytes:
-    """Return a message as a line."""
-    return json.dumps(message).encode() + b"\n"
-
-
-def unpacked(line: bytes) -> dict[str, Any]:
-    """Return the message that a line holds; raise ValueError where it is none."""
-    message = json.loads(line)
-    if not isinstance(message, dict):
-        raise ValueError("no message")
-    return message
 
 
 class Guest:
@@ -132,7 +55,7 @@ class Guest:
         if b"\n" in chunk:
             *whole, rest = bytes(self._buffer).split(b"\n")
             self._buffer = bytearray(rest)
-        if len(self._buffer) > (_MOST if self.rank > 0 else _GREETING):
+        if len(self._buffer) > (MOST if self.rank > 0 else _GREETING):
             raise GoneError("it sends too long a line")
         yield from whole
 
@@ -304,7 +227,7 @@ class Host:
 
 
 def _is_slow(guest: Guest) -> bool:
-    return time.monotonic() - guest.since > _PROVE
+    return time.monotonic() - guest.since > PROVE
 
 
 def listen(where: str, candidates: Sequence[int]) -> socket.socket:
@@ -331,72 +254,3 @@ def listen(where: str, candidates: Sequence[int]) -> socket.socket:
         mend="run lumi-verify as another step, which gets other ports",
         code=UNFIT,
     )
-
-
-class Door:
-    """Be a rank that has joined rank 0: take its orders, give answers."""
-
-    def __init__(self, stream: socket.socket) -> None:
-        self._stream = stream
-        self._buffer = bytearray()
-        self._poll = select.poll()
-        self._poll.register(stream, select.POLLIN)
-
-    def next(self, seconds: float) -> dict[str, Any] | None:
-        """Return the next message, None where none comes in ``seconds``.
-
-        Raises GoneError where rank 0 has ended, ValueError where it does not speak as it should.
-        """
-        while b"\n" not in self._buffer:
-            if not self._poll.poll(seconds * 1000):
-                return None
-            try:
-                chunk = self._stream.recv(1 << 16)
-            except OSError as error:
-                raise GoneError(f"the connection to it broke: {error.strerror}") from None
-            if not chunk:
-                raise GoneError("it ended")
-            self._buffer += chunk
-            if len(self._buffer) > _MOST:
-                raise ValueError("too long a line")
-        line, _, rest = bytes(self._buffer).partition(b"\n")
-        self._buffer = bytearray(rest)
-        return unpacked(line)
-
-    def tell(self, message: Mapping[str, Any]) -> None:
-        """Send a message, however long it is."""
-        self._stream.sendall(packed(message))
-
-    def close(self) -> None:
-        """Leave."""
-        self._stream.close()
-
-
-def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
-    """Join rank 0 at an address; ``me`` has this process' rank, node, host and checks.
-
-    Raises OSError where nobody is there, RefusedError where it is not rank 0 of this step.
-    """
-    stream = socket.create_connection((where, port), timeout=_PROVE)
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    stream.settimeout(_SEND)
-    door = Door(stream)
-    try:
-        hello = door.next(_PROVE) or {}
-        if hello.get("lumi-verify") != PROTOCOL:
-            raise RefusedError("another program answers there")
-        nonce = os.urandom(16).hex()
-        said = [me[name] for name in ("rank", "node", "host", "checks")]
-        door.tell({**me, "nonce": nonce, "proof": proof(key, hello.get("nonce"), *said)})
-        answer = door.next(_PROVE) or {}
-        if "refused" in answer:
-            raise RefusedError(f"rank 0 answers: {answer['refused']}")
-        if not hmac.compare_digest(proof(key, nonce), str(answer.get("proof"))):
-            raise RefusedError("another step's rank 0 answers there")
-    except (RefusedError, ValueError, GoneError) as error:
-        door.close()
-        raise error if isinstance(error, RefusedError) else RefusedError(str(error)) from None
-    except BaseException:
-        door.close()
-        raise
-    return door

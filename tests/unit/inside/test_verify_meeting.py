@@ -14,9 +14,11 @@ import pytest
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import recognise
 from lumicontainer.inside.rendezvous import port
-from lumicontainer.inside.verify import meeting
-from lumicontainer.inside.verify.meeting import Door, GoneError, Host, RefusedError
+from lumicontainer.inside.verify import joining, meeting, protocol
+from lumicontainer.inside.verify.joining import Door, RefusedError
+from lumicontainer.inside.verify.meeting import Host
 from lumicontainer.inside.verify.outcome import Outcome
+from lumicontainer.inside.verify.protocol import GoneError
 
 KEY = b"what this step alone knows"
 CHECKS = "those of this image"
@@ -56,7 +58,7 @@ def port_of(host: Host) -> int:
 
 def join(host: Host, rank: int, **more: Any) -> Door:
     given = {"key": KEY, "me": me(rank), **more}
-    _doors.append(meeting.join("127.0.0.1", port_of(host), **given))
+    _doors.append(joining.join("127.0.0.1", port_of(host), **given))
     return _doors[-1]
 
 
@@ -164,7 +166,7 @@ def test_one_who_pretends_to_be_rank_0_is_found_out() -> None:
 
         threading.Thread(target=pretend, daemon=True).start()
         with pytest.raises(RefusedError, match="another step's rank 0"):
-            meeting.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
+            joining.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b""])
@@ -179,7 +181,7 @@ def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(RefusedError):
-            meeting.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
+            joining.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
 HELLO = {**me(1), "nonce": "00", "proof": "x"}
@@ -249,18 +251,18 @@ STEP = {
 
 def test_ports_are_the_step_s_own_and_not_master_port() -> None:
     launch = recognise(STEP)
-    found = meeting.ports(STEP, launch)
-    assert len(set(found)) == meeting.PLACES
+    found = protocol.ports(STEP, launch)
+    assert len(set(found)) == protocol.PLACES
     assert int(port(STEP, launch).value or 0) not in found
     other = {**STEP, "SLURM_STEP_ID": "4"}
-    assert not set(found) & set(meeting.ports(other, recognise(other)))
+    assert not set(found) & set(protocol.ports(other, recognise(other)))
     taken = {**STEP, "MASTER_PORT": str(found[0])}
-    assert found[0] not in meeting.ports(taken, launch)
+    assert found[0] not in protocol.ports(taken, launch)
 
 
 def test_another_step_has_another_secret() -> None:
     changes = [{}, {"SLURM_STEP_ID": "4"}, {"PMI_SHARED_SECRET": "7"}, {"MASTER_PORT": "1"}]
-    assert len({meeting.secret({**STEP, **change}) for change in changes}) == len(changes)
+    assert len({protocol.secret({**STEP, **change}) for change in changes}) == len(changes)
 
 
 def test_where_no_port_is_free_it_is_told() -> None:
