@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -89,6 +90,9 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    # A terminal that has no such letters gets their codes, as stderr has it anyway.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     verb = next((word for word in words if not word.startswith("-")), "")
     if verb and verb not in VERBS:
         mend = did_you_mean(verb, VERBS)

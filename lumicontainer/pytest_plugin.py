@@ -63,13 +63,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if image is not None:
         if not image.is_file():
             raise pytest.UsageError(f"{IMAGE}: there is no such file: {image}")
-        config.args.append(str(image.absolute()))
+        # Without "..", but with links as they are: so pytest itself names files.
+        config.option.lumi_image = Path(os.path.abspath(image))  # noqa: PTH100
+        config.args.append(str(config.option.lumi_image))
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect the image as a file of tests."""
     image = parent.config.getoption(IMAGE)
-    if image is not None and file_path == image.absolute():
+    if image is not None and file_path == image:
         collector: pytest.Collector = _File.from_parent(parent, path=file_path)
         return collector
     return None
@@ -92,7 +94,7 @@ def _host(config: pytest.Config) -> Host:
 
     try:
         platform = platform_of(open_catalog(), config.getoption(PLATFORM))
-        return host_for(config.getoption(IMAGE).absolute(), platform)
+        return host_for(config.getoption(IMAGE), platform)
     except LumicontainerError as error:
         pytest.fail(str(error), pytrace=False)
 

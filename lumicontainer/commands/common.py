@@ -116,7 +116,8 @@ def planned(resolved: Resolved) -> Plan:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON to stdout."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    # Escaped, for a terminal of another encoding could not write all letters.
+    json.dump(value, sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import sif
-from lumicontainer.catalog import open_catalog
+from lumicontainer.catalog import Catalog, open_catalog
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
+from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.options import add_choice
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     common.add_catalog(parser)
     add("--json", metavar="FILE", help="write the results as JSON; - for stdout")
-    add("--junit", metavar="FILE", type=Path, help="write the results as JUnit's XML")
-    add("--html", metavar="FILE", type=Path, help="write the results as a page with pictures")
+    add("--junit", metavar="FILE", help="write the results as JUnit's XML")
+    add("--html", metavar="FILE", help="write the results as a page with pictures")
 
 
 def _nodes(text: str) -> int:
@@ -57,8 +57,8 @@ def _nodes(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the checks, tell what came of them; fail where one does not hold, or the job failed."""
-    _check_input(arguments)
     catalog, root = open_catalog(arguments.recipes), arguments.host_root
+    _check_input(arguments, catalog)
     asked = hostchecks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
     head = {"file": arguments.image.absolute(), "level": arguments.level, "begun": time.time()}
     whole = hostchecks.make(asked, hostchecks.rows(asked)[0])
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     every = [*hostchecks.rows(asked), *subject.checks, *ways]
     due = chosen(every, arguments.level, arguments.names)
     if arguments.list:
-        sys.stdout.write(report.listed(due))
+        report.write_list(due, arguments.json)
         return OK
     with Progress() as progress:
         came = _made(arguments, asked, due, progress)
@@ -79,17 +79,27 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _check_input(arguments: argparse.Namespace) -> None:
+def _check_input(arguments: argparse.Namespace, catalog: Catalog) -> None:
     """Raise ``InputError`` for what would be found to be wrong only once checks have taken time."""
     required(arguments.require)
     sif.read_objects(arguments.image)
-    files = (arguments.json, arguments.junit, arguments.html)
-    folders = [Path(file).parent for file in files if file]
-    for folder in (*folders, *filter(None, [arguments.host_root])):
-        if not folder.is_dir():
-            raise InputError(
-                Problem("there is no such folder", str(folder), mend="name one that is there")
-            )
+    if arguments.recipe:
+        catalog.recipe(arguments.recipe)
+    root = arguments.host_root
+    if root and not root.is_dir():
+        raise InputError(
+            Problem("there is no such folder", str(root), mend="name one that is there")
+        )
+    for file in filter(None, (arguments.json, arguments.junit, arguments.html)):
+        _tried(report.check_writable, file)
+
+
+def _tried(writes: Callable[..., None], file: str, *content: bytes) -> None:
+    """Have a file written, or found to be one that can be; raise ``InputError`` where not."""
+    try:
+        writes(file, *content)
+    except LaunchError as error:
+        raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
 
 
 def _made(
@@ -158,15 +168,16 @@ _NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer v
 
 def _told(result: Mapping[str, Any], arguments: argparse.Namespace) -> int:
     """Write the reports and the summary; return the exit code."""
-    if arguments.junit:
-        report.junit(result).write(arguments.junit, encoding="utf-8", xml_declaration=True)
-    if arguments.html:
-        arguments.html.write_text(page.page(result), encoding="utf-8")
-    if arguments.json == "-":
-        common.print_json(result)
-        sys.stderr.write(results.summary(result))
-    else:
-        if arguments.json:
-            Path(arguments.json).write_text(json.dumps(result, indent=1) + "\n")
-        sys.stdout.write(results.summary(result))
+    files = (arguments.json, arguments.junit, arguments.html)
+    (sys.stderr if report.STDOUT in files else sys.stdout).write(results.summary(result))
+    forms: tuple[Callable[[Row], bytes], ...] = (report.as_json, report.as_junit, page.page)
+    problems: list[Problem] = []
+    for file, form in zip(files, forms, strict=True):
+        if file:
+            try:
+                _tried(report.write, file, form(result))
+            except InputError as error:
+                problems += error.problems
+    if problems:
+        raise InputError(*problems)
     return OK if results.held(result) else EXAMINED_FAILED

@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
-from importlib.metadata import distributions
 from typing import Dict
+
+from .distributions import packages
 
 
 def system_packages() -> Dict[str, str]:
@@ -21,8 +22,8 @@ def system_packages() -> Dict[str, str]:
 
 
 def python_distributions() -> Dict[str, str]:
-    """Return the Python distributions that the container's python3 sees, with their versions."""
-    found = {dist.metadata["Name"]: dist.version for dist in distributions()}
+    """Return the Python distributions that the container's python3 sees, as it imports them."""
+    found = {package.name: package.version for package in packages()}
     return {name: found[name] for name in sorted(found, key=str.lower)}
 
 

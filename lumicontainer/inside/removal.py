@@ -131,7 +131,11 @@ def _sweep(path: str) -> None:
     """Remove what runs of this user that were cut short left beside ``path``."""
     base, own = os.path.split(path)
     stem = f"lumi-{os.geteuid()}-"
-    for name in os.listdir(base):
+    try:
+        names = os.listdir(base)
+    except OSError:  # as of a folder in which all may write and none may look
+        return
+    for name in names:
         if name.startswith(stem) and "-once" in name and name != own:
             _remove(os.path.join(base, name))
 

@@ -67,8 +67,11 @@ def main(words: list[str]) -> int:
     """Run the module named first, with the rest as its arguments; return an exit code."""
     for number in HANDED_ON:
         signal.signal(number, hand_on)
-    # This file's folder, whose modules have names that others may have too.
-    del sys.path[0]
+    # This file's folder, whose modules have names that others may have too; PYTHONSAFEPATH has it
+    # left out.
+    own = os.path.dirname(os.path.realpath(__file__))
+    if sys.path and os.path.realpath(sys.path[0]) == own:
+        del sys.path[0]
     module, sys.argv = words[0], words
     package = module.partition(".")[0]
     if importlib.util.find_spec(package) is None:

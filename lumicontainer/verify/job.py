@@ -29,7 +29,7 @@ MPI, NO_MPI = "pmi2", "none"
 _SPARE = 5
 """Minutes of a job, or of a step, beside those of its checks: containers start, ranks meet."""
 _MOST = 60
-"""Minutes that a job asks for at most; a user's SBATCH_TIMELIMIT wins."""
+"""Minutes that a job asks for at most: checks seldom take their limits. SBATCH_TIMELIMIT wins."""
 _TURN = 0.5
 """Seconds between two looks at the log, which lies on a file system of several machines."""
 _ASK = 10.0
@@ -98,7 +98,7 @@ def is_of_mpi(check: Row) -> bool:
 def minutes(checks: Sequence[Row]) -> int:
     """Return in how many minutes checks are done, or have run into their limits."""
     seconds: int = sum(check["seconds"] for check in checks)
-    return min(_MOST, _SPARE + -(-seconds // 60))
+    return _SPARE + -(-seconds // 60)
 
 
 def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list[str]:
@@ -134,7 +134,7 @@ def script(job: Job, folder: Path) -> str:
         nodes=job.nodes,
         tasks=tasks(job.platform),
         cpus=cpus(job.platform),
-        minutes=minutes([check for step in job.steps for check in step.checks]),
+        minutes=min(_MOST, minutes([check for step in job.steps for check in step.checks])),
         steps=job.steps,
     )
 
@@ -181,7 +181,7 @@ def _sent(job: Job, folder: Path) -> str:
         sent = process.capture(["sbatch", "--parsable", *options, str(path)])
     except process.ProgramError as error:
         why = error.problems[0].why
-        raise JobError(Problem("Slurm does not take the job", "sbatch", why, _MEND)) from error
+        raise JobError(Problem("Slurm does not take the job", "sbatch", why, _ASKS)) from error
     return sent.strip().partition(";")[0]
 
 
@@ -261,17 +261,15 @@ def _collected(job: Job, folder: Path, how: str) -> Collected:
         ended = f"exit code {code.read_text().strip()}" if code.exists() else how or "not begun"
         why = "" if data else f"its step of the job did not report ({ended}): {folder / LOG}"
         parts.append(Part(step.checks, data, why))
-    if all(part.data for part in parts):
+    ill = [part.why or part.interrupted for part in parts if not part.data or part.interrupted]
+    if not ill:
         return Collected(tuple(parts))
-    how = how or f"its script ended with code {(folder / ENDED).read_text().strip()}"
     log = folder / LOG
     said = last_lines(log.read_text(errors="replace")) if log.exists() else ""
     where = f"the whole log: {log}"
-    problem = Problem("the job failed", where, "\n".join(filter(None, (how, said))), _MEND)
-    return Collected(tuple(parts), problem)
+    why = "\n".join(filter(None, (how or ill[0], said)))
+    return Collected(tuple(parts), Problem("the job failed", where, why, _MEND))
 
 
-_MEND = (
-    "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for; "
-    "the script beside the log can be sent again with sbatch"
-)
+_ASKS = "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for"
+_MEND = f"{_ASKS}; the script beside the log can be sent again with sbatch"

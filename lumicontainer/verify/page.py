@@ -9,8 +9,8 @@ from lumicontainer.inside.verify.outcome import OUTCOMES
 from lumicontainer.verify import pictures
 
 
-def page(result: Mapping[str, Any]) -> str:
-    """Return the report of a result as HTML."""
+def page(result: Mapping[str, Any]) -> bytes:
+    """Return the report of a result as the bytes of a page of HTML."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - 30 ms
 
     environment = Environment(
@@ -22,7 +22,7 @@ def page(result: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     rows = result["checks"]
-    return environment.get_template("report.html.j2").render(
+    text = environment.get_template("report.html.j2").render(
         result=result,
         states=list(reversed(OUTCOMES)),
         wrong=[row for row in rows if row["state"] in OUTCOMES[2:]],
@@ -31,3 +31,4 @@ def page(result: Mapping[str, Any]) -> str:
         bars=pictures.bars(rows),
         size=pictures,
     )
+    return text.encode("utf-8", "backslashreplace")

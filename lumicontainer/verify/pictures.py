@@ -94,7 +94,7 @@ class Bar:
 def charts(told: Mapping[str, Any]) -> Iterator[Chart]:
     """Yield the pictures of the bandwidths that a check told."""
     for each in _rows(told.get("bandwidth")):
-        with suppress(KeyError, TypeError, ValueError):
+        with suppress(KeyError, TypeError, ValueError, OverflowError):
             yield _chart(each)
 
 

@@ -33,10 +33,15 @@ class Part:
     data: Mapping[str, Any] | None = None
     why: str = ""
 
+    @property
+    def interrupted(self) -> str:
+        """Why lumi-verify did not come to its end; empty where it did, or tells nothing."""
+        return str((self.data or {}).get("interrupted", ""))
+
     def rows(self) -> list[Row]:
         """Return the row of each check; one that was not reported is an error."""
         told = {row["name"]: row for row in (self.data or {}).get("checks", ())}
-        why = self.why or "lumi-verify tells nothing of it"
+        why = self.why or self.interrupted or "lumi-verify tells nothing of it"
         return [told.get(check["name"]) or row(check, Outcome(ERROR, why)) for check in self.checks]
 
 

@@ -87,7 +87,7 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
         came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
     )
     result = joined(tmp_path, Part([], None), rows=rows)
-    text = page.page(json.loads(json.dumps(result)))
+    text = page.page(json.loads(json.dumps(result))).decode()
     for tag in ("<script", "<u>", "<i>", "<nid>", "<hsn>", "<x>"):
         assert tag not in text
     assert "&lt;i&gt;mend&lt;/i&gt;" in text

@@ -94,7 +94,8 @@ class Crew(Team):
     def firsts(self) -> list[int]:
         """Return the first rank of each node that is here."""
         nodes = {self.place.node: 0}
-        guests = self.host.guests if self.host else {}
+        # A copy, for ranks may go at any time.
+        guests = dict(self.host.guests) if self.host else {}
         for rank in sorted(guests):
             if not self._why_absent(rank):
                 nodes.setdefault(guests[rank].node, rank)
@@ -182,8 +183,11 @@ def assemble(crew: Crew, *, checks: str, seconds: float) -> None:
     crew.host.await_all(seconds, lambda: crew.stop.why)
 
 
-def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door:
-    """Return the way to rank 0; raise LaunchError where it is not found in ``seconds``."""
+def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door | None:
+    """Return the way to rank 0, None where this is interrupted.
+
+    Raises LaunchError where rank 0 is not found in ``seconds``.
+    """
     place, env = crew.place, crew.env
     where, candidates = protocol.address(env, place.launch), protocol.ports(env, place.launch)
     me = {"rank": place.rank, "node": place.node, "host": place.host, "checks": checks}
@@ -198,10 +202,12 @@ def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door:
             except OSError as error:
                 nobody = f"port {port}: {error.strerror or error}"
         time.sleep(_NEXT)
+    if crew.stop.why:
+        return None
     raise LaunchError(
         f"rank {place.rank} did not find rank 0 in {seconds:.0f} s",
         where=f"{where}, ports {', '.join(map(str, candidates))}",
-        why=crew.stop.why or refused or nobody,
+        why=refused or nobody,
         mend="see what became of rank 0; every rank has to run the same image",
         code=UNFIT,
     )

@@ -65,10 +65,13 @@ def main(words: Sequence[str]) -> None:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     child = _start(words[1:], libc)
+    # Not select(2), which knows descriptors below 1024 only: rank 0 of many has more.
+    watched = select.poll()
+    for each in (lifeline, woken):
+        watched.register(each, select.POLLIN)
     status = None
     while status is None:
-        ready = select.select([lifeline, woken], [], [])[0]
-        if lifeline in ready:
+        if any(each == lifeline for each, _ in watched.poll()):
             break
         os.read(woken, 4096)
         status = _reaped(child)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 import select
 import socket
 
-from .protocol import MOST, PROTOCOL, PROVE, GoneError, packed, proof, unpacked
+from .protocol import MOST, PROTOCOL, PROVE, GoneError, is_same, packed, proof, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +65,10 @@ def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
 
     Raises OSError where nobody is there, RefusedError where it is not rank 0 of this step.
     """
-    stream = socket.create_connection((where, port), timeout=PROVE)
+    try:
+        stream = socket.create_connection((where, port), timeout=PROVE)
+    except UnicodeError:
+        raise OSError(f"'{where}' is no name of a host") from None
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     stream.settimeout(_SEND)
     door = Door(stream)
@@ -80,7 +82,7 @@ def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
         answer = door.next(PROVE) or {}
         if "refused" in answer:
             raise RefusedError(f"rank 0 answers: {answer['refused']}")
-        if not hmac.compare_digest(proof(key, nonce), str(answer.get("proof"))):
+        if not is_same(answer.get("proof"), proof(key, nonce)):
             raise RefusedError("another step's rank 0 answers there")
     except (RefusedError, ValueError, GoneError) as error:
         door.close()

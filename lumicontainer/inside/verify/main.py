@@ -58,16 +58,19 @@ def _run(given: argparse.Namespace) -> int:
     seen = options.fingerprint(checks)
     if place.rank:
         return _serve(place, stop, checks=checks, seen=seen, seconds=given.wait)
-    told = report.Report(
-        due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
-    )
     team: Team = Team(place, os.environ, _folder(), stop=stop)
     if place.launched:
         team = crew.Crew(place, os.environ, team.folder, stop=stop)
         crew.assemble(team, checks=seen, seconds=given.wait)
-    run(due, team, required, told)
-    if isinstance(team, crew.Crew) and team.host:
-        team.host.close()
+    try:
+        # Once the others are here, so that they are let go where its files cannot be written.
+        told = report.Report(
+            due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
+        )
+        run(due, team, required, told)
+    finally:
+        if isinstance(team, crew.Crew) and team.host:
+            team.host.close()
     told.finish(stop.why)
     if stop.why:
         return INTERRUPTED
@@ -84,6 +87,8 @@ def _serve(
     except LaunchError as error:
         error.told = first_of_node(os.environ)
         raise
+    if door is None:
+        return INTERRUPTED
     why = crew.serve(team, door, checks)
     if why and why.startswith("rank 0") and first_of_node(os.environ):
         sys.stderr.write(f"error: {why} (told by rank {place.rank} on {place.host})\n")

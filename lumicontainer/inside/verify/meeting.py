@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hmac
+import contextlib
 import os
+import resource
 import selectors
 import socket
 import threading
@@ -13,7 +14,7 @@ from concurrent.futures import Future
 from ..errors import UNFIT, LaunchError
 from ..rendezvous import LOOPBACK
 from .outcome import Outcome, from_plain
-from .protocol import MOST, PROTOCOL, PROVE, GoneError, packed, proof, unpacked
+from .protocol import MOST, PROTOCOL, PROVE, GoneError, is_same, packed, proof, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _GREETING = 1 << 12
 _STRANGERS = 64
 """How many of these are listened to at the same time, beside as many as there are ranks."""
 _TICK = 0.2
+_OWN_FILES = 128
+"""Files that rank 0 itself has open at most, beside a connection for each other rank."""
 
 
 class Guest:
@@ -81,6 +84,7 @@ class Host:
         self._hosts: dict[int, str] = {}
         self._count = 0
         self._open = True
+        _allow_files(ranks + _STRANGERS + _OWN_FILES)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -124,7 +128,7 @@ class Host:
     def busy(self, rank: int) -> bool:
         """Tell whether a rank has not answered an earlier order."""
         guest = self.guests.get(rank)
-        return guest is not None and any(not each.done() for each in guest.orders.values())
+        return guest is not None and bool(guest.orders)
 
     def close(self) -> None:
         """Let the others go."""
@@ -157,7 +161,10 @@ class Host:
     def _accept(self) -> None:
         try:
             stream, _ = self._listener.accept()
-        except OSError:  # it is gone already
+        except ConnectionError:  # it is gone already
+            return
+        except OSError:  # this process has all the files that it may have
+            time.sleep(_TICK)
             return
         if len(self._strangers) >= self.ranks + _STRANGERS:
             stream.close()
@@ -188,7 +195,7 @@ class Host:
         rank, node, host = message["rank"], str(message["node"]), str(message["host"])
         checks, nonce = message["checks"], message["nonce"]
         wanted = proof(self._key, guest.nonce, rank, node, host, checks)
-        if not hmac.compare_digest(wanted, str(message["proof"])):
+        if not is_same(message["proof"], wanted):
             why = "it is not of this step"
         elif checks != self._checks:
             why = self._gone[rank] = "its image has other checks than that of rank 0"
@@ -224,6 +231,15 @@ class Host:
         for answer in guest.orders.values():
             answer.set_exception(GoneError(why))
         guest.orders.clear()
+
+
+def _allow_files(count: int) -> None:
+    """Let this process have as many files open, as far as it may: 1,024 is a common limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY != soft < count:
+        wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _is_slow(guest: Guest) -> bool:

@@ -32,8 +32,12 @@ PROTOCOL = 1
 SECRETS = (
     *("LUMI_VERIFY_SECRET", "PMI_SHARED_SECRET", "SLURM_JOB_ID", "SLURM_STEP_ID"),
     *("SLURM_STEP_LAUNCHER_PORT", "SLURM_SRUN_COMM_PORT", "PMI_JOBID", "MASTER_PORT"),
+    *("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
 )
-"""What a launcher tells the processes of one step, and none of another; the first two only them."""
+"""What a launcher tells the processes of one step, and none of another; the first two only them.
+
+MPICH's mpiexec tells nothing of the kind: LUMI_VERIFY_SECRET keeps two of them on a node apart.
+"""
 PLACES = 5
 """How many ports are tried: another program may have the first ones."""
 _APART = 1999
@@ -71,6 +75,11 @@ def proof(key: bytes, *words: object) -> str:
     return hmac.new(key, json.dumps(words).encode(), "sha256").hexdigest()
 
 
+def is_same(proven: object, wanted: str) -> bool:
+    """Tell whether what somebody sent is the proof that is wanted."""
+    return hmac.compare_digest(str(proven).encode("utf-8", "replace"), wanted.encode())
+
+
 def packed(message: Mapping[str, Any]) -> bytes:
     """Return a message as a line."""
     return json.dumps(message).encode() + b"\n"
@@ -78,7 +87,10 @@ def packed(message: Mapping[str, Any]) -> bytes:
 
 def unpacked(line: bytes) -> dict[str, Any]:
     """Return the message that a line holds; raise ValueError where it is none."""
-    message = json.loads(line)
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     if not isinstance(message, dict):
         raise ValueError("no message")
     return message

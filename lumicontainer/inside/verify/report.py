@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import re
@@ -19,7 +21,7 @@ from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, BinaryIO
+    from typing import Any
 
     from .outcome import Outcome
     from .place import Place
@@ -44,8 +46,7 @@ def write_list(checks: Sequence[Mapping[str, Any]], json_file: str | None) -> No
     if json_file is None:
         sys.stdout.write(listed(checks))
         return
-    text = json.dumps({"form": FORM, "checks": list(checks)}, indent=1) + "\n"
-    _write(json_file, lambda stream: stream.write(text.encode()))
+    write(json_file, as_json({"form": FORM, "checks": list(checks)}))
 
 
 def line(check: Mapping[str, Any], came: Outcome) -> str:
@@ -134,7 +135,8 @@ class Report:
         self._json = json_file
         self._junit = junit_file
         self._lock = threading.Lock()
-        _check_writable(json_file, junit_file)
+        for file in filter(None, (json_file, junit_file)):
+            check_writable(file)
 
     def note(self, check: Mapping[str, Any], came: Outcome) -> None:
         """Tell what came of a check."""
@@ -146,57 +148,87 @@ class Report:
             sys.stderr.flush()
             # The end, if there is one, tells of a disk that is full.
             with contextlib.suppress(LaunchError):
-                self._write(_NOT_ENDED, STDOUT)
+                self._write(_NOT_ENDED, _is_file)
 
     def finish(self, interrupted: str) -> None:
         """Tell of all; the last line goes to stdout, unless JSON does."""
-        told = self._write(interrupted, "")
-        if self._json != STDOUT:
+        told = self._write(interrupted, lambda _: True)
+        if not any(file and _is_stdout(file) for file in (self._json, self._junit)):
             sys.stdout.write(summary(told))
 
-    def _write(self, interrupted: str, but: str) -> Mapping[str, Any]:
-        """Write the files that are wanted but one; return what they tell."""
+    def _write(self, interrupted: str, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
+        """Write the files that are wanted; return what they tell."""
         told = result(self._checks, self.results, **self._of)
         told["interrupted"] = interrupted
-        if self._junit and self._junit != but:
-            tree = junit(told)
-            _write(self._junit, lambda stream: tree.write(stream, "utf-8", xml_declaration=True))
-        if self._json and self._json != but:
-            text = json.dumps(told, indent=1) + "\n"
-            _write(self._json, lambda stream: stream.write(text.encode()))
+        if self._junit and wanted(self._junit):
+            write(self._junit, as_junit(told))
+        if self._json and wanted(self._json):
+            write(self._json, as_json(told))
         return told
 
 
 _NOT_ENDED = "lumi-verify has not come to its end"
 
 
-def _check_writable(*files: str | None) -> None:
-    """Raise LaunchError where a file cannot be written, before checks take their time."""
-    for file in files:
-        if file and file != STDOUT:
-            there = os.path.lexists(file)
-            try:
-                open(file, "ab").close()
-                if not there:
-                    os.unlink(file)
-            except OSError as error:
-                raise _unwritable(file, error) from None
+def check_writable(file: str) -> None:
+    """Raise LaunchError where a file cannot be written, before checks take their time.
 
-
-def _write(file: str, write: Callable[[BinaryIO], object]) -> None:
+    Whoever reads a pipe would take the mere opening of it for all there is.
+    """
+    if not _is_file(file) and not os.path.isdir(file):
+        return
+    there = os.path.lexists(file)
     try:
-        if file == STDOUT:
-            write(sys.stdout.buffer)
-            sys.stdout.flush()
-            return
-        # A file that is there is whole; a pipe, or what stands for stdout, is no file.
-        whole = not os.path.islink(file) and (os.path.isfile(file) or not os.path.exists(file))
-        with open(f"{file}{_PARTIAL}" if whole else file, "wb") as stream:
-            write(stream)
-        if whole:
-            os.replace(f"{file}{_PARTIAL}", file)
+        open(file, "ab").close()
+        if not there:
+            os.unlink(file)
     except OSError as error:
         raise _unwritable(file, error) from None
+
+
+def write(file: str, content: bytes) -> None:
+    """Write a file, which holds all of it under its name, or what it did; raise LaunchError."""
+    try:
+        if _is_stdout(file):
+            sys.stdout.buffer.write(content)
+            sys.stdout.flush()
+        elif not _is_file(file) or os.path.islink(file) or not _replaced(file, content):
+            with open(file, "wb") as stream:
+                stream.write(content)
+    except OSError as error:
+        raise _unwritable(file, error) from None
+
+
+def _replaced(file: str, content: bytes) -> bool:
+    """Put a whole file in the place of another; tell whether its folder lets that be done.
+
+    Of a file that is bound into the container alone, the folder is the image's.
+    """
+    partial = f"{file}{_PARTIAL}"
+    try:
+        with open(partial, "wb") as stream:
+            stream.write(content)
+        os.replace(partial, file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.EBUSY):
+            return False
+        raise
+    return True
+
+
+def _is_file(file: str) -> bool:
+    """Tell whether a file of this name is one, or would be: no pipe, and not stdout."""
+    return not _is_stdout(file) and (os.path.isfile(file) or not os.path.exists(file))
+
+
+def _is_stdout(file: str) -> bool:
+    """Tell whether what is written to a file comes to lie in stdout, as that of /dev/stdout."""
+    try:
+        return file == STDOUT or os.path.samestat(os.stat(file), os.fstat(1))
+    except OSError:
+        return False
 
 
 def _unwritable(file: str, error: OSError) -> LaunchError:
@@ -204,8 +236,20 @@ def _unwritable(file: str, error: OSError) -> LaunchError:
         f"cannot write '{file}'",
         where=os.getcwd(),
         why=error.strerror or "",
-        mend="name a file in a folder that is bound and writable, or - for stdout",
+        mend="name a file in a folder that is there, bound and writable, or - for stdout",
     )
+
+
+def as_json(told: Mapping[str, Any]) -> bytes:
+    """Return what is told as the bytes of a file of JSON."""
+    return json.dumps(told, indent=1).encode() + b"\n"
+
+
+def as_junit(told: Mapping[str, Any]) -> bytes:
+    """Return results as the bytes of a file of JUnit's XML."""
+    stream = io.BytesIO()
+    junit(told).write(stream, "utf-8", xml_declaration=True)
+    return stream.getvalue()
 
 
 def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:

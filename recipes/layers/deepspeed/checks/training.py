@@ -20,14 +20,6 @@ deepspeed.utils.logger.setLevel(logging.WARNING)
 device = training.device()
 deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
-
-
-def gather(row):
-    rows = [None] * ranks
-    dist.all_gather_object(rows, row)
-    return rows
-
-
 data = training.load(device)
 network = training.model(rank, device)
 engine, *_ = deepspeed.initialize(
@@ -45,5 +37,5 @@ for images, labels in training.batches(data, ranks, rank):
     engine.backward(loss)
     engine.step()
     losses.append(loss.item())
-training.conclude(engine.module, losses, data, ranks=ranks, gather=gather)
+training.conclude(engine.module, losses, data, ranks=ranks, gather=training.gather)
 dist.destroy_process_group()

@@ -15,14 +15,6 @@ from torch.nn.parallel import DistributedDataParallel
 device = training.device()
 dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
-
-
-def gather(row):
-    rows = [None] * ranks
-    dist.all_gather_object(rows, row)
-    return rows
-
-
 data = training.load(device)
 network = DistributedDataParallel(training.model(rank, device))
 steps = training.optimizer(network)
@@ -33,5 +25,5 @@ for images, labels in training.batches(data, ranks, rank):
     loss.backward()
     steps.step()
     losses.append(loss.item())
-training.conclude(network.module, losses, data, ranks=ranks, gather=gather)
+training.conclude(network.module, losses, data, ranks=ranks, gather=training.gather)
 dist.destroy_process_group()
