@@ -94,11 +94,12 @@ async def _ask(builder: Builder) -> Answers:
     with builder.progress.step("apt") as task:
         run = Run(builder, "apt", (base,), task, apart=True)
         await run.program(program(list(wanted.values())))
-        base_list = (run.wheels / "base").read_bytes()
+        answers = {path.name: path.read_bytes() for path in run.left()}
+        base_list = answers["base"]
         said = {
-            layer: path.read_text()
+            layer: answers[str(number)].decode()
             for number, layer in enumerate(wanted)
-            if (path := run.wheels / str(number)).exists()
+            if str(number) in answers
         }
         builder.place.drop_log(run.name)
         await asyncio.to_thread(shutil.rmtree, run.wheels)

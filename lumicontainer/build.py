@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import cache, checks, layers, machine, pack, process, room, sif
+from lumicontainer import cache, checks, layers, links, machine, pack, process, room, sif
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import (
@@ -294,7 +294,7 @@ async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) 
     run.builder.place.ground_holds = []  # A build may leave the mount points of its steps.
     await run.ground.prepare()
     tree = run.builder.place.ground / "tree"
-    await run.namespaced("cp", "-a", "--no-preserve=timestamps", f"{notes}/.", str(tree))
+    await run.namespaced(*links.laid_upon(notes, tree))
     resolved = run.builder.plan.resolved
     compression = compression_of(run.builder.engine, resolved.platform)
     await layers.squash(run, tree, partial, layout.offset, compression)

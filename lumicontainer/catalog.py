@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +14,9 @@ from typing import TypeVar
 from lumicontainer import checkfile, load, parts, platforms
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.hazards import fits_a_line
 from lumicontainer.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
+from lumicontainer.names import STEM
 from lumicontainer.rules import Rule, Vocabulary, read_rules
 
 MAX_FILE_BYTES = 1 << 20
@@ -155,9 +158,10 @@ def open_catalog(own: Path | None = None) -> Catalog:
 
 
 def display(path: Path) -> str:
-    """Return ``path`` as a user would open it from the present folder."""
+    """Return ``path`` as a user would open it from the present folder, on one printable line."""
     relative = os.path.relpath(path)
-    return relative if not relative.startswith("..") else str(path)
+    shown = relative if not relative.startswith("..") else str(path)
+    return shown if shown.isprintable() else ascii(shown)
 
 
 def _stems(roots: tuple[Path, ...]) -> list[str]:
@@ -174,6 +178,15 @@ def _find(name: str, what: str, roots: tuple[Path, ...], relative: str, known: l
         where = ", ".join(display(root) for root in roots)
         raise InputError(
             Problem(f"there is no {what} '{name}'", where, mend=did_you_mean(name, known))
+        )
+    if not re.fullmatch(STEM, name):
+        raise InputError(
+            Problem(
+                f"no {what} can be called {name!r}",
+                display(path),
+                why="the name stands in comments, paths and lines for the shell",
+                mend="rename the file: letters, digits and '_' first, then also '-', '.', '+'",
+            )
         )
     return path
 
@@ -206,11 +219,13 @@ def _layer_files(folder: Path, problems: Problems) -> Iterator[LayerFile]:
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode) or name == "layer.yaml" or "__pycache__" in name:
             continue
-        reason = _refusal(path, mode)
-        if reason:
-            problems.add(
-                "this file of a layer is not taken", display(path), why=reason, mend="copy it in"
-            )
+        what = "this file of a layer is not taken"
+        if reason := _refusal(path, mode):
+            problems.add(what, display(path), why=reason, mend="copy it in")
+            continue
+        if not fits_a_line(name):
+            why = "a definition cannot hold its name as one line of plain text"
+            problems.add(what, display(path), why=why, mend="rename it")
             continue
         yield LayerFile(name, 0o755 if mode & stat.S_IXUSR else 0o644, path.read_bytes())
 

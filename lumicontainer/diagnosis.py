@@ -36,7 +36,7 @@ def diagnose() -> list[Finding]:
 
 _PROGRAMS = (
     ("mksquashfs", "packs images", "squashfs-tools"),
-    ("unsquashfs", "reads images for inspect", "squashfs-tools"),
+    ("unsquashfs", "reads images for inspect, binds, run and verify", "squashfs-tools"),
     ("squashfuse_ll", "mounts images without root", "squashfuse"),
     ("fuse-overlayfs", "lets layers compile side by side upon others", "fuse-overlayfs"),
     ("setpriv", "ends what a killed build started", "util-linux"),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lumicontainer import process
+from lumicontainer import links, process
 from lumicontainer.errors import (
     DOWNLOAD_FAILED,
     DownloadError,
@@ -74,7 +74,7 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
     place, log = run.builder.place, run.builder.place.log(run.name)
     if full := no_room(run.builder, tail(log), output=run.output):
         return full
-    if run.staged.is_dir():
+    if links.is_folder(run.staged):
         mend = f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
     else:
         saved = place.root.parent / f"{place.root.name}.{run.name}.log"
@@ -93,6 +93,18 @@ def leak_failure(run: Run, names: Sequence[str]) -> StepError:
             "\n".join(names),
             why="what a step makes is kept and shipped; a secret is for the time that it runs",
             mend='let the script use the file in "$secrets" without copying what it holds',
+        )
+    )
+
+
+def left_failure(run: Run, names: Sequence[str]) -> StepError:
+    """Return the error of a step that left what the host does not take over."""
+    return StepError(
+        Problem(
+            f"the step '{run.name}' left what is not taken",
+            "\n".join(map(ascii, names)),
+            why="of what is compiled wheels alone are kept; a link may lead to files of the host",
+            mend='let the script put the wheels themselves into "$wheels", and nothing else',
         )
     )
 
@@ -130,5 +142,5 @@ echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
 unset PROMPT_COMMAND
 PS1='{run.name}> '
 """
-    (run.staged / "shell.rc").write_text(settings)
-    return run.ground.command(["bash", "--rcfile", f"/tmp/{STAGED}/shell.rc", "-i"])
+    rc = links.write_new(run.staged, settings)
+    return run.ground.command(["bash", "--rcfile", f"/tmp/{STAGED}/{rc.name}", "-i"])

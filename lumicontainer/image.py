@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lumicontainer import process, sif
-from lumicontainer.errors import LumicontainerError
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.model import Bind
 
 KEY_LABEL = "org.lumicontainer.key"
@@ -17,6 +16,8 @@ CHECKED_LABEL = "org.lumicontainer.checked"
 """What an image that was not checked has beside its key, as ``no``."""
 RECORD = "opt/lumicontainer/resolved.json"
 METADATA = "inspect-metadata.json"
+_NO_SUCH_FILE = 2
+"""The exit status of unsquashfs where all it lacks is the file; 1 is of what it cannot read."""
 
 
 def metadata(image: Path) -> dict[str, Any]:
@@ -48,13 +49,17 @@ def checked(image: Path) -> bool:
     return labels(image).get(CHECKED_LABEL) != "no"
 
 
-def read_file(image: Path, name: str) -> bytes:
-    """Return the bytes of one file in an image; raise ``ProgramError`` where it has none."""
-    *above, lowest = reversed(sif.partitions(image))
-    for each in above:
-        with contextlib.suppress(process.ProgramError):
-            return _cat(image, each.offset, name)
-    return _cat(image, lowest.offset, name)
+def read_file(image: Path, name: str) -> bytes | None:
+    """Return the bytes of one file in an image; None where it has none.
+
+    Raises ``HostError`` where this host cannot read the image's file systems.
+    """
+    for each in reversed(sif.partitions(image)):
+        # What an engine's user lays on top of an image is ext3; what the image tells is below.
+        found = _cat(image, each.offset, name) if each.form == sif.SQUASHFS else None
+        if found is not None:
+            return found
+    return None
 
 
 def wanted_of_host(image: Path) -> tuple[tuple[Bind, ...], tuple[Bind, ...]]:
@@ -63,8 +68,8 @@ def wanted_of_host(image: Path) -> tuple[tuple[Bind, ...], tuple[Bind, ...]]:
     An image that tells of nothing needs nothing.
     """
     try:
-        record = json.loads(read_file(image, RECORD))
-    except (LumicontainerError, ValueError):
+        record = json.loads(read_file(image, RECORD) or b"")
+    except ValueError:
         return (), ()
     return _binds(record.get("binds", ())), _binds(record.get("host_libraries", ()))
 
@@ -73,6 +78,15 @@ def _binds(rows: Iterable[Mapping[str, str]]) -> tuple[Bind, ...]:
     return tuple(Bind(row["path"], row.get("why", ""), row.get("source", "")) for row in rows)
 
 
-def _cat(image: Path, offset: int, name: str) -> bytes:
+def _cat(image: Path, offset: int, name: str) -> bytes | None:
     command = ["unsquashfs", "-offset", str(offset), "-cat", str(image), name]
-    return process.capture_bytes(command)
+    try:
+        return process.capture_bytes(command)
+    except process.ProgramError as error:
+        if error.status == _NO_SUCH_FILE:
+            return None
+        mend = "get squashfs-tools 4.5 or later with its compression, or bring the image here anew"
+        said = "\n".join(f"{each.what}: {each.why}" for each in error.problems)
+        raise HostError(
+            Problem("this host cannot read the image", str(image), said, mend)
+        ) from error

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
-from lumicontainer import cache, locks, machine, pack, process
+from lumicontainer import cache, links, locks, machine, pack, process
 from lumicontainer.cache import Entry
 from lumicontainer.compare import LEAKS
 from lumicontainer.engines import Engine
-from lumicontainer.failure import leak_failure, step_failure
+from lumicontainer.failure import leak_failure, left_failure, step_failure
 from lumicontainer.ground import ground_of
 from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
@@ -121,7 +121,7 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
     async def make(task: Task, draft: Path) -> None:
         run = Run(builder, shown, below, task, apart=True, secrets=compiled.secrets)
         await run.program(compiled.program)
-        for wheel in sorted(run.wheels.iterdir()):
+        for wheel in run.left(".whl"):
             if found := leaks(wheel, run.hidden):
                 raise leak_failure(run, found)
             shutil.copyfile(wheel, draft / wheel.name)
@@ -264,6 +264,9 @@ class Run:
         self.temporary.chmod(0o1777)
         stage_site(self.builder.site, self.staged, f"/tmp/{STAGED}")
         (self.staged / "step.sh").write_text(text)
+        (self.staged / "secrets").mkdir(mode=0o700)
+        for secret in self.secrets:
+            (self.staged / "secrets" / secret).touch()
         for wheel in wheels.folder.glob("*.whl") if wheels else ():
             shutil.copyfile(wheel, self.wheels / wheel.name)
         await self.ground.prepare()
@@ -274,11 +277,20 @@ class Run:
         inside = ["/usr/bin/env", *settings, "bash", "-c", script]
         await self.run(self.ground.command(inside))
 
+    def left(self, suffix: str = "") -> list[Path]:
+        """Return the files that the program left in the folder for wheels.
+
+        Raises ``StepError`` where there is anything else.
+        """
+        others = [] if links.is_folder(self.staged) else [self.staged]
+        others = others or list(links.not_files(self.wheels, suffix))
+        if others:
+            shown = (Path("/tmp") / each.relative_to(self.temporary) for each in others)
+            raise left_failure(self, [str(each) for each in shown])
+        return sorted(self.wheels.iterdir())
+
     def binds(self) -> dict[Path, str]:
         """Return what of the host the program sees, and where."""
-        (self.staged / "secrets").mkdir(mode=0o700, exist_ok=True)
-        for secret in self.secrets:
-            (self.staged / "secrets" / secret).touch()
         seen = {path: f"/tmp/{STAGED}/secrets/{name}" for name, path in self.secrets.items()}
         return {folder: str(folder) for folder in self.builder.site.folders} | seen
 
@@ -353,14 +365,6 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     if plain_registry(bootstrap.image, site.mirrors):
         environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}
     await run.run(builder.engine.bootstrap(definition, tree), environment)
-    # These notes of the engine tell of the build's host and time; the image gets its own.
-    for note in ("Singularity", "labels.json"):
-        (tree / ".singularity.d" / note).unlink(missing_ok=True)
-    shutil.rmtree(tree / ".singularity.d/bootstrap_history", ignore_errors=True)
-    hosts = tree / "etc/hosts"
-    if not hosts.exists() or not hosts.stat().st_size:
-        # Debootstrap makes none, and steps run without the host's.
-        hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
-        hosts.chmod(0o644)
+    links.tidy_base(tree)
     await run.compare(draft)
     builder.place.ground_holds = [draft.name[1:]]

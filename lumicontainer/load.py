@@ -136,7 +136,7 @@ def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
 
 
 def _profile_names(node: Node, problems: Problems) -> dict[str, Place] | None:
-    found = fields.sequence(fields.with_place(name))(node, problems)
+    found = fields.sequence(fields.with_place(names.stem))(node, problems)
     return None if found is None else dict(found)
 
 

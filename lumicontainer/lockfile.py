@@ -67,9 +67,9 @@ def _entry(node: Node, problems: Problems) -> Entry | None:
 _LOCK = fields.record(
     "a lock",
     {
-        "recipe": names.name,
-        "platform": names.name,
-        "profile": names.name,
+        "recipe": names.stem,
+        "platform": names.stem,
+        "profile": names.stem,
         "layers": fields.mapping(fields.sequence(_entry), key=names.name),
     },
     required=("recipe", "platform", "layers"),

@@ -14,7 +14,12 @@ RESERVED = {
     *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs", "wheels", "secrets", "sources"),
 }
 
-name = fields.matching(r"[a-z0-9][a-z0-9.+-]*", "a name of small letters, digits, '-', '.', '+'")
+NAME = r"[a-z0-9][a-z0-9.+-]*"
+STEM = r"\w[\w.+-]*"
+"""What recipes, profiles and platforms may be called, which is what their files are called: the
+name stands in comments of documents, in paths and in lines for the shell."""
+name = fields.matching(NAME, "a name of small letters, digits, '-', '.', '+'")
+stem = fields.matching(STEM, "a name of letters, digits, '_', '-', '.', '+'")
 variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")
 absolute = fields.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
 accelerator = fields.choice(ACCELERATORS)

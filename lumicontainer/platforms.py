@@ -11,7 +11,7 @@ from lumicontainer.document import Mapping, Node, Place, Problems, Scalar, parse
 from lumicontainer.inside import variables as inside
 from lumicontainer.inside.ranges import parse as parse_range
 from lumicontainer.model import Bind, CacheFolder, Gpu, Platform, Variable
-from lumicontainer.names import BIND, absolute, accelerator, constant, name, printed, variable
+from lumicontainer.names import BIND, absolute, accelerator, constant, printed, stem, variable
 
 if TYPE_CHECKING:
     from lumicontainer.inside.ranges import Limit
@@ -175,7 +175,7 @@ _PLATFORM = fields.record(
     {
         "summary": printed,
         "accelerator": accelerator,
-        "profile": name,
+        "profile": stem,
         "detect": _DETECT,
         "driver": _driver,
         "engine": fields.choice(RUNTIMES),

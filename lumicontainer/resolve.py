@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from lumicontainer.model import (
     Value,
     Variant,
 )
-from lumicontainer.names import COMPILE, SCRIPT
+from lumicontainer.names import COMPILE, NAME, SCRIPT
 from lumicontainer.sources import FOLDER, fetched, identity
 
 
@@ -350,5 +351,19 @@ def _bootstrap(
         )
         return None
     image = resolved.content.image or bootstrap.image
-    release = resolved.values().get("release", bootstrap.release)
-    return Bootstrap(bootstrap.agent, str(release), bootstrap.include, image)
+    release = _release(resolved, context.problems) or bootstrap.release
+    return Bootstrap(bootstrap.agent, release, bootstrap.include, image)
+
+
+def _release(resolved: ResolvedLayer, problems: Problems) -> str:
+    """Return the release that a base is set to, if it is; it stands in a definition as it is."""
+    found = next((each for each in resolved.settings if each.name == "release"), None)
+    if found is None or re.fullmatch(NAME, str(found.value)):
+        return str(found.value) if found else ""
+    problems.add(
+        f"no release can be called {found.value!r}",
+        found.place,
+        why="it is made of small letters, digits, '-', '.', '+'",
+        mend="write it as the distribution does, such as bookworm",
+    )
+    return ""

@@ -26,7 +26,7 @@ _MAGIC, _VERSION, _AMD64 = b"SIF_MAGIC", b"01", b"02"
 _GROUP = 0xF0000000
 
 DEFINITION, PARTITION, JSON = 0x4001, 0x4004, 0x4006
-_SQUASHFS, _SYSTEM, _OVERLAY = 1, 2, 4
+SQUASHFS, _SYSTEM, _OVERLAY = 1, 2, 4
 MAX_PARTITIONS = _DESCRIPTORS - 2
 
 
@@ -38,6 +38,8 @@ class Object:
     offset: int
     size: int
     name: str
+    form: int = 0
+    """Of a partition: the file system that it holds, such as ``SQUASHFS``."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def complete(path: Path, plan: Layout, partitions: Sequence[Partition]) -> None:
     head = bytearray(plan.head)
     for used, partition in enumerate(partitions, start=3):
         kind, name = (_SYSTEM, "squashfs") if used == 3 else (_OVERLAY, f"overlay {used - 3}")
-        extra = struct.pack("<ii3s", _SQUASHFS, kind, _AMD64).ljust(384, b"\0")
+        extra = struct.pack("<ii3s", SQUASHFS, kind, _AMD64).ljust(384, b"\0")
         row = _descriptor(used, PARTITION, partition.offset, partition.size, name=name, extra=extra)
         start = (used - 1) * _DESCRIPTOR.size
         head[start : start + len(row)] = row
@@ -129,7 +131,13 @@ def read_objects(path: Path) -> list[Object]:
         raise _no_image(path, error.strerror or str(error)) from error
     whole = len(table) // _DESCRIPTOR.size * _DESCRIPTOR.size
     return [
-        Object(row[0], row[5], row[6], row[12].rstrip(b"\0").decode("utf-8", "replace"))
+        Object(
+            row[0],
+            row[5],
+            row[6],
+            row[12].rstrip(b"\0").decode("utf-8", "replace"),
+            int.from_bytes(row[13][:4], "little") if row[0] == PARTITION else 0,
+        )
         for row in _DESCRIPTOR.iter_unpack(table[:whole])
         if row[1]
     ]

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from lumicontainer import aptsources, process, shell
 from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.hazards import fits_a_line
 from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored
 
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -176,7 +177,10 @@ def debootstrap_mirror(release: str) -> str:
 
 
 def require_mirror(mirror: str) -> str:
-    """Return ``mirror``; raise ``HostError`` where the host names none."""
+    """Return ``mirror``; raise ``HostError`` where the host names none, or no line of text."""
+    if not fits_a_line(mirror):
+        what, mend = "the mirror of Debian is no URL", "write LUMICONTAINER_MIRROR=URL"
+        raise HostError(Problem(what, ascii(mirror), mend=mend))
     if mirror:
         return mirror
     raise HostError(

@@ -13,7 +13,6 @@ from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, ExaminedError, Problem
 from lumicontainer.plan import HOME
-from lumicontainer.process import ProgramError
 from lumicontainer.shell import shell_value
 
 
@@ -43,9 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _record(image: Path, name: str) -> str:
-    try:
-        return images.read_file(image, f"{HOME[1:]}/{name}").decode()
-    except ProgramError as error:
+    found = images.read_file(image, f"{HOME[1:]}/{name}")
+    if found is None:
         raise ExaminedError(
             Problem(
                 "the image has no record of lumicontainer",
@@ -53,7 +51,8 @@ def _record(image: Path, name: str) -> str:
                 why=f"{HOME}/{name} is not in it: it was built by something else",
                 mend="singularity inspect tells what the engine knows of it",
             )
-        ) from error
+        )
+    return found.decode()
 
 
 def _print_packages(packages: dict[str, dict[str, str]], *, as_json: bool) -> None:

@@ -13,7 +13,6 @@ from lumicontainer.errors import ExaminedError, InputError, Problem
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import options
 from lumicontainer.plan import HOME
-from lumicontainer.process import ProgramError
 
 Row = Mapping[str, Any]
 """A check as the image's checks.json has it, or with what came of it."""
@@ -30,12 +29,9 @@ class Subject:
 
 def read_subject(image: Path) -> Subject:
     """Read what an image tells of itself; raise ``ExaminedError`` where it brings no checks."""
-    try:
-        checks, resolved = (
-            json.loads(images.read_file(image, f"{HOME[1:]}/{name}"))
-            for name in ("checks.json", "resolved.json")
-        )
-    except ProgramError as error:
+    names = ("checks.json", "resolved.json")
+    checks, resolved = (images.read_file(image, f"{HOME[1:]}/{name}") for name in names)
+    if checks is None or resolved is None:
         raise ExaminedError(
             Problem(
                 "the image brings no checks",
@@ -44,8 +40,8 @@ def read_subject(image: Path) -> Subject:
                 "that was older than lumi-verify",
                 mend="build it with lumicontainer build",
             )
-        ) from error
-    return Subject(image, tuple(checks), resolved)
+        )
+    return Subject(image, tuple(json.loads(checks)), json.loads(resolved))
 
 
 def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:

@@ -73,6 +73,19 @@ def test_show_tells_what_the_lock_pins_and_what_it_lacks(lumicontainer: Run, wri
     assert data["layers"]["tiny"]["locked"] == {"debootstrap bookworm": "0" * 64}
 
 
+def test_a_lock_is_read_whatever_a_recipe_and_a_platform_may_be_called(
+    lumicontainer: Run, write: Write
+) -> None:
+    text = PINNED[NAME].replace("hello", "Größe_2.x").replace("workstation", "My_PC")
+    files = {
+        "Größe_2.x.yaml": HELLO["hello.yaml"],
+        "envs/My_PC.yaml": "summary: x\naccelerator: cpu\n",
+        "locks/Größe_2.x.My_PC.lock.yaml": text,
+    }
+    words = ("show", "Größe_2.x", "--platform", "My_PC", "--recipes", write({**HELLO, **files}))
+    assert ": 1 pin; build --locked takes nothing else" in lumicontainer(*words).stdout
+
+
 def test_a_lock_is_not_written_where_there_is_no_folder(lumicontainer: Run, write: Write) -> None:
     folder = write(HELLO)
     done = lumicontainer("lock", "hello", "--recipes", folder, "--output", folder / "no/x.yaml")

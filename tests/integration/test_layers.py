@@ -258,6 +258,60 @@ def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_n
     assert not (tmp_path / "small.sif").exists()
 
 
+MINE = "the user's own\n"
+
+
+def with_script(folder: Path, file: str, script: str) -> Path:
+    """Write the recipe ``small`` with a layer whose only script is this one."""
+    recipe = "summary: a layer with links\nbase: tiny\nlayers: [links]\n"
+    layer = {"layers/links/layer.yaml": "summary: x\n", f"layers/links/{file}": script}
+    return write_small(folder, {"small.yaml": recipe, **layer})
+
+
+def test_a_link_to_a_file_of_the_host_is_no_wheel(new_cache: NewCache, tmp_path: Path) -> None:
+    env, mine = new_cache(tmp_path / "cache"), tmp_path / "mine"
+    mine.write_text(MINE)
+    recipes = with_script(tmp_path / "own", "compile.sh", f'ln -s {mine} "$wheels/x.whl"\n')
+    done = lumicontainer("build", "small", "--recipes", recipes, env=env, cwd=tmp_path)
+    assert done.returncode == 5
+    assert "the step 'links: compile' left what is not taken" in done.stderr
+    assert "'/tmp/.lumicontainer/wheels/x.whl'" in done.stderr
+    assert not list((tmp_path / "cache").rglob("x.whl"))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "ln -s {mine}/file /tmp/.lumicontainer/shell.rc; exit 3\n",
+        "mv /tmp/.lumicontainer /tmp/away; ln -s {mine} /tmp/.lumicontainer; exit 3\n",
+    ],
+)
+def test_the_shell_of_a_failed_step_is_written_through_no_link(
+    new_cache: NewCache, tmp_path: Path, script: str
+) -> None:
+    env, mine = new_cache(tmp_path / "cache"), tmp_path / "mine"
+    mine.mkdir()
+    (mine / "file").write_text(MINE)
+    recipes = with_script(tmp_path / "own", "install.sh", script.format(mine=mine))
+    env["LUMICONTAINER_TMPDIR"] = str(tmp_path)
+    done = lumicontainer("build", "small", "--recipes", recipes, env=env, cwd=tmp_path)
+    assert "the step 'links' failed (exit code 3)" in done.stderr
+    assert [path.name for path in mine.iterdir()] == ["file"]
+    assert (mine / "file").read_text() == MINE
+
+
+def test_a_flat_image_gets_its_notes_through_no_link(new_cache: NewCache, tmp_path: Path) -> None:
+    env, mine = new_cache(tmp_path / "cache"), tmp_path / "mine"
+    mine.write_text(MINE)
+    script = f"ln -sf {mine} /.singularity.d/labels.json\n"
+    recipes = with_script(tmp_path / "own", "install.sh", script)
+    image = tmp_path / "small.sif"
+    built(recipes, image, "--pack", "flat", "--no-verify", env=env)
+    assert mine.read_text() == MINE
+    seen = lumicontainer("run", image, "--", "cat", "/.singularity.d/labels.json")
+    assert "org.lumicontainer.key" in seen.stdout
+
+
 def test_a_name_that_engines_take_for_a_removal_is_refused(tmp_path: Path) -> None:
     script = "set -euo pipefail\ntouch /opt/.wh.hidden\n"
     folder = write_small(tmp_path / "own", {"layers/greet/install.sh": script})

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from lumicontainer import image as images
+from lumicontainer import sif
+from lumicontainer.errors import HostError
+from lumicontainer.verify.subject import read_subject
 
 from ..conftest import ROOT
 from .test_sif import image
@@ -39,6 +45,59 @@ def test_the_binds_of_an_image_are_those_of_its_record(
     binds, libraries = images.wanted_of_host(made(tmp_path, record))
     assert [bind.path for bind in binds] == found
     assert libraries == ()
+
+
+def without_unsquashfs(image: Path, tools: Path) -> None:
+    del image, tools
+
+
+def of_an_unknown_compression(image: Path, tools: Path) -> None:
+    (tools / "unsquashfs").symlink_to(shutil.which("unsquashfs") or "")
+    (packed,) = sif.partitions(image)
+    with image.open("r+b") as file:
+        file.seek(packed.offset + 20)
+        file.write(b"\x63")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (without_unsquashfs, ["cannot start unsquashfs", "lumicontainer doctor"]),
+        (of_an_unknown_compression, ["cannot read the image", "compression", "squashfs-tools 4.5"]),
+    ],
+)
+def test_an_image_that_this_host_cannot_read_is_none_that_needs_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    break_it: Callable[[Path, Path], None],
+    words: list[str],
+) -> None:
+    tools, path = tmp_path / "tools", made(tmp_path, json.dumps(RECORD))
+    tools.mkdir()
+    break_it(path, tools)
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(HostError) as error:
+        images.wanted_of_host(path)
+    assert all(word in str(error.value) for word in words)
+    with pytest.raises(HostError):
+        read_subject(path)
+
+
+def test_what_a_user_laid_on_top_of_an_image_hides_no_record(tmp_path: Path) -> None:
+    path = made(tmp_path, json.dumps(RECORD))
+    (lower,) = sif.partitions(path)
+    upper = sif.Partition(sif.align(path.stat().st_size), 4096)
+    with path.open("r+b") as file:
+        file.truncate(upper.offset + upper.size)
+    plan = sif.layout("Bootstrap: x\n", {"data": {}})
+    sif.complete(path, plan, [sif.Partition(lower.offset, lower.size), upper])
+    with path.open("r+b") as file:
+        file.seek(4096 + 4 * 585 - 384)
+        assert file.read(8) == struct.pack("<ii", sif.SQUASHFS, 4)
+        file.seek(-8, 1)
+        file.write(struct.pack("<i", 2))  # ext3, as `apptainer overlay create` adds it.
+    binds, _ = images.wanted_of_host(path)
+    assert [bind.path for bind in binds] == ["/opt/cray", "/run/cxi"]
 
 
 @pytest.mark.parametrize("binding", [True, False])

@@ -53,6 +53,26 @@ def test_a_recipe_name_does_not_lead_out_of_the_folder(write: Write, name: str) 
         open_catalog(write(HELLO)).recipe(name)
 
 
+@pytest.mark.parametrize(
+    "stem", ["a\n%setup\n touch pwned #", "{{ a }}", "a; b", ".a", "-a", "a'b"]
+)
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [("{}.yaml", "recipe"), ("envs/{}.yaml", "platform"), ("profiles/{}.yaml", "profile")],
+)
+def test_a_name_that_documents_and_shells_would_not_take_as_one_is_refused(
+    write: Write, file: str, kind: str, stem: str
+) -> None:
+    path = file.format(stem)
+    catalog = open_catalog(write({path: "summary: x\n"}))
+    with pytest.raises(InputError) as error:
+        getattr(catalog, kind)(stem)
+    text = complaints(error)
+    assert f"no {kind} can be called {stem!r}" in text
+    assert (path if path.isprintable() else ascii(path)[1:-1]) in text
+    assert "mend: rename the file" in text
+
+
 def test_an_unknown_platform_names_the_nearest() -> None:
     with pytest.raises(InputError) as error:
         open_catalog().platform("lumig")
@@ -93,6 +113,22 @@ def test_a_symbolic_link_in_a_layer_is_refused(write: Write, target: str) -> Non
     folder = write(HELLO)
     (folder / "layers/greet/link").symlink_to(target)
     assert "symbolic link" in layer_problems(folder)
+
+
+@pytest.mark.parametrize("name", ["a\n%setup\n touch pwned #", "a\x1b[2J", "{{ a }}", "a\udcff"])
+def test_a_file_whose_name_a_definition_cannot_hold_is_refused(write: Write, name: str) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet" / name).write_text("x")
+    text = layer_problems(folder)
+    assert "mend: rename it" in text
+    assert f"layers/greet/{ascii(name)[1:-1]}" in text
+
+
+@pytest.mark.parametrize("name", ["100%", "%a b's", "größe_1,2 (x)"])
+def test_a_file_of_any_other_name_is_taken(write: Write, name: str) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet" / name).write_text("x")
+    assert not layer_problems(folder)
 
 
 def test_a_pipe_in_a_layer_is_refused_and_not_waited_for(write: Write) -> None:

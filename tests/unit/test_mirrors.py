@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import InputError
+from lumicontainer.errors import HostError, InputError
 from lumicontainer.mirrors import lines, mirrored_image, plain_registry, read_mirrors
 from lumicontainer.plan import make_plan
 from lumicontainer.render import render_base
 from lumicontainer.resolve import Resolved
-from lumicontainer.site import read_site, stage_site
+from lumicontainer.site import read_site, require_mirror, stage_site
 
 HUB = "https://github.com/"
 HERE = "http://127.0.0.1:5000"
@@ -141,6 +141,13 @@ def test_debian_s_archive_has_a_mirror_too(tmp_path: Path, monkeypatch: pytest.M
     site = read_site("bookworm", read_mirrors([f"https://debian.example/={tmp_path}/"]))
     assert site.mirror == f"{tmp_path.as_uri()}/debian"
     assert tmp_path / "debian" in site.folders
+
+
+def test_a_mirror_of_debian_is_no_text_of_a_definition() -> None:
+    with pytest.raises(HostError) as error:
+        require_mirror("https://debian.example\n%setup\n touch pwned")
+    assert "write LUMICONTAINER_MIRROR=URL" in str(error.value)
+    assert require_mirror("https://debian.example/a%20b") == "https://debian.example/a%20b"
 
 
 def test_a_step_is_told_of_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from lumicontainer.errors import InputError
 from lumicontainer.resolve import Resolved
 
+from ..conftest import HELLO
+
 Resolve = Callable[..., Resolved]
 
 
@@ -50,6 +52,19 @@ def test_an_option_gives_text_as_it_is_typed(resolved: Resolve) -> None:
     values = resolved(None, "greet.greeting=3.10", "greet.times=7").layers[1].values()
     assert values["greeting"] == "3.10"
     assert values["times"] == 7
+
+
+@pytest.mark.parametrize("release", ["bookworm\n%setup\n touch pwned", "a b", "", "{{ x }}"])
+def test_a_release_is_a_name_and_no_text_of_a_definition(resolved: Resolve, release: str) -> None:
+    base = "parameters:\n  release: {type: string, default: bookworm}\n"
+    files = {"layers/tiny/layer.yaml": HELLO["layers/tiny/layer.yaml"] + base}
+    assert resolved(files, "tiny.release=trixie").bootstrap.release == "trixie"
+    with pytest.raises(InputError) as error:
+        resolved(files, f"tiny.release={release}")
+    (problem,) = error.value.problems
+    assert "no release can be called" in problem.what
+    assert problem.where == "--set tiny.release"
+    assert "such as bookworm" in problem.mend
 
 
 def test_what_the_accelerator_cannot_build_is_refused_by_name_with_the_reason(
