@@ -25,7 +25,7 @@ import re
 import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +54,15 @@ class Entry:
     inputs: Mapping[str, Any]
     digest: str
     """Of all its files but ``entry.json``: equal content has an equal digest."""
+    size: int = field(compare=False)
+    """The bytes that it takes."""
+    used: float = field(compare=False)
+    """When it was last used, in seconds since 1970."""
 
     @property
     def layer(self) -> Path:
         """Return the squashfs of a layer."""
         return self.folder / LAYER
-
-    @property
-    def index(self) -> Path:
-        """Return the index of a layer's files."""
-        return self.folder / INDEX
-
-    def size(self) -> int:
-        """Return the bytes that the object takes."""
-        return sum(path.stat().st_size for path in self.folder.iterdir())
-
-    def used(self) -> float:
-        """Return when the object was last used, in seconds since 1970."""
-        return self.folder.stat().st_mtime
 
 
 def object_name(key: str, parent: str) -> str:
@@ -130,12 +121,17 @@ class Cache:
         return self.root / "objects" / name
 
     def entry(self, name: str) -> Entry | None:
-        """Return an object without proving it, or None where there is none."""
+        """Return an object without proving it, or None where there is none.
+
+        All that is told of it is read here: a prune may remove it at any moment.
+        """
         folder = self.folder(name)
         try:
             data = json.loads((folder / ENTRY).read_bytes())
-            named = {field: data[field] for field in ("key", "step", "kind", "parent", "inputs")}
-            return Entry(folder, name, **named, digest=_digest((folder / SUMS).read_text()))
+            told = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}
+            told["digest"] = _digest((folder / SUMS).read_text())
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            return Entry(folder, name, **told, size=size, used=folder.stat().st_mtime)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -192,11 +188,10 @@ class Cache:
 
     def _move_aside(self, folder: Path, reason: str) -> None:
         aside = self.root / "bad" / f"{folder.name}-{time.time_ns()}"
-        try:
+        # Another build found the same at the same time, or a prune removed it already.
+        with contextlib.suppress(FileNotFoundError):
             folder.replace(aside)
-        except FileNotFoundError:
-            return  # Another build found the same at the same time.
-        (aside / "reason").write_text(f"{reason}\n")
+            (aside / "reason").write_text(f"{reason}\n")
 
     def draft(self, name: str) -> Path:
         """Return a new folder in which an object is put together.
@@ -266,12 +261,11 @@ class Cache:
         went, or, where ``dry`` is set, what would go.
         """
         take = self.unused if dry else self.remove
-        entries = sorted(self.entries(), key=Entry.used)
-        sizes = {entry.name: entry.size() for entry in entries}
-        total, gone = sum(sizes.values()), []
+        entries = sorted(self.entries(), key=lambda entry: entry.used)
+        total, gone = sum(entry.size for entry in entries), []
         for entry in entries:
             if total > limit and entry.name not in keep and take(entry):
-                total -= sizes[entry.name]
+                total -= entry.size
                 gone.append(entry)
         return gone
 

@@ -123,7 +123,7 @@ def _room() -> Finding:
 
 def _cache() -> Finding:
     store = Cache(cache_root())
-    size = sum(entry.size() for entry in store.entries())
+    size = sum(entry.size for entry in store.entries())
     seen = f"{size / GIB:.1f} of {size_limit() / GIB:.1f} GiB in {store.root}"
     return Finding("cache", "note", seen)
 

@@ -154,12 +154,12 @@ def _build(
 ) -> dict[str, float]:
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
 
-    begun = time.monotonic()
+    begun, limit = time.monotonic(), size_limit()
     form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
     with _builder(arguments, plan, warnings) as builder:
         stack = asyncio.run(build.build(builder, output, form=form, verify=not arguments.no_verify))
         uses.note(builder.cache, output, stack)
-        builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
+        builder.cache.prune(limit, keep={entry.name for entry in stack})
         times = builder.progress.times
         told = f"{output.stat().st_size / 1e6:.0f} MB in {time.monotonic() - begun:.0f} s"
         builder.progress.say(f"{output.name}: {told}")
