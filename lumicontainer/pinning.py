@@ -228,7 +228,7 @@ class _Maker:
     def _one_of(self, known: Mapping[str, Entry], each: Input) -> None:
         entry = known.get(normal(each.name))
         if entry is None:
-            self.leave(each, "its index tells no sha256 of it")
+            self.leave(each, "a layer below brings it, from no index")
         else:
             index = each.index or entry.index
             self.add(each, replace(entry, name=each.name, where=each.where, index=index))
@@ -252,6 +252,9 @@ def _fetched(wanted: Input, site: Site) -> str:
 
 def _entry(wheel: Wheel, where: str, index: str) -> Entry:
     index = index if is_of(wheel, index) else ""
+    if not wheel.sha256:
+        why = "its index tells no sha256 of it"
+        return Entry(PYTHON, normal(wheel.name), where, index=index, open=why)
     return Entry(PYTHON, normal(wheel.name), where, wheel.line, wheel.file, index)
 
 
