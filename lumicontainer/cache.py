@@ -22,6 +22,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -108,12 +109,12 @@ class Cache:
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             info = self.root.stat()
+            if info.st_uid != os.getuid() or info.st_mode & 0o077:
+                raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
             for name in ("objects", "held", "images", "bad", "locks"):
                 (self.root / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise _no_cache(self.root, error.strerror or str(error)) from error
-        if info.st_uid != os.getuid() or info.st_mode & 0o077:
-            raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
         return self
 
     def folder(self, name: str) -> Path:
@@ -317,7 +318,8 @@ def _digest(sums: str) -> str:
 
 
 def _no_cache(root: Path, why: str) -> HostError:
-    mend = "name another place with LUMICONTAINER_CACHE"
+    private = f"chmod 700 {shlex.quote(str(root))}, or " if root.is_dir() else ""
+    mend = f"{private}name another place with LUMICONTAINER_CACHE"
     return HostError(Problem("the cache has no place", str(root), why, mend))
 
 

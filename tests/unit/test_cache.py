@@ -294,8 +294,9 @@ def test_what_another_prune_removes_meanwhile_stops_nobody(
 
 def test_a_cache_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
-    with pytest.raises(HostError, match="mode 0700"):
+    with pytest.raises(HostError, match=r"mode 0700\n.* chmod 700 /.*/open, or name another"):
         Cache(tmp_path / "open").open()
+    assert list((tmp_path / "open").iterdir()) == []
 
 
 def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
