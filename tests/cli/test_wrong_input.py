@@ -32,6 +32,7 @@ from .conftest import Run
         (["inspect", "missing.sif"], "image.sif"),
         (["run", "missing.sif"], "-- COMMAND"),
         (["run", "missing.sif", "--", "true"], "image.sif"),
+        (["run", "missing.sif", "--platform", "lumi-g", "--", "true"], "stand before IMAGE"),
         (["verify", "missing.sif"], "image.sif"),
         (["verify", "missing.sif", "--require", "gpus"], "name one of these"),
         (["verify", "missing.sif", "--nodes", "0"], "--help"),
