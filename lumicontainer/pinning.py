@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from lumicontainer import apt_pins, source_pins
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.facts import facts_of, normal
+from lumicontainer.facts import facts_of, normal, wheel_package
 from lumicontainer.inputs import (
     APT,
     BUILD_REQUIREMENTS,
@@ -299,6 +298,4 @@ def _brought(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
         if isinstance(source, PythonSource):
             yield normal(source.python), str(layer.values().get("version", ""))
         elif isinstance(source, UrlSource):
-            with suppress(InvalidWheelFilename):
-                name, version, *_ = parse_wheel_filename(source.file)
-                yield name, str(version)
+            yield from wheel_package(source.file)

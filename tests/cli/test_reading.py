@@ -101,6 +101,20 @@ def test_show_tells_the_profile_and_what_it_decided(lumicontainer: Run, write: W
     assert data["layers"]["greet"]["origins"]["greeting"] == "profile"
 
 
+def test_show_tells_the_packages_of_wheels_and_of_a_file_that_is_called_like_one_none(
+    lumicontainer: Run, write: Write
+) -> None:
+    files = ("My_Lib-1.5-py3-none-any.whl", "thing.whl", "thing-1.0.whl")
+    rows = "".join(f"  - {{url: 'https://a.example/{f}', file: {f}}}\n" for f in files)
+    layer = f"summary: x\nsources:\n{rows}"
+    script = 'pip install "$sources"/*.whl\n'
+    folder = write({**HELLO, "layers/greet/layer.yaml": layer, "layers/greet/install.sh": script})
+    done = lumicontainer("show", "hello", "--recipes", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    packages = json.loads(done.stdout)["layers"]["greet"]["packages"]
+    assert packages == {"python": ["my-lib==1.5"]}
+
+
 def test_list_names_the_profiles(lumicontainer: Run, write: Write) -> None:
     folder = write({**HELLO, **SETS})
     data = json.loads(lumicontainer("list", "--json", "--recipes", folder).stdout)
