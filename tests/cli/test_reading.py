@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer import sif
+from lumicontainer.image import KEY_LABEL
+
 from ..conftest import HELLO, Write
 from .conftest import Run
 
@@ -173,6 +176,25 @@ def test_a_dry_run_prints_the_steps_and_does_nothing(lumicontainer: Run, write: 
         lumicontainer("build", "hello", "--recipes", folder, "--dry-run", "--json").stdout
     )
     assert [step["name"] for step in data["steps"]] == ["greet", "lumicontainer"]
+
+
+def test_an_image_that_is_damaged_is_not_up_to_date(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    output = tmp_path / "x.sif"
+    words = ("build", "hello", "--recipes", write(HELLO), "--output", output, "--dry-run", "--json")
+    key = json.loads(lumicontainer(*words).stdout)["steps"][-1]["key"]
+    attributes = {"labels": {KEY_LABEL: key}}
+    layout = sif.layout("", {"data": {"attributes": attributes}, "type": "container"})
+    output.write_bytes(b"x" * (layout.offset + 5000))
+    sif.complete(output, layout, [sif.Partition(layout.offset, 5000)])
+    whole = output.read_bytes()
+    damaged = {whole: True, whole[:-1]: False, whole.replace(b'{"data"', b'?"data"'): False}
+    for content, current in damaged.items():
+        output.write_bytes(content)
+        done = lumicontainer(*words)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["up_to_date"] == current
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
