@@ -10,9 +10,9 @@
     ├── bad/<name>-<time>/      an object found damaged, with the reason
     └── locks/<name>.{use,make}
 
-The name of an object is the hash of its step's key and of the digest of what it was made upon: on
-another tree it is another object. It takes that name whole and flushed, and each of its bytes is
-proven before it is used.
+The name of an object is the hash of its step's key and of the tree that it was made upon, which all
+layers below make: on another tree it is another object. It takes that name whole and flushed, and
+each of its bytes is proven before it is used.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Entry:
     kind: str
     """``layer`` or ``wheels``."""
     parent: str
-    """The digest of the object on which it was made; empty for a base."""
+    """The ``tree`` on which it was made; empty for a base."""
     inputs: Mapping[str, Any]
     digest: str
     """Of all its files but ``entry.json``: equal content has an equal digest."""
@@ -61,13 +61,18 @@ class Entry:
     """When it was last used, in seconds since 1970."""
 
     @property
+    def tree(self) -> str:
+        """Return what identifies the tree that a layer makes with all layers below it."""
+        return hashlib.sha256(f"{self.parent} {self.digest}".encode()).hexdigest()
+
+    @property
     def layer(self) -> Path:
         """Return the squashfs of a layer."""
         return self.folder / LAYER
 
 
 def object_name(key: str, parent: str) -> str:
-    """Return the name of what the step ``key`` makes upon the layer whose digest is ``parent``."""
+    """Return the name of what the step ``key`` makes upon the tree ``parent``."""
     return hashlib.sha256(f"{key} {parent}".encode()).hexdigest()
 
 
@@ -215,7 +220,8 @@ class Cache:
     def store(self, draft: Path, about: Mapping[str, Any]) -> Entry:
         """Give a draft its name, once its sums are written and every byte is on the disk.
 
-        ``about`` has the key, the step, the kind, the parent's digest and the inputs.
+        ``about`` has the key, the step, the kind, the parent and the inputs. What has the name is
+        put away; no build may use it.
         """
         name = draft.name[1:]
         text = json.dumps(about, indent=1, sort_keys=True)

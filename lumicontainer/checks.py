@@ -29,7 +29,7 @@ PASSED, SKIPPED = "passed", "skipped"
 async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
     """Run checks in the packed image; raise with all that fail.
 
-    Unless ``every`` is set, those are left out that held before with the same layers below.
+    Unless ``every`` is set, those are left out that held before with the same layers.
     """
     waiting = list(checks_of(builder.plan, stack))
     due = [one for one in waiting if every or not builder.cache.holds(one.mark)]
@@ -65,22 +65,24 @@ class Due:
 
 
 def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
-    """Yield the quick checks of an image; a mark covers the check, its layer and all below it."""
-    digests = {entry.step: entry.digest for entry in stack}
-    below = stack[0].digest
-    top = stack[-1].digest
+    """Yield the quick checks of an image; a mark covers the check, its layer and all below it.
+
+    A check that is no layer's is about the whole image, so its mark covers all layers.
+    """
+    trees = {entry.step: entry.tree for entry in stack}
+    below = stack[0].tree
     for layer in plan.resolved.included():
-        below = digests.get(layer.name, below)
+        below = trees.get(layer.name, below)
         yield from _due(layer.checks, below)
-    yield from _due(plan.resolved.checks, top)
+    yield from _due(plan.resolved.checks, stack[-1].tree)
 
 
-def _due(checks: Checks, digest: str) -> Iterator[Due]:
+def _due(checks: Checks, tree: str) -> Iterator[Due]:
     own = {check.file.name for check in checks.each}
     common = [file.content for file in checks.files if file.name not in own]
     for check in checks.each:
         if check.level == LEVELS[0]:
-            parts = (check.name.encode(), digest.encode(), check.file.content, *common)
+            parts = (check.name.encode(), tree.encode(), check.file.content, *common)
             yield Due(check, hashlib.sha256(b"\0".join(parts)).hexdigest())
 
 

@@ -68,15 +68,15 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Part]:
     """Return what a build of the plan needs, in order; ``entries`` is what the cache has."""
     have = _Have(entries)
     found = [have.part(BASE, "layer", plan.base_key, plan.base_inputs, "")]
-    digests = {plan.base_key: have.digest(found[-1])}
+    trees = {plan.base_key: have.tree(found[-1])}
     for step in plan.steps:
-        layer = have.part(step.name, "layer", step.key, step.inputs, have.digest(found[-1]))
+        layer = have.part(step.name, "layer", step.key, step.inputs, have.tree(found[-1]))
         wheels = step.compiled
         if wheels and layer.state != CACHED:
-            tree = digests[wheels.parent]
+            tree = trees[wheels.parent]
             found.append(have.part(wheels.name, "wheels", wheels.key, wheels.inputs, tree))
         found.append(layer)
-        digests[step.key] = have.digest(layer)
+        trees[step.key] = have.tree(layer)
     return found
 
 
@@ -96,10 +96,10 @@ class _Have:
             state = CACHED if object_name(key, below) in self._entries else MISSING
         return Part(step, kind, key, inputs, below, state)
 
-    def digest(self, part: Part) -> str | None:
+    def tree(self, part: Part) -> str | None:
         if part.state != CACHED or part.below is None:
             return None
-        return self._entries[object_name(part.key, part.below)].digest
+        return self._entries[object_name(part.key, part.below)].tree
 
 
 def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[Difference]:

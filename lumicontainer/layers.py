@@ -60,7 +60,7 @@ class Builder:
         """Return the layers that the cache has from the base up; nothing is proven here."""
         found: list[Entry] = []
         for key in (self.plan.base_key, *(step.key for step in self.plan.steps)):
-            parent = found[-1].digest if found else ""
+            parent = found[-1].tree if found else ""
             entry = self.cache.entry(cache.object_name(key, parent))
             if entry is None:
                 break
@@ -133,7 +133,7 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
 
 def _about(step: Step | Compile, kind: str, below: Stack) -> dict[str, Any]:
     fields = {"step": step.name, "key": step.key, "inputs": dict(step.inputs)}
-    return {**fields, "kind": kind, "parent": below[-1].digest}
+    return {**fields, "kind": kind, "parent": below[-1].tree}
 
 
 async def _made(
@@ -145,8 +145,8 @@ async def _made(
     """Return an object from the cache, else make it, once among all builds of this user."""
     store = builder.cache
     name = cache.object_name(about["key"], about["parent"])
-    await _use(builder, store.use_lock(name))
     if not builder.fresh:
+        await _use(builder, store.use_lock(name))
         entry = builder.proven.get(name) or await asyncio.to_thread(store.proven, name)
         if entry:
             builder.progress.cached(shown)
@@ -163,8 +163,9 @@ async def _made(
             try:
                 await make(task, draft)
                 builder.place.drop_log(shown)
-                seconds = round(time.monotonic() - began, 1)
-                return await _to_the_end(store.store, draft, {**about, "seconds": seconds})
+                told = {**about, "seconds": round(time.monotonic() - began, 1)}
+                async with _unused(builder, store.use_lock(name), task):
+                    return await _to_the_end(store.store, draft, told)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
 
@@ -174,6 +175,27 @@ async def _use(builder: Builder, lock: Path) -> None:
     while (held := locks.shared(lock)) is None:
         await asyncio.sleep(_POLL)
     builder.place.held.append(held)
+
+
+@contextlib.asynccontextmanager
+async def _unused(builder: Builder, lock: Path, task: Task) -> AsyncIterator[None]:
+    """Wait until nobody uses what is made anew, so that it can be replaced; then use it.
+
+    What another build has proven has to stay as it is until that build ends. Of what is not made
+    anew, nothing is there that one could use.
+    """
+    if not builder.fresh:
+        yield
+        return
+    while (held := locks.exclusive(lock)) is None:
+        task.waiting("waiting for a build that uses what is there now")
+        await asyncio.sleep(_POLL)
+    task.waiting("")
+    builder.place.held.append(held)
+    try:
+        yield
+    finally:
+        locks.share(held)
 
 
 async def _to_the_end(work: Callable[..., Entry], *values: Any) -> Entry:

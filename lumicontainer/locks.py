@@ -29,6 +29,11 @@ def shared(path: Path) -> int | None:
     return _lock(path, fcntl.LOCK_SH)
 
 
+def share(held: int) -> None:
+    """Let others hold a lock too, which a descriptor of ``exclusive`` holds alone."""
+    fcntl.flock(held, fcntl.LOCK_SH)
+
+
 def holder(path: Path) -> str:
     """Return in words who took the lock of ``path`` last, or nothing before it is told."""
     try:

@@ -77,7 +77,7 @@ def _chain(plan: Plan, cache: Cache) -> Iterator[tuple[str, Entry | None]]:
     parent: str | None = ""
     for name, key in [(BASE, plan.base_key), *((step.name, step.key) for step in plan.steps)]:
         entry = cache.entry(object_name(key, parent)) if parent is not None else None
-        parent = entry.digest if entry else None
+        parent = entry.tree if entry else None
         yield name, entry
 
 

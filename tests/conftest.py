@@ -14,9 +14,11 @@ from lumicontainer.resolve import Resolved, resolve
 
 ROOT = Path(__file__).parents[1]
 
-# Under nohup what tests start would ignore the signal too; of a handler nothing is handed down.
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, lambda *_: None)
+# Under nohup, or in the background of a script, what tests start would ignore a signal too, and a
+# test that sends it would wait for ever; of a handler nothing is handed down.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 # What takes long here says how busy the machine is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -38,20 +38,33 @@ def store(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "cache").open()
 
 
-def put(store: Cache, key: str = "key", *, parent: str = "", used: float = 0) -> Entry:
+def put(
+    store: Cache, key: str = "key", *, parent: str = "", used: float = 0, content: bytes = b""
+) -> Entry:
     """Store a small layer as a build does, with the lock for making it held."""
     name = object_name(key, parent)
     while (held := locks.exclusive(store.make_lock(name))) is None:
         os.sched_yield()
     draft = store.draft(name)
-    for file, content in FILES.items():
-        (draft / file).write_bytes(content)
+    for file, some in FILES.items():
+        (draft / file).write_bytes(some + content)
     about = {"key": key, "parent": parent, "step": key, "kind": "layer", "inputs": {"a": 1}}
     entry = store.store(draft, {**about, "seconds": f"{time.monotonic():020.9f}"})
     os.close(held)
     if used:
         os.utime(entry.folder, (used, used))
     return entry
+
+
+def test_the_same_layer_upon_another_base_makes_another_tree(store: Cache) -> None:
+    trees = []
+    for base in ("one", "two"):
+        below = put(store, base, content=base.encode())
+        middle = put(store, "middle", parent=below.tree)
+        trees.append((middle.digest, middle.tree))
+    (digest, tree), (same, other) = trees
+    assert digest == same
+    assert tree != other
 
 
 def content(store: Cache) -> list[str]:

@@ -1,0 +1,47 @@
+"""What changed is seen: by the second build of `--check`, by the checks of the whole image."""
+
+from __future__ import annotations
+
+import shutil
+
+from .chain import LAYERS, Place, digest
+
+ODD = "date +%s%N >/opt/four/odd\n"
+WHOLE = (
+    "# /// check\n# proves: no layer is bad\n# mend: make it good\n# ///\ntest ! -e /opt/four/bad\n"
+)
+
+
+def own_recipes(place: Place) -> None:
+    """Give a place recipes that a test may change."""
+    place.recipes = shutil.copytree(place.recipes, place.root / "recipes")
+
+
+def append(place: Place, text: str) -> None:
+    """Add lines to the script of the last layer."""
+    with (place.recipes / "layers/four/install.sh").open("a") as script:
+        script.write(text)
+
+
+def test_a_build_is_made_twice_although_the_cache_has_all_of_it(place: Place) -> None:
+    own_recipes(place)
+    append(place, ODD)
+    place.build()
+    checked = place.build("--check", code=1)
+    assert checked.made() == [*LAYERS]
+
+
+def test_a_build_that_is_the_same_twice_says_so(place: Place) -> None:
+    assert place.build("--check").made() == [*LAYERS]
+
+
+def test_the_checks_of_the_whole_image_are_made_again_where_a_layer_changed(place: Place) -> None:
+    own_recipes(place)
+    (place.recipes / "checks").mkdir()
+    (place.recipes / "checks/good.sh").write_text(WHOLE)
+    place.build()
+    good = digest(place.image)
+    append(place, "touch /opt/four/bad\n")
+    refused = place.build(code=1)
+    assert "no layer is bad" in refused.told
+    assert digest(place.image) == good
