@@ -48,7 +48,8 @@ def test_an_image_in_the_folder_of_the_tests_is_collected_once(
     pytester: pytest.Pytester, proof: Path
 ) -> None:
     (pytester.path / "proof.sif").symlink_to(proof)
-    done = pytester.runpytest_subprocess("--lumi-image", "proof.sif", "--collect-only", "-q")
+    name = f"../{pytester.path.name}/proof.sif"
+    done = pytester.runpytest_subprocess("--lumi-image", name, "--collect-only", "-q")
     assert [line for line in done.outlines if "::proof/" in line] == [
         f"proof.sif::proof/{name}" for name in ("environment", "gpu", "pictures")
     ]

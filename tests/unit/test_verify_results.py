@@ -48,6 +48,13 @@ def joined(folder: Path, *parts: Part, rows: tuple[Any, ...] = ()) -> dict[str, 
     return results.joined(subject, parts, rows, head=head)
 
 
+def test_what_a_part_that_was_cut_short_did_not_tell_has_the_reason() -> None:
+    told = {"checks": [came("a/b")], "interrupted": "it was interrupted by SIGTERM"}
+    done, left = Part([check("a/b"), check("a/c")], told).rows()
+    assert done["state"] == PASSED
+    assert left["reason"] == "it was interrupted by SIGTERM"
+
+
 def test_parts_and_rows_are_one_result_with_the_place_of_the_first(tmp_path: Path) -> None:
     one = Part([check("a/b")], {"place": PLACE, "checks": [came("a/b")]})
     two = Part([check("a/c")], {"place": {**PLACE, "ranks": 2}, "checks": [came("a/c", FAILED)]})
@@ -137,9 +144,14 @@ def test_each_check_of_mpi_has_a_step_of_its_own_behind_the_others() -> None:
     assert found == [(["a/b", "a/c"], "none"), (["a/mpi"], "pmi2"), (["a/mpi2"], "pmi2")]
 
 
-def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason() -> None:
+def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason(tmp_path: Path) -> None:
     assert job.minutes([check("a/b", seconds=61)] * 2) == 5 + 3
-    assert job.minutes([check("a/b", seconds=3600)] * 9) == 60
+    long = [check("a/b", seconds=3600)] * 9
+    workstation = open_catalog().platform("workstation")
+    apptainer = Apptainer(Path("/usr/bin/apptainer"))
+    text = job.script(job.Job(Path("x.sif"), workstation, apptainer, job.steps(long)), tmp_path)
+    assert "#SBATCH --time=60\n" in text
+    assert "step 0 545 none" in text, "where the user asks for more time, the step has it"
 
 
 @pytest.mark.parametrize("platform", ["workstation", "lumi-g"])

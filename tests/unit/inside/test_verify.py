@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -237,6 +239,50 @@ def test_an_image_that_tells_of_no_checks_has_not_passed(image: Image, text: str
     ran = Ran(image.start())
     assert ran.code == 2
     assert "does not tell which checks it has" in ran.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--junit"])
+def test_what_stands_for_stdout_gets_one_whole_report_and_nothing_else(
+    image: Image, option: str, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        image.add(name, HOLDS)
+    with (tmp_path / "out").open("w") as file:
+        for said in ("-", "/dev/stdout"):
+            done = subprocess.run(
+                [image.home / "bin/lumi-verify", option, said],
+                env={"PATH": os.environ["PATH"]},
+                stdout=file if said == "-" else subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                check=True,
+            )
+            text = done.stdout or (tmp_path / "out").read_bytes()
+            whole = json.loads(text) if option == "--json" else ET.fromstring(text)
+            assert whole
+
+
+def test_a_pipe_gets_one_whole_report(image: Image, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        image.add(name, HOLDS)
+    os.mkfifo(tmp_path / "pipe")
+    running = image.start("--json", str(tmp_path / "pipe"))
+    told = json.loads((tmp_path / "pipe").read_text())
+    assert Ran(running).code == 0
+    assert [row["name"] for row in told["checks"]] == ["t/one", "t/two"]
+
+
+def test_a_file_that_is_bound_alone_is_written_in_its_place(image: Image, tmp_path: Path) -> None:
+    image.add("one", HOLDS)
+    out, folder = tmp_path / "out.json", tmp_path / "sealed"
+    folder.mkdir()
+    out.write_text("before")
+    sealed = (
+        f"mount -t tmpfs none {folder} && touch {folder}/x && mount --bind {out} {folder}/x"
+        f" && mount -o remount,ro,bind {folder}"
+    )
+    ran = Ran(image.start("--json", f"{folder}/x", before=prepared("mount", sealed)))
+    assert ran.code == 0, ran.stderr
+    assert json.loads(out.read_text())["counts"]["passed"] == 1
 
 
 def test_a_check_whose_file_is_gone_is_an_error(image: Image) -> None:

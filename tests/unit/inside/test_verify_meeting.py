@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import threading
 import time
@@ -169,7 +170,13 @@ def test_one_who_pretends_to_be_rank_0_is_found_out() -> None:
             joining.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
-@pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b""])
+DEEP = b"[" * 4000 + b"\n"
+ODD = b'{"lumi-verify": 1, "nonce": "00"}\n{"proof": "\\u00fc\\udc80"}\n'
+
+
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b"", DEEP, ODD]
+)
 def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
     with meeting.listen("127.0.0.1", [0]) as listener:
         listener.setblocking(True)
@@ -196,6 +203,8 @@ HELLO = {**me(1), "nonce": "00", "proof": "x"}
         b"null\n",
         b"{}\n",
         b'{"id": 1, "came": {}}\n',
+        b"[" * 4000 + b"\n",
+        json.dumps({**HELLO, "proof": "ü\udc80"}).encode() + b"\n",
         json.dumps(HELLO).encode() + b"\n",
         json.dumps({**HELLO, "rank": [1]}).encode() + b"\n",
         b"x" * 10_000,
@@ -270,3 +279,18 @@ def test_where_no_port_is_free_it_is_told() -> None:
         candidates = [taken.getsockname()[1]]
         with pytest.raises(LaunchError, match="cannot listen"):
             meeting.listen("127.0.0.1", candidates)
+
+
+def test_a_name_that_no_host_can_have_is_nobody() -> None:
+    with pytest.raises(OSError, match="is no name of a host"):
+        joining.join("a..b", 1, key=KEY, me=me(1))
+
+
+def test_rank_0_of_many_may_have_as_many_files_open(host: Open) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+    try:
+        host(1000)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1000
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

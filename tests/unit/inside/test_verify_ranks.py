@@ -5,6 +5,7 @@ They are started here as srun starts them, with its variables; Slurm itself is n
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -30,6 +31,12 @@ ALL = {"runs": "ranks"}
 @pytest.fixture
 def image(tmp_path: Path) -> Image:
     return Image(tmp_path)
+
+
+def listens(pid: int, number: int) -> bool:
+    """Tell whether a process has a handler for a signal."""
+    (caught,) = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def reports(tasks: list[subprocess.Popen[str]]) -> Ran:
@@ -231,3 +238,23 @@ def test_the_node_of_a_rank_follows_from_slurm_s_variables(
     if distribution:
         env["SLURM_DISTRIBUTION"] = distribution
     assert layout(env) == found
+
+
+def test_a_file_that_cannot_be_written_lets_the_other_ranks_go_at_once(image: Image) -> None:
+    image.add("one", SHOW)
+    begun = time.monotonic()
+    ran = reports(image.tasks("--json", "/nowhere/x.json"))
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "cannot write '/nowhere/x.json'" in ran.stderr
+    assert time.monotonic() - begun < 30
+
+
+def test_a_rank_that_is_interrupted_while_it_looks_for_rank_0_ends_with_130(image: Image) -> None:
+    image.add("one", SHOW)
+    first, *others = image.tasks(ranks=2)
+    first.kill()
+    first.communicate()
+    (other,) = others
+    awaited(lambda: listens(other.pid, signal.SIGTERM))
+    interrupt(other, signal.SIGTERM)
+    assert Ran(other).code == 130
