@@ -20,7 +20,7 @@ from lumicontainer.plan import HOME, Plan, adding_repositories
 from lumicontainer.progress import Progress
 from lumicontainer.site import Site
 from lumicontainer.tidy import PACKAGES
-from lumicontainer.workspace import remove_tree, workspace
+from lumicontainer.workspace import LOCK, remove_tree, workspace
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
 _PROGRAMS = f"{HOME}/.repositories"
@@ -75,7 +75,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     build.check_host(plan)
     fresh = plan.bootstrap.agent == DEBOOTSTRAP
     store, engine = Cache(cache_root()).open(), find_engine()
-    with workspace(f"{plan.resolved.recipe.name}.lock") as place:
+    with workspace(plan.resolved.recipe.name + LOCK) as place:
         builder = Builder(plan, engine, lambda: site, progress, store, place, jobs=1, fresh=fresh)
         try:
             return asyncio.run(_ask(builder))

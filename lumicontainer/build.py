@@ -14,11 +14,7 @@ from pathlib import Path
 from lumicontainer import cache, checks, layers, links, machine, pack, process, room, sif
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
-from lumicontainer.errors import (
-    HostError,
-    InputError,
-    Problem,
-)
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.failure import no_room
 from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack, together
@@ -65,17 +61,11 @@ def check_host(plan: Plan) -> None:
     """Raise where this host cannot build, before anything is begun."""
     if plan.bootstrap.agent == "debootstrap":
         require_keyring()
-    if machine.subordinate_ids(Path("/etc/subuid")) is None:
-        raise HostError(
-            Problem(
-                "this user cannot build images here",
-                where="/etc/subuid",
-                why="it holds no range of subordinate ids for you, as on LUMI, where users have "
-                "no user namespaces",
-                mend="ask for one (make engine adds it where you have sudo), or build with PRoot: "
-                "lumicontainer render RECIPE --platform lumi-g says how",
-            )
-        )
+    with_ids = machine.namespace_command()
+    # First a plain one: where none can be made, unshare of util-linux 2.38 waits for ever when it
+    # is to map ids by newuidmap.
+    for command in (machine.PLAIN_NAMESPACE, with_ids):
+        machine.require_namespaces(command)
 
 
 def choose_pack(wanted: str | None, engine: Engine, platform: Platform) -> str:

@@ -22,10 +22,11 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,10 @@ class Entry:
     inputs: Mapping[str, Any]
     digest: str
     """Of all its files but ``entry.json``: equal content has an equal digest."""
+    size: int = field(compare=False)
+    """The bytes that it takes."""
+    used: float = field(compare=False)
+    """When it was last used, in seconds since 1970."""
 
     @property
     def tree(self) -> str:
@@ -64,19 +69,6 @@ class Entry:
     def layer(self) -> Path:
         """Return the squashfs of a layer."""
         return self.folder / LAYER
-
-    @property
-    def index(self) -> Path:
-        """Return the index of a layer's files."""
-        return self.folder / INDEX
-
-    def size(self) -> int:
-        """Return the bytes that the object takes."""
-        return sum(path.stat().st_size for path in self.folder.iterdir())
-
-    def used(self) -> float:
-        """Return when the object was last used, in seconds since 1970."""
-        return self.folder.stat().st_mtime
 
 
 def object_name(key: str, parent: str) -> str:
@@ -122,12 +114,12 @@ class Cache:
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             info = self.root.stat()
+            if info.st_uid != os.getuid() or info.st_mode & 0o077:
+                raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
             for name in ("objects", "held", "images", "bad", "locks"):
                 (self.root / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise _no_cache(self.root, error.strerror or str(error)) from error
-        if info.st_uid != os.getuid() or info.st_mode & 0o077:
-            raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
         return self
 
     def folder(self, name: str) -> Path:
@@ -135,12 +127,17 @@ class Cache:
         return self.root / "objects" / name
 
     def entry(self, name: str) -> Entry | None:
-        """Return an object without proving it, or None where there is none."""
+        """Return an object without proving it, or None where there is none.
+
+        All that is told of it is read here: a prune may remove it at any moment.
+        """
         folder = self.folder(name)
         try:
             data = json.loads((folder / ENTRY).read_bytes())
-            named = {field: data[field] for field in ("key", "step", "kind", "parent", "inputs")}
-            return Entry(folder, name, **named, digest=_digest((folder / SUMS).read_text()))
+            told = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}
+            told["digest"] = _digest((folder / SUMS).read_text())
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            return Entry(folder, name, **told, size=size, used=folder.stat().st_mtime)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -197,11 +194,10 @@ class Cache:
 
     def _move_aside(self, folder: Path, reason: str) -> None:
         aside = self.root / "bad" / f"{folder.name}-{time.time_ns()}"
-        try:
+        # Another build found the same at the same time, or a prune removed it already.
+        with contextlib.suppress(FileNotFoundError):
             folder.replace(aside)
-        except FileNotFoundError:
-            return  # Another build found the same at the same time.
-        (aside / "reason").write_text(f"{reason}\n")
+            (aside / "reason").write_text(f"{reason}\n")
 
     def draft(self, name: str) -> Path:
         """Return a new folder in which an object is put together.
@@ -272,12 +268,11 @@ class Cache:
         went, or, where ``dry`` is set, what would go.
         """
         take = self.unused if dry else self.remove
-        entries = sorted(self.entries(), key=Entry.used)
-        sizes = {entry.name: entry.size() for entry in entries}
-        total, gone = sum(sizes.values()), []
+        entries = sorted(self.entries(), key=lambda entry: entry.used)
+        total, gone = sum(entry.size for entry in entries), []
         for entry in entries:
             if total > limit and entry.name not in keep and take(entry):
-                total -= sizes[entry.name]
+                total -= entry.size
                 gone.append(entry)
         return gone
 
@@ -329,7 +324,8 @@ def _digest(sums: str) -> str:
 
 
 def _no_cache(root: Path, why: str) -> HostError:
-    mend = "name another place with LUMICONTAINER_CACHE"
+    private = f"chmod 700 {shlex.quote(str(root))}, or " if root.is_dir() else ""
+    mend = f"{private}name another place with LUMICONTAINER_CACHE"
     return HostError(Problem("the cache has no place", str(root), why, mend))
 
 

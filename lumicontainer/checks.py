@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -49,7 +50,7 @@ async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) ->
             told.seek(0)
             found = told.read()
     if status not in (0, EXAMINED_FAILED) or not found:
-        builder.place.log("check").write_text(said.getvalue())
+        _log(builder, "check", said.getvalue())
         what = f"the image cannot be checked ({process.describe(status)})"
         why = last_lines(said.getvalue())
         raise _refused(builder, partial, [Problem(what, process.quoted(command), why=why)])
@@ -107,8 +108,7 @@ def _judge(
         elif row["state"] == SKIPPED:
             builder.progress.say(f"check skipped: {row['name']}: {row['reason']}")
         else:
-            log = builder.place.log(f"check-{row['name'].replace('/', '-')}")
-            log.write_text(row["output"])
+            _log(builder, f"check-{row['name'].replace('/', '-')}", row["output"])
             what = f"the check '{row['name']}' does not hold: {row['proves']}"
             where = process.quoted(verify_command(builder, partial, [row["name"]]))
             problems.append(Problem(what, where, why=row["reason"], mend=row["mend"]))
@@ -116,10 +116,23 @@ def _judge(
         raise _refused(builder, partial, problems)
 
 
+def _log(builder: Builder, name: str, text: str) -> None:
+    # What fails is told all the same where the disk is full.
+    with contextlib.suppress(OSError):
+        builder.place.log(name).write_text(text)
+
+
 def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:
     kept = builder.place.root / "image.sif"
-    shutil.copyfile(partial, kept)
-    command = builder.engine.execute(kept, ["bash"], binds=())
-    how = failure.keep(builder, "check", builder.place.root / "logs", command)
-    mend = f"the image is kept: {kept}\n{how}"
+    try:
+        shutil.copyfile(partial, kept)
+        command = builder.engine.execute(kept, ["bash"], binds=())
+        how = failure.keep(builder, "check", builder.place.root / "logs", command)
+        mend = f"the image is kept: {kept}\n{how}"
+    except OSError as error:
+        builder.place.keep = False
+        mend = (
+            f"the image is not kept: {builder.place.root.parent}: {error.strerror}\n"
+            "make room, or name another place with LUMICONTAINER_TMPDIR, to have it kept"
+        )
     return ExaminedError(*problems, Problem("the image was not put in place", mend=mend))

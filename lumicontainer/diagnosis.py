@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from lumicontainer import machine, process
 from lumicontainer.cache import Cache, cache_root, size_limit
@@ -78,27 +77,20 @@ def _rights() -> Finding:
 
 def _namespaces() -> Finding:
     try:
-        process.capture(["unshare", "--user", "--map-root-user", "true"])
+        machine.require_namespaces()
     except LumicontainerError as error:
-        return Finding(
-            "user namespaces",
-            "missing",
-            str(error.problems[0].why or error.problems[0].what),
-            "on Ubuntu 24.04: sysctl kernel.apparmor_restrict_unprivileged_userns=0; on LUMI there "
-            "are none: build with PRoot from what lumicontainer render prints",
-        )
+        problem = error.problems[0]
+        return Finding("user namespaces", "missing", problem.why, problem.mend)
     return Finding("user namespaces", "ok", "can be made")
 
 
 def _subordinate() -> Finding:
-    found = [machine.subordinate_ids(Path(f"/etc/{name}")) for name in ("subuid", "subgid")]
-    if None in found:
-        user = os.environ.get("USER", "you")
-        mend = f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
-        return Finding("subordinate ids", "missing", "no range in /etc/subuid and subgid", mend)
-    first = found[0]
-    assert first is not None
-    return Finding("subordinate ids", "ok", f"{first.count} from {first.start}")
+    try:
+        users, _ = machine.own_ids()
+    except LumicontainerError as error:
+        problem = error.problems[0]
+        return Finding("subordinate ids", "missing", problem.why, problem.mend)
+    return Finding("subordinate ids", "ok", f"{users.count} from {users.start}")
 
 
 def _fuse() -> Finding:
@@ -123,7 +115,7 @@ def _room() -> Finding:
 
 def _cache() -> Finding:
     store = Cache(cache_root())
-    size = sum(entry.size() for entry in store.entries())
+    size = sum(entry.size for entry in store.entries())
     seen = f"{size / GIB:.1f} of {size_limit() / GIB:.1f} GiB in {store.root}"
     return Finding("cache", "note", seen)
 

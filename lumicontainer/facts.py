@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from lumicontainer.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
 from lumicontainer.inside import ranges
@@ -86,6 +87,15 @@ def _of_platform(platform: Platform, rocm: str) -> Iterator[tuple[str, Fact]]:
 def rocm_tags(text: str) -> list[str]:
     """Return the versions of ROCm that a version or an address names."""
     return _ROCM.findall(text)
+
+
+def wheel_package(file: str) -> Iterator[tuple[str, str]]:
+    """Yield the package and the version that the name of a wheel tells; of other files nothing."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # noqa: PLC0415
+
+    with suppress(InvalidWheelFilename):
+        name, version, *_ = parse_wheel_filename(file)
+        yield name, str(version)
 
 
 def wheel_facts(file: str) -> Iterator[tuple[str, str]]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer import process
 from lumicontainer.catalog import Catalog
+from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.model import Platform
+
+PLAIN_NAMESPACE = ("unshare", "--map-root-user")
+"""The start of a command that runs as root of a namespace that has no other user."""
+_NO_NAMESPACES = Path(__file__).parent / "host/no-namespaces.txt"
+"""How to mend that no namespace can be made; install-engine.sh says it as well."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +28,7 @@ class SubordinateIds:
 
 def subordinate_ids(path: Path) -> SubordinateIds | None:
     """Return the first range of the present user in ``path``, /etc/subuid or /etc/subgid."""
-    import pwd  # noqa: PLC0415 - only builds need it
-
-    uid = os.getuid()
-    try:
-        names = {pwd.getpwuid(uid).pw_name, str(uid)}
-    except KeyError:
-        names = {str(uid)}
+    names = {_user(), str(os.getuid())}
     try:
         lines = path.read_text().splitlines()
     except OSError:
@@ -40,16 +41,41 @@ def subordinate_ids(path: Path) -> SubordinateIds | None:
     return None
 
 
+def _user() -> str:
+    import pwd  # noqa: PLC0415 - only builds need it
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def own_ids() -> tuple[SubordinateIds, SubordinateIds]:
+    """Return the present user's ranges of users and of groups; raise ``HostError`` without both."""
+    users, groups = (subordinate_ids(Path(f"/etc/{name}")) for name in ("subuid", "subgid"))
+    if users and groups:
+        return users, groups
+    lacking = [name for name, ids in (("subuid", users), ("subgid", groups)) if ids is None]
+    options = " ".join(f"--add-{name}s 100000-165535" for name in lacking)
+    files = " and ".join(f"/etc/{name}" for name in lacking)
+    raise HostError(
+        Problem(
+            "this user cannot build images here",
+            why=f"no range of subordinate ids for you in {files}, as on LUMI, where users have no "
+            "user namespaces",
+            mend=f"sudo usermod {options} {_user()} (make engine does it), or build with PRoot: "
+            "lumicontainer render RECIPE --platform lumi-g says how",
+        )
+    )
+
+
 def namespace_command() -> list[str]:
     """Return the start of a command that runs as root of a namespace with subordinate ids.
 
     The ranges are given in numbers because ``--map-auto`` of util-linux 2.38 takes the first line
     of /etc/subuid for root, whoever's it is.
     """
-    users = subordinate_ids(Path("/etc/subuid"))
-    groups = subordinate_ids(Path("/etc/subgid"))
-    assert users is not None
-    assert groups is not None
+    users, groups = own_ids()
     return [
         "unshare",
         "--map-root-user",
@@ -57,6 +83,21 @@ def namespace_command() -> list[str]:
         f"--map-groups={groups.start},1,{groups.count}",
         "--",
     ]
+
+
+def require_namespaces(command: Sequence[str] = PLAIN_NAMESPACE) -> None:
+    """Raise ``HostError`` where a command does not enter a user namespace."""
+    try:
+        process.capture([*command, "true"])
+    except LumicontainerError as error:
+        problem = error.problems[0]
+        raise HostError(
+            Problem(
+                "this user can make no user namespaces here",
+                why=problem.why or problem.what,
+                mend=_NO_NAMESPACES.read_text().strip(),
+            )
+        ) from error
 
 
 def needs_user_namespace() -> bool:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from lumicontainer import apt_pins, source_pins
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.facts import facts_of, normal
+from lumicontainer.facts import facts_of, normal, wheel_package
 from lumicontainer.inputs import (
     APT,
     BUILD_REQUIREMENTS,
@@ -228,7 +227,7 @@ class _Maker:
     def _one_of(self, known: Mapping[str, Entry], each: Input) -> None:
         entry = known.get(normal(each.name))
         if entry is None:
-            self.leave(each, "its index tells no sha256 of it")
+            self.leave(each, "a layer below brings it, from no index")
         else:
             index = each.index or entry.index
             self.add(each, replace(entry, name=each.name, where=each.where, index=index))
@@ -252,6 +251,9 @@ def _fetched(wanted: Input, site: Site) -> str:
 
 def _entry(wheel: Wheel, where: str, index: str) -> Entry:
     index = index if is_of(wheel, index) else ""
+    if not wheel.sha256:
+        why = "its index tells no sha256 of it"
+        return Entry(PYTHON, normal(wheel.name), where, index=index, open=why)
     return Entry(PYTHON, normal(wheel.name), where, wheel.line, wheel.file, index)
 
 
@@ -296,6 +298,4 @@ def _brought(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
         if isinstance(source, PythonSource):
             yield normal(source.python), str(layer.values().get("version", ""))
         elif isinstance(source, UrlSource):
-            with suppress(InvalidWheelFilename):
-                name, version, *_ = parse_wheel_filename(source.file)
-                yield name, str(version)
+            yield from wheel_package(source.file)

@@ -56,6 +56,7 @@ class Wheel:
     name: str
     version: str
     sha256: str
+    """Empty where its index tells none."""
     url: str
     needs: tuple[str, ...] = ()
     """Its requirements, with their markers."""
@@ -184,16 +185,15 @@ def write_stand_in(folder: Path, name: str, version: str) -> str:
 
 
 def read_report(report: Mapping[str, Any]) -> list[Wheel]:
-    """Return the wheels of pip's installation report (its version 1), without those unhashed."""
+    """Return the wheels of pip's installation report (its version 1)."""
     found = []
     for each in report["install"]:
         about, origin = each["metadata"], each["download_info"]
         archive = origin.get("archive_info", {})
         old = str(archive.get("hash", "")).partition("sha256=")[2]
         sha256 = archive.get("hashes", {}).get("sha256", old)
-        if sha256:
-            needs = tuple(about.get("requires_dist", ()))
-            found.append(Wheel(about["name"], about["version"], sha256, origin["url"], needs))
+        needs = tuple(about.get("requires_dist", ()))
+        found.append(Wheel(about["name"], about["version"], sha256, origin["url"], needs))
     return found
 
 

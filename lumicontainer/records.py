@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from lumicontainer.checkfile import FOLDER, IMAGE
+from lumicontainer.facts import wheel_package
 from lumicontainer.model import (
     Bootstrap,
     Check,
@@ -159,7 +160,6 @@ def _python(layer: ResolvedLayer) -> Iterable[str]:
     for source in content.sources:
         if isinstance(source, PythonSource):
             yield f"{source.python}=={version}"
-        elif isinstance(source, UrlSource) and source.file.endswith(".whl"):
-            name, number, _ = source.file.split("-", 2)
-            yield f"{name}=={number}"
+        elif isinstance(source, UrlSource):
+            yield from map("==".join, wheel_package(source.file))
     yield from (f"{taken.python}=={version}" for taken in content.takes)

@@ -65,9 +65,9 @@ def sizes(plan: Plan, cache: Cache) -> Sizes:
     there, known, unknown = 0, [], 0
     for step, entry in _chain(plan, cache):
         if entry:
-            there += entry.size()
+            there += entry.size
         elif step in relatives:
-            known.append(relatives[step].size())
+            known.append(relatives[step].size)
         else:
             unknown += 1
     return Sizes(there, tuple(known), unknown)

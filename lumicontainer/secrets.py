@@ -76,9 +76,15 @@ def hidden(text: bytes, secrets: Sequence[bytes]) -> bytes:
 
 
 def leaks(wheel: Path, secrets: Sequence[bytes]) -> list[str]:
-    """Return the files of a wheel in which a secret stands."""
+    """Return the files of a wheel in which a secret stands; of what is no wheel, its own name."""
     if not secrets:
         return []
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        return [n for n in names if any(secret in archive.read(n) for secret in secrets)]
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return [name for name in archive.namelist() if _holds(archive.read(name), secrets)]
+    except zipfile.BadZipFile:
+        return [wheel.name] if _holds(wheel.read_bytes(), secrets) else []
+
+
+def _holds(content: bytes, secrets: Sequence[bytes]) -> bool:
+    return any(secret in content for secret in secrets)

@@ -32,6 +32,8 @@ from lumicontainer.machine import namespace_command
 from lumicontainer.tree import STATE
 
 GIB = 1 << 30
+LOCK = ".lock"
+"""Stands after a recipe where its inputs are asked for, beside the build of it."""
 _IDLE = "idle"
 """Stands in a folder in which nothing is at work any more."""
 NEED_TREE = 4 * GIB
@@ -100,8 +102,9 @@ def temporary_root() -> Path:
 def workspace(recipe: str) -> Iterator[Workspace]:
     """Make the folder of one build.
 
-    Of what earlier builds of the same recipe left, the tree is taken over and the rest removed. At
-    the end the tree stays, or all where ``keep`` is set; after an interruption nothing does.
+    Of what earlier builds of the same recipe left, the tree is taken over and the rest removed, and
+    so is what was kept of a lock of it. At the end the tree stays, or all where ``keep`` is set;
+    after an interruption nothing does.
     """
     root = temporary_root()
     # Between the making of a folder and its lock no other build may take it for a dead one's; and
@@ -110,9 +113,10 @@ def workspace(recipe: str) -> Iterator[Workspace]:
         place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
         lock = locks.exclusive(place.root / "lock")
         stale = []
-        for folder, was_aside in _set_aside(root, lambda folder: _recipe_of(folder) == recipe):
+        mine = (recipe, recipe + LOCK)
+        for folder, was_aside in _set_aside(root, lambda folder: _recipe_of(folder) in mine):
             stale.append(folder)
-            if not was_aside:
+            if not was_aside and _recipe_of(folder) == recipe:
                 _take_over(folder, place)
     assert lock is not None
     done = False

@@ -15,6 +15,13 @@ as_root() {
     exec sudo -- "$BASH" "$0"
 }
 
+# Install packages; on a fresh Ubuntu the system's own apt is often at work.
+apt_install() {
+    start_no_service
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+        -o DPkg::Lock::Timeout=300 "$@" >&2
+}
+
 # Debian and Ubuntu start a service when they install it; the tests want servers of their own only.
 start_no_service() {
     local policy=/usr/sbin/policy-rc.d

@@ -22,5 +22,4 @@ type -P apt-get >/dev/null || {
 }
 say "installing ${wanted[*]} by apt"
 apt-get update -qq >&2
-start_no_service
-DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${wanted[@]}" >&2
+apt_install "${wanted[@]}"

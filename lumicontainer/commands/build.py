@@ -14,7 +14,7 @@ from lumicontainer import build, image, layers, sif, site, uses
 from lumicontainer.cache import Cache, cache_root, size_limit
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import EXAMINED_FAILED, OK, Problem
+from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.inputs import base_told, unpinned
 from lumicontainer.mirrors import read_mirrors
 from lumicontainer.plan import Plan
@@ -92,10 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
     build.check_output(output)
     wanted = plan.steps[-1].key
-    current = not arguments.rebuild and output.exists() and image.key(output) == wanted
-    current = current and (arguments.no_verify or image.checked(output))
-    if current and arguments.pack:
-        current = (len(sif.partitions(output)) == 1) == (arguments.pack == "flat")
+    current = not arguments.rebuild and _is_current(arguments, output, wanted)
     if arguments.dry_run:
         for warning in warnings:
             say(str(warning))
@@ -113,6 +110,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(f"{output}\n")
     return OK
+
+
+def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> bool:
+    """Tell whether the image that is there is whole, and what a build would make."""
+    if not output.exists():
+        return False
+    try:
+        form = "flat" if len(sif.partitions(output)) == 1 else "layered"
+        checked = arguments.no_verify or image.checked(output)
+        return checked and image.key(output) == wanted and arguments.pack in (None, form)
+    except (InputError, ValueError):
+        return False
 
 
 @contextmanager
@@ -154,12 +163,12 @@ def _build(
 ) -> dict[str, float]:
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
 
-    begun = time.monotonic()
+    begun, limit = time.monotonic(), size_limit()
     form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
     with _builder(arguments, plan, warnings) as builder:
         stack = asyncio.run(build.build(builder, output, form=form, verify=not arguments.no_verify))
         uses.note(builder.cache, output, stack)
-        builder.cache.prune(size_limit(), keep={entry.name for entry in stack})
+        builder.cache.prune(limit, keep={entry.name for entry in stack})
         times = builder.progress.times
         told = f"{output.stat().st_size / 1e6:.0f} MB in {time.monotonic() - begun:.0f} s"
         builder.progress.say(f"{output.name}: {told}")

@@ -64,7 +64,7 @@ def _list(store: Cache, arguments: argparse.Namespace) -> int:
             for name in use.objects:
                 images.setdefault(name, []).append(use.image)
     objects = [
-        {**_about(entry), "used": int(entry.used()), "images": images.get(entry.name, [])}
+        {**_about(entry), "used": int(entry.used), "images": images.get(entry.name, [])}
         for entry in _latest_first(store)
     ]
     told = {"place": str(store.root), "bytes": _total(objects), "limit": size_limit()}
@@ -99,12 +99,12 @@ def _total(objects: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _latest_first(store: Cache) -> list[Entry]:
-    return sorted(store.entries(), key=Entry.used, reverse=True)
+    return sorted(store.entries(), key=lambda entry: entry.used, reverse=True)
 
 
 def _about(entry: Entry) -> dict[str, Any]:
     about = {"name": entry.name, "step": entry.step, "kind": entry.kind}
-    return {**about, "bytes": entry.size()}
+    return {**about, "bytes": entry.size}
 
 
 def _verify(store: Cache, arguments: argparse.Namespace) -> int:
@@ -187,7 +187,7 @@ def _set_aside(store: Cache, *, dry: bool) -> None:
 def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
     """Return what a prune removes beside objects, whatever the size."""
     oldest = time.time() - MARK_LIFE
-    marks = [path for path in store.root.glob("held/*") if path.stat().st_mtime < oldest]
+    marks = [path for path in store.root.glob("held/*") if _last_written(path) < oldest]
     return {
         "damaged objects": store.damaged(),
         "notes of images that are gone": [use.note for use in uses(store) if not use.counts()],
@@ -195,11 +195,19 @@ def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
     }
 
 
+def _last_written(path: Path) -> float:
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_mtime
+    return time.time()
+
+
 def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    # Another prune may be removing the same.
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _print_pruned(store: Cache, told: Mapping[str, Any]) -> None:
@@ -253,7 +261,7 @@ def _print_reason(
     if relative is None:
         out(f"'{first.name}' is missing: the cache has none of this name\n")
         return
-    ago = words.age(time.time() - relative.used())
+    ago = words.age(time.time() - relative.used)
     out(f"'{first.name}' is missing; the nearest that the cache has, used {ago}, differs in\n")
     for each in found:
         out(f"  {each}\n")

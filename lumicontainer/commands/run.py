@@ -33,6 +33,14 @@ def run(arguments: argparse.Namespace) -> int:
                 mend="write lumicontainer run IMAGE -- COMMAND",
             )
         )
+    if command[0].startswith("-"):
+        raise InputError(
+            Problem(
+                f"'{command[0]}' is no command",
+                mend="options of run stand before IMAGE: lumicontainer run --platform NAME IMAGE "
+                "-- COMMAND",
+            )
+        )
     sif.read_objects(arguments.image)
     platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
     needs = needs_of(arguments.image, platform)

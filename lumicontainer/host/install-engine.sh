@@ -12,6 +12,8 @@ readonly LINKS=/usr/local/bin
 readonly MULTIARCH=x86_64-linux-gnu
 # Without it debootstrap takes Debian's packages unchecked, and only warns; Ubuntu's debootstrap does not bring it.
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly HERE
 readonly USER_SERVED=${SUDO_USER:-$(id -un)}
 
 declare -rA PACKAGE_OF=(
@@ -39,6 +41,14 @@ missing_packages() {
 fuse_open() { [[ $(stat -c %A /dev/fuse 2>/dev/null) == *rw- ]]; }
 
 has_subids() { grep -qsE "^($USER_SERVED|$(id -u "$USER_SERVED")):" "$1"; }
+
+# Said by lumicontainer doctor as well.
+require_namespaces() {
+    local -a as_user=()
+    [[ $USER_SERVED == "$(id -un)" ]] || as_user=(runuser -u "$USER_SERVED" --)
+    "${as_user[@]}" unshare --map-root-user true ||
+        fail "$USER_SERVED can make no user namespaces: $(<"$HERE/no-namespaces.txt")"
+}
 
 complete() {
     works singularity && [[ -z $(missing_packages) ]] && fuse_open && has_subids /etc/subuid && has_subids /etc/subgid
@@ -139,6 +149,7 @@ give_subids() {
 main() {
     local -a packages
     if complete; then
+        require_namespaces
         say "nothing to do: $(singularity --version) and its helpers are there"
         return
     fi
@@ -161,6 +172,7 @@ main() {
     has_subids /etc/subuid || give_subids /etc/subuid
     has_subids /etc/subgid || give_subids /etc/subgid
     complete || fail "the engine is installed but does not work: try 'singularity --version'; is $LINKS on PATH?"
+    require_namespaces
     say "ready: $(singularity --version)"
 }
 

@@ -74,10 +74,6 @@ class Node:
         text = self._text(f"{_PCI}/{pci}/numa_node")
         return int(text) if text.isdigit() else None
 
-    def local_cpus(self, pci: str) -> frozenset[int]:
-        """Return the processors next to a PCI device: on a LUMI-G node those of its NUMA node."""
-        return self._cpus(f"{_PCI}/{pci}/local_cpulist")
-
     def interfaces(self, prefix: str) -> list[Interface]:
         """Return the network interfaces whose name begins with ``prefix``, by name."""
         return [
@@ -118,10 +114,6 @@ class Node:
     def siblings(self, cpu: int) -> frozenset[int]:
         """Return the hardware threads of the core of ``cpu``, itself among them."""
         return self._cpus(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list") or frozenset((cpu,))
-
-    def online(self) -> frozenset[int]:
-        """Return the processors that run."""
-        return self._cpus(f"{_CPU}/online")
 
     def affinity(self) -> frozenset[int]:
         """Return the processors that this process may run on now."""

@@ -12,7 +12,7 @@ import pytest
 
 from lumicontainer import locks
 from lumicontainer.failure import FAILED, OPENER
-from lumicontainer.workspace import temporary_root
+from lumicontainer.workspace import LOCK, temporary_root
 
 from .conftest import Run
 
@@ -24,8 +24,10 @@ def fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fail:
     """Leave what a failed build leaves, with a shell that says who it is."""
     monkeypatch.setenv("LUMICONTAINER_TMPDIR", str(tmp_path))
 
-    def left(recipe: str, step: str = "greet", *, age: float = 0, needs: str = "") -> Path:
-        folder = temporary_root() / f"{recipe}-a{step}"
+    def left(
+        recipe: str, step: str = "greet", *, age: float = 0, needs: str = "", of: str = ""
+    ) -> Path:
+        folder = temporary_root() / f"{recipe}{of}-a{step}"
         folder.mkdir()
         told = {"recipe": recipe, "step": step, "time": time.time() - age, "log": "/log"}
         (folder / FAILED).write_text(json.dumps(told))
@@ -93,6 +95,13 @@ def test_an_empty_list_says_so(lumicontainer: Run, fail: Fail) -> None:
     done = lumicontainer("debug", "--list")
     assert (done.returncode, done.stdout) == (0, "no state of a failed build is kept\n")
     assert json.loads(lumicontainer("debug", "--list", "--json").stdout) == []
+
+
+def test_clean_removes_what_a_lock_of_the_recipe_left(lumicontainer: Run, fail: Fail) -> None:
+    state, other = fail("one", "apt", of=LOCK), fail("one.more", "apt", of=LOCK)
+    assert lumicontainer("debug", "one").stdout == "one apt\n"
+    assert lumicontainer("debug", "--clean", "one").stdout == f"removed: {state}\n"
+    assert other.exists()
 
 
 def test_clean_removes_the_states_that_nobody_uses(lumicontainer: Run, fail: Fail) -> None:

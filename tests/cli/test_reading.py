@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer import sif
+from lumicontainer.image import KEY_LABEL
+
 from ..conftest import HELLO, Write
 from .conftest import Run
 
@@ -101,6 +104,20 @@ def test_show_tells_the_profile_and_what_it_decided(lumicontainer: Run, write: W
     assert data["layers"]["greet"]["origins"]["greeting"] == "profile"
 
 
+def test_show_tells_the_packages_of_wheels_and_of_a_file_that_is_called_like_one_none(
+    lumicontainer: Run, write: Write
+) -> None:
+    files = ("My_Lib-1.5-py3-none-any.whl", "thing.whl", "thing-1.0.whl")
+    rows = "".join(f"  - {{url: 'https://a.example/{f}', file: {f}}}\n" for f in files)
+    layer = f"summary: x\nsources:\n{rows}"
+    script = 'pip install "$sources"/*.whl\n'
+    folder = write({**HELLO, "layers/greet/layer.yaml": layer, "layers/greet/install.sh": script})
+    done = lumicontainer("show", "hello", "--recipes", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    packages = json.loads(done.stdout)["layers"]["greet"]["packages"]
+    assert packages == {"python": ["my-lib==1.5"]}
+
+
 def test_list_names_the_profiles(lumicontainer: Run, write: Write) -> None:
     folder = write({**HELLO, **SETS})
     data = json.loads(lumicontainer("list", "--json", "--recipes", folder).stdout)
@@ -159,6 +176,25 @@ def test_a_dry_run_prints_the_steps_and_does_nothing(lumicontainer: Run, write: 
         lumicontainer("build", "hello", "--recipes", folder, "--dry-run", "--json").stdout
     )
     assert [step["name"] for step in data["steps"]] == ["greet", "lumicontainer"]
+
+
+def test_an_image_that_is_damaged_is_not_up_to_date(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    output = tmp_path / "x.sif"
+    words = ("build", "hello", "--recipes", write(HELLO), "--output", output, "--dry-run", "--json")
+    key = json.loads(lumicontainer(*words).stdout)["steps"][-1]["key"]
+    attributes = {"labels": {KEY_LABEL: key}}
+    layout = sif.layout("", {"data": {"attributes": attributes}, "type": "container"})
+    output.write_bytes(b"x" * (layout.offset + 5000))
+    sif.complete(output, layout, [sif.Partition(layout.offset, 5000)])
+    whole = output.read_bytes()
+    damaged = {whole: True, whole[:-1]: False, whole.replace(b'{"data"', b'?"data"'): False}
+    for content, current in damaged.items():
+        output.write_bytes(content)
+        done = lumicontainer(*words)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["up_to_date"] == current
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -32,6 +32,7 @@ from .conftest import Run
         (["inspect", "missing.sif"], "image.sif"),
         (["run", "missing.sif"], "-- COMMAND"),
         (["run", "missing.sif", "--", "true"], "image.sif"),
+        (["run", "missing.sif", "--platform", "lumi-g", "--", "true"], "stand before IMAGE"),
         (["verify", "missing.sif"], "image.sif"),
         (["verify", "missing.sif", "--require", "gpus"], "name one of these"),
         (["verify", "missing.sif", "--nodes", "0"], "--help"),
@@ -118,6 +119,17 @@ def test_without_an_engine_the_error_says_how_to_get_one(
     assert done.returncode == 3
     assert "this host has no container engine" in done.stderr
     assert "make engine" in done.stderr
+
+
+def test_a_size_of_the_cache_that_is_none_is_told_before_anything_is_begun(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    place = {"LUMICONTAINER_CACHE": str(tmp_path / "cache"), "LUMICONTAINER_CACHE_SIZE": "8GBs"}
+    nothing = {"PATH": str(tmp_path)}
+    done = lumicontainer("build", "hello", "--recipes", write(HELLO), env={**place, **nothing})
+    assert done.returncode == 2
+    assert "'8GBs' is no size" in done.stderr
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_place_for_builds_that_cannot_be_written_is_told(

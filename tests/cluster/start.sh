@@ -19,7 +19,7 @@ install_slurm() {
         }
         say "installing slurm-wlm and munge by apt"
         apt-get update -qq >&2
-        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge >&2
+        apt_install slurm-wlm munge
         return
     done
 }

@@ -20,9 +20,7 @@ install_missing() {
         say "installing ${pair#*=} by apt"
         [[ $updated ]] || apt-get update -qq >&2
         updated=yes
-        start_no_service
-        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-            -o DPkg::Lock::Timeout=300 "${pair#*=}" >&2
+        apt_install "${pair#*=}"
     done
 }
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from lumicontainer.site import debootstrap_mirror
 
 from ..conftest import CHECK
+from ..namespaces import owned, prepared
 from .conftest import DATA, ENGINE, lumicontainer, run, write_small
 
 
@@ -143,6 +145,25 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     assert image.read_bytes() == before
     kept = re.search(r"\S+/image\.sif", done.stderr).group(0)
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
+
+
+def test_a_check_that_does_not_hold_is_told_although_the_disk_is_full(
+    small: Path, tmp_path: Path
+) -> None:
+    image, before = copied(small, tmp_path)
+    room = tmp_path / "room"
+    room.mkdir()
+    check = f"{CHECK}head --bytes=1G /dev/zero >{room}/filled; exit 1\n"
+    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
+    mount = shlex.join(["mount", "-t", "tmpfs", "-o", f"size=512m,{owned()}", "tmpfs", str(room)])
+    words = ("build", "small", "--recipes", folder, "--output", image)
+    program = [*prepared("mount", mount), sys.executable, "-m", "lumicontainer", *words]
+    done = run(program, env={"LUMICONTAINER_TMPDIR": str(room)})
+    assert done.returncode == 1, done.stderr
+    assert "the check 'greet/greeting' does not hold: something holds" in done.stderr
+    assert f"the image is not kept: {room}/" in done.stderr
+    assert "No space left on device" in done.stderr
+    assert image.read_bytes() == before
 
 
 def test_no_verify_keeps_an_image_that_fails_until_a_build_that_checks_it(

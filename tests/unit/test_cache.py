@@ -150,11 +150,11 @@ def test_what_is_not_there_is_neither_given_nor_damage(store: Cache) -> None:
 
 
 def test_examining_an_object_is_no_use_of_it(store: Cache) -> None:
-    entry = put(store, used=1000)
-    assert store.examine(entry.name) == ""
-    assert entry.used() == 1000
-    store.proven(entry.name)
-    assert entry.used() > 1000
+    name = put(store, used=1000).name
+    assert store.examine(name) == ""
+    assert [entry.used for entry in store.entries()] == [1000]
+    store.proven(name)
+    assert [entry.used > 1000 for entry in store.entries()] == [True]
 
 
 def killed_everywhere(work: Callable[[], object]) -> Iterator[int]:
@@ -264,7 +264,7 @@ def test_four_processes_that_store_the_same_leave_one_whole_object(store: Cache)
 def test_the_least_recently_used_goes_first(store: Cache) -> None:
     for number, key in enumerate("cab", start=1000):
         put(store, key, used=number)
-    size = sum(entry.size() for entry in store.entries()) // 3
+    size = sum(entry.size for entry in store.entries()) // 3
     would = store.prune(2 * size, dry=True)
     assert [entry.step for entry in would] == ["c"]
     assert len(store.names()) == 3
@@ -284,10 +284,32 @@ def test_what_a_build_uses_or_wants_to_keep_stays(store: Cache) -> None:
     assert content(store) == []
 
 
+def test_what_another_prune_removes_meanwhile_stops_nobody(
+    store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, kept = (put(store, key) for key in ("one", "other", "kept"))
+    names = store.names
+
+    def names_of_before() -> list[str]:
+        found = names()
+        store.remove(other)
+        return found
+
+    monkeypatch.setattr(store, "names", names_of_before)
+    found = list(store.entries())
+    store.remove(one)
+    assert {entry.step for entry in found} == {"one", "kept"}
+    assert all(entry.size > 300 and entry.used > 1000 for entry in found)
+    monkeypatch.setattr(store, "entries", lambda: iter(found))
+    store.prune(0, keep={kept.name})
+    assert names() == [kept.name]
+
+
 def test_a_cache_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
-    with pytest.raises(HostError, match="mode 0700"):
+    with pytest.raises(HostError, match=r"mode 0700\n.* chmod 700 /.*/open, or name another"):
         Cache(tmp_path / "open").open()
+    assert list((tmp_path / "open").iterdir()) == []
 
 
 def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,8 @@ mappings = st.dictionaries(st.text(), values)
 
 def entry(part: Part, parent: str, digest: str) -> Entry:
     name = object_name(part.key, parent)
-    return Entry(Path(name), name, part.key, part.step, part.kind, parent, part.inputs, digest)
+    about = (part.key, part.step, part.kind, parent, part.inputs, digest)
+    return Entry(Path(name), name, *about, size=0, used=0)
 
 
 def built(plan: Plan, salt: str = "") -> list[Entry]:

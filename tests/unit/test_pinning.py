@@ -14,7 +14,7 @@ from lumicontainer.progress import Progress
 from lumicontainer.resolve import Resolved
 
 from .test_fetch import UPSTREAM, Upstream
-from .test_pins import Offer, offer, registry
+from .test_pins import Offer, offer, registry, tell_md5_alone
 
 __all__ = ["offer", "registry"]
 
@@ -141,6 +141,29 @@ def test_what_pip_does_not_find_is_open_and_the_rest_is_not(locked: Locked, offe
     assert entry.open == "pip finds no wheels of it, or none that go with the others"
     assert pins(lock, "two") == {"lib==1.5": "lib==1.5"}
     assert [each for each in faults(lock, found) if each.startswith("one: Python lost==1: open")]
+
+
+def test_what_an_index_tells_no_sha256_of_is_open_a_dependency_too(
+    locked: Locked, offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer("tool", "1.0", "lib")
+    offer("lib", "1.5")
+    tell_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
+    lock, found = locked({"one/layer.yaml": python("tool"), "two/layer.yaml": python("lib")})
+    assert pins(lock, "one") == {"tool": "tool==1.0", "(lib)": ""}
+    why = "open, its index tells no sha256 of it"
+    assert faults(lock, found) == [f"two: Python lib: {why}", f"one: lib: {why}"]
+
+
+def test_what_a_layer_below_brings_otherwise_has_no_pin(locked: Locked, offer: Offer) -> None:
+    offer("lib", "1.5")
+    source = f"{{url: '{UPSTREAM}x', file: lib-1.5-py3-none-any.whl, sha256: '{'0' * 64}'}}"
+    layers = {
+        "one/layer.yaml": f"summary: x\nsources: [{source}]\n",
+        "one/install.sh": 'pip install "$sources/lib-1.5-py3-none-any.whl"\n',
+    }
+    lock, _ = locked({**layers, "two/layer.yaml": python("lib")})
+    assert [each.open for each in lock.of("two")] == ["a layer below brings it, from no index"]
 
 
 def test_without_a_known_python_nothing_is_asked(

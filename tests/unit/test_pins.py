@@ -148,6 +148,27 @@ def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer) -> No
     assert set(asked("tool==1.0", python="3.13", there={"lib": "1.0"})) == {"tool"}
 
 
+def test_what_an_index_tells_no_sha256_of_is_asked_for_once_and_has_none(
+    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer("tool", "1.0", "lib")
+    offer("lib", "1.5")
+    tell_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
+    found = asked("tool==1.0")
+    assert set(found) == {"tool", "lib"}
+    assert found["tool"].sha256
+    assert found["lib"].sha256 == ""
+
+
+def tell_md5_alone(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a wheel from those that are offered, and offer it by a page that has its MD5 sum."""
+    file = (place / "wheels" / name).rename(place / name)
+    digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    page = place / "index.html"
+    page.write_text(f'<!DOCTYPE html><html><body><a href="{name}#md5={digest}">x</a></body></html>')
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{place / 'wheels'} {page}")
+
+
 def test_what_has_no_wheel_is_refused(offer: Offer) -> None:
     with pytest.raises(ProgramError):
         asked("nothing==1.0")
@@ -160,7 +181,7 @@ def test_a_stand_in_is_of_no_public_version(tmp_path: Path) -> None:
     assert files[0] == "my_lib-1.0+in.the.image-py3-none-any.whl"
 
 
-def test_a_report_is_read_in_its_old_and_its_new_form_and_without_a_hash_not() -> None:
+def test_a_report_is_read_in_its_old_and_its_new_form_and_without_a_hash() -> None:
     def item(name: str, archive: dict[str, object]) -> dict[str, object]:
         origin = {"url": f"https://a.example/{name}-1%2Bcpu.whl", "archive_info": archive}
         return {"metadata": {"name": name, "version": "1"}, "download_info": origin}
@@ -174,7 +195,7 @@ def test_a_report_is_read_in_its_old_and_its_new_form_and_without_a_hash_not() -
             ]
         }
     )
-    assert [(each.name, each.sha256) for each in found] == [("old", "aa"), ("new", "bb")]
+    assert {each.name: each.sha256 for each in found} == {"old": "aa", "new": "bb", "none": ""}
     assert found[0].file == "old-1+cpu.whl"
 
 

@@ -32,6 +32,20 @@ def test_the_tree_of_the_last_build_is_taken_over(root: Path) -> None:
         assert (place.ground / STATE).read_text() == "one"
 
 
+def test_what_a_lock_left_goes_with_the_next_build_and_its_tree_is_not_taken_over(
+    root: Path,
+) -> None:
+    leave_tree(f"one{workspace.LOCK}")
+    with workspace.workspace(f"one{workspace.LOCK}") as place:
+        assert (place.ground / STATE).exists()
+        with workspace.workspace("one") as other:
+            assert not other.ground.exists()
+        assert place.ground.exists()
+    with workspace.workspace("one") as other:
+        assert not other.ground.exists()
+    assert list(folders(root)) == []
+
+
 def test_a_tree_that_another_build_removes_is_not_taken_over(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,8 +98,6 @@ def _device(root: Path, bus: str, numa: int) -> Path:
     bridge = {"c": "c8" if bus >= "c9" else "c0", "d": "d8" if bus >= "d9" else "d0"}[bus[0]]
     folder = root / f"sys/devices/pci0000:{bridge}/0000:{bridge}:01.1/{pci(bus)}"
     _file(folder / "numa_node", f"{numa}\n")
-    near = range(numa * 16, numa * 16 + 16)
-    _file(folder / "local_cpulist", written([*near, *(cpu + CORES for cpu in near)]) + "\n")
     _link(root / f"sys/bus/pci/devices/{pci(bus)}", folder)
     return folder
 

@@ -1,0 +1,71 @@
+"""A host that cannot build is told so before anything is begun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ..conftest import HELLO, ROOT, Write
+from ..namespaces import prepared
+
+NO_NAMESPACES = [
+    *("unshare", "--map-current-user", "--keep-caps", "bash", "-c"),
+    'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"',
+    "bash",
+]
+MEND = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+
+
+def run_in(
+    prefix: Sequence[str], *words: object, cache: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command by another that changes what it sees of this host."""
+    return subprocess.run(
+        [*prefix, *map(str, words)],
+        env={**os.environ, "LUMICONTAINER_CACHE": cache},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def build_in(prefix: Sequence[str], recipes: Path) -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-m", "lumicontainer", "build", "hello", "--recipes", recipes)
+    output = ("--output", recipes / "x.sif")
+    return run_in(prefix, *words, *output, cache=str(recipes / "cache"))
+
+
+@pytest.mark.parametrize("name", ["subuid", "subgid"])
+def test_a_user_without_a_range_of_ids_is_told_in_which_file(write: Write, name: str) -> None:
+    folder = write({**HELLO, "empty": ""})
+    hidden = prepared("mount", f"mount --bind {folder}/empty /etc/{name}")
+    done = build_in(hidden, folder)
+    assert done.returncode == 3
+    assert f"no range of subordinate ids for you in /etc/{name}, as" in done.stderr
+    assert f"usermod --add-{name}s 100000-165535" in done.stderr
+    told = run_in(hidden, sys.executable, "-m", "lumicontainer", "doctor")
+    assert told.returncode == 1
+    assert f"usermod --add-{name}s 100000-165535" in told.stdout
+
+
+def test_where_no_user_namespace_can_be_made_the_mend_is_the_doctors(write: Write) -> None:
+    done = build_in(NO_NAMESPACES, write(HELLO))
+    assert done.returncode == 3
+    assert "this user can make no user namespaces here" in done.stderr
+    assert MEND in done.stderr
+    told = run_in(NO_NAMESPACES, sys.executable, "-m", "lumicontainer", "doctor")
+    assert told.returncode == 1
+    assert MEND in told.stdout
+
+
+def test_an_engine_is_not_ready_where_no_user_namespace_can_be_made() -> None:
+    script = ROOT / "lumicontainer/host/install-engine.sh"
+    done = run_in(NO_NAMESPACES, script)
+    assert done.returncode == 3
+    assert MEND in done.stderr
+    assert "nothing to do" not in done.stderr
