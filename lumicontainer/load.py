@@ -53,6 +53,7 @@ _PARAMETER = fields.record(
     },
     required=("type", "default"),
 )
+_paths = fields.matching(r"/[A-Za-z0-9._/+*?-]*", "an absolute path, in which * and ? may stand")
 _LAYER = fields.record(
     "layer",
     {
@@ -64,7 +65,7 @@ _LAYER = fields.record(
         "variants": fields.mapping(contents.VARIANT, key=names.accelerator),
         "bootstrap": fields.mapping(_BOOTSTRAP, key=names.accelerator),
         "secrets": fields.sequence(name),
-        "differs": fields.mapping(fields.line, key=names.absolute),
+        "differs": fields.mapping(fields.line, key=_paths),
         **contents.KEYS,
     },
     required=("summary",),

@@ -37,6 +37,9 @@ rank that is not on those of its own (that of its LOCAL_RANK) is bound to them.
 {options}
   srun -N2 --ntasks-per-node=8 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py
   srun -N2 --ntasks-per-node=1 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py
+
+Exit codes: the program's own; before it starts 2 the input is wrong, 3 the node is not fit, 126 the
+command cannot be run, 127 it is not found, 70 a bug of ours.
 """
 
 

@@ -31,6 +31,14 @@ def test_a_build_is_made_twice_although_the_cache_has_all_of_it(place: Place) ->
     assert checked.made() == [*LAYERS]
 
 
+def test_a_layer_says_why_its_files_are_not_the_same_twice(place: Place) -> None:
+    own_recipes(place)
+    append(place, ODD)
+    with (place.recipes / "layers/four/layer.yaml").open("a") as layer:
+        layer.write("differs: {'/opt/*/odd': it holds the time}\n")
+    place.build("--check")
+
+
 def test_a_build_that_is_the_same_twice_says_so(place: Place) -> None:
     assert place.build("--check").made() == [*LAYERS]
 
