@@ -27,7 +27,7 @@ def add_catalog(parser: argparse.ArgumentParser) -> None:
         "--recipes",
         metavar="DIR",
         type=Path,
-        help="a folder with recipes (and layers/, profiles/, envs/ …) of your own, which stand first",
+        help="a folder with recipes, layers/, profiles/, envs/ … of your own, which stand first",
     )
 
 
