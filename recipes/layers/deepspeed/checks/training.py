@@ -37,5 +37,4 @@ for images, labels in training.batches(data, ranks, rank):
     engine.backward(loss)
     engine.step()
     losses.append(loss.item())
-training.conclude(engine.module, losses, data, ranks=ranks, gather=training.gather)
-dist.destroy_process_group()
+training.conclude_and_leave(engine.module, losses, data)

@@ -25,5 +25,4 @@ for images, labels in training.batches(data, ranks, rank):
     loss.backward()
     steps.step()
     losses.append(loss.item())
-training.conclude(network.module, losses, data, ranks=ranks, gather=training.gather)
-dist.destroy_process_group()
+training.conclude_and_leave(network.module, losses, data)
