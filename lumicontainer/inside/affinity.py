@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 
 from . import cpus
-from .launchers import NONE
+from .launchers import NONE, TORCHRUN
 from .setting import is_number
 
 TYPE_CHECKING = False
@@ -116,12 +116,16 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     reserved = cpus.parse(row.get("reserved", ""))
     ccd = own | reserved | node.ccd(min(own))
     asked = _asked(context)
-    if now <= ccd or asked > len(ccd):
+    seconds = _second_threads(node, own, now)
+    # Where the mask holds no second threads, srun -c counted cores.
+    more = asked > len(ccd if seconds else own | reserved)
+    # What torchrun was given is the mask of all its ranks, and no choice for this one.
+    narrow = context.launch.name == TORCHRUN and len(now) < len(own)
+    if (now <= ccd and not narrow) or more:
         if not asked and len(now) < len(own) and context.launch.name == "slurm":
             _tell(context, now, f"its GPU's are {cpus.written(own)} (srun -c {len(own)})")
         return Binding(now, own, changed=False)
-    wanted = own | _second_threads(node, own, now)
-    may = node.permitted(wanted)
+    may = node.permitted(own | seconds)
     # Fewer cores than the rank has a use for would cost more than the distance does.
     if len(may & own) < min(len(own), len(now)):
         others = f"of its GPU's cores {cpus.written(own)} the job has {cpus.written(may) or 'none'}"

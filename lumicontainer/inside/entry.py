@@ -7,8 +7,8 @@ import sys
 
 from . import __version__, affinity, around
 from .decide import decide, without_own, without_ranks
-from .errors import LaunchError
-from .launch import DIRECT, command, local_rank_argument
+from .errors import UNFIT, LaunchError
+from .launch import DIRECT, STARTED, command, local_rank_argument
 from .launchers import first_of_node, speaks
 from .options import Options, described, misused, take
 from .program import become, check_readable, inherited, interpreter, restore_signals
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     except LaunchError as error:
         if speaks(env) if error.told is None else error.told:
             sys.stderr.write(f"{error}\n")
-        elif error.local and first_of_node(env):
+        elif error.alone or (error.local and first_of_node(env)):
             sys.stderr.write(f"error: {error.what} (on {os.uname().nodename})\n")
         return error.code
     except Exception:  # noqa: BLE001 - what is left is a fault of lumi-entry
@@ -150,7 +150,9 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
     env = {**env, **decision.changes()}
     context = decision.context
     if context.start.launcher != DIRECT:
-        become(command(decision, arguments), without_ranks(env))
+        started = {STARTED: context.start.launcher}
+        become(command(decision, arguments), {**without_ranks(env), **started})
+    env.pop(STARTED, None)
     for prepare in PREPARATIONS:
         prepare(context)
     words = order.command
@@ -179,5 +181,16 @@ def _tell(notes: list[str]) -> None:
 
 def _print(text: str) -> None:
     # A value may hold bytes that are no UTF-8; they leave as they came.
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-    sys.stdout.flush()
+    left = text.encode("utf-8", "surrogateescape")
+    try:
+        while left:
+            left = left[os.write(1, left) :]
+    except OSError as error:
+        raise LaunchError(
+            f"cannot write to stdout: {error.strerror}",
+            where=f"stdout of the process on {os.uname().nodename}",
+            why="what was asked for goes there",
+            mend="leave stdout open, and lead it to where there is room",
+            code=UNFIT,
+            told=True,
+        ) from None

@@ -13,8 +13,8 @@ class LaunchError(Exception):
 
     The code is MISUSED or UNFIT, or what a shell exits with where a command cannot be run. An error
     is every rank's, and rank 0 tells it. Where it may be one node's (``local``), the first rank of
-    each other node tells a line; where rank 0 may not see it, ``told`` says whether this process
-    tells all of it.
+    each other node tells a line, and where it may be one rank's (``alone``), each other rank; where
+    rank 0 may not see it, ``told`` says whether this process tells all of it.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a message, each named where one is raised
@@ -26,6 +26,7 @@ class LaunchError(Exception):
         mend: str = "",
         code: int = MISUSED,
         local: bool = False,
+        alone: bool = False,
         told: bool | None = None,
     ) -> None:
         super().__init__(what)
@@ -35,6 +36,7 @@ class LaunchError(Exception):
         self.mend = mend
         self.code = code
         self.local = local
+        self.alone = alone
         self.told = told
 
     def __str__(self) -> str:

@@ -154,6 +154,11 @@ def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
 def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
     gpu, choice = context.gpu, context.options.gpu_visibility
     ours = context.launch.name != TORCHRUN
+    if choice != "none" and not ours and len(visible.by_hip) > 1:
+        context.warnings.append(
+            f"--gpu-visibility {choice} is not used: the ranks of torchrun take the GPU of their "
+            "LOCAL_RANK (a task a rank instead: srun --ntasks-per-node)"
+        )
     if gpu is None or not ours or choice == "none" or len(visible.by_hip) == 1:
         return
     why = f"this rank's GPU is {gpu.pci}, "

@@ -46,6 +46,9 @@ _LAUNCHERS = (
 )
 """Programs that start ranks themselves."""
 
+STARTED = "LUMI_ENTRY_LAUNCHER"
+"""Tells a rank which launcher lumi-entry started: a lone rank is told nothing by accelerate."""
+
 _VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
@@ -73,8 +76,9 @@ def choose(context: Context) -> Start:
     """
     launch, wanted = context.launch, context.options.launcher
     processes = _processes(context)
-    if launch.name in (TORCHRUN, DEEPSPEED):
-        return Start(DIRECT, f"{launch.name} started it")
+    by = launch.name if launch.name in (TORCHRUN, DEEPSPEED) else context.env.get(STARTED)
+    if by:
+        return Start(DIRECT, f"{by} started it")
     if wanted == DIRECT:
         if processes:
             raise misused("--nproc goes with a launcher, not with --launcher direct")
@@ -91,6 +95,14 @@ def choose(context: Context) -> Start:
     _check_alone(context.env, launch)
     why = f"--nproc {processes}" if processes else f"{gpus} GPUs" if gpus else "no GPU"
     return Start(TORCHRUN if wanted == AUTO else wanted, why, processes or gpus or 1)
+
+
+def starts_ranks(program: Sequence[str]) -> bool:
+    """Tell whether a program is one that starts ranks itself."""
+    kind, name = [*program[:2], "", ""][:2]
+    return (
+        name if kind == "-m" else os.path.basename(name if kind == "--" else kind)
+    ) in _LAUNCHERS
 
 
 def visible_gpus(context: Context) -> int:
@@ -133,13 +145,11 @@ def _processes(context: Context) -> int:
 
 def _one_for_all(context: Context, gpus: int) -> bool:
     """Tell whether one task of Slurm was given several GPUs, and the program starts no ranks."""
-    kind, name = [*context.program[:2], "", ""][:2]
-    named = name if kind == "-m" else os.path.basename(kind)
     return (
         context.launch.name == SLURM
         and gpus > 1
-        and kind != "--"
-        and named not in _LAUNCHERS
+        and list(context.program[:1]) != ["--"]
+        and not starts_ranks(context.program)
         and one_a_node(context.env, context.launch)
     )
 

@@ -33,6 +33,7 @@ def redirect(context: Context) -> None:
             why="each rank makes two files there, as --log-dir asks for",
             mend="name a folder that every node sees, may write to, and that has room",
             code=UNFIT,
+            alone=True,
         ) from None
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
     for descriptor, standard in zip(pair, (1, 2)):

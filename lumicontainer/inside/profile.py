@@ -93,6 +93,7 @@ def _new_folder(context: Context) -> str:
             why="each profiled rank writes to one of its own, in the folder of --log-dir or here",
             mend="name one that can be written with --log-dir, or change to such a folder",
             code=UNFIT,
+            alone=True,
         ) from None
 
 

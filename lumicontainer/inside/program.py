@@ -95,6 +95,7 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
     refuses to run it.
     """
     name = command[0]
+    local = "/" in name and _may_be_local(name)
     try:
         os.execvpe(name, command, env)  # noqa: S606 - no shell: the arguments arrive as they are
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: an empty name
@@ -105,6 +106,7 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
                 why="its first line names a program that is not in the container",
                 mend="mend the first line of the file",
                 code=_NOT_FOUND,
+                local=local,
             ) from None
         raise LaunchError(
             f"command not found: '{name}'",
@@ -112,6 +114,7 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
             why="the container holds no program of this name there",
             mend="install it in the image, or name it as the container sees it",
             code=_NOT_FOUND,
+            local=local,
         ) from None
     except OSError as error:
         raise LaunchError(
@@ -120,6 +123,7 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
             why="the file is there, and the system refuses to execute it",
             mend="a script needs chmod +x and a first line like #!/bin/sh",
             code=_NOT_EXECUTABLE,
+            local=local,
         ) from None
 
 

@@ -56,10 +56,15 @@ def exit_code(error: BaseException) -> int | None:
     """Return the exit code of the rank that failed first, as a shell has it; None for others."""
     if type(error).__name__ == "SignalException":
         return _KILLED + int(error.sigval)  # type: ignore[attr-defined]
+    if type(error).__name__ == "CalledProcessError":  # accelerate's, of a lone rank
+        return _as_a_shell(int(error.returncode))  # type: ignore[attr-defined]
     if type(error).__name__ != "ChildFailedError":
         return None
     _, failure = error.get_first_failure()  # type: ignore[attr-defined]
-    code = int(failure.exitcode)
+    return _as_a_shell(int(failure.exitcode))
+
+
+def _as_a_shell(code: int) -> int:
     return code if code >= 0 else _KILLED - code
 
 
@@ -86,6 +91,11 @@ def main(words: list[str]) -> int:
         # torchrun leaves a folder of its own behind; of this process alone, not of its ranks.
         with tempfile.TemporaryDirectory(prefix="lumi-entry-") as tempfile.tempdir:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        # DeepSpeed's launcher ends with -9 where a rank was ended by signal 9.
+        if isinstance(error.code, int):
+            return _as_a_shell(error.code)
+        raise
     except Exception as error:
         code = exit_code(error)
         if code is None:

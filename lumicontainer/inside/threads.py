@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .launch import starts_ranks
 from .setting import DEFAULT, USER, Setting, is_number
 
 TYPE_CHECKING = False
@@ -24,7 +25,8 @@ def settings(context: Context) -> Iterator[Setting]:
     Unbound, each of several ranks would start a thread on every processor, and all wait for each
     other (on 2 cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
     """
-    setting = _decided(context)
+    # What a launcher has set it hands on: each of its ranks would take all of the task's cores.
+    setting = None if starts_ranks(context.program) else _decided(context)
     if context.env.get(NAME):
         setting = Setting(NAME, context.env[NAME], origin=USER, why="set already")
     if setting is not None:
@@ -46,7 +48,8 @@ def _decided(context: Context) -> Setting | None:
     ranks = (launch.fact("LOCAL_WORLD_SIZE") or 1) * launch.workers
     if ranks == 1:
         return None
-    if usable < (os.cpu_count() or 1) and launch.workers == 1:
+    # What the job's cgroup leaves is for all of its ranks; fewer are this rank's own.
+    if launch.workers == 1 and usable < len(context.node.permitted(range(os.cpu_count() or 1))):
         why = "this process is bound to processors; left to the program, which counts them"
         return Setting(NAME, None, origin=launch.name, why=why)
     why = f"{usable} processors, which {ranks} ranks of this node share"

@@ -112,6 +112,22 @@ def test_a_rank_that_asked_for_more_than_a_ccd_has_keeps_it(whole: Path) -> None
     assert (rank.cores, rank.threads(), rank.notes) == ("0-27", "28", [])
 
 
+@pytest.mark.parametrize(("mask", "kept"), [("1-7,9-15", True), ("1-7,65-71", False)])
+def test_what_srun_counts_is_cores_where_it_hands_out_no_second_threads(
+    tmp_path: Path, mask: str, kept: bool
+) -> None:
+    lumi_node.write(tmp_path, smt=True)
+    rank = Rank(tmp_path, task(0, of=4, SLURM_CPUS_PER_TASK="14"), mask=mask)
+    assert (rank.cores, rank.threads()) == ((mask, "14") if kept else ("49-55,113-119", "7"))
+
+
+def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None:
+    ranks = {"LOCAL_RANK": "4", "LOCAL_WORLD_SIZE": "8", "RANK": "4", "WORLD_SIZE": "8"}
+    env = {**ranks, "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "1"}
+    assert Rank(whole, env, mask="1").cores == OWN[4]
+    assert Rank(whole, env, mask="1", cpuset="1").cores == "1"
+
+
 def test_one_process_on_its_own_has_the_whole_machine(whole: Path) -> None:
     rank = Rank(whole, {"HIP_VISIBLE_DEVICES": "0"})
     assert (rank.cores, rank.threads(), rank.notes) == ("0-63", None, [])

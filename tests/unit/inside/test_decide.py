@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import speaks
+from lumicontainer.inside.node import Node
 from lumicontainer.inside.rendezvous import port_of
 
 from . import seen
@@ -309,7 +311,15 @@ def test_a_task_gets_as_many_threads_as_srun_gave_it_and_as_it_may_use(processor
     assert values({**env, "SLURM_CPUS_PER_TASK": "10000"})["OMP_NUM_THREADS"] == str(usable)
 
 
-def on_a_machine(monkeypatch: pytest.MonkeyPatch, *, processors: int, usable: int) -> None:
+def on_a_machine(
+    monkeypatch: pytest.MonkeyPatch, *, processors: int, usable: int, cgroup: int = 0
+) -> None:
+    """Say how many processors there are, this process runs on, and its job may use (or all)."""
+
+    def permitted(_: Node, wanted: Iterable[int]) -> frozenset[int]:
+        return frozenset(wanted) & frozenset(range(cgroup or processors))
+
+    monkeypatch.setattr(Node, "permitted", permitted)
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
 
@@ -328,6 +338,23 @@ def test_a_rank_that_is_bound_counts_its_processors_itself(monkeypatch: pytest.M
     on_a_machine(monkeypatch, processors=64, usable=7)
     assert values(seen.srun(0))["OMP_NUM_THREADS"] is None
     assert "OMP_NUM_THREADS" not in decide(seen.srun(0)).changes()
+
+
+def test_ranks_share_what_the_cgroup_of_their_job_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_a_machine(monkeypatch, processors=128, usable=12, cgroup=12)
+    assert values(seen.srun(0))["OMP_NUM_THREADS"] == "4"
+
+
+def test_a_program_that_starts_ranks_hands_on_no_threads_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_a_machine(monkeypatch, processors=64, usable=56)
+    env = {**seen.srun(0), "SLURM_CPUS_PER_TASK": "56"}
+    for program in (["-m", "torch.distributed.run", "x.py"], ["--", "/opt/bin/torchrun", "x.py"]):
+        assert "OMP_NUM_THREADS" not in decide(env, program=program).changes()
+        kept = decide({**env, "OMP_NUM_THREADS": "7"}, program=program).settings
+        assert ("OMP_NUM_THREADS", "7") in [(each.name, each.value) for each in kept]
+    assert decide(env, program=["train.py"]).changes()["OMP_NUM_THREADS"] == "56"
 
 
 def test_one_process_on_its_own_has_the_whole_machine(monkeypatch: pytest.MonkeyPatch) -> None:

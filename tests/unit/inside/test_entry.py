@@ -51,6 +51,25 @@ def test_the_arguments_of_a_command_arrive_as_they_are(entry: Entry) -> None:
     assert done.stdout == ascii(ARGUMENTS) + "\n"
 
 
+def test_a_command_that_another_node_lacks_is_told_by_that_node(entry: Entry) -> None:
+    there = {**seen.srun(3), "SLURM_LOCALID": "0"}
+    done = entry("--", "/tmp/not-staged-here/run.sh", env=there)
+    assert done.returncode == 127
+    assert done.stderr.startswith("error: command not found: '/tmp/not-staged-here/run.sh' (on ")
+    assert done.stderr.count("\n") == 1
+    assert entry("--", "nowhere-at-all", env=there).stderr == ""
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("words", ["--version", "--print-env"])
+def test_what_cannot_be_printed_is_told(launcher: Path, words: str, where: str) -> None:
+    command = ["sh", "-c", f'exec "$0" {words} {where}', launcher]
+    done = subprocess.run(command, env={"PATH": PATH}, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: cannot write to stdout: ")
+    assert done.stderr.count("\n") == 4
+
+
 def test_its_own_name_may_stand_before_what_an_image_runs(entry: Entry) -> None:
     assert entry("lumi-entry", "--", "echo", "once").stdout == "once\n"
 

@@ -43,6 +43,13 @@ def place(root: Path, env: dict[str, str], **options: str | bool) -> str | None:
     return gpu.pci if gpu else None
 
 
+def test_what_torchrun_leaves_no_use_for_is_told(whole: Path) -> None:
+    for choice in ("hip", "rocr", "none"):
+        env = {**seen.TORCHRUN_IN_SRUN, "RANK": "0", "LOCAL_RANK": "0"}
+        warned = decided(whole, env, gpu_visibility=choice).warnings
+        assert any("is not used" in text for text in warned) == (choice != "none")
+
+
 def variables(root: Path, env: dict[str, str], **options: str | bool) -> dict[str, str]:
     """Return what a rank gets of the three variables that hide GPUs."""
     changed = {**env, **decided(root, env, **options).changes()}

@@ -318,6 +318,45 @@ def test_the_exit_code_of_the_rank_that_failed_first_passes(
     assert (program.returncode, stderr) == (seen_code, "rank 3 failed\n")
 
 
+LONE = """
+class CalledProcessError(Exception):
+    returncode = {code}
+raise CalledProcessError("rank 0 failed")
+"""
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit({code})", LONE])
+@pytest.mark.parametrize(("code", "seen_code"), [(7, 7), (-9, 137)])
+def test_the_exit_code_of_a_rank_passes_through_other_launchers(
+    tmp_path: Path, text: str, code: int, seen_code: int
+) -> None:
+    _launcher(tmp_path, text.format(code=code))
+    with supervised(tmp_path) as program:
+        program.communicate()
+    assert program.returncode == seen_code
+
+
+def test_a_lone_rank_that_a_launcher_started_starts_no_other() -> None:
+    assert started({}, launcher="accelerate") == ("accelerate", 1)
+    assert started({launch.STARTED: "accelerate"}, launcher="accelerate") == ("direct", 1)
+
+
+def test_a_lone_rank_of_accelerate_runs_once_and_sees_nothing_of_it(
+    entry: Entry, tmp_path: Path
+) -> None:
+    package = tmp_path / "accelerate/commands"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    call = "raise SystemExit(subprocess.call(sys.argv[sys.argv.index('--') + 1 :]))"
+    (package / "launch.py").write_text(f"import subprocess, sys\n{call}\n")
+    env = {"PYTHONPATH": str(tmp_path)}
+    done = entry("--launcher", "accelerate", "--", "env", env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("PYTHONPATH=") == 1
+    assert launch.STARTED not in done.stdout
+
+
 def test_a_launcher_gets_its_words_and_does_not_see_our_modules(tmp_path: Path) -> None:
     _launcher(tmp_path, "import sys; print(sys.argv[1:]); import hostlist")
     with supervised(tmp_path) as program:

@@ -74,13 +74,22 @@ def test_closed_standard_streams_become_files_all_the_same(launcher: Path, tmp_p
     assert (tmp_path / "logs/rank0.out").read_text() == "here\n"
 
 
-def test_a_folder_that_cannot_be_is_told_once_with_its_mend(entry: Entry, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_is_told_whole_once_and_by_each_rank_in_a_line(
+    entry: Entry, tmp_path: Path
+) -> None:
     (tmp_path / "logs").write_text("a file")
     done = [entry("--log-dir", "logs", *TALK, env=seen.srun(rank)) for rank in range(3)]
     assert [one.returncode for one in done] == [3, 3, 3]
-    assert [one.stderr.count("\n") for one in done] == [4, 0, 0]
+    assert [one.stderr.count("\n") for one in done] == [4, 1, 1]
     assert done[0].stderr.startswith("error: cannot write logs to 'logs': File exists\n")
     assert "mend: name a folder that every node sees" in done[0].stderr
+
+
+def test_a_rank_that_alone_cannot_write_says_so(entry: Entry) -> None:
+    done = entry("--log-dir", "/proc/none", *TALK, env=seen.srun(1))
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: cannot write logs to '/proc/none': ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_full_disk_is_told_before_the_program_starts(launcher: Path, tmp_path: Path) -> None:
