@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install what this host lacks to build and run container images: an engine and its helpers.
-# Usage: install-engine.sh     as root, or as an ordinary user with sudo; a second run does nothing
+# Usage: install-engine.sh [USER]     as root, or as an ordinary user with sudo; a second run does nothing
+# USER, the present one unless named, gets ranges of ids for namespaces.
 set -euo pipefail
 
 # /usr/sbin is not on an ordinary user's PATH on Debian, and debootstrap lives there.
@@ -14,7 +15,7 @@ readonly MULTIARCH=x86_64-linux-gnu
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly HERE
-readonly USER_SERVED=${SUDO_USER:-$(id -un)}
+readonly USER_SERVED=${1:-$(id -un)}
 
 declare -rA PACKAGE_OF=(
     [mksquashfs]=squashfs-tools [squashfuse]=squashfuse [fuse-overlayfs]=fuse-overlayfs [fusermount3]=fuse3
@@ -155,7 +156,7 @@ main() {
     fi
     if ((EUID != 0)); then
         type -P sudo >/dev/null || fail "this needs root: run it as root, or install sudo."
-        exec sudo -- "$BASH" "${BASH_SOURCE[0]}"
+        exec sudo -- "$BASH" "${BASH_SOURCE[0]}" "$USER_SERVED"
     fi
     # shellcheck source=/dev/null
     source /etc/os-release

@@ -29,7 +29,8 @@ if ! fits "$WANTED"; then
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends python3 python3-venv >&2
     fits "$WANTED" || fail "$WANTED is older than Python 3.11: name a newer one with make PYTHON=…"
 fi
-[[ -x $FOLDER/bin/python ]] || "$WANTED" -m venv "$FOLDER"
+# One that was interrupted has no pip yet.
+"$FOLDER/bin/python" -m pip --version >/dev/null 2>&1 || "$WANTED" -m venv --clear "$FOLDER"
 "$FOLDER/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 # What pip does for a wheel: else a user who lets Python write no bytecode compiles at every start.
 "$FOLDER/bin/python" -m compileall -q lumicontainer
