@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +24,7 @@ from .conftest import (
     unpacked,
     write_small,
 )
+from .people import ordinary
 
 NewCache = Callable[[Path], dict[str, str]]
 Tree = dict[str, list[Any]]
@@ -109,19 +108,10 @@ def test_an_ordinary_users_program_sees_the_same_tree_in_all_forms(
 
 
 @pytest.fixture(scope="module")
-def user() -> Iterator[list[object]]:
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[object]]:
     """Return the start of a command that runs as an ordinary user."""
-    if os.getuid() != 0:
-        yield []
-        return
-    name = "lumicontainer-layers"
-    made = run(["useradd", "--create-home", name])
-    assert made.returncode == 0, made.stderr
-    home = pwd.getpwnam(name).pw_dir
-    try:
-        yield ["runuser", "-u", name, "--", "env", "-C", home, f"HOME={home}"]
-    finally:
-        run(["userdel", "--remove", name])
+    with ordinary(tmp_path_factory.mktemp("user")) as start:
+        yield start
 
 
 CHAIN = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,28 +11,14 @@ from pathlib import Path
 import pytest
 
 from .conftest import ENGINE, run, write_small
-
-NAME = "lumicontainer-test"
+from .people import ordinary
 
 
 @pytest.fixture(scope="module")
 def ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[object]]:
-    """Return the start of a command that runs as an ordinary user, in a folder of that user's.
-
-    Root makes a user for the test and removes it again; anybody else is an ordinary user already.
-    """
-    if os.getuid() != 0:
-        yield ["env", "-C", tmp_path_factory.mktemp("user")]
-        return
-    made = run(["useradd", "--create-home", "--shell", "/bin/bash", NAME])
-    assert made.returncode == 0, made.stderr
-    entry = pwd.getpwnam(NAME)
-    home = entry.pw_dir
-    try:
-        yield ["runuser", "-u", NAME, "--", "env", "-C", home, f"HOME={home}", f"USER={NAME}"]
-    finally:
-        run(["userdel", "--remove", NAME])
-        run(["rm", "-rf", "--one-file-system", f"/var/tmp/lumicontainer-{entry.pw_uid}"])
+    """Return the start of a command that runs as an ordinary user, in a folder of that user's."""
+    with ordinary(tmp_path_factory.mktemp("user")) as start:
+        yield start
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +43,15 @@ def test_the_wheel_brings_recipes_and_platforms(program: list[object]) -> None:
     shown = run([*program, "show", "pytorch-deepspeed"])
     assert shown.returncode == 0, shown.stderr
     assert "site-packages/lumicontainer/recipes/layers" in shown.stdout
+
+
+def test_a_cache_in_a_folder_that_is_closed_to_the_user_has_a_mend(
+    program: list[object], ordinary_user: list[object]
+) -> None:
+    env = [*ordinary_user, "env", "LUMICONTAINER_CACHE=/root/cache"]
+    done = run([*env, *program[len(ordinary_user) :], "build", "pytorch"])
+    assert done.returncode == 3, done.stderr
+    assert "name another place with LUMICONTAINER_CACHE" in done.stderr
 
 
 def test_an_ordinary_user_builds_and_runs_an_image(

@@ -1,0 +1,45 @@
+"""An ordinary user, whom root makes for a test and takes away again."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .conftest import run
+
+PREFIX = "lumicontainer-test-"
+
+
+@contextmanager
+def ordinary(folder: Path) -> Iterator[list[object]]:
+    """Give the start of a command that runs as an ordinary user, in a folder of that user's.
+
+    Root makes a user for it; anybody else is an ordinary user already, and runs in ``folder``. The
+    name tells the process it was made for, so that two test runs do not meet, and what a run that
+    was killed left behind is taken away.
+    """
+    if os.getuid() != 0:
+        yield ["env", "-C", folder]
+        return
+    for left in pwd.getpwall():
+        maker = left.pw_name.removeprefix(PREFIX)
+        if maker != left.pw_name and not Path("/proc", maker).exists():
+            take_away(left)
+    name = f"{PREFIX}{os.getpid()}"
+    made = run(["useradd", "--create-home", "--shell", "/bin/bash", name])
+    assert made.returncode == 0, made.stderr
+    entry = pwd.getpwnam(name)
+    home = entry.pw_dir
+    try:
+        yield ["runuser", "-u", name, "--", "env", "-C", home, f"HOME={home}", f"USER={name}"]
+    finally:
+        take_away(entry)
+
+
+def take_away(entry: pwd.struct_passwd) -> None:
+    """Remove a user and what it kept."""
+    run(["userdel", "--remove", "--force", entry.pw_name])
+    run(["rm", "-rf", "--one-file-system", f"/var/tmp/lumicontainer-{entry.pw_uid}"])
