@@ -38,7 +38,8 @@ async def check(builder: Builder) -> list[Difference]:
     found: list[Difference] = []
     for one, other in zip(once, twice, strict=True):
         if one.digest != other.digest:
-            found += _differences(one, other, reasons.get(one.step, {}))
+            listed = list(_differences(one, other, reasons.get(one.step, {})))
+            found += listed or [Difference(one.step, "/", "packed otherwise", "")]
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import cache, checks, layers, links, machine, pack, process, room, sif
+from lumicontainer import cache, checks, layers, links, machine, pack, process, room, sif, words
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
@@ -55,6 +55,23 @@ def check_output(output: Path) -> None:
                     mend="name another --output, or move the file away",
                 )
             ) from error
+
+
+def check_replaced(output: Path) -> None:
+    """Raise ``InputError`` where the image that would be replaced holds what its user laid on it.
+
+    That is an overlay in the file itself, as ``singularity overlay create`` makes one.
+    """
+    laid = sum(each.size for each in sif.read_objects(output) if each.form == sif.EXT3)
+    if laid:
+        raise InputError(
+            Problem(
+                "the image carries an overlay of yours",
+                str(output),
+                why=f"{words.size(laid)} that a new image would not have",
+                mend="name another --output, or move the image away",
+            )
+        )
 
 
 def check_host(plan: Plan) -> None:

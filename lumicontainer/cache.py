@@ -93,8 +93,9 @@ def cache_root() -> Path:
     named = os.environ.get("LUMICONTAINER_CACHE")
     if named:
         return Path(named).absolute()
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "lumicontainer"
+    # Path.home raises where the user has none.
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return Path(home).absolute() / "lumicontainer"
 
 
 def size_limit() -> int:
@@ -197,7 +198,9 @@ class Cache:
         # Another build found the same at the same time, or a prune removed it already.
         with contextlib.suppress(FileNotFoundError):
             folder.replace(aside)
-            (aside / "reason").write_text(f"{reason}\n")
+            # On a full disk it goes without, for a prune that makes room begins with this.
+            with contextlib.suppress(OSError):
+                (aside / "reason").write_text(f"{reason}\n")
 
     def draft(self, name: str) -> Path:
         """Return a new folder in which an object is put together.
@@ -260,6 +263,13 @@ class Cache:
         if held is not None:
             os.close(held)
         return held is not None
+
+    def made_since(self, name: str, moment: float) -> bool:
+        """Tell whether there is an object that was made since ``moment``, in seconds since 1970."""
+        try:
+            return (self.folder(name) / ENTRY).stat().st_mtime >= moment
+        except OSError:
+            return False
 
     def prune(self, limit: int, keep: Collection[str] = (), *, dry: bool = False) -> list[Entry]:
         """Remove the least recently used objects until all take at most ``limit`` bytes.
@@ -324,7 +334,9 @@ def _digest(sums: str) -> str:
 
 
 def _no_cache(root: Path, why: str) -> HostError:
-    private = f"chmod 700 {shlex.quote(str(root))}, or " if root.is_dir() else ""
+    # Path.is_dir raises where a folder above is closed (Python 3.11).
+    there = os.path.isdir(root)  # noqa: PTH112
+    private = f"chmod 700 {shlex.quote(str(root))}, or " if there else ""
     mend = f"{private}name another place with LUMICONTAINER_CACHE"
     return HostError(Problem("the cache has no place", str(root), why, mend))
 

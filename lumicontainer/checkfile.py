@@ -23,8 +23,8 @@ from lumicontainer.document import Node, Place, Problems, Scalar, parse
 from lumicontainer.model import Check, CheckNeeds, Checks, LayerFile, Threshold
 
 FOLDER = "checks/"
-IMAGE = "image"
-"""The owner of the checks that every image has."""
+IMAGE, HOST = "image", "host"
+"""The owners of the checks that every image has, and of those that are made of it from without."""
 LEVELS = ("quick", "full", "perf")
 """What each level runs, the lower ones too: seconds, minutes, and what measures speed."""
 RUNS = ("once", "node", "ranks")
@@ -99,8 +99,10 @@ def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> No
     """Note checks that have one name in one image: those of two accelerators are in no image."""
     for number, check in enumerate(checks):
         for other in checks[:number]:
+            if check.name != other.name:
+                continue
             folders = {PurePosixPath(each.file.name).parent for each in (check, other)}
-            if check.name == other.name and (len(folders) == 1 or PurePosixPath(FOLDER) in folders):
+            if len(folders) == 1 or PurePosixPath(FOLDER) in folders:
                 problems.add(
                     f"two checks are called '{check.name}'",
                     Place(f"{where}/{check.file.name}"),

@@ -21,7 +21,7 @@ _NO_SUCH_FILE = 2
 
 
 def metadata(image: Path) -> dict[str, Any]:
-    """Return the metadata object of an image; empty where it has none.
+    """Return the metadata object of an image; empty where it has none, or a damaged one.
 
     Raises ``InputError`` where ``image`` is no image.
     """
@@ -29,8 +29,16 @@ def metadata(image: Path) -> dict[str, Any]:
         if each.kind == sif.JSON and each.name == METADATA:
             with image.open("rb") as file:
                 file.seek(each.offset)
-                return dict(json.loads(file.read(each.size)))
+                return _object(file.read(each.size))
     return {}
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    """Return a JSON object; an empty one where the text is damaged, which then tells nothing."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError):
+        return {}
 
 
 def labels(image: Path) -> Mapping[str, Any]:

@@ -55,6 +55,8 @@ class Builder:
     secrets: Mapping[str, Path] = field(default_factory=dict)
     proven: dict[str, Entry] = field(default_factory=dict)
     """The objects of the cache that this build has proven, by name."""
+    began: float = field(default_factory=time.time)
+    """In seconds since 1970."""
 
     def cached(self) -> Stack:
         """Return the layers that the cache has from the base up; nothing is proven here."""
@@ -79,8 +81,7 @@ async def begin(builder: Builder) -> None:
     Squashfs has no sums: what is unpacked unproven may be wrong, and stay so in the tree.
     """
     stack = () if builder.fresh else builder.cached()
-    for entry in stack:
-        await _use(builder, builder.cache.use_lock(entry.name))
+    held = [await _use(builder, entry.name) for entry in stack]
     room = asyncio.Semaphore(2)
 
     async def prove(name: str) -> Entry | None:
@@ -88,6 +89,9 @@ async def begin(builder: Builder) -> None:
             return await asyncio.to_thread(builder.cache.proven, name)
 
     found = await asyncio.gather(*(prove(entry.name) for entry in stack))
+    for lock, proven in zip(held, found, strict=True):
+        if proven is None:
+            _let_go(builder, lock)
     whole = tuple(entry for entry in takewhile(bool, found) if entry)
     builder.proven.update({entry.name: entry for entry in found if entry})
     if whole and len(whole) <= len(builder.plan.steps):
@@ -145,49 +149,66 @@ async def _made(
     """Return an object from the cache, else make it, once among all builds of this user."""
     store = builder.cache
     name = cache.object_name(about["key"], about["parent"])
-    if not builder.fresh:
-        await _use(builder, store.use_lock(name))
-        entry = builder.proven.get(name) or await asyncio.to_thread(store.proven, name)
-        if entry:
-            builder.progress.cached(shown)
-            return entry
+    if entry := await _found(builder, name):
+        builder.progress.cached(shown)
+        return entry
     with builder.progress.step(shown) as task:
-        async with _alone(store.make_lock(name), task) as waited:
+        async with _alone(store.make_lock(name), task):
             # Another build may have made it between the look and the lock.
-            if waited or not builder.fresh:
-                entry = await asyncio.to_thread(store.proven, name)
-                if entry:
-                    return entry
+            if entry := await _found(builder, name):
+                return entry
             began = time.monotonic()
             draft = store.draft(name)
             try:
                 await make(task, draft)
                 builder.place.drop_log(shown)
                 told = {**about, "seconds": round(time.monotonic() - began, 1)}
-                async with _unused(builder, store.use_lock(name), task):
+                async with _unused(builder, name, task):
                     return await _to_the_end(store.store, draft, told)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
-async def _use(builder: Builder, lock: Path) -> None:
-    """Keep an object from being pruned until the build ends."""
-    while (held := locks.shared(lock)) is None:
+async def _found(builder: Builder, name: str) -> Entry | None:
+    """Return an object of the cache, kept from being pruned until the build ends.
+
+    Of what is not there no lock is kept: who makes it anew waits until nobody uses it. A build that
+    makes all anew takes what another made since it began, or the two would wait for each other.
+    """
+    store = builder.cache
+    if builder.fresh and not store.made_since(name, builder.began):
+        return None
+    held = await _use(builder, name)
+    entry = builder.proven.get(name) or await asyncio.to_thread(store.proven, name)
+    if entry is None:
+        _let_go(builder, held)
+    return entry
+
+
+async def _use(builder: Builder, name: str) -> int:
+    """Keep an object from being pruned until the build ends; return what holds its lock."""
+    while (held := locks.shared(builder.cache.use_lock(name))) is None:
         await asyncio.sleep(_POLL)
     builder.place.held.append(held)
+    return held
+
+
+def _let_go(builder: Builder, held: int) -> None:
+    builder.place.held.remove(held)
+    os.close(held)
 
 
 @contextlib.asynccontextmanager
-async def _unused(builder: Builder, lock: Path, task: Task) -> AsyncIterator[None]:
+async def _unused(builder: Builder, name: str, task: Task) -> AsyncIterator[None]:
     """Wait until nobody uses what is made anew, so that it can be replaced; then use it.
 
-    What another build has proven has to stay as it is until that build ends. Of what is not made
-    anew, nothing is there that one could use.
+    What another build has proven has to stay as it is until that build ends.
     """
     if not builder.fresh:
+        await _use(builder, name)
         yield
         return
-    while (held := locks.exclusive(lock)) is None:
+    while (held := locks.exclusive(builder.cache.use_lock(name))) is None:
         task.waiting("waiting for a build that uses what is there now")
         await asyncio.sleep(_POLL)
     task.waiting("")
@@ -210,17 +231,15 @@ async def _to_the_end(work: Callable[..., Entry], *values: Any) -> Entry:
 
 
 @contextlib.asynccontextmanager
-async def _alone(path: Path, task: Task) -> AsyncIterator[bool]:
-    """Hold a lock; tell whether it had to be waited for."""
-    waited = False
+async def _alone(path: Path, task: Task) -> AsyncIterator[None]:
+    """Hold a lock, and tell whom it has to be waited for."""
     while (held := locks.exclusive(path)) is None:
-        waited = True
         if who := locks.holder(path):
             task.waiting(f"waiting for {who}")
         await asyncio.sleep(_POLL)
     task.waiting("")
     try:
-        yield waited
+        yield
     finally:
         os.close(held)
 
@@ -252,7 +271,8 @@ class Run:
         self.output: Path | None = None
         self.secrets = {secret: builder.secrets[secret] for secret in secrets}
         self.hidden = patterns(self.secrets.values())
-        self.root = builder.place.root / name.replace(": ", ".")
+        # Beside them lie folders and files of the build itself, whose names a layer may have.
+        self.root = builder.place.root / f"step-{name.replace(': ', '.')}"
         self.temporary = self.root / "tmp"
         self.staged = self.temporary / STAGED
         self.wheels = self.staged / "wheels"

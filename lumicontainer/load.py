@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lumicontainer import contents, fields, names
-from lumicontainer.checkfile import FOLDER, read_checks
+from lumicontainer.checkfile import FOLDER, HOST, IMAGE, read_checks
 from lumicontainer.contents import apt_package
 from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems, parse
@@ -171,6 +171,9 @@ def read_layer(
     Where they are None the layer is read without them, which is quicker: it has no checks then.
     """
     before = len(problems.found)
+    if stem in (IMAGE, HOST):
+        why = "checks that belong to no layer go by that name"
+        problems.add(f"no layer can be called '{stem}'", file, why=why, mend="rename its folder")
     root = parse(text, file, problems)
     values = _LAYER(root, problems) if root else None
     if files is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -19,8 +20,10 @@ def exclusive(path: Path) -> int | None:
     if held is not None:
         now = time.strftime("%H:%M:%S")
         told = {"host": socket.gethostname(), "process": os.getpid(), "since": now}
-        os.ftruncate(held, 0)
-        os.pwrite(held, json.dumps(told).encode(), 0)
+        # It is only told to who waits; what makes room on a full disk needs the lock itself.
+        with contextlib.suppress(OSError):
+            os.ftruncate(held, 0)
+            os.pwrite(held, json.dumps(told).encode(), 0)
     return held
 
 

@@ -5,7 +5,7 @@
         └── <recipe>-<random>/        one build
             ├── lock                  held by the build while it lives
             ├── ground/               the tree in which layers are made, and its state
-            ├── <step>/               one running step: its /tmp, and where it compiles its overlay
+            ├── step-<step>/          one running step: its /tmp, and where it compiles its overlay
             └── logs/<step>.log
 
 A build that ended leaves the ground, one that failed leaves all. Neither holds its lock any more:

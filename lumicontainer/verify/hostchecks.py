@@ -13,6 +13,7 @@ import lumicontainer
 from lumicontainer import image as images
 from lumicontainer import sif
 from lumicontainer.catalog import Catalog
+from lumicontainer.checkfile import HOST
 from lumicontainer.errors import LumicontainerError
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.lock import faults, file_name, held
@@ -24,7 +25,6 @@ from lumicontainer.resolve import Resolved, resolve
 from lumicontainer.verify.results import row
 from lumicontainer.verify.subject import Row, Subject, read_subject
 
-OWNER = "host"
 _SQUASHFS = struct.Struct("<4s36xQ")
 """Of its superblock: the magic, and how many bytes it has (squashfs 4.0)."""
 _ENGINES_LABEL = "org.label-schema.build-date"
@@ -62,7 +62,7 @@ class HostCheck:
     def row(self, name: str) -> Row:
         """Return it in the form of checks.json."""
         told = {"proves": self.proves, "mend": self.mend, "level": "quick"}
-        return {"name": f"{OWNER}/{name}", **told}
+        return {"name": f"{HOST}/{name}", **told}
 
 
 def whole(asked: Asked) -> Outcome:
@@ -74,6 +74,9 @@ def whole(asked: Asked) -> Outcome:
     problems = []
     with asked.image.open("rb") as file:
         for part in parts:
+            # What an engine's user lays on top of an image is ext3, and is written to.
+            if part.form != sif.SQUASHFS:
+                continue
             file.seek(part.offset)
             magic, size = _SQUASHFS.unpack(file.read(_SQUASHFS.size))
             if magic != b"hsqs":
@@ -217,7 +220,7 @@ def rows(asked: Asked) -> list[Row]:
 
 def is_own(check: Row) -> bool:
     """Tell whether a check is one of the host's."""
-    return str(check["name"]).startswith(f"{OWNER}/")
+    return str(check["name"]).startswith(f"{HOST}/")
 
 
 def make(asked: Asked, check: Row) -> Row:

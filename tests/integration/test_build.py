@@ -60,11 +60,15 @@ def test_inspect_tells_recipe_values_packages_and_definition(small: Path, recipe
     assert data["layers"]["greet"]["origins"]["greeting"] == "recipe"
     recipe = lumicontainer("inspect", small, "--recipe").stdout
     assert recipe == (recipes / "small.yaml").read_text()
+    told = json.loads(lumicontainer("inspect", small, "--recipe", "--json").stdout)
+    assert told == {"recipe": recipe}
     packages = json.loads(lumicontainer("inspect", small, "--packages", "--json").stdout)
     listed = inside(small, "dpkg-query", "-W", "-f", "${binary:Package} ${Version}\n").splitlines()
     assert packages["system"] == dict(line.split() for line in listed)
     definition = lumicontainer("inspect", small, "--definition").stdout
     assert "# layer: greet" in definition
+    told = json.loads(lumicontainer("inspect", small, "--definition", "--json").stdout)
+    assert told == {"definition": definition}
 
 
 def test_the_engine_reads_the_image_that_was_written(small: Path) -> None:
@@ -87,6 +91,9 @@ def test_inspect_of_an_image_from_elsewhere_says_so(small: Path, tmp_path: Path)
     done = lumicontainer("inspect", other)
     assert done.returncode == 1
     assert "no record of lumicontainer" in done.stderr
+    done = lumicontainer("inspect", other, "--definition")
+    assert done.returncode == 1
+    assert "the image has no definition" in done.stderr
 
 
 def test_nothing_is_built_twice_and_a_change_is_seen(small: Path, recipes: Path) -> None:
@@ -97,6 +104,44 @@ def test_nothing_is_built_twice_and_a_change_is_seen(small: Path, recipes: Path)
         lumicontainer(*words, "--set", "greet.greeting=x", "--dry-run", cwd=small.parent).stdout
     )
     assert changed["steps"][-1]["key"] != data["key"]
+
+
+def test_layers_may_be_called_as_the_files_of_a_build_are(tmp_path: Path) -> None:
+    names = ("ground", "lock", "logs", "idle")
+    files = {"small.yaml": f"summary: x\nbase: tiny\nlayers: [{', '.join(names)}, shell]\n"}
+    for name in names:
+        files[f"layers/{name}/layer.yaml"] = "summary: x\n"
+        files[f"layers/{name}/install.sh"] = f"set -euo pipefail\ntouch /opt/{name}\n"
+    files["layers/shell/layer.yaml"] = "summary: x\n"
+    files["layers/shell/install.sh"] = "set -euo pipefail\nls /opt\nexit 3\n"
+    folder = write_small(tmp_path / "own", files)
+    words = ("--recipes", folder, "--output", tmp_path / "x.sif")
+    done = lumicontainer("build", "small", *words)
+    assert done.returncode == 5, done.stderr
+    assert "the step 'shell' failed (exit code 3)" in done.stderr
+    assert f"why: {sorted(names)[0]}" in done.stderr
+    assert "lumicontainer debug small" in done.stderr
+    (folder / "layers/shell/install.sh").write_text("set -euo pipefail\n")
+    assert lumicontainer("build", "small", *words).returncode == 0
+    assert inside(tmp_path / "x.sif", "ls", "/opt").split() == sorted([*names, "lumicontainer"])
+
+
+def test_what_a_user_laid_on_an_image_is_not_lost(
+    small: Path, recipes: Path, tmp_path: Path
+) -> None:
+    image = tmp_path / "small.sif"
+    words = ("build", "small", "--recipes", recipes, "--output", image, "--pack", "flat")
+    assert lumicontainer(*words).returncode == 0
+    made = run([ENGINE, "overlay", "create", "--size", "64", image])
+    assert made.returncode == 0, made.stderr
+    before = image.read_bytes()
+    assert "is up to date" in lumicontainer(*words).stderr
+    done = lumicontainer(*words, "--set", "greet.greeting=other")
+    assert done.returncode == 2
+    assert "the image carries an overlay of yours" in done.stderr
+    assert "why: 64.0 MiB" in done.stderr
+    assert image.read_bytes() == before
+    assert lumicontainer("inspect", image, "--json").returncode == 0
 
 
 def copied(small: Path, folder: Path) -> tuple[Path, bytes]:

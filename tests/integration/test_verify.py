@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from .conftest import lumicontainer
+from .conftest import ENGINE, lumicontainer, run
 from .proof import WAYS
 
 
@@ -172,3 +172,31 @@ def _has(pid: Path, mark: str) -> bool:
         return f"MARK={mark}\0".encode() in (pid / "environ").read_bytes()
     except OSError:
         return False
+
+
+def test_an_image_that_ends_within_its_definition_is_said_to_be_cut_short(
+    proof: Path, tmp_path: Path
+) -> None:
+    image = tmp_path / "cut.sif"
+    image.write_bytes(proof.read_bytes()[:40_000])
+    done, result = verify(image)
+    assert done.returncode == 1, done.stderr
+    assert states(result) == {"host/whole": "failed"}
+    assert "bug" not in done.stderr
+
+
+def test_an_image_with_what_its_user_laid_on_top_is_whole(proof: Path, tmp_path: Path) -> None:
+    image = tmp_path / "mine.sif"
+    shutil.copyfile(proof, image)
+    made = run([ENGINE, "overlay", "create", "--size", "64", image])
+    assert made.returncode == 0, made.stderr
+    done, result = verify(image, "-k", "host/whole")
+    assert done.returncode == 0, done.stderr
+    assert states(result) == {"host/whole": "passed"}
+
+
+def test_a_list_of_checks_that_cannot_be_written_is_no_bug(proof: Path) -> None:
+    done = lumicontainer("verify", proof, "--list", "--json", "/dev/full")
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert "bug" not in done.stderr

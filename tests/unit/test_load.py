@@ -216,3 +216,10 @@ def test_every_shipped_recipe_layer_and_platform_is_right() -> None:
     assert [catalog.platform(name).name for name in catalog.platform_names()]
     assert [catalog.layer(name, problems) for name in catalog.layer_names()]
     assert not problems.found
+
+
+@pytest.mark.parametrize("name", ["image", "host"])
+def test_a_layer_has_no_name_that_checks_of_no_layer_have(write: Write, name: str) -> None:
+    text = layer_problems(write({f"layers/{name}/layer.yaml": "summary: x\n"}), name)
+    assert f"no layer can be called '{name}'" in text
+    assert "rename its folder" in text

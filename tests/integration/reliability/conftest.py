@@ -12,12 +12,12 @@ from .chain import Build, Place, copy, until, write_chain
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[Build]]:
-    """Build two recipes with the same base at once, in a cache that has nothing."""
+    """Build two recipes with the same base at once, one all anew, in a cache that has nothing."""
     root = tmp_path_factory.mktemp("base")
     place = Place(root, write_chain(root / "recipes"))
     for folder in (place.temporary, place.image.parent):
         folder.mkdir()
-    other = place.start(output=place.image.with_name("other.sif"), recipe="other")
+    other = place.start("--rebuild", output=place.image.with_name("other.sif"), recipe="other")
     builds = [place.start(), other]
     for build in builds:
         assert build.wait(600) == 0, build.told[-3000:]

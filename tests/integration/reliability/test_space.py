@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.cache import SUMS, Cache
+
 from ...namespaces import entered, owned, prepared
+from ..conftest import run
 from .chain import Place, digest, prove_all
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -73,6 +77,19 @@ def test_a_build_without_inodes_is_refused_before_it_begins(built: Place, folder
         assert re.search(r"it needs \d+ inodes, and \d are free", build.told), build.told
         assert str(built.root / folder) in build.told
         assert build.steps("begin") == []
+
+
+def test_a_prune_makes_room_on_a_disk_that_is_full_to_the_last_byte(place: Place) -> None:
+    (name, *others), words = place.objects(), ["cache", "prune", "--max-size", "0"]
+    with small_disk(place, "cache", free=0) as full:
+        (full.there(full.cache / "objects" / name) / SUMS).write_text("damaged")
+        shell = f'! cat /dev/zero >{full.cache}/fill 2>/dev/null && "$@"'
+        command = [*full.enter, "bash", "-c", shell, "bash"]
+        command += [sys.executable, "-m", "lumicontainer", *words]
+        done = run(command, env=full.environment)
+        assert done.returncode == 0, done.stderr
+        assert Cache(full.there(full.cache)).names() == []
+        assert len(re.findall("(?m)^removed ", done.stdout)) == len(others) + 2, done.stdout
 
 
 SIZES = [("cache", 66 + 7 * number) for number in range(6)]
