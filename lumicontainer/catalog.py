@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -40,6 +40,8 @@ class Catalog:
 
     recipes: tuple[Path, ...]
     envs: tuple[Path, ...]
+    _layers: dict[str, Layer] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Those that were read, for what is asked of them afterwards."""
 
     def recipe_names(self) -> list[str]:
         """Return the names of all recipes, sorted."""
@@ -96,8 +98,11 @@ class Catalog:
         """Read one layer that is known to be there, noting what is wrong in it."""
         path = self._layer_path(name)
         files = tuple(_layer_files(path.parent, problems))
-        text = _read_text(path)
-        return load.read_layer(text, display(path), problems, stem=name, files=files)
+        text = read_text(path)
+        layer = load.read_layer(text, display(path), problems, stem=name, files=files)
+        if layer is not None:
+            self._layers[name] = layer
+        return layer
 
     def checks(self, problems: Problems) -> Checks:
         """Read the checks that every image has; of two files with one name the user's own stands.
@@ -125,18 +130,18 @@ class Catalog:
             path = self.recipes[number] / f"{RULES}.yaml"
             if path.is_file():
                 # Shipped rules speak of shipped layers, whatever layers a user puts before these.
-                below = Catalog(self.recipes[number:], self.envs)
+                below = Catalog(self.recipes[number:], self.envs) if number else self
                 vocabulary = Vocabulary(below.layer_names(), below.parameters)
                 rules |= _read(path, partial(read_rules, vocabulary=vocabulary))
         return rules
 
     def parameters(self, name: str) -> list[str]:
         """Return the names of the parameters that a layer has, sorted; its files are not read."""
-        return sorted(
-            parts.names(
-                _read(self._layer_path(name), partial(load.read_layer, stem=name, files=None))
-            )
-        )
+        layer = self._layers.get(name)
+        if layer is None:
+            read = partial(load.read_layer, stem=name, files=None)
+            layer = self._layers[name] = _read(self._layer_path(name), read)
+        return sorted(parts.names(layer))
 
     def _layer_path(self, name: str) -> Path:
         path = _lookup(self.recipes, f"layers/{name}/layer.yaml")
@@ -191,7 +196,8 @@ def _find(name: str, what: str, roots: tuple[Path, ...], relative: str, known: l
     return path
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file; raise ``InputError`` where it is none that can be read."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -206,7 +212,7 @@ def _read_text(path: Path) -> str:
 
 def _read(path: Path, reader: Callable[[str, str, Problems], T | None]) -> T:
     problems = Problems()
-    value = reader(_read_text(path), display(path), problems)
+    value = reader(read_text(path), display(path), problems)
     problems.raise_if_any()
     assert value is not None
     return value

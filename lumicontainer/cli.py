@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import NoReturn
 
@@ -66,9 +67,9 @@ def verb_module(verb: str) -> ModuleType:
 
 
 def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser with the options of ``verbs``; the others get their help line alone.
+    """Return the parser of ``verbs`` with their options; without any that of all, by help lines.
 
-    Importing a verb costs time, and one call runs one of them.
+    Importing a verb costs time, and so does a parser; one call runs one of them.
     """
     parser = _Parser(
         prog="lumicontainer",
@@ -79,7 +80,8 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"lumicontainer {__version__}")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for verb, summary in VERBS.items():
+    for verb in verbs or VERBS:
+        summary = VERBS[verb]
         told = summary[0].upper() + summary[1:]
         sub = subparsers.add_parser(verb, help=summary, description=told, allow_abbrev=False)
         if verb in verbs:
@@ -90,6 +92,9 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    # Python has None for what was closed before it began.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     # A terminal that has no such letters gets their codes, as stderr has it anyway.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -98,16 +103,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         mend = did_you_mean(verb, VERBS)
         sys.stderr.write(f"error: there is no command '{verb}'\n   mend: {mend}\n")
         return 2
-    arguments = make_parser([verb]).parse_args(words)
+    # What stands before a verb asks for help or the version, or is wrong.
+    arguments = make_parser([verb] if words[:1] == [verb] else []).parse_args(words)
     # A closed terminal (SIGHUP) must end a build like Ctrl-C does, with all that it started; but
     # nohup has a program ignore it, and that stays so.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _terminated)
     try:
-        return int(verb_module(verb).run(arguments))
+        code = int(verb_module(verb).run(arguments))
+        # What is written at exit fails where nobody handles it.
+        sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours
         return _failed(error)
+    return code
 
 
 def _failed(error: BaseException) -> int:
@@ -118,11 +127,19 @@ def _failed(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         sys.stderr.write("\ninterrupted: what was begun is removed, what was there is as it was\n")
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
-        # The reader of stdout has gone, as `head` does; nothing is wrong.
+    if not isinstance(error, OSError):
+        return _bug(error)
+    _drop_output()
+    # Where the reader of stdout has gone, as `head` does, nothing is wrong.
+    return OK if isinstance(error, BrokenPipeError) else _host(error)
+
+
+def _drop_output() -> None:
+    """Let go what stdout does not take: it would be tried again at exit, and set the code."""
+    try:
+        sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-    return _host(error) if isinstance(error, OSError) else _bug(error)
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.errors import InputError, Problem
 
@@ -18,8 +18,7 @@ MAX_DEPTH = 20
 MAX_NODES = 20_000
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Name a position in a file; lines and columns count from 1. Line 0 is no file's: an option."""
 
     file: str
@@ -30,8 +29,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(NamedTuple):
     """Hold one scalar: its text, and whether it stood there without quotes."""
 
     place: Place
@@ -39,16 +37,14 @@ class Scalar:
     plain: bool
 
 
-@dataclass(frozen=True)
-class Sequence:
+class Sequence(NamedTuple):
     """Hold a list of nodes."""
 
     place: Place
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(NamedTuple):
     """Hold the entries of a mapping, in the order in which they were written."""
 
     place: Place
@@ -84,7 +80,8 @@ class _Composer:
         self.nodes = 0
 
     def place(self, event: Any) -> Place:
-        return Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+        mark = event.start_mark
+        return Place(self.file, mark.line + 1, mark.column + 1)
 
     def refuse(self, what: str, event: Any, mend: str) -> None:
         place = self.place(event)
@@ -96,19 +93,16 @@ class _Composer:
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             limit = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
             self.refuse("the document is too large or nested too deep", event, limit)
-        self.check_plain_yaml(event)
+        if event.anchor is not None:
+            self.refuse("anchors and aliases are not taken", event, "write the value out")
+        if event.tag is not None and event.tag != "!":
+            self.refuse(f"the tag '{event.tag}' is not taken", event, "leave the tag out")
         kind = type(event).__name__
         if kind == "ScalarEvent":
             return Scalar(self.place(event), event.value, event.implicit[0])
         if kind == "SequenceStartEvent":
             return Sequence(self.place(event), tuple(self.items(depth)))
         return self.mapping(event, depth)
-
-    def check_plain_yaml(self, event: Any) -> None:
-        if type(event).__name__ == "AliasEvent" or event.anchor is not None:
-            self.refuse("anchors and aliases are not taken", event, "write the value out")
-        if event.tag is not None and event.tag != "!":
-            self.refuse(f"the tag '{event.tag}' is not taken", event, "leave the tag out")
 
     def items(self, depth: int) -> Iterator[Node]:
         for event in self.events:

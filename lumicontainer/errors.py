@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 OK = 0
 EXAMINED_FAILED = 1
@@ -98,6 +97,8 @@ class SpaceError(LumicontainerError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a mend that names the known word nearest to ``word``, or all that are known."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
+
     choices = sorted(known)
     near = get_close_matches(word, choices, n=1, cutoff=0.6)
     if near:

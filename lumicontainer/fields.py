@@ -98,11 +98,10 @@ def integer(node: Node, problems: Problems) -> int | None:
 
 def matching(pattern: str, wanted: str) -> Reader[str]:
     """Return a reader of text that must match ``pattern`` from end to end."""
-    form = re.compile(pattern)
 
     def read(node: Node, problems: Problems) -> str | None:
         value = text(node, problems)
-        if value is not None and not form.fullmatch(value):
+        if value is not None and not re.fullmatch(pattern, value):
             problems.add(f"{wanted} is wanted here, not '{value}'", node.place)
             return None
         return value

@@ -10,21 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_HAZARDS = (
-    (r"[ \t]*%", "Apptainer takes a line that begins with '%' for a section"),
-    (r".*?\{\{[ \t]*\w+[ \t]*\}\}", "Apptainer takes '{{ word }}' for a build argument"),
-    (r"(?i:[ \t]*bootstrap:)", "Apptainer takes 'bootstrap:' for the start of a stage"),
+# Each begins with a character, for that is what a search is quick by: every file is asked for.
+_FORMS = tuple(
+    (re.compile(form), reason)
+    for form, reason in (
+        (r"\n[ \t]*%", "Apptainer takes a line that begins with '%' for a section"),
+        (r"\{\{[ \t]*\w+[ \t]*\}\}", "Apptainer takes '{{ word }}' for a build argument"),
+        (r"\n[ \t]*(?i:bootstrap:)", "Apptainer takes 'bootstrap:' for the start of a stage"),
+    )
 )
-_FORMS = tuple((re.compile(form), reason) for form, reason in _HAZARDS)
-# One search for all of a file: every file of an image is asked for.
-_ANY = re.compile("|".join(f"^{form}" for form, _ in _HAZARDS), re.MULTILINE)
 
 
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
     for number, line in enumerate(text.split("\n"), 1):
         for form, reason in _FORMS:
-            if form.match(line):
+            if form.search(f"\n{line}"):
                 yield number, reason
 
 
@@ -35,4 +36,5 @@ def fits_a_line(text: str) -> bool:
 
 def is_hazardous(text: str) -> bool:
     """Tell whether ``text`` holds a line that cannot stand in a definition."""
-    return _ANY.search(text) is not None
+    lines = f"\n{text}"
+    return any(form.search(lines) for form, _ in _FORMS)

@@ -265,11 +265,8 @@ def _words(cores: set[int]) -> str:
 
 
 def _check_variables(values: dict[str, Any], problems: Problems) -> None:
-    from lumicontainer.inside.decide import SINGLE  # noqa: PLC0415 - 15 ms, for few platforms
-    from lumicontainer.inside.launchers import RANKS  # noqa: PLC0415
-
     rows = values.get("variables", ())
-    decided = {*RANKS, *(name for name, _ in SINGLE)}
+    decided = _decided() if rows else set()
     for number, row in enumerate(rows):
         called, place = row["name"]
         if called in decided:
@@ -287,6 +284,14 @@ def _check_variables(values: dict[str, Any], problems: Problems) -> None:
         if first.setdefault(called, place) is not place:
             why = f"the first is at line {first[called].line}"
             problems.add(f"'{called}' is set twice", place, why=why, mend="keep one of them")
+
+
+def _decided() -> set[str]:
+    """Return the names of the variables that lumi-entry finds by itself."""
+    from lumicontainer.inside.decide import SINGLE  # noqa: PLC0415 - 4 ms, for few platforms
+    from lumicontainer.inside.launchers import RANKS  # noqa: PLC0415
+
+    return {*RANKS, *(name for name, _ in SINGLE)}
 
 
 def _check_twice(row: dict[str, Any], before: Iterable[dict[str, Any]], problems: Problems) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from lumicontainer.errors import HostError, Problem
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
+    from subprocess import CompletedProcess
 
 _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
@@ -62,12 +62,7 @@ def capture(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> 
 
 def capture_bytes(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> bytes:
     """Run a program and return the bytes it printed; raise ``ProgramError`` where it fails."""
-    try:
-        done = subprocess.run(
-            command, env=env, capture_output=True, check=False, stdin=subprocess.DEVNULL
-        )
-    except OSError as error:
-        raise _not_started(command, error) from error
+    done = _run(command, env=env, capture=True)
     if done.returncode:
         raise ProgramError(command, done.returncode, done.stderr.decode("utf-8", "replace"))
     return done.stdout
@@ -84,24 +79,29 @@ class Finished:
 
 def finished(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Finished:
     """Run a program to its end, whatever that is; return how it ended."""
-    try:
-        done = subprocess.run(
-            command, env=env, capture_output=True, check=False, stdin=subprocess.DEVNULL
-        )
-    except OSError as error:
-        raise _not_started(command, error) from error
+    done = _run(command, env=env, capture=True)
     told = (each.decode("utf-8", "replace") for each in (done.stdout, done.stderr))
     return Finished(done.returncode, *told)
 
 
 def passed(command: Sequence[str]) -> None:
     """Run a program whose output is this one's; raise ``ProgramError`` where it fails."""
-    try:
-        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise _not_started(command, error) from error
+    done = _run(command)
     if done.returncode:
         raise ProgramError(command, done.returncode, "")
+
+
+def _run(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, capture: bool = False
+) -> CompletedProcess[bytes]:
+    import subprocess  # noqa: PLC0415 - 4 ms that rendering need not pay
+
+    try:
+        return subprocess.run(
+            command, env=env, capture_output=capture, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise _not_started(command, error) from error
 
 
 async def logged(
@@ -120,14 +120,15 @@ async def logged(
     this one is interrupted.
     """
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
+    from subprocess import DEVNULL, PIPE, STDOUT  # noqa: PLC0415
 
     try:
         child = await asyncio.create_subprocess_exec(
             *bound(command),
             env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=result or subprocess.PIPE,
-            stderr=subprocess.PIPE if result else subprocess.STDOUT,
+            stdin=DEVNULL,
+            stdout=result or PIPE,
+            stderr=PIPE if result else STDOUT,
             start_new_session=True,
         )
     except OSError as error:

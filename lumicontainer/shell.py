@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import re
 import shlex
-import textwrap
 from collections.abc import Iterable, Mapping
 
 from lumicontainer.hazards import is_hazardous
 from lumicontainer.model import LayerFile, Value
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = bytes(byte for byte in (*range(0x20), 0x7F) if byte not in b"\t\n")
 
 
 def shell_value(value: Value) -> str:
@@ -42,8 +40,9 @@ def write_files(folder: str, files: Iterable[LayerFile]) -> str:
     for each in files:
         path = f"{folder}/{each.name}"
         folders.setdefault(path.rpartition("/")[0])
-        text += _write_file(path, each)
-        sums += f"{hashlib.sha256(each.content).hexdigest()}  {path}\n"
+        written, digest = _write_file(path, each)
+        text += written
+        sums += f"{digest}  {path}\n"
     if not sums:
         return ""
     made = " ".join(map(shlex.quote, folders))
@@ -51,14 +50,18 @@ def write_files(folder: str, files: Iterable[LayerFile]) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _write_file(path: str, file: LayerFile) -> str:
+def _write_file(path: str, file: LayerFile) -> tuple[str, str]:
+    """Return shell text that writes a file, and the sha256 of what it holds."""
     quoted = shlex.quote(path)
-    mode = f"chmod {file.mode:o} {quoted}\n"
     body = _as_heredoc(file.content)
-    if body is not None:
-        return f"cat >{quoted} {body}{mode}"
-    encoded = "\n".join(textwrap.wrap(base64.b64encode(file.content).decode(), 100))
-    return f"base64 -d >{quoted} <<'BASE64'\n{encoded}\nBASE64\n{mode}"
+    if body is None:
+        letters = base64.b64encode(file.content).decode()
+        encoded = "\n".join(letters[at : at + 100] for at in range(0, len(letters), 100))
+        text = f"base64 -d >{quoted} <<'BASE64'\n{encoded}\nBASE64\n"
+    else:
+        text = f"cat >{quoted} {body}"
+    digest = hashlib.sha256(file.content).hexdigest()
+    return f"{text}chmod {file.mode:o} {quoted}\n", digest
 
 
 def _as_heredoc(content: bytes) -> str | None:
@@ -66,7 +69,8 @@ def _as_heredoc(content: bytes) -> str | None:
         text = content.decode()
     except UnicodeDecodeError:
         return None
-    if not text.endswith("\n") or _CONTROL.search(text) or is_hazardous(text):
+    held = len(content.translate(None, _CONTROL)) == len(content)
+    if not (held and text.endswith("\n")) or is_hazardous(text):
         return None
     word = "END_OF_FILE"
     while word in text:

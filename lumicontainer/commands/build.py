@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lumicontainer import build, image, layers, sif, site, uses
 from lumicontainer.cache import Cache, cache_root, size_limit
-from lumicontainer.commands import common
+from lumicontainer.commands import common, locked
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.inputs import base_told, unpinned
@@ -87,12 +87,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the one that is there was built from the same inputs."""
     resolved = common.resolved_recipe(arguments)
     warnings = refuse(common.judged(resolved, arguments))
-    resolved = common.locked(resolved, arguments) if arguments.locked else resolved
+    resolved = locked.locked(resolved, arguments) if arguments.locked else resolved
     plan = common.planned(resolved)
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
     build.check_output(output)
     wanted = plan.steps[-1].key
     current = not arguments.rebuild and _is_current(arguments, output, wanted)
+    if output.exists() and not (current or arguments.check):
+        build.check_replaced(output)
     if arguments.dry_run:
         for warning in warnings:
             say(str(warning))
@@ -117,7 +119,9 @@ def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> boo
     if not output.exists():
         return False
     try:
-        form = "flat" if len(sif.partitions(output)) == 1 else "layered"
+        # What an engine's user lays on top of an image is ext3, and none of its layers.
+        own = [each for each in sif.partitions(output) if each.form == sif.SQUASHFS]
+        form = "flat" if len(own) == 1 else "layered"
         checked = arguments.no_verify or image.checked(output)
         return checked and image.key(output) == wanted and arguments.pack in (None, form)
     except (InputError, ValueError):

@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument(
         "--progress", choices=FORMS, default="auto", help="how to tell of it; default: %(default)s"
     )
+    common.add_json(verify)
     prune = action("prune", "remove the least recently used objects")
     prune.add_argument(
         "--max-size",
@@ -109,12 +110,22 @@ def _about(entry: Entry) -> dict[str, Any]:
 
 def _verify(store: Cache, arguments: argparse.Namespace) -> int:
     names = store.names()
-    if not names:
+    if not names and not arguments.json:
         sys.stdout.write(f"the cache is empty: {store.root}\n")
         return OK
+    whole, damaged = _examined(store, names, arguments.progress) if names else (0, [])
+    if arguments.json:
+        common.print_json({"whole": whole, "damaged": damaged})
+    else:
+        _print_examined(store, whole, damaged)
+    return EXAMINED_FAILED if damaged else OK
+
+
+def _examined(store: Cache, names: Sequence[str], form: str) -> tuple[int, list[dict[str, str]]]:
+    """Return how many objects are whole, and what the others are and lack."""
     store.open()
     whole, damaged = 0, []
-    with Progress(arguments.progress) as progress:
+    with Progress(form) as progress:
         progress.expect(len(names))
         for name in names:
             entry = store.entry(name)
@@ -125,19 +136,22 @@ def _verify(store: Cache, arguments: argparse.Namespace) -> int:
             except FileNotFoundError:
                 continue  # Somebody removed it meanwhile.
             if reason:
-                damaged.append(f"damaged: {shown}: {reason}\n")
+                damaged.append({"name": name, "step": shown, "why": reason})
             whole += not reason
-    sys.stdout.write("".join(damaged) + f"{words.count(whole, 'object')} whole\n")
-    return _advise(store) if damaged else OK
+    return whole, damaged
 
 
-def _advise(store: Cache) -> int:
+def _print_examined(store: Cache, whole: int, damaged: Sequence[Mapping[str, str]]) -> None:
+    for each in damaged:
+        sys.stdout.write(f"damaged: {each['step']}: {each['why']}\n")
+    sys.stdout.write(f"{words.count(whole, 'object')} whole\n")
+    if not damaged:
+        return
     bad = store.root / "bad"
     sys.stdout.write(
         f"the damaged ones were moved to {bad}: the next build makes them again\n"
         "    mend: lumicontainer cache prune removes them; if it happens again, doubt the disk\n"
     )
-    return EXAMINED_FAILED
 
 
 def _shown(step: str, kind: str) -> str:

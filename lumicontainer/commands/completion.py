@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lumicontainer.errors import OK
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,14 +31,28 @@ def run(arguments: argparse.Namespace) -> int:
     image = arguments.image
     sif.read_objects(image)
     if arguments.recipe:
-        sys.stdout.write(_record(image, "recipe.yaml"))
+        _print_text("recipe", _record(image, "recipe.yaml"), as_json=arguments.json)
     elif arguments.definition:
-        sys.stdout.write(images.metadata(image)["data"]["attributes"]["deffile"])
+        _print_text("definition", _definition(image), as_json=arguments.json)
     elif arguments.packages:
         _print_packages(json.loads(_record(image, "packages.json")), as_json=arguments.json)
     else:
         _print_summary(image, as_json=arguments.json)
     return OK
+
+
+def _definition(image: Path) -> str:
+    found = images.metadata(image).get("data", {}).get("attributes", {}).get("deffile")
+    if found is None:
+        raise ExaminedError(
+            Problem(
+                "the image has no definition",
+                str(image),
+                why="it was made from none, as by a conversion, or what it tells is damaged",
+                mend="singularity inspect tells what the engine knows of it",
+            )
+        )
+    return str(found)
 
 
 def _record(image: Path, name: str) -> str:
@@ -53,6 +67,13 @@ def _record(image: Path, name: str) -> str:
             )
         )
     return found.decode()
+
+
+def _print_text(what: str, text: str, *, as_json: bool) -> None:
+    if as_json:
+        common.print_json({what: text})
+    else:
+        sys.stdout.write(text)
 
 
 def _print_packages(packages: dict[str, dict[str, str]], *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -33,16 +34,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _check_output(output: Path, *, named: bool) -> None:
+    """Raise ``InputError`` where the lock could not be written, before it takes minutes."""
+    if output.is_dir():
+        what = "the lock would take the place of a folder"
+        raise InputError(Problem(what, str(output), mend="name a file: --output FILE"))
+    if named and not output.parent.is_dir():
+        raise InputError(
+            Problem("the lock's folder is not there", str(output.parent), mend="make it first")
+        )
+    place = next(each for each in output.absolute().parents if each.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        what = "the lock's folder cannot be written to"
+        raise InputError(Problem(what, str(place), mend="name another file: --output FILE"))
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Write the lock; fail where something is still open in it."""
     resolved = common.resolved_recipe(arguments)
     mirrors = read_mirrors(arguments.mirror)
     folder = open_catalog(arguments.recipes).locks(resolved.recipe.name)
     output = Path(arguments.output or folder / file_name(resolved))
-    if not output.parent.is_dir() and arguments.output:
-        raise InputError(
-            Problem("the lock's folder is not there", str(output.parent), mend="make it first")
-        )
+    _check_output(output, named=arguments.output is not None)
     with Progress(arguments.progress) as progress:
         lock = make_lock(resolved, plan_of=common.planned, mirrors=mirrors, progress=progress)
     write_lock(lock, output)

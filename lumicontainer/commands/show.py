@@ -9,12 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from lumicontainer.catalog import open_catalog
-from lumicontainer.commands import common
+from lumicontainer.commands import common, locked
 from lumicontainer.errors import OK
 from lumicontainer.inputs import layer_inputs, unpinned
 from lumicontainer.lock import Lock, entry_of, faults
 from lumicontainer.model import Bind, Platform
-from lumicontainer.plan import make_plan
 from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.shell import shell_value
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             _print_platform(platform)
         return OK
     resolved = common.resolved_recipe(arguments)
-    found = common.lock_of(resolved, arguments)
+    found = locked.lock_of(resolved, arguments)
     if arguments.json:
         common.print_json(as_data(resolved, found))
         return OK
@@ -164,5 +163,7 @@ def as_data(resolved: Resolved, found: tuple[str, Lock] | None) -> dict[str, Any
         entry["sources"] = [told(source) for source in layer.content.sources]
         entry["not_pinned"] = list(unpinned(resolved, layer))
         entry["locked"] = _pins(resolved, layer, lock)
-    data["steps"] = [{"name": step.name, "key": step.key} for step in make_plan(resolved, ()).steps]
+    data["steps"] = [
+        {"name": step.name, "key": step.key} for step in common.planned(resolved).steps
+    ]
     return data

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     every = [*hostchecks.rows(asked), *subject.checks, *ways]
     due = chosen(every, arguments.level, arguments.names)
     if arguments.list:
-        report.write_list(due, arguments.json)
+        _tried(partial(report.write_list, due), arguments.json)
         return OK
     with Progress() as progress:
         came = _made(arguments, asked, due, progress)

@@ -143,6 +143,8 @@ def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.
     done = lumicontainer("cache", "verify")
     assert done.returncode == 0
     assert done.stdout == "1 object whole\n"
+    told = lumicontainer("cache", "verify", "--json").stdout
+    assert json.loads(told) == {"whole": 1, "damaged": []}
     assert "base" in done.stderr
     assert [time.time() - entry.used > 4000 for entry in store.entries()] == [True]
 
@@ -164,6 +166,17 @@ def test_verify_moves_each_damaged_object_aside_and_says_why(
     assert [each["step"] for each in ask("list")["objects"]] == ["whole"]
     assert "2 damaged objects moved aside" in lumicontainer("cache", "list").stdout
     assert lumicontainer("cache", "verify").returncode == 0
+
+
+def test_verify_tells_machines_what_is_damaged(lumicontainer: Run, store: cache.Cache) -> None:
+    broken = layer(store, "broken")
+    broken.layer.write_bytes(b"?")
+    done = lumicontainer("cache", "verify", "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert (told["whole"], [each["step"] for each in told["damaged"]]) == (0, ["broken"])
+    assert "is not what was stored" in told["damaged"][0]["why"]
+    assert json.loads(lumicontainer("cache", "verify", "--json").stdout)["damaged"] == []
 
 
 def test_prune_removes_the_least_recently_used_until_the_rest_fits(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import sif
+from lumicontainer.catalog import open_catalog
+from lumicontainer.cli import VERBS
 from lumicontainer.image import KEY_LABEL
 
 from ..conftest import HELLO, Write
@@ -28,6 +30,21 @@ def test_list_as_json_says_which_platform_this_is(lumicontainer: Run) -> None:
     data = json.loads(lumicontainer("list", "--json").stdout)
     assert "pytorch-deepspeed" in data["recipes"]
     assert data["platform_here"] == "workstation"
+
+
+def test_a_platform_is_this_one_where_all_its_paths_are_there(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    text = "summary: here\naccelerator: cpu\ndetect:\n"
+    for paths, found in (([tmp_path], "here"), ([tmp_path, tmp_path / "none"], "workstation")):
+        rows = "".join(f"  - {path}\n" for path in paths)
+        folder = write({**HELLO, "envs/here.yaml": text + rows})
+        data = json.loads(lumicontainer("list", "--json", "--recipes", folder).stdout)
+        assert data["platform_here"] == found
+
+
+def test_lumi_is_known_by_its_software() -> None:
+    assert dict(open_catalog().detected())["lumi-g"] == ("/appl/lumi",)
 
 
 def test_a_users_own_recipes_stand_beside_the_shipped_ones(
@@ -203,11 +220,8 @@ def test_the_completion_is_right_in_the_shells_own_eyes(lumicontainer: Run, shel
     assert "pytorch-deepspeed" not in script
     for word in ("render", "--dry-run", "--platform"):
         assert word in script
-    if shell == "bash":
-        done = subprocess.run(
-            ["bash", "-n"], input=script, text=True, capture_output=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_bash_completes_files_where_a_file_is_wanted(lumicontainer: Run) -> None:
@@ -261,3 +275,47 @@ def test_reading_into_a_pipe_that_closes_is_no_error(write: Write) -> None:
     )
     assert done.stderr == ""
     assert done.stdout.startswith("# Made by lumicontainer")
+
+
+def test_a_full_disk_behind_stdout_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lumicontainer", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 8
+    assert done.stderr == "error: No space left on device\n"
+
+
+def test_a_reader_that_has_gone_is_no_fault() -> None:
+    command = f"{sys.executable} -m lumicontainer list | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize(("words", "code"), [("list >&-", 0), ("show nothing 2>&-", 2)])
+def test_what_is_closed_from_the_start_is_no_fault(words: str, code: int) -> None:
+    command = f"{sys.executable} -m lumicontainer {words}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_show_tells_the_keys_that_a_build_has(lumicontainer: Run, write: Write) -> None:
+    folder = write(HELLO)
+    words = ("hello", "--recipes", folder, "--json")
+    shown = json.loads(lumicontainer("show", *words).stdout)["steps"]
+    assert shown == json.loads(lumicontainer("build", *words, "--dry-run").stdout)["steps"]
+
+
+@pytest.mark.parametrize("words", [(), ("render",)])
+def test_the_help_names_every_verb_and_that_of_a_verb_its_options(
+    lumicontainer: Run, words: tuple[str, ...]
+) -> None:
+    every = lumicontainer("--help", *words).stdout
+    assert all(f"\n    {verb}" in every for verb in VERBS)
+    assert "--format" in lumicontainer("render", "--help").stdout
+    assert lumicontainer().returncode == 2
+    assert "--help" in lumicontainer("render", "--nothing").stderr

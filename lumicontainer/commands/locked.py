@@ -1,0 +1,33 @@
+"""The lock of an image, as several verbs take it from what they are told."""
+
+from __future__ import annotations
+
+import argparse
+
+from lumicontainer.catalog import display, open_catalog
+from lumicontainer.errors import LockError, Problem
+from lumicontainer.lock import Lock, faults, file_name, held
+from lumicontainer.lockfile import open_lock
+from lumicontainer.resolve import Resolved
+
+
+def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:
+    """Return the lock of an image with the path of its file, if there is one."""
+    path = open_catalog(arguments.recipes).lock(file_name(resolved))
+    return (display(path), open_lock(path)) if path else None
+
+
+def locked(resolved: Resolved, arguments: argparse.Namespace) -> Resolved:
+    """Return an image held by its lock; raise ``LockError`` where that does not hold all of it."""
+    name = file_name(resolved)
+    profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
+    mend = f"lumicontainer lock {resolved.recipe.name} --platform {resolved.platform.name}{profile}"
+    found = lock_of(resolved, arguments)
+    if found is None:
+        raise LockError(Problem("this image has no lock", f"locks/{name}", mend=mend))
+    path, lock = found
+    if wrong := faults(lock, resolved):
+        raise LockError(
+            Problem("the lock does not hold all of the image", path, "\n".join(wrong), mend)
+        )
+    return held(resolved, lock)
