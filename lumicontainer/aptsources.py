@@ -39,11 +39,17 @@ def _paragraph(text: str) -> Iterator[Entry]:
         yield Entry(uri, tuple(fields.get("suites", [])), tuple(fields.get("components", [])))
 
 
+_SCHEMES = ("http", "https", "file")
+"""Those that debootstrap knows: of apt's others, mirror+file: stands in Debian's cloud images."""
+
+
 def main_archive(texts: Iterable[str], releases: Iterable[str]) -> str:
     """Return the URI that serves the component ``main`` of one of ``releases``, or nothing."""
     wanted = set(releases)
     for text in texts:
         for entry in parse(text):
+            if entry.uri.partition(":")[0] not in _SCHEMES:
+                continue
             if wanted & set(entry.suites) and "main" in entry.components:
                 return entry.uri.rstrip("/")
     return ""

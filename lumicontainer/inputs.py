@@ -84,17 +84,29 @@ def base_told(bootstrap: Bootstrap) -> str:
 
 
 def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
-    """Yield the files of a layer that are pip's requirements: each line names one version."""
+    """Yield the files of a layer that are pip's requirements: one at least names a version."""
     for file in files:
         if file.name.endswith(".txt"):
             lines = _lines(file)
-            if lines and all(map(_EXACT.fullmatch, lines)):
+            exact = [_EXACT.fullmatch(line) is not None for line in lines]
+            if any(exact) and (all(exact) or all(map(_is_requirement, lines))):
                 yield file
+
+
+def _is_requirement(line: str) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
+
+    try:
+        return bool(Requirement(line))
+    except InvalidRequirement:
+        return False
 
 
 def _lines(file: LayerFile) -> list[str]:
     lines = file.content.decode("utf-8", "replace").splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    # As pip reads them: a comment begins the line, or stands behind a blank.
+    bare = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
+    return [line for line in bare if line]
 
 
 def _base(layer: str, bootstrap: Bootstrap) -> Input:

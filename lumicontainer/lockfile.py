@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import fields, names
-from lumicontainer.catalog import display
+from lumicontainer.catalog import display, read_text
 from lumicontainer.document import Node, Problems, parse
 from lumicontainer.inputs import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
 from lumicontainer.lock import Entry, Lock, in_order
@@ -90,7 +90,7 @@ def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
 def open_lock(path: Path) -> Lock:
     """Read the lock of a file; raise ``InputError`` where it is wrong."""
     problems = Problems()
-    lock = read_lock(path.read_text(encoding="utf-8"), display(path), problems)
+    lock = read_lock(read_text(path), display(path), problems)
     problems.raise_if_any()
     assert lock is not None
     return lock
@@ -133,8 +133,17 @@ def _scalar(value: str) -> str:
 
 
 def write_lock(lock: Lock, path: Path) -> None:
-    """Write a lock; whoever reads the file meanwhile finds the old or the new one, whole."""
+    """Write a lock; whoever reads the file meanwhile finds the old or the new one, whole.
+
+    Raises ``InputError`` where it could not be read again.
+    """
+    text, problems = text_of(lock), Problems()
+    read_lock(text, display(path), problems)
+    problems.raise_if_any()
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(text_of(lock), encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

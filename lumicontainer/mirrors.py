@@ -27,7 +27,8 @@ _FROM, _TO = ("https", "http", "docker"), ("https", "http", "file", "docker")
 def mirrors_file() -> Path:
     """Return the user's file of mirrors."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(home).expanduser() / "lumicontainer" / "mirrors.yaml"
+    # Path.expanduser raises where the user has no home.
+    return Path(os.path.expanduser(home)) / "lumicontainer" / "mirrors.yaml"  # noqa: PTH111
 
 
 def read_mirrors(options: Iterable[str]) -> dict[str, str]:

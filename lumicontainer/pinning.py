@@ -10,7 +10,7 @@ from functools import partial
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer import apt_pins, source_pins
-from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.errors import HostError, LumicontainerError, Problem, SpaceError
 from lumicontainer.facts import facts_of, normal, wheel_package
 from lumicontainer.inputs import (
     APT,
@@ -98,6 +98,8 @@ class _Maker:
         """Take the pin that is found; where none is, tell of it and leave the input open."""
         try:
             pin = ask()
+        except SpaceError:
+            raise
         except LumicontainerError as error:
             self.progress.say(str(error))
             self.leave(of, why)
@@ -117,6 +119,8 @@ class _Maker:
             return
         try:
             answers = apt_pins.ask(plan_of(self._with_base()), self.site, self.progress)
+        except SpaceError:
+            raise
         except LumicontainerError as error:
             self.progress.say(str(error))
             for each in wanted:

@@ -42,8 +42,8 @@ class Target:
 
     def tags(self) -> list[str]:
         """Return the platforms whose wheels it takes, the best first (PEP 600)."""
-        major, _, minor = (self.glibc or "2.17").partition(".")
-        newest = (int(major), int(minor))
+        found = re.match(r"([0-9]+)\.([0-9]+)", self.glibc)
+        newest = (int(found[1]), int(found[2])) if found else (2, 17)
         tags = [f"manylinux_2_{number}_x86_64" for number in range(newest[1], 4, -1)]
         tags += [f"{name}_x86_64" for name, glibc in _OLD_TAGS.items() if glibc <= newest]
         return [*tags, "linux_x86_64"]
@@ -113,7 +113,8 @@ class Pip:
         index: str,
     ) -> list[Wheel]:
         with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
-            place = Path(folder)
+            # Pip tells where its files are by their real path.
+            place = Path(folder).resolve()
             lines = [write_stand_in(place, *each) for each in sorted(there.items())]
             lines += [f"{name}=={version}" for name, version in sorted(same.items())]
             (place / "held.txt").write_text("".join(f"{line}\n" for line in lines))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lumicontainer.engines.apptainer import DIVIDERS
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.plan import Plan
 
@@ -30,7 +32,8 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
             mend = "write it like --secret id=token,src=/path/of/a/file"
             problems.append(Problem(f"'{text}' names no secret", "--secret", mend=mend))
             continue
-        secret, path = match["id"], Path(match["src"]).expanduser().absolute()
+        # Path.expanduser raises where there is no such user.
+        secret, path = match["id"], Path(os.path.expanduser(match["src"])).absolute()  # noqa: PTH111
         if secret not in wanted:
             mend = did_you_mean(secret, wanted) or "no layer of this recipe wants one"
             problems.append(Problem(f"no layer wants the secret '{secret}'", "--secret", mend=mend))
@@ -47,6 +50,10 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
 
 
 def _unfit(path: Path) -> list[Problem]:
+    what = "the file of a secret cannot be used"
+    if any(each in str(path) for each in DIVIDERS):
+        why = "',' and ':' divide the options of the engine, which sees it"
+        return [Problem(what, str(path), why, "give it another name")]
     try:
         size = path.stat().st_size if path.is_file() else -1
         if 0 < size <= _LARGEST and len(path.read_bytes().strip()) >= _SHORTEST:
@@ -54,7 +61,7 @@ def _unfit(path: Path) -> list[Problem]:
         why = f"it must be a file of {_SHORTEST} characters to 1 MiB"
     except OSError as error:
         why = error.strerror or str(error)
-    return [Problem("the file of a secret cannot be used", str(path), why, "check --secret")]
+    return [Problem(what, str(path), why, "check --secret")]
 
 
 def patterns(files: Iterable[Path]) -> tuple[bytes, ...]:

@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer import process
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.machine import needs_user_namespace
+
+DIVIDERS = ",:"
+"""What divides the parts of --bind and --overlay; no engine has a way to quote it."""
 
 _WAYS = {
     "run": ("run",),
@@ -60,8 +64,8 @@ class Apptainer:
         base, *above = layers
         options = _step_options(temporary, binds)
         for layer in above:
-            options += ["--overlay", f"{layer}:ro"]
-        options += ["--overlay", str(overlay)]
+            options += ["--overlay", f"{_named(layer)}:ro"]
+        options += ["--overlay", _named(overlay)]
         return [self.program, "--silent", "exec", *options, str(base), *command]
 
     def step_in(
@@ -120,7 +124,15 @@ def _step_options(temporary: Path, binds: Mapping[Path, str]) -> list[str]:
     options = ["--fakeroot", "--no-home", "--contain", "--cleanenv", "--no-umask", "--pid"]
     options += ["--no-mount", "bind-paths", "--pwd", "/"]
     for inside in ("/tmp", "/var/tmp"):
-        options += ["--bind", f"{temporary}:{inside}"]
+        options += ["--bind", f"{_named(temporary)}:{inside}"]
     for path, inside in binds.items():
-        options += ["--bind", f"{path}:{inside}:ro"]
+        options += ["--bind", f"{_named(path)}:{inside}:ro"]
     return options
+
+
+def _named(path: Path) -> str:
+    """Return a path as the engine's options hold it; raise ``HostError`` where they cannot."""
+    if any(each in str(path) for each in DIVIDERS):
+        what, why = "the engine cannot be given this path", "',' and ':' divide its options"
+        raise HostError(Problem(what, str(path), why, "move it, or name another place"))
+    return str(path)

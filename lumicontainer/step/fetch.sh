@@ -122,7 +122,7 @@ fetch_git() {
 }
 
 fetch_url() {
-    local url="$1" name="$2" wanted="${3:-}" from protocols found
+    local url="$1" name="$2" wanted="${3:-}" from protocols found full=''
     local file="$work/file" target="$sources/$2"
     need curl
     from="$(mirrored "$url")"
@@ -133,9 +133,12 @@ fetch_url() {
     esac
     try curl --disable --fail --location --globoff --silent --show-error --proto "$protocols" \
         --retry 4 --retry-connrefused --connect-timeout 30 --speed-limit 1 --speed-time 120 \
-        --output "$file" -- "$from" ||
-        fail "'$name' could not be downloaded" "$(said)" \
+        --output "$file" -- "$from" || {
+        # 23: curl tells that it cannot write, and not why; the next that writes tells.
+        [ "$?" -ne 23 ] || full="$(dd if=/dev/zero of="$work/more" bs=1M count=1 2>&1)" || true
+        fail "'$name' could not be downloaded" "$(said)${full:+ $full}" \
             "check the URL and the network, or name a mirror: lumicontainer build --mirror FROM=TO"
+    }
     found="$(sha256sum <"$file")"
     found="${found%% *}"
     if [ -z "$wanted" ]; then

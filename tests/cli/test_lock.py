@@ -91,3 +91,19 @@ def test_a_lock_is_not_written_where_there_is_no_folder(lumicontainer: Run, writ
     done = lumicontainer("lock", "hello", "--recipes", folder, "--output", folder / "no/x.yaml")
     assert done.returncode == 2
     assert "the lock's folder is not there" in done.stderr
+
+
+def test_a_lock_takes_the_place_of_no_folder(lumicontainer: Run, write: Write) -> None:
+    folder = write(HELLO)
+    for output in (folder, "."):
+        done = lumicontainer("lock", "hello", "--recipes", folder, "--output", output)
+        assert done.returncode == 2
+        assert "take the place of a folder" in done.stderr
+
+
+def test_a_lock_that_is_no_text_is_told(lumicontainer: Run, write: Write) -> None:
+    folder = write(PINNED)
+    (folder / NAME).write_bytes(b"\xff")
+    done = lumicontainer("show", "hello", "--recipes", folder)
+    assert done.returncode == 2
+    assert "the file is not UTF-8 text" in done.stderr

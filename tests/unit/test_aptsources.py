@@ -35,6 +35,7 @@ def test_the_main_archive_of_a_release_is_found(text: str) -> None:
         "deb http://s.site/debian-security bookworm-security main",
         DEB822.replace("Types: deb", "Types: deb-src"),
         DEB822 + "Enabled: no\n",
+        DEB822.replace("http://mirror.site/debian/", "mirror+file:///etc/apt/mirrors/debian.list"),
     ],
 )
 def test_what_is_not_the_main_archive_is_passed_over(text: str) -> None:

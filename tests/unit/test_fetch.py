@@ -10,7 +10,7 @@ import os
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -70,7 +70,7 @@ class Upstream:
         """Commit once more, so that what was is history."""
         self.git("commit", "--quiet", "--allow-empty", "--message=two", at=folder)
 
-    def fetch(self, *wanted: Source) -> DONE:
+    def fetch(self, *wanted: Source, enter: Sequence[str] = ()) -> DONE:
         for file in sources.fetch_files(wanted):
             (self.stage / file.name).write_bytes(file.content)
         program = f"set -euo pipefail\n{sources.fetch_text(wanted, str(self.stage))}"
@@ -81,7 +81,7 @@ class Upstream:
             "TMPDIR": str(self.home),
         }
         return subprocess.run(
-            ["bash", "-c", program],
+            [*enter, "bash", "-c", program],
             cwd=self.home,
             env=environment,
             capture_output=True,
@@ -363,3 +363,12 @@ def test_everything_has_the_time_of_the_image_and_nothing_else_is_left(upstream:
     }
     assert times == {1735689600.0}
     assert list(upstream.home.iterdir()) == []
+
+
+def test_a_full_disk_is_told_as_what_it_is(upstream: Upstream) -> None:
+    digest = file_of(upstream, bytes(4 << 20))
+    small = 'mount -t tmpfs -o size=1m small "$TMPDIR" && exec "$@"'
+    enter = ["unshare", "--map-root-user", "--mount", "sh", "-c", small, "sh"]
+    done = upstream.fetch(UrlSource(f"{UPSTREAM}x.tar.gz", "x.tar.gz", digest), enter=enter)
+    assert done.returncode == DOWNLOAD_FAILED
+    assert "No space left on device" in done.stderr

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lumicontainer.document import Problems
+from lumicontainer.errors import InputError
 from lumicontainer.inputs import (
     APT,
     DEBOOTSTRAP,
@@ -23,7 +25,7 @@ from lumicontainer.inputs import (
     unpinned,
 )
 from lumicontainer.lock import Entry, Lock, entry_of, faults, file_name, held, in_order, lock_of
-from lumicontainer.lockfile import read_lock, text_of
+from lumicontainer.lockfile import read_lock, text_of, write_lock
 from lumicontainer.model import GitSource, PythonSource, UrlSource
 from lumicontainer.plan import make_plan
 from lumicontainer.resolve import Resolved
@@ -35,7 +37,7 @@ GREET = {
         "summary: says hello\nversion: '1.0'\n"
         "packages: {apt: [sl], python: [six==1.17.0]}\n"
         "takes: [{python: torch, index: index}]\n"
-        "parameters: {index: {type: string, default: 'https://wheels.example/cpu'}}\n"
+        "parameters: {index: {type: string, default: 'https://wheels.example/'}}\n"
         "sources:\n"
         "  - {python: greet}\n"
         "  - {git: 'https://a.example/tool', commit: 89abcde, folder: tool}\n"
@@ -230,6 +232,38 @@ def test_a_longer_commit_of_the_recipe_that_begins_so_is_no_fault(
 ) -> None:
     layer = GREET["layers/greet/layer.yaml"].replace("89abcde,", f"{COMMIT},")
     assert faults(lock, resolved({**GREET, "layers/greet/layer.yaml": layer})) == []
+
+
+def test_a_lock_of_another_index_is_stale(resolved: Resolve, lock: Lock) -> None:
+    other = resolved(GREET, "greet.index=https://wheels.example/rocm")
+    (fault,) = faults(lock, other)
+    assert fault.endswith("torch==1.0: the entry is of another index, https://wheels.example/")
+
+
+@pytest.mark.parametrize("text", ["a==1  # why\n", "a==1\n  # why\n", "a==1\n", "# why\na==1"])
+def test_a_comment_hides_no_requirement(resolved: Resolve, text: str) -> None:
+    layer = resolved({**GREET, "layers/greet/build.txt": text}).layers[1]
+    assert "Python a==1 (build.txt)" in unpinned(resolved(), layer)
+
+
+def test_a_requirement_of_no_version_is_told_beside_those_that_have_one(resolved: Resolve) -> None:
+    text = "a==1\nb>=2\nc[x]==1\n"
+    layer = resolved({**GREET, "layers/greet/build.txt": text}).layers[1]
+    told = unpinned(resolved(), layer)
+    assert [each for each in told if "(build.txt)" in each] == [
+        f"Python {name} (build.txt)" for name in text.split()
+    ]
+
+
+def test_a_lock_that_could_not_be_read_again_is_not_written(lock: Lock, tmp_path: Path) -> None:
+    path = tmp_path / "x.lock.yaml"
+    write_lock(lock, path)
+    before = path.read_bytes()
+    entry = Entry(PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="file:///srv/index")
+    with pytest.raises(InputError, match="URL"):
+        write_lock(with_entry(lock, entry), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.glob(".*")) == []
 
 
 def test_the_lock_of_another_image_is_refused(greet: Resolved, lock: Lock) -> None:

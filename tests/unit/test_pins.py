@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import subprocess
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -58,6 +59,23 @@ def asked(*requirements: str, python: str = "3.11", glibc: str = "2.36", **more:
     pip = Pip(Target(python, glibc))
     there, same = more.get("there", {}), more.get("same", {})
     return {each.name: each for each in pip.wheels(requirements, there, same=same)}
+
+
+def test_stand_ins_are_known_where_the_temporary_folder_is_behind_a_link(
+    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
+    offer("tool", "1.0", "lib")
+    assert set(asked("tool==1.0", there={"lib": "1.5"})) == {"tool"}
+
+
+@pytest.mark.parametrize(
+    ("told", "tag"), [("2.36-9+deb12u10", 36), ("2.17", 17), ("", 17), ("musl", 17)]
+)
+def test_wheels_are_of_the_c_library_that_is_told(told: str, tag: int) -> None:
+    assert Target("3.11", told).tags()[0] == f"manylinux_2_{tag}_x86_64"
 
 
 def test_a_package_comes_with_all_that_it_needs_and_with_hashes(offer: Offer) -> None:
