@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -114,7 +114,7 @@ class Catalog:
         for root in reversed(self.recipes):
             folder = root / checkfile.FOLDER
             found = [
-                replace(each, name=checkfile.FOLDER + each.name)
+                each._replace(name=checkfile.FOLDER + each.name)
                 for each in _layer_files(folder, problems)
             ]
             read = checkfile.read_checks(found, checkfile.IMAGE, display(root), problems)

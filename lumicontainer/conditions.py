@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lumicontainer.inside import ranges
 
@@ -32,8 +31,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)*")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """Hold one thing that is known of an image, and where it was said."""
 
     value: str
@@ -45,8 +43,7 @@ Facts: TypeAlias = Mapping[str, tuple[Fact, ...]]
 """What is known, by name: ``rocm`` (a layer's version), ``mpich.provider``, ``driver`` …"""
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """Hold one comparison; without an operator it is with what must be so."""
 
     operator: str
@@ -55,8 +52,7 @@ class Term:
     """Whether the operand is the name of the fact to compare with."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """Hold a condition as it is written, and its terms; ``any`` and ``absent`` have none."""
 
     text: str

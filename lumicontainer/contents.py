@@ -77,7 +77,9 @@ def content(values: Mapping[str, Any]) -> Content:
         binds=binds(values.get("binds", ())),
         host_libraries=binds(values.get("host_libraries", ())),
         brings=values.get("brings", {}),
-        takes=tuple(Taken(**row) for row in values.get("takes", ()) if row),
+        takes=tuple(
+            Taken(row["python"], row.get("index", "")) for row in values.get("takes", ()) if row
+        ),
     )
 
 

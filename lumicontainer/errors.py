@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 OK = 0
 EXAMINED_FAILED = 1
@@ -18,8 +18,7 @@ INTERNAL = 70
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Hold one thing that is wrong: what, where, why it is wrong, and how to mend it."""
 
     what: str

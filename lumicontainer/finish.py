@@ -6,7 +6,6 @@ A layer may need something to stand otherwise while later ones are built than in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from lumicontainer.model import LayerFile
 from lumicontainer.names import FINISH
@@ -28,7 +27,7 @@ def finishing(resolved: Resolved) -> Finishing:
 def finish_files(layers: Finishing) -> list[LayerFile]:
     """Return the files that the last step stages, each layer's in a folder of its own."""
     return [
-        replace(file, name=f"{_folder(name)}/{file.name}")
+        file._replace(name=f"{_folder(name)}/{file.name}")
         for name, files in layers.items()
         for file in files
     ]

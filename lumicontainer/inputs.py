@@ -64,7 +64,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
         yield _source(layer.name, source, str(version))
     for taken in layer.content.takes:
         requirement = f"{taken.python}=={version}"
-        index = str(layer.values().get(taken.index, ""))
+        index = str(layer.values().get(taken.indexed_by, ""))
         yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}", index=index)
     for file in requirement_files(layer.files):
         for requirement in _lines(file):

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -380,7 +380,7 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     bootstrap, site = builder.plan.bootstrap, builder.site
     mirror = require_mirror(site.mirror) if bootstrap.agent == "debootstrap" else ""
     image = mirrored_image(bootstrap.image, site.mirrors)
-    definition.write_text(render_base(replace(bootstrap, image=image), mirror=mirror))
+    definition.write_text(render_base(bootstrap._replace(image=image), mirror=mirror))
     environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
     if plain_registry(bootstrap.image, site.mirrors):
         environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}

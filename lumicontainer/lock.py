@@ -7,7 +7,7 @@ build by it has keys of its own where the inputs differ.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from typing import TypeVar
 
 from lumicontainer.inputs import (
@@ -167,7 +167,7 @@ def held(resolved: Resolved, lock: Lock) -> Resolved:
         for each in resolved.layers
     )
     base = resolved.layers[0].name
-    return replace(resolved, bootstrap=_held_base(resolved.bootstrap, base, pins), layers=layers)
+    return resolved._replace(bootstrap=_held_base(resolved.bootstrap, base, pins), layers=layers)
 
 
 _Pins = Mapping[tuple[str, str, str, str], str]
@@ -175,16 +175,15 @@ _Pins = Mapping[tuple[str, str, str, str], str]
 
 def _held_base(bootstrap: Bootstrap, layer: str, pins: _Pins) -> Bootstrap:
     if bootstrap.agent == DEBOOTSTRAP:
-        return replace(bootstrap, packages=pins[layer, DEBOOTSTRAP, bootstrap.release, ""])
-    return replace(bootstrap, image=pins[layer, IMAGE, bootstrap.image, ""])
+        return bootstrap._replace(packages=pins[layer, DEBOOTSTRAP, bootstrap.release, ""])
+    return bootstrap._replace(image=pins[layer, IMAGE, bootstrap.image, ""])
 
 
 def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pins) -> ResolvedLayer:
     entries = lock.of(layer.name)
     version = str(layer.values().get("version", ""))
     sources = (_held_source(each, layer.name, version, pins) for each in layer.content.sources)
-    content = replace(
-        layer.content,
+    content = layer.content._replace(
         apt=_once(each.pin for each in entries if each.kind == APT),
         python=(),
         takes=(),
@@ -200,8 +199,7 @@ def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pin
         for each in layer_inputs(resolved, layer)
         if each.kind == PYTHON and each.where
     }
-    return replace(
-        layer,
+    return layer._replace(
         content=content,
         files=tuple(_held_file(each, files) for each in layer.files),
     )
@@ -209,7 +207,7 @@ def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pin
 
 def _held_file(file: LayerFile, files: Mapping[str, tuple[str, ...]]) -> LayerFile:
     lines = files.get(file.name)
-    return replace(file, content="".join(f"{each}\n" for each in lines).encode()) if lines else file
+    return file._replace(content="".join(f"{each}\n" for each in lines).encode()) if lines else file
 
 
 def requirements(entries: Iterable[Entry]) -> tuple[str, ...]:
@@ -219,11 +217,11 @@ def requirements(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 def _held_source(source: Source, layer: str, version: str, pins: _Pins) -> Source:
     if isinstance(source, PythonSource):
-        return replace(source, sha256=pins[layer, SDIST, f"{source.python}=={version}", ""])
+        return source._replace(sha256=pins[layer, SDIST, f"{source.python}=={version}", ""])
     if isinstance(source, GitSource):
-        return replace(source, commit=pins[layer, GIT, source.git, source.folder])
+        return source._replace(commit=pins[layer, GIT, source.git, source.folder])
     assert isinstance(source, UrlSource)
-    return replace(source, sha256=pins[layer, URL, source.url, source.file])
+    return source._replace(sha256=pins[layer, URL, source.url, source.file])
 
 
 def _once(values: Iterable[T]) -> tuple[T, ...]:

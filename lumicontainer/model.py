@@ -1,18 +1,20 @@
-"""The types that users write: recipes, layers, platforms. They hold values and do nothing."""
+"""The types that users write: recipes, layers, platforms. They hold values and do nothing.
+
+They are named tuples, for it takes Python six times as long to make a frozen dataclass, and every
+command makes all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lumicontainer.document import Node, Place
 
 Value: TypeAlias = str | int | bool
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """Declare one value that a layer's ``install.sh`` receives as a shell variable."""
 
     name: str
@@ -21,20 +23,18 @@ class Parameter:
     place: Place
     summary: str = ""
     choices: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = {}
     """For a boolean: the accelerators for which ``true`` cannot be built, each with the reason."""
 
 
-@dataclass(frozen=True)
-class PythonSource:
+class PythonSource(NamedTuple):
     """Name one Python source distribution; it is pinned where ``sha256`` is known."""
 
     python: str
     sha256: str = ""
 
 
-@dataclass(frozen=True)
-class GitSource:
+class GitSource(NamedTuple):
     """Name one commit of a git repository; it is pinned where ``commit`` is whole (40 digits)."""
 
     git: str
@@ -43,8 +43,7 @@ class GitSource:
     submodules: bool = False
 
 
-@dataclass(frozen=True)
-class UrlSource:
+class UrlSource(NamedTuple):
     """Name one file to download; it is pinned where ``sha256`` is known."""
 
     url: str
@@ -55,20 +54,18 @@ class UrlSource:
 Source: TypeAlias = PythonSource | GitSource | UrlSource
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """Name a Python package that a layer's script installs by pip itself, in the layer's version.
 
     A build without a lock leaves it to the script; with one it is installed before.
     """
 
     python: str
-    index: str = ""
+    indexed_by: str = ""
     """The layer's parameter that names the index that is asked before the configured one."""
 
 
-@dataclass(frozen=True)
-class Bind:
+class Bind(NamedTuple):
     """Name a host path that containers need, and why."""
 
     path: str
@@ -76,8 +73,7 @@ class Bind:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """Hold what a layer puts into an image, or a part of it: a variant, a provider, a version."""
 
     apt: tuple[str, ...] = ()
@@ -85,9 +81,9 @@ class Content:
     """The file that adds repositories for apt, before anything is installed; empty for none."""
     python: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     path: tuple[str, ...] = ()
-    brings: Mapping[str, str] = field(default_factory=dict)
+    brings: Mapping[str, str] = {}
     """The versions of what comes with it under other names: ``glibc``, ``libfabric`` …"""
     binds: tuple[Bind, ...] = ()
     """What of the host is seen in the image, beside what its platform binds."""
@@ -99,27 +95,25 @@ class Content:
     takes: tuple[Taken, ...] = ()
     locked: tuple[str, ...] = ()
     """Lines of pip's requirements, each with its hash, in place of ``python`` and ``takes``."""
-    indexed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    indexed: Mapping[str, tuple[str, ...]] = {}
     """Such lines by the URL of the index that is asked for them beside the configured one."""
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(NamedTuple):
     """Hold what one way of coming by a layer's software adds, or why it means to do without."""
 
-    content: Content = field(default_factory=Content)
-    versions: Mapping[str, Content] = field(default_factory=dict)
+    content: Content = Content()
+    versions: Mapping[str, Content] = {}
     omit: str = ""
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """Say how a layer differs for one accelerator, or why it is left out there."""
 
-    content: Content = field(default_factory=Content)
-    versions: Mapping[str, Content] = field(default_factory=dict)
-    providers: Mapping[str, Provider] = field(default_factory=dict)
-    parameters: Mapping[str, tuple[Node, Place]] = field(default_factory=dict)
+    content: Content = Content()
+    versions: Mapping[str, Content] = {}
+    providers: Mapping[str, Provider] = {}
+    parameters: Mapping[str, tuple[Node, Place]] = {}
     requires: tuple[str, ...] = ()
     """What must stand before it there, beside what the layer requires everywhere."""
     omit: str = ""
@@ -129,8 +123,7 @@ class Variant:
     """The file that compiles its wheels, where that is not compile.sh."""
 
 
-@dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(NamedTuple):
     """Say where a base image comes from: an agent of Apptainer's and what it needs."""
 
     agent: str
@@ -143,8 +136,7 @@ class Bootstrap:
     """The sha256 of the list of packages that debootstrap must have made it of; empty for any."""
 
 
-@dataclass(frozen=True)
-class LayerFile:
+class LayerFile(NamedTuple):
     """Hold one file of a layer's folder; ``mode`` is 0o644 or 0o755, as git keeps it."""
 
     name: str
@@ -152,8 +144,7 @@ class LayerFile:
     content: bytes
 
 
-@dataclass(frozen=True)
-class CheckNeeds:
+class CheckNeeds(NamedTuple):
     """Say what a check needs of the place that it runs in; what is not said, it does not."""
 
     gpus: int = 0
@@ -167,8 +158,7 @@ class CheckNeeds:
     """Whether its ranks find each other by MPI."""
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(NamedTuple):
     """Say what a measured value must reach (``floor``) or may not exceed (``ceiling``), and why."""
 
     unit: str
@@ -181,8 +171,7 @@ class Threshold:
     """The architecture of GPU that it was measured on; on others it is not judged."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """Describe what must hold in an image, and the script that finds out."""
 
     name: str
@@ -194,22 +183,20 @@ class Check:
     runs: str
     seconds: int
     """The time after which it is ended and has failed."""
-    needs: CheckNeeds = field(default_factory=CheckNeeds)
-    thresholds: Mapping[str, Threshold] = field(default_factory=dict)
+    needs: CheckNeeds = CheckNeeds()
+    thresholds: Mapping[str, Threshold] = {}
     ways: tuple[str, ...] = ()
     """The ways of starting a container in which it must hold, beside the plain one."""
 
 
-@dataclass(frozen=True)
-class Checks:
+class Checks(NamedTuple):
     """Hold the files of a folder of checks, and what those of them say that are checks."""
 
     files: tuple[LayerFile, ...] = ()
     each: tuple[Check, ...] = ()
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """Describe one piece of software; everything about it lies in one folder."""
 
     name: str
@@ -218,32 +205,30 @@ class Layer:
     requires: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    content: Content = field(default_factory=Content)
-    versions: Mapping[str, Content] = field(default_factory=dict)
+    content: Content = Content()
+    versions: Mapping[str, Content] = {}
     """What each value of ``version`` adds; where it is not empty, there are no other values."""
-    providers: Mapping[str, Provider] = field(default_factory=dict)
+    providers: Mapping[str, Provider] = {}
     """What each value of ``provider`` adds, the default one first."""
-    variants: Mapping[str, Variant] = field(default_factory=dict)
-    bootstrap: Mapping[str, Bootstrap] = field(default_factory=dict)
+    variants: Mapping[str, Variant] = {}
+    bootstrap: Mapping[str, Bootstrap] = {}
     files: tuple[LayerFile, ...] = ()
-    checks: Checks = field(default_factory=Checks)
+    checks: Checks = Checks()
     secrets: tuple[str, ...] = ()
     """The ids of files that its scripts get for the time that they run."""
-    differs: Mapping[str, str] = field(default_factory=dict)
+    differs: Mapping[str, str] = {}
     """Paths (with wildcards) that are not the same in two builds, each with the reason."""
 
 
-@dataclass(frozen=True)
-class LayerUse:
+class LayerUse(NamedTuple):
     """Name a layer in a recipe, with the values that the recipe gives its parameters."""
 
     layer: str
     place: Place
-    values: Mapping[str, tuple[Node, Place]] = field(default_factory=dict)
+    values: Mapping[str, tuple[Node, Place]] = {}
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """Say what goes into an image: a base and layers, in order."""
 
     name: str
@@ -252,12 +237,11 @@ class Recipe:
     base: LayerUse
     layers: tuple[LayerUse, ...]
     text: str
-    profiles: Mapping[str, Place] = field(default_factory=dict)
+    profiles: Mapping[str, Place] = {}
     """The sets of versions that it is meant for, the preferred ones first."""
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """Hold values that go together: versions of several layers that are known to work as one."""
 
     name: str
@@ -269,8 +253,7 @@ class Profile:
     values: tuple[LayerUse, ...] = ()
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """Describe one GPU (a GCD) of a node: where it is, and the cores next to it."""
 
     pci: str
@@ -281,8 +264,7 @@ class Gpu:
     """Cores next to it that are the system's own."""
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """Set a variable for every rank, where the user has not, under conditions."""
 
     name: str
@@ -291,12 +273,11 @@ class Variable:
     value: str = ""
     origin: str = ""
     """What the value is found from at the start of a rank, where it is none that is written."""
-    when: Mapping[str, str] = field(default_factory=dict)
+    when: Mapping[str, str] = {}
     """The conditions, of which all must hold; see ``inside/variables.py``."""
 
 
-@dataclass(frozen=True)
-class CacheFolder:
+class CacheFolder(NamedTuple):
     """Name the folder that a variable is set to; ``place`` is what it lies in."""
 
     name: str
@@ -306,8 +287,7 @@ class CacheFolder:
     source: str
 
 
-@dataclass(frozen=True)
-class Platform:
+class Platform(NamedTuple):
     """Describe one place where images run."""
 
     name: str

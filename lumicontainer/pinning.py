@@ -164,7 +164,7 @@ class _Maker:
         pins = [entry.pin for entry in self.layers[layer] if entry.kind == IMAGE and entry.pin]
         if not pins:
             raise HostError(Problem(f"the base is not known: {base_told(bootstrap)}"))
-        return replace(self.resolved, bootstrap=replace(bootstrap, image=pins[0]))
+        return self.resolved._replace(bootstrap=bootstrap._replace(image=pins[0]))
 
     def python(self) -> None:
         """Ask pip for the wheels of the image and of what it is compiled with."""

@@ -13,9 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer import packages, shell
 from lumicontainer.finish import finish_files, finish_text, finishing
@@ -83,8 +82,7 @@ find /usr /opt -xdev -type f -perm /6000 -exec chmod ug-s {{}} +
 """
 
 
-@dataclass(frozen=True)
-class Compile:
+class Compile(NamedTuple):
     """Hold the keyed program that compiles a layer's wheels on the tree whose key is ``parent``."""
 
     name: str
@@ -95,8 +93,7 @@ class Compile:
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """Hold one keyed step of a build; ``program`` is complete and runs under bash.
 
     It expects the wheels of ``compiled`` in the folder that LUMICONTAINER_WHEELS names. A plain
@@ -113,8 +110,7 @@ class Step:
     """The ids of the files that it finds in the folder that LUMICONTAINER_SECRETS names."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """Hold what is to be done, in order, and what is constant in the image afterwards."""
 
     resolved: Resolved
@@ -149,7 +145,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         step = _layer_step(layer, own, _required(layer, stack))
         if step is not None:
             steps.append(step)
-            own = replace(own, key=step.key)
+            own = own._replace(key=step.key)
         stack.append(own)
     top = stack[-1]
     steps.append(_seal_step(resolved, top.key, inside=inside, path=top.path))
@@ -164,8 +160,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
     )
 
 
-@dataclass(frozen=True)
-class _Below:
+class _Below(NamedTuple):
     """Hold what a step finds: the key of the tree, the environment and the search path."""
 
     name: str
@@ -222,12 +217,11 @@ def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | N
     step = _step(layer.name, program, inputs, layer.secrets)
     install = _work(layer, files, own, script=layer.script, installs=False)
     document = f"{compiled.program}{install}rm -rf {WHEELS}\n"
-    return replace(step, documents=(document,), compiled=compiled)
+    return step._replace(documents=(document,), compiled=compiled)
 
 
 def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> Compile:
-    own = replace(
-        required,
+    own = required._replace(
         environment={**required.environment, **layer.content.environment},
         path=layer.content.path + required.path,
     )
@@ -280,8 +274,8 @@ def adding_repositories(layer: ResolvedLayer) -> str:
     """Return the program that adds the repositories of a layer and does no more, if it has any."""
     if not layer.content.repositories:
         return ""
-    content = replace(layer.content, apt=(), python=(), locked=(), indexed={})
-    alone = replace(layer, content=content, secrets=())
+    content = layer.content._replace(apt=(), python=(), locked=(), indexed={})
+    alone = layer._replace(content=content, secrets=())
     own = _Below(layer.name, "", content.environment, ())
     return _work(alone, list(layer.files), own, script="")
 
@@ -305,7 +299,7 @@ def _seal_step(
 
     *firsts, last = _parts(files, MAX_SECTION - len(program([], work).encode()))
     documents = (*(program(part) for part in firsts), program(last, work))
-    return replace(_step(SEAL, program(files, work), inputs), documents=documents)
+    return _step(SEAL, program(files, work), inputs)._replace(documents=documents)
 
 
 def _parts(files: Iterable[LayerFile], room: int) -> list[list[LayerFile]]:

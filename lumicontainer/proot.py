@@ -7,7 +7,6 @@ Such a build of SingularityCE pulls its base, runs no %pre and no %setup, and ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from lumicontainer.model import Bootstrap, Platform
@@ -23,7 +22,7 @@ def command(platform: Platform, recipe: str) -> str:
 
 def pulled(bootstrap: Bootstrap) -> Bootstrap:
     """Return a base as an image that is pulled; debootstrap needs root."""
-    return replace(bootstrap, agent="docker", include=())
+    return bootstrap._replace(agent="docker", include=())
 
 
 def around(bootstrap: Bootstrap, programs: Sequence[str]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
 from typing import Any
 
 from lumicontainer.checkfile import FOLDER, IMAGE
@@ -47,7 +46,7 @@ def _check_files(resolved: Resolved) -> Iterable[LayerFile]:
     owners = {IMAGE: resolved.checks, **{each.name: each.checks for each in resolved.included()}}
     for owner, checks in owners.items():
         for file in checks.files:
-            yield replace(file, name=_installed(owner, file))
+            yield file._replace(name=_installed(owner, file))
     rows = [_check_row(owner, each) for owner, checks in owners.items() for each in checks.each]
     yield _json_file("checks.json", rows)
 
@@ -58,11 +57,11 @@ def _installed(owner: str, file: LayerFile) -> str:
 
 def _check_row(owner: str, check: Check) -> dict[str, Any]:
     """Return what a check says; what it does not say is not there."""
-    row = {**asdict(check), "file": _installed(owner, check.file)}
-    needs, without = asdict(check.needs), asdict(CheckNeeds())
+    row = {**check._asdict(), "file": _installed(owner, check.file)}
+    needs, without = check.needs._asdict(), CheckNeeds()._asdict()
     row["needs"] = {name: value for name, value in needs.items() if value != without[name]}
     row["thresholds"] = {
-        name: {key: value for key, value in asdict(each).items() if value not in (None, "")}
+        name: {key: value for key, value in each._asdict().items() if value not in (None, "")}
         for name, each in check.thresholds.items()
     }
     return _said(row)
@@ -84,16 +83,16 @@ def platform_tables(platform: Platform) -> dict[str, Any]:
     Shape: ``gpus`` (in the order of ROCr), ``interfaces``, ``variables``, ``caches``.
     """
     tables = {
-        "gpus": [_said(asdict(each)) for each in platform.gpus],
+        "gpus": [_said(each._asdict()) for each in platform.gpus],
         "interfaces": platform.interfaces,
         "variables": [_variable_row(each) for each in platform.variables],
-        "caches": [asdict(each) for each in platform.caches],
+        "caches": [each._asdict() for each in platform.caches],
     }
     return _said(tables)
 
 
 def _variable_row(variable: Variable) -> dict[str, Any]:
-    row = {("from" if key == "origin" else key): value for key, value in asdict(variable).items()}
+    row = {("from" if key == "origin" else key): value for key, value in variable._asdict().items()}
     return _said(row)
 
 
@@ -127,8 +126,8 @@ def _of_the_host(resolved: Resolved) -> dict[str, Any]:
     """Return the profile, and what containers of the image need of their host."""
     return {
         "profile": resolved.profile.name if resolved.profile else "",
-        "binds": [_said(asdict(bind)) for bind in resolved.binds()],
-        "host_libraries": [_said(asdict(each)) for each in resolved.host_libraries()],
+        "binds": [_said(bind._asdict()) for bind in resolved.binds()],
+        "host_libraries": [_said(each._asdict()) for each in resolved.host_libraries()],
     }
 
 

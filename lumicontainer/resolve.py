@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer import parts, profiles
 from lumicontainer.catalog import Catalog
@@ -32,8 +31,7 @@ from lumicontainer.names import COMPILE, NAME, SCRIPT
 from lumicontainer.sources import FOLDER, fetched, identity
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """Hold one decided value: where it came from, in one word and as a place."""
 
     name: str
@@ -44,23 +42,22 @@ class Setting:
     place: str
 
 
-@dataclass(frozen=True)
-class ResolvedLayer:
+class ResolvedLayer(NamedTuple):
     """Hold a layer with every value decided; ``omitted`` says why it is left out, if it is."""
 
     name: str
     summary: str
     settings: tuple[Setting, ...] = ()
-    content: Content = field(default_factory=Content)
+    content: Content = Content()
     files: tuple[LayerFile, ...] = ()
     script: str = SCRIPT
     """The one of the files that installs it, where it is there."""
     compile: str = COMPILE
     """The one of the files that compiles its wheels, where it is there."""
-    checks: Checks = field(default_factory=Checks)
+    checks: Checks = Checks()
     requires: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    differs: Mapping[str, str] = field(default_factory=dict)
+    differs: Mapping[str, str] = {}
     omitted: str = ""
 
     def values(self) -> dict[str, Value]:
@@ -68,8 +65,7 @@ class ResolvedLayer:
         return {setting.name: setting.value for setting in self.settings}
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(NamedTuple):
     """Hold all that decides an image."""
 
     recipe: Recipe
@@ -78,7 +74,7 @@ class Resolved:
     layers: tuple[ResolvedLayer, ...]
     """The base first, then the recipe's layers in order, those left out among them."""
     profile: Profile | None = None
-    checks: Checks = field(default_factory=Checks)
+    checks: Checks = Checks()
     """Those that every image has, beside those of its layers."""
     drivers: tuple[Mapping[str, Any], ...] = ()
     """What is known to be bad with the drivers that its nodes may have (``rules.of_drivers``)."""
@@ -104,13 +100,12 @@ def _by_path(binds: Iterable[Bind]) -> tuple[Bind, ...]:
     return tuple(found.values())
 
 
-@dataclass
-class _Context:
+class _Context(NamedTuple):
     catalog: Catalog
     platform: Platform
     problems: Problems
     profile: Profile | None
-    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, str]]
 
 
 def resolve(
@@ -128,16 +123,15 @@ def resolve(
     """
     problems = Problems()
     chosen = profiles.choose(recipe, platform, catalog, problems, wanted=profile)
-    context = _Context(catalog, platform, problems, chosen)
     uses = profiles.uses(recipe, chosen)
-    context.options = _read_options(options, uses, context.problems)
+    context = _Context(catalog, platform, problems, chosen, _read_options(options, uses, problems))
     layers = _load_layers(uses, context)
-    context.problems.raise_if_any()
+    problems.raise_if_any()
     resolved = tuple(_resolve_layer(use, layers[use.layer], context) for use in uses)
-    _check_order(uses, layers, resolved, context.problems)
+    _check_order(uses, layers, resolved, problems)
     bootstrap = _bootstrap(layers[uses[0].layer], resolved[0], uses[0], context)
     checks = parts.fitting_checks(catalog.checks(problems), platform.accelerator)
-    context.problems.raise_if_any()
+    problems.raise_if_any()
     assert bootstrap is not None
     return Resolved(recipe, platform, bootstrap, resolved, chosen, checks)
 
@@ -244,7 +238,7 @@ def _check_takes(
     """Note what a layer's script takes where nothing says in which version, or of which index."""
     known = {setting.name for setting in settings}
     for taken in content.takes:
-        for name in ("version", *filter(None, [taken.index])):
+        for name in ("version", *filter(None, [taken.indexed_by])):
             if name not in known:
                 context.problems.add(
                     f"layer '{layer.name}' takes '{taken.python}' and has no parameter '{name}'",

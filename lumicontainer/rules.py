@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer import fields
 from lumicontainer.conditions import (
@@ -37,8 +36,7 @@ _package = fields.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 5
 _variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a variable")
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Hold one combination that is known to be bad."""
 
     id: str
@@ -53,16 +51,14 @@ class Rule:
     place: Place
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """Know which layers there are, and which parameters each has."""
 
     layers: Collection[str]
     parameters: Callable[[str], Collection[str]]
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """Hold one part of a rule's ``when``: what is asked, what was found, whether it is so."""
 
     name: str
@@ -78,8 +74,7 @@ class Seen:
         return f"{self.name} {', '.join(values) or nothing}{f' ({shown})' if shown else ''}"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Hold what a rule says of an image: ``holds``, ``passed`` or ``not known``."""
 
     rule: Rule

@@ -7,8 +7,8 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from lumicontainer import aptsources, process, shell
@@ -30,8 +30,7 @@ _PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy\Z")
 _TRUST = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """Hold what a build borrows from its host."""
 
     release: str
@@ -43,7 +42,7 @@ class Site:
     folders: tuple[Path, ...]
     """Host folders that pip's configuration and mirrors name; seen at the same path while
     building."""
-    mirrors: Mapping[str, str] = field(default_factory=dict)
+    mirrors: Mapping[str, str] = {}
     """What stands in the place of prefixes of URLs."""
 
 

@@ -71,6 +71,6 @@ def as_data(needs: Needs, platform: Platform) -> dict[str, Any]:
         "environment": {each.name: each.value for each in needs.variables},
         "variables": [asdict(each) for each in needs.variables],
         "absent": [{"path": bind.path, "why": bind.why} for bind in needs.absent],
-        "problems": [asdict(problem) for problem in needs.problems],
+        "problems": [problem._asdict() for problem in needs.problems],
         "works": not needs.unfit(),
     }

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
 from lumicontainer.resolve import Resolved
-from lumicontainer.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding
+from lumicontainer.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen
 from lumicontainer.words import count
 
 ANSWERS = {True: "yes", False: "no", None: "not known"}
@@ -96,6 +95,10 @@ def _as_data(resolved: Resolved, findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
+def _seen_data(seen: Seen) -> dict[str, Any]:
+    return {**seen._asdict(), "found": [fact._asdict() for fact in seen.found]}
+
+
 def _finding_data(finding: Finding) -> dict[str, Any]:
     rule = finding.rule
     told = {key: getattr(rule, key) for key in ("id", "level", "what", "why", "source", "mend")}
@@ -103,5 +106,5 @@ def _finding_data(finding: Finding) -> dict[str, Any]:
         **told,
         "place": str(rule.place),
         "state": finding.state,
-        "when": [asdict(each) for each in finding.seen],
+        "when": [_seen_data(each) for each in finding.seen],
     }

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     platform = platform_of(catalog, arguments.platform)
     profile, options = arguments.profile, arguments.options
     found = resolve(recipe, catalog, platform=platform, profile=profile, options=options)
-    return replace(found, drivers=of_drivers(catalog.rules().values(), facts_of(found)))
+    return found._replace(drivers=of_drivers(catalog.rules().values(), facts_of(found)))
 
 
 def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from lumicontainer.catalog import open_catalog
@@ -96,7 +95,7 @@ def _print_binds(what: str, binds: Iterable[Bind]) -> None:
 
 def _platform_data(platform: Platform) -> dict[str, Any]:
     head = {"name": platform.name, "summary": platform.summary}
-    binds = {"binds": [asdict(bind) for bind in platform.binds]} if platform.binds else {}
+    binds = {"binds": [bind._asdict() for bind in platform.binds]} if platform.binds else {}
     driver = {"driver": platform.driver} if platform.driver else {}
     own = {"accelerator": platform.accelerator, **driver, **binds}
     return {**head, **own, **platform_tables(platform)}

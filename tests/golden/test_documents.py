@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -96,7 +95,7 @@ def plan_of(resolved: Callable[..., Resolved]) -> Callable[[str], Plan]:
 
     def plan(recipe: str) -> Plan:
         # The checks that every image has are the shipped ones, whatever they are.
-        return make_plan(replace(resolved(RECIPES[recipe]), checks=Checks()), inside)
+        return make_plan(resolved(RECIPES[recipe])._replace(checks=Checks()), inside)
 
     return plan
 

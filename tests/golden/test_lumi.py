@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def planned(recipe: str, profile: str) -> Plan:
     platform = CATALOG.platform("lumi-g")
     found = resolve(CATALOG.recipe(recipe), CATALOG, platform=platform, profile=profile)
     plan = make_plan(found, ())
-    return replace(plan, steps=plan.steps[:-1])
+    return plan._replace(steps=plan.steps[:-1])
 
 
 def texts() -> dict[str, Path]:

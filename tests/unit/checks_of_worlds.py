@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from lumicontainer.model import Check, CheckNeeds, Checks, LayerFile, Threshold
@@ -24,21 +23,21 @@ CHECK = Check(
 
 
 def checks_field(name: str, value: Any) -> Change:
-    return _changed(replace(_checks(CHECK), **{name: value}))
+    return _changed(_checks(CHECK)._replace(**{name: value}))
 
 
 def check_field(name: str, value: Any) -> Change:
-    return _changed(_checks(replace(CHECK, **{name: value})))
+    return _changed(_checks(CHECK._replace(**{name: value})))
 
 
 def needs_field(name: str, value: Any) -> Change:
-    needs = replace(CheckNeeds(), **{name: value})
-    return _changed(_checks(replace(CHECK, needs=needs)))
+    needs = CheckNeeds()._replace(**{name: value})
+    return _changed(_checks(CHECK._replace(needs=needs)))
 
 
 def threshold_field(name: str, value: Any) -> Change:
-    limits = {"speed": replace(LIMIT, **{name: value})}
-    return _changed(_checks(replace(CHECK, thresholds=limits)))
+    limits = {"speed": LIMIT._replace(**{name: value})}
+    return _changed(_checks(CHECK._replace(thresholds=limits)))
 
 
 def _checks(check: Check) -> Checks:

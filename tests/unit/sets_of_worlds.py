@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from lumicontainer.document import Scalar
@@ -30,7 +29,7 @@ def fetched_field(source: Source, **changes: Any) -> Change:
         files = (*world.layers[number].files, LayerFile("use.sh", 0o644, b'ls "$sources"\n'))
         one, other = (
             world.with_layer(number, content=Content(sources=(each,)), files=files)
-            for each in (source, replace(source, **made(changes, word)))
+            for each in (source, source._replace(**made(changes, word)))
         )
         return one, other
 
@@ -97,25 +96,24 @@ PROFILE = Profile("set", "a set", HERE, "cpu")
 
 
 def with_profile(world: World, profile: Profile) -> World:
-    recipe = replace(world.recipe, profiles={profile.name: HERE})
-    return replace(world, recipe=recipe, profiles=(profile,))
+    recipe = world.recipe._replace(profiles={profile.name: HERE})
+    return world._replace(recipe=recipe, profiles=(profile,))
 
 
 def profile_field(**changes: Any) -> Change:
     """Change a field of the profile that the recipe names."""
 
     def change(world: World, number: int, word: str) -> tuple[World, World]:
-        other = replace(BASE_LAYER.bootstrap["cpu"], release="other")
-        world = replace(
-            world,
-            layers=(*world.layers, replace(BASE_LAYER, name="other", bootstrap={"cpu": other})),
+        other = BASE_LAYER.bootstrap["cpu"]._replace(release="other")
+        world = world._replace(
+            layers=(*world.layers, BASE_LAYER._replace(name="other", bootstrap={"cpu": other})),
         )
         if "base" in changes:
             for at, layer in enumerate(world.layers):
                 requires = tuple(name for name in layer.requires if name != "tiny")
                 world = world.with_layer(at, requires=requires)
         return with_profile(world, PROFILE), with_profile(
-            world, replace(PROFILE, **made(changes, word))
+            world, PROFILE._replace(**made(changes, word))
         )
 
     return change
@@ -126,12 +124,12 @@ def named_by_the_recipe(world: World, number: int, word: str) -> tuple[World, Wo
 
 
 def named_by_the_platform(world: World, number: int, word: str) -> tuple[World, World]:
-    before = replace(world, profiles=(PROFILE,))
-    return before, replace(before, platform=replace(world.platform, profile=PROFILE.name))
+    before = world._replace(profiles=(PROFILE,))
+    return before, before._replace(platform=world.platform._replace(profile=PROFILE.name))
 
 
 def profile_values(world: World, number: int, word: str) -> tuple[World, World]:
     """Let a profile give a layer a value, and another layer that the recipe lacks."""
     node = (Scalar(HERE, word, plain=False), HERE)
     uses = (LayerUse(world.layers[number].name, HERE, {"level": node}), LayerUse("tiny", HERE))
-    return with_profile(world, PROFILE), with_profile(world, replace(PROFILE, values=uses))
+    return with_profile(world, PROFILE), with_profile(world, PROFILE._replace(values=uses))

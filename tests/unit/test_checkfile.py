@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from lumicontainer.checkfile import read_checks
@@ -97,7 +95,7 @@ def test_problems_are_told_at_their_place_in_the_file() -> None:
 def test_a_reference_alone_is_told_and_judges_nothing() -> None:
     limit = "{unit: TFLOP/s, reference: 91, of: gfx90a, source: x}"
     text = f"# /// check\n# proves: x\n# mend: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
-    threshold = asdict(only(text).thresholds["speed"])
+    threshold = only(text).thresholds["speed"]._asdict()
     row = {name: value for name, value in threshold.items() if value is not None}
     came = judge({"measured": "speed", "value": 1.0}, {"thresholds": {"speed": row}}, "gfx90a")
     assert (came["holds"], came["reference"]) == (None, 91)

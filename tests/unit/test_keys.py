@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -119,7 +117,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),
     ("Content.takes", RECORD, content_field("takes", lambda word: (Taken(word),))),
     ("Taken.python", RECORD, content_field("takes", lambda word: (Taken(word),))),
-    ("Taken.index", RECORD, content_field("takes", lambda word: (Taken(word, "level"),))),
+    ("Taken.indexed_by", RECORD, content_field("takes", lambda word: (Taken(word, "level"),))),
     ("Content.indexed", STEP, content_field("indexed", lambda word: {f"https://{word}": ("a",)})),
     ("Content.locked", STEP, content_field("locked", lambda word: (word,))),
     ("Content.brings", RECORD, content_field("brings", lambda word: {"glibc": word})),
@@ -207,12 +205,12 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Layer.checks", RECORD, checks_field("each", ())),
     ("Checks.each", RECORD, checks_field("each", ())),
     ("Checks.files", RECORD, checks_field("files", ())),
-    ("LayerFile.content", RECORD, checks_field("files", (replace(FILE, content=b"false\n"),))),
+    ("LayerFile.content", RECORD, checks_field("files", (FILE._replace(content=b"false\n"),))),
     *(
         (f"Check.{name}", RECORD, check_field(name, value))
         for name, value in {
             **dict.fromkeys(("name", "proves", "mend", "level", "runs"), "new"),
-            "file": replace(FILE, name="checks/b.sh"),
+            "file": FILE._replace(name="checks/b.sh"),
             "seconds": 61,
             "needs": CheckNeeds(network="cxi"),
             "thresholds": {},
@@ -348,7 +346,7 @@ def _lowest(world: World, name: str) -> int:
 
 def test_the_matrix_names_every_field_that_users_write() -> None:
     types = [each for each in vars(model).values() if getattr(each, "__module__", "") == MODEL]
-    written = {f"{each.__name__}.{field.name}" for each in types for field in fields(each)}
+    written = {f"{each.__name__}.{field}" for each in types for field in each._fields}
     assert "Layer.files" in written
     assert written <= {row[0] for row in MATRIX}
 
@@ -357,9 +355,9 @@ def test_the_matrix_names_every_field_that_users_write() -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_a_layer_requires_decides_on_what_it_compiles(drawn: tuple[World, int]) -> None:
     world, number = drawn
-    tool = replace(world.layers[number], name="tool", requires=(), files=_compiling(world, number))
+    tool = world.layers[number]._replace(name="tool", requires=(), files=_compiling(world, number))
     uses = (*world.recipe.layers, LayerUse("tool", HERE))
-    before = replace(world, layers=(*world.layers, tool), recipe=replace(world.recipe, layers=uses))
+    before = world._replace(layers=(*world.layers, tool), recipe=world.recipe._replace(layers=uses))
     after = before.with_layer(-1 % len(before.layers), requires=(world.layers[number].name,))
     assert _compiled(before.plan(), after.plan())["tool"]
 

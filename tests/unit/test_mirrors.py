@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,7 +129,7 @@ def test_the_base_is_taken_from_the_mirror_and_no_document_or_key_knows(
     base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
     plan = make_plan(resolved({"layers/tiny/layer.yaml": base}), ())
     image = mirrored_image(plan.bootstrap.image, {"docker://docker.io/": f"{HERE}/"})
-    text = render_base(replace(plan.bootstrap, image=image), mirror="")
+    text = render_base(plan.bootstrap._replace(image=image), mirror="")
     assert "Bootstrap: docker\nFrom: 127.0.0.1:5000/library/ubuntu:noble\n" in text
     assert plan.base_inputs["image"] == "ubuntu:noble"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from lumicontainer.errors import InputError
 from lumicontainer.model import Place, Platform
 
 HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
-LUMI = dataclasses.replace(HERE, engine="singularity")
+LUMI = HERE._replace(engine="singularity")
 
 
 class StackingApptainer(Apptainer):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -137,7 +136,7 @@ def test_the_platform_s_tables_are_baked_in_with_the_versions_of_the_layers(
     plain = resolved({"layers/greet/layer.yaml": LAYER + "version: '1.2'\n"})
     assert "platform.json" not in {file.name for file in record_files(plain)}
     variable = Variable("A", "why", "source", value="x", when={"rocm": "<6.2"})
-    full = replace(plain, platform=replace(plain.platform, variables=(variable,)))
+    full = plain._replace(platform=plain.platform._replace(variables=(variable,)))
     file = next(file for file in record_files(full) if file.name == "platform.json")
     assert json.loads(file.content) == {
         "name": "workstation",
@@ -176,6 +175,6 @@ def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: 
 def test_what_a_layer_brings_stands_beside_its_own_version(resolved: Resolve) -> None:
     plain = resolved({"layers/greet/layer.yaml": LAYER + "brings: {libfabric: '2.1'}\n"})
     assert record(plain)["layers"]["greet"]["brings"] == {"libfabric": "2.1"}
-    full = replace(plain, platform=replace(plain.platform, interfaces="hsn"))
+    full = plain._replace(platform=plain.platform._replace(interfaces="hsn"))
     file = next(file for file in record_files(full) if file.name == "platform.json")
     assert json.loads(file.content)["layers"]["libfabric"] == "2.1"

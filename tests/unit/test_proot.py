@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -32,7 +31,7 @@ MADE = (
 def made(resolved: Callable[..., Resolved]) -> Plan:
     """Plan an image upon a base that debootstrap makes elsewhere."""
     found = resolved({"layers/tiny/layer.yaml": MADE})
-    return make_plan(replace(found, platform=replace(found.platform, proot=LUMI.proot)), ())
+    return make_plan(found._replace(platform=found.platform._replace(proot=LUMI.proot)), ())
 
 
 def sections(text: str) -> list[str]:
@@ -63,8 +62,8 @@ def test_users_can_be_added_from_the_first_step_to_the_last(made: Plan) -> None:
 
 
 def test_elsewhere_the_definition_is_as_it_was(made: Plan) -> None:
-    platform = replace(made.resolved.platform, proot="")
-    elsewhere = replace(made, resolved=replace(made.resolved, platform=platform))
+    platform = made.resolved.platform._replace(proot="")
+    elsewhere = made._replace(resolved=made.resolved._replace(platform=platform))
     text = render(elsewhere, "def", mirror="http://mirror.site/debian")
     assert "Bootstrap: debootstrap\n" in text
     assert "$aside" not in text

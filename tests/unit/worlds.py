@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer.document import Place, Problems, Scalar
 from lumicontainer.model import (
@@ -29,8 +28,7 @@ from lumicontainer.resolve import resolve
 HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """Hold all from which a plan is made; the base stands first of the layers."""
 
     recipe: Recipe
@@ -39,7 +37,7 @@ class World:
     inside: tuple[LayerFile, ...] = (LayerFile("a.py", 0o644, b"1\n"),)
     options: tuple[str, ...] = ()
     profiles: tuple[Profile, ...] = ()
-    image_checks: Checks = field(default_factory=Checks)
+    image_checks: Checks = Checks()
 
     def checks(self, problems: Problems) -> Checks:
         del problems
@@ -66,12 +64,12 @@ class World:
         )
 
     def with_layer(self, number: int, **changes: Any) -> World:
-        changed = replace(self.layers[number], **changes)
-        return replace(self, layers=(*self.layers[:number], changed, *self.layers[number + 1 :]))
+        changed = self.layers[number]._replace(**changes)
+        return self._replace(layers=(*self.layers[:number], changed, *self.layers[number + 1 :]))
 
     def with_use(self, number: int, use: LayerUse) -> World:
         uses = [use if at == number - 1 else old for at, old in enumerate(self.recipe.layers)]
-        return replace(self, recipe=replace(self.recipe, layers=tuple(uses)))
+        return self._replace(recipe=self.recipe._replace(layers=tuple(uses)))
 
 
 WORDS = ("alpha", "beta", "it's $(id)", "Ünï")
@@ -143,7 +141,7 @@ def content_field(name: str, more: Callable[[str], Any]) -> Change:
         content = world.layers[number].content
         old = getattr(content, name)
         new = {**old, **more(word)} if isinstance(old, Mapping) else (*old, *more(word))
-        return world, world.with_layer(number, content=replace(content, **{name: new}))
+        return world, world.with_layer(number, content=content._replace(**{name: new}))
 
     return change
 
@@ -151,8 +149,8 @@ def content_field(name: str, more: Callable[[str], Any]) -> Change:
 def source_field(name: str) -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         content = world.layers[number].content
-        source = replace(content.sources[0], **{name: word})
-        return world, world.with_layer(number, content=replace(content, sources=(source,)))
+        source = content.sources[0]._replace(**{name: word})
+        return world, world.with_layer(number, content=content._replace(sources=(source,)))
 
     return change
 
@@ -160,7 +158,7 @@ def source_field(name: str) -> Change:
 def parameter_field(which: int, **changes: Any) -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         parameters = list(world.layers[number].parameters)
-        parameters[which] = replace(parameters[which], **made(changes, word))
+        parameters[which] = parameters[which]._replace(**made(changes, word))
         return world, world.with_layer(number, parameters=tuple(parameters))
 
     return change
@@ -174,7 +172,7 @@ def one_more_parameter(world: World, number: int, word: str) -> tuple[World, Wor
 
 def type_of_a_parameter(world: World, number: int, word: str) -> tuple[World, World]:
     one = Parameter("level", "string", "7", HERE)
-    other = replace(one, type="integer", default=7)
+    other = one._replace(type="integer", default=7)
     return world.with_layer(number, parameters=(one,)), world.with_layer(
         number, parameters=(other,)
     )
@@ -184,7 +182,7 @@ def file_field(file: str, **changes: Any) -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         new = made(changes, word)
         files = world.layers[number].files
-        changed = tuple(replace(each, **new) if each.name == file else each for each in files)
+        changed = tuple(each._replace(**new) if each.name == file else each for each in files)
         return world, world.with_layer(number, files=changed)
 
     return change
@@ -214,10 +212,10 @@ def renamed(world: World, number: int, word: str) -> tuple[World, World]:
 
 
 def one_more_layer(world: World, number: int, word: str) -> tuple[World, World]:
-    more = replace(world.layers[number], name=word, requires=())
+    more = world.layers[number]._replace(name=word, requires=())
     uses = (*world.recipe.layers[: number - 1], LayerUse(word, HERE))
-    recipe = replace(world.recipe, layers=(*uses, *world.recipe.layers[number - 1 :]))
-    return world, replace(world, recipe=recipe, layers=(*world.layers, more))
+    recipe = world.recipe._replace(layers=(*uses, *world.recipe.layers[number - 1 :]))
+    return world, world._replace(recipe=recipe, layers=(*world.layers, more))
 
 
 def no_need(world: World, number: int, word: str) -> tuple[World, World]:
@@ -246,8 +244,8 @@ def omitted(world: World, number: int, word: str) -> tuple[World, World]:
 
 def bootstrap_field(of: str, **changes: Callable[[str], Any]) -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
-        one = replace(BASE_LAYER.bootstrap["cpu"], agent=of)
-        other = replace(one, **made(changes, word))
+        one = BASE_LAYER.bootstrap["cpu"]._replace(agent=of)
+        other = one._replace(**made(changes, word))
         return world.with_layer(0, bootstrap={"cpu": one}), world.with_layer(
             0, bootstrap={"cpu": other}
         )
@@ -258,7 +256,7 @@ def bootstrap_field(of: str, **changes: Callable[[str], Any]) -> Change:
 def recipe_field(**changes: Any) -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         new = made(changes, word)
-        return world, replace(world, recipe=replace(world.recipe, **new))
+        return world, world._replace(recipe=world.recipe._replace(**new))
 
     return change
 
@@ -266,7 +264,7 @@ def recipe_field(**changes: Any) -> Change:
 def platform_field(**changes: Any) -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         new = made(changes, word)
-        return world, replace(world, platform=replace(world.platform, **new))
+        return world, world._replace(platform=world.platform._replace(**new))
 
     return change
 
@@ -276,8 +274,8 @@ def table_field(table: str, row: Any, **changes: Any) -> Change:
 
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         one, other = (
-            replace(world, platform=replace(world.platform, **{table: (each,)}))
-            for each in (row, replace(row, **made(changes, word)))
+            world._replace(platform=world.platform._replace(**{table: (each,)}))
+            for each in (row, row._replace(**made(changes, word)))
         )
         return one, other
 
@@ -298,25 +296,25 @@ def given_values(place: Place, *, value: str = "") -> Change:
 
 
 def other_base(world: World, number: int, word: str) -> tuple[World, World]:
-    bootstrap = {"cpu": replace(BASE_LAYER.bootstrap["cpu"], release=word)}
-    base = replace(BASE_LAYER, name=word, bootstrap=bootstrap)
-    before = replace(world, layers=(*world.layers, base))
+    bootstrap = {"cpu": BASE_LAYER.bootstrap["cpu"]._replace(release=word)}
+    base = BASE_LAYER._replace(name=word, bootstrap=bootstrap)
+    before = world._replace(layers=(*world.layers, base))
     for at, layer in enumerate(before.layers):
         before = before.with_layer(at, requires=tuple(n for n in layer.requires if n != "tiny"))
-    return before, replace(before, recipe=replace(before.recipe, base=LayerUse(word, HERE)))
+    return before, before._replace(recipe=before.recipe._replace(base=LayerUse(word, HERE)))
 
 
 def set_to_its_default(world: World, number: int, word: str) -> tuple[World, World]:
     layer = world.layers[number]
-    return world, replace(world, options=(f"{layer.name}.version=1.0",))
+    return world, world._replace(options=(f"{layer.name}.version=1.0",))
 
 
 def baked_in(world: World, number: int, word: str) -> tuple[World, World]:
-    return world, replace(world, inside=(LayerFile("a.py", 0o644, word.encode()),))
+    return world, world._replace(inside=(LayerFile("a.py", 0o644, word.encode()),))
 
 
 def in_another_order(world: World, number: int, word: str) -> tuple[World, World]:
     layer = world.layers[number]
     environment = dict(reversed(layer.content.environment.items()))
-    content = replace(layer.content, environment=environment)
+    content = layer.content._replace(environment=environment)
     return world, world.with_layer(number, content=content, parameters=layer.parameters[::-1])
