@@ -1,17 +1,30 @@
-"""What the deliberate faults share: the image of the first recipe, and files from outside."""
+"""What the deliberate faults share: the first recipe's image, its files, and those of others."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ..integration.conftest import image
+from ..integration.conftest import image, in_namespace, unpacked
 from . import gpu
 from .breaking import HOME, Broken
 from .real import debian_library, wheel_files
 
 __all__ = ["cupy", "image", "librccl"]
+
+
+@pytest.fixture(scope="session")
+def tree(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder with the image's files, as the engine starts one too.
+
+    Of an image that user namespaces mount, each start reads PyTorch anew, through FUSE: in a folder
+    ``import torch`` takes a third of the time.
+    """
+    root = unpacked(image, tmp_path_factory.mktemp("tree") / "image")
+    yield root
+    in_namespace("rm", "-rf", root)
 
 
 @pytest.fixture
