@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 from lumicontainer import __version__
 from lumicontainer.errors import (
@@ -20,7 +20,6 @@ from lumicontainer.errors import (
     INTERNAL,
     INTERRUPTED,
     NO_SPACE,
-    OK,
     LumicontainerError,
     Problem,
     did_you_mean,
@@ -92,12 +91,7 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    # Python has None for what was closed before it began.
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
-    # A terminal that has no such letters gets their codes, as stderr has it anyway.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
     verb = next((word for word in words if not word.startswith("-")), "")
     if verb and verb not in VERBS:
         mend = did_you_mean(verb, VERBS)
@@ -112,11 +106,43 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(number, _terminated)
     try:
         code = int(verb_module(verb).run(arguments))
-        # What is written at exit fails where nobody handles it.
-        sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours
         return _failed(error)
+    try:
+        # What is written at exit fails where nobody handles it.
+        sys.stdout.flush()
+    except OSError as error:
+        return _failed(error)
     return code
+
+
+class _Lasting(io.FileIO):
+    """An output that takes what nobody reads: a verdict stays though `head` has gone."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            # BrokenPipeError says too little: it is that of a lost file server (ESHUTDOWN), too.
+            if error.errno != errno.EPIPE:
+                raise
+            return memoryview(data).nbytes
+
+
+def _lasting(output: TextIO | None) -> TextIO:
+    """Return an output that its reader's going does not end, and that has a code for any letter."""
+    if output is None:  # Python's word for what was closed before it began.
+        return Path(os.devnull).open("w")
+    if not isinstance(output, io.TextIOWrapper) or output.fileno() > 2:
+        return output
+    raw = _Lasting(output.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=output.encoding,
+        errors="backslashreplace",
+        line_buffering=output.line_buffering,
+        write_through=output.write_through,
+    )
 
 
 def _failed(error: BaseException) -> int:
@@ -130,8 +156,7 @@ def _failed(error: BaseException) -> int:
     if not isinstance(error, OSError):
         return _bug(error)
     _drop_output()
-    # Where the reader of stdout has gone, as `head` does, nothing is wrong.
-    return OK if isinstance(error, BrokenPipeError) else _host(error)
+    return _host(error)
 
 
 def _drop_output() -> None:

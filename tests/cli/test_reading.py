@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from lumicontainer import sif
+from lumicontainer import cli, sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.cli import VERBS
 from lumicontainer.image import KEY_LABEL
@@ -294,6 +297,26 @@ def test_a_reader_that_has_gone_is_no_fault() -> None:
     command = f"{sys.executable} -m lumicontainer list | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_a_verdict_stays_though_nobody_reads_it() -> None:
+    words = "check rocm --platform lumi-g --profile rocm-7.0.2"
+    bad = "--set mpich.provider=host --set mpich.version=4.3.2"
+    command = f"{sys.executable} -m lumicontainer {words} {bad} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_a_file_server_that_was_lost_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's error for it is the one of a pipe whose reader has gone, too."""
+
+    def lost(_: object) -> list[str]:
+        raise OSError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN), "/appl/lumi")
+
+    monkeypatch.setattr("lumicontainer.catalog.Catalog.recipe_names", lost)
+    monkeypatch.setattr(sys, "stderr", told := io.StringIO())
+    assert cli.main(["list"]) == 3
+    assert "/appl/lumi" in told.getvalue()
 
 
 @pytest.mark.parametrize(("words", "code"), [("list >&-", 0), ("show nothing 2>&-", 2)])
