@@ -122,10 +122,21 @@ def free_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def is_there(path: str) -> bool:
+    """Tell whether this user sees a path; below a folder that is closed to them nothing is there.
+
+    Another error is raised: a file server that was lost says nothing of what it has.
+    """
+    try:
+        return Path(path).exists()
+    except PermissionError:
+        return False
+
+
 def detect_platform(catalog: Catalog) -> Platform:
     """Return the platform whose paths are all there, else ``workstation``."""
     for name, paths in catalog.detected():
-        if paths and all(Path(path).exists() for path in paths):
+        if paths and all(map(is_there, paths)):
             return catalog.platform(name)
     return catalog.platform("workstation")
 

@@ -14,6 +14,7 @@ from lumicontainer.closure import FOLDER, Closure, Mount, close, names
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import Problem
 from lumicontainer.libraries.search import VARIABLE, Library, Tree, told
+from lumicontainer.machine import is_there
 from lumicontainer.model import Bind, Platform
 
 _ENGINES_OWN = "/.singularity.d/libs"
@@ -59,7 +60,7 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     for bind in (*platform.binds, *own):
         binds.setdefault(bind.path, bind)
     ordered = list(binds.values())
-    there = [bind for bind in ordered if Path(bind.path).exists()]
+    there = [bind for bind in ordered if is_there(bind.path)]
     mounts = tuple(Mount(bind.path, bind.path, bind.why) for bind in there)
     absent = tuple(bind for bind in ordered if bind not in there)
     if not wanted:

@@ -35,7 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"{problem}\n")
     if arguments.json:
         common.print_json(as_data(needs, platform))
-    elif not needs.unfit():
+    elif needs.unfit():
+        # For eval, which knows nothing of this program's exit code.
+        sys.stdout.write(f"binds=()\n(exit {HOST_UNFIT})\n")
+    else:
         _print(needs, platform, arguments.image)
     return HOST_UNFIT if needs.unfit() else OK
 

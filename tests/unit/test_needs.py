@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.closure import FOLDER
+from lumicontainer.machine import is_there
 
 from ..conftest import ROOT
 from .compiled import Root
@@ -111,7 +114,7 @@ def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
     for verb, words in (("run", ("--", "true")), ("binds", ())):
         done = site.call(verb, image, *words)
         assert done.returncode == 3
-        assert done.stdout == ""
+        assert done.stdout == ("" if verb == "run" else "binds=()\n(exit 3)\n")
         assert "error: the host has no libgone.so.1\n" in done.stderr
         assert "error: there is no libbelow.so.1, neither on the host nor in" in done.stderr
 
@@ -137,6 +140,37 @@ def test_binds_is_an_array_for_a_job_script_with_the_reason_of_each(site: Site) 
     assert len(options(words, "--bind")) == 3
     assert options(words, "--bind")[0] == str(site.seen)
     assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}"]
+
+
+def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None:
+    site.library.unlink()
+    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    script = 'eval "$1" || exit; echo "starts ${binds[*]}"'
+    job = subprocess.run(
+        ["bash", "-c", script, "job", done.stdout], capture_output=True, check=False
+    )
+    assert (job.returncode, job.stdout) == (3, b"")
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Let root be an ordinary user for a test."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+def test_what_is_below_a_folder_that_is_closed_to_this_user_is_not_there(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    request.getfixturevalue("nobody")
+    assert not is_there(f"{closed}/in")
+    assert is_there("/usr")
 
 
 def test_a_reason_cannot_leave_its_comment(site: Site) -> None:
