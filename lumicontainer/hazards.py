@@ -14,19 +14,22 @@ from collections.abc import Iterator
 _FORMS = tuple(
     (re.compile(form), reason)
     for form, reason in (
-        (r"\n[ \t]*%", "Apptainer takes a line that begins with '%' for a section"),
-        (r"\{\{[ \t]*\w+[ \t]*\}\}", "Apptainer takes '{{ word }}' for a build argument"),
-        (r"\n[ \t]*(?i:bootstrap:)", "Apptainer takes 'bootstrap:' for the start of a stage"),
+        (r"\n[^\S\n]*%", "Apptainer takes a line that begins with '%' for a section"),
+        (r"\{\{\s*\w+\s*\}\}", "Apptainer takes '{{ word }}' for a build argument"),
+        (r"\n[^\S\n]*(?i:bootstrap:)", "Apptainer takes 'bootstrap:' for the start of a stage"),
     )
 )
 
 
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
-    for number, line in enumerate(text.split("\n"), 1):
-        for form, reason in _FORMS:
-            if form.search(f"\n{line}"):
-                yield number, reason
+    lines = f"\n{text}"
+    found = {
+        (lines.count("\n", 0, match.start() + 1), reason)
+        for form, reason in _FORMS
+        for match in form.finditer(lines)
+    }
+    yield from sorted(found)
 
 
 def fits_a_line(text: str) -> bool:

@@ -97,3 +97,12 @@ def test_booleans_read_as_one_and_zero() -> None:
 def test_a_hazard_is_told_with_its_line() -> None:
     found = list(hazards("echo %d\n  %post\n{{ a b }} {{ a }}\nBOOTSTRAP: x\n"))
     assert [number for number, _ in found] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "text", ["a = {{\n  first\n}};\n", "\u00a0%setup\n", "x\n\u2003Bootstrap: y\n"]
+)
+def test_apptainer_reads_over_lines_and_takes_every_blank_for_one(text: str) -> None:
+    """Its build arguments are ``{{\\s*(\\w+)\\s*}}`` of a whole file (args/reader.go)."""
+    assert is_hazardous(text)
+    assert len(list(hazards(text))) == 1
