@@ -22,18 +22,23 @@ def parse(text: str) -> Iterator[Entry]:
     """Yield the entries of one file, whichever form it has."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     for line in lines:
-        found = _ONE_LINE.match(line)
+        found = _ONE_LINE.match(line.lstrip())
         if found:
             yield Entry(found.group(1), (found.group(2),), tuple(found.group(3).split()))
     for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
         yield from _paragraph(paragraph)
 
 
+def _says_no(words: list[str]) -> bool:
+    """Tell whether apt takes it for no (apt-pkg/contrib/strutl.cc, StringToBool)."""
+    return " ".join(words).lower() in ("no", "false", "without", "off", "disable", "0")
+
+
 def _paragraph(text: str) -> Iterator[Entry]:
     unfolded = re.sub(r"\n[ \t]+", " ", text)
     rows = (line.partition(":") for line in unfolded.splitlines())
     fields = {name.strip().lower(): value.split() for name, colon, value in rows if colon}
-    if "deb" not in fields.get("types", []) or fields.get("enabled") == ["no"]:
+    if "deb" not in fields.get("types", []) or _says_no(fields.get("enabled", [])):
         return
     for uri in fields.get("uris", []):
         yield Entry(uri, tuple(fields.get("suites", [])), tuple(fields.get("components", [])))

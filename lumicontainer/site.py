@@ -64,18 +64,22 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     )
 
 
+_PIP_SCOPES = ("global", "download", "install", ":env:")
+"""Of pip's settings, each before those that win over it (pip's user guide, "Precedence")."""
+
+
 def pip_settings() -> dict[str, str]:
     """Return pip's settings of this host that say where packages come from, by option name."""
     wanted = {"index-url", "extra-index-url", "no-index", "find-links"}
     wanted |= {"cert", "timeout", "retries", "proxy"}
-    settings: dict[str, str] = {}
+    settings: dict[str, dict[str, str]] = {scope: {} for scope in _PIP_SCOPES}
     for line in _pip_config().splitlines():
         key, _, value = line.partition("=")
         scope, _, option = key.partition(".")
         option = option.strip(".")
-        if option in wanted and scope in ("global", "install", "download", ":env:"):
-            settings[option] = " ".join(_unquoted(value).split())
-    return settings
+        if option in wanted and scope in settings:
+            settings[scope][option] = " ".join(_unquoted(value).split())
+    return {option: value for found in settings.values() for option, value in found.items()}
 
 
 def _pip_config() -> str:

@@ -20,7 +20,16 @@ deb [arch=amd64] http://mirror.site/debian bookworm main
 """
 
 
-@pytest.mark.parametrize("text", [DEB822, ONE_LINE, DEB822.replace("URIs: ", "URIs:\n ")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        DEB822,
+        ONE_LINE,
+        DEB822.replace("URIs: ", "URIs:\n "),
+        f" {ONE_LINE}",
+        f"{DEB822}Enabled: yes\n",
+    ],
+)
 def test_the_main_archive_of_a_release_is_found(text: str) -> None:
     assert main_archive([text], ["bookworm"]) == "http://mirror.site/debian"
 
@@ -34,7 +43,7 @@ def test_the_main_archive_of_a_release_is_found(text: str) -> None:
         "deb http://x.site/docker bookworm stable",
         "deb http://s.site/debian-security bookworm-security main",
         DEB822.replace("Types: deb", "Types: deb-src"),
-        DEB822 + "Enabled: no\n",
+        *(f"{DEB822}Enabled: {word}\n" for word in ("no", "False", "off", "0")),
         DEB822.replace("http://mirror.site/debian/", "mirror+file:///etc/apt/mirrors/debian.list"),
     ],
 )

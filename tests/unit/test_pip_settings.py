@@ -1,0 +1,37 @@
+"""What pip is told on this host counts as pip itself weighs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.site import pip_settings
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    file = tmp_path / "pip.conf"
+    file.write_text(
+        "[global]\nindex-url = https://global.example\ntimeout = 5\nretries = 1\n"
+        "[install]\ntimeout = 7\nretries = 2\n"
+    )
+    for name in ("PIP_INDEX_URL", "PIP_DEFAULT_TIMEOUT", "PIP_TIMEOUT", "PIP_RETRIES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    return monkeypatch
+
+
+def test_a_section_of_a_command_wins_over_the_global_one(configured: pytest.MonkeyPatch) -> None:
+    del configured
+    found = pip_settings()
+    assert found["index-url"] == "https://global.example"
+    assert (found["timeout"], found["retries"]) == ("7", "2")
+
+
+def test_the_environment_wins_over_every_file(configured: pytest.MonkeyPatch) -> None:
+    configured.setenv("PIP_INDEX_URL", "https://env.example")
+    configured.setenv("PIP_TIMEOUT", "99")
+    found = pip_settings()
+    assert found["index-url"] == "https://env.example"
+    assert (found["timeout"], found["retries"]) == ("99", "2")
