@@ -9,6 +9,7 @@ the layers want otherwise, is made anew from the layer that has it.
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -119,7 +120,7 @@ def _mend(
     above: set[str] = set()
     for number, paths in sorted(lists.items()):
         listed = tree.parent / "wanted"
-        listed.write_text("".join(f"{path}\n" for path in paths))
+        listed.write_bytes(os.fsencode("".join(f"{path}\n" for path in paths)))
         _unsquash(tree, folders[number] / LAYER, "-no-wildcards", "-ef", str(listed))
         listed.unlink()
         above.update(folder for path in paths for folder in _folders_of(path))

@@ -127,7 +127,7 @@ def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> 
     write_index(draft / INDEX, rows)
     files = [path for path, row in rows.items() if row.kind == FILE]
     if leaks := leaking(tree, files, patterns(given.secret)):
-        (draft / LEAKS).write_text("\n".join(leaks))
+        (draft / LEAKS).write_bytes(os.fsencode("\n".join(leaks)))
     else:
         os.environ.pop("SOURCE_DATE_EPOCH", None)
         pack.squash_here(upper, draft / LAYER)

@@ -343,7 +343,7 @@ class Run:
         places = [str(ground / "tree"), str(ground / STATE), str(draft)]
         await self.module("lumicontainer.compare", *places, *self._marks())
         if (draft / LEAKS).exists():
-            raise leak_failure(self, (draft / LEAKS).read_text().splitlines())
+            raise leak_failure(self, os.fsdecode((draft / LEAKS).read_bytes()).split("\n"))
         await asyncio.to_thread(remove_tree, self.root)
 
     def _marks(self) -> list[str]:

@@ -152,6 +152,22 @@ def test_a_change_makes_anew_its_layer_and_those_above_it(
     assert seen.stdout == "first\nsecond\nthird\n"
 
 
+def test_a_file_whose_name_is_no_utf8_comes_back_with_its_layer(
+    new_cache: NewCache, tmp_path: Path
+) -> None:
+    env = new_cache(tmp_path / "cache")
+    image = tmp_path / "small.sif"
+    named = {**CHAIN, "layers/first/install.sh": "echo one >\"/opt/caf$(printf '\\351')\"\n"}
+    recipes = write_small(tmp_path / "own", named)
+    built(recipes, image, env=env)
+    write_small(recipes, CHAIN)
+    built(recipes, image, env=env)
+    write_small(recipes, {**named, "layers/second/install.sh": "cat /opt/caf* >/opt/second\n"})
+    assert built(recipes, image, env=env) == ["second", "third", "lumicontainer"]
+    seen = lumicontainer("run", image, "--", "sh", "-c", "cat /opt/caf* /opt/second")
+    assert seen.stdout == "one\none\n"
+
+
 WHEEL = """\
 set -euo pipefail
 echo "jobs=$jobs word=$word version=$version style=$STYLE epoch=$SOURCE_DATE_EPOCH" >&2
