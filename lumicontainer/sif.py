@@ -126,6 +126,8 @@ def read_objects(path: Path) -> list[Object]:
             if len(header) < _HEADER.size or header[32:41] != _MAGIC:
                 raise _no_image(path, "it does not begin like an image (SIF)")
             total, offset = struct.unpack_from("<qq", header, 88)
+            if min(total, offset) < 0:
+                raise _no_image(path, "its header is damaged")
             file.seek(offset)
             table = file.read(min(total, 1024) * _DESCRIPTOR.size)
     except OSError as error:

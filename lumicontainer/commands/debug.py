@@ -18,6 +18,7 @@ from lumicontainer.cache import LAYER
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.failure import FAILED, OPENER
+from lumicontainer.machine import clean_environment
 from lumicontainer.workspace import temporary_root, workspace
 
 
@@ -61,6 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     states = _states(arguments.recipe)
     if arguments.list:
         return _list(states, as_json=arguments.json)
+    if arguments.json:
+        raise InputError(Problem("debug tells a list alone as JSON", mend="add --list"))
     if arguments.clean:
         return _clean(states)
     if not states:
@@ -146,4 +149,4 @@ def _open(state: State) -> None:
             Problem("the state is in use", str(state.folder), holder, "leave the other shell first")
         )
     os.set_inheritable(lock, True)
-    process.become([str(state.folder / OPENER)], os.environ)
+    process.become([str(state.folder / OPENER)], clean_environment())

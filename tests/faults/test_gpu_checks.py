@@ -429,6 +429,5 @@ def test_waves_of_64_threads_sort_and_round_rightly(tree: Path, tmp_path: Path) 
     """The stand-ins of the ops fail for the fault alone."""
     well = World(WAVES_OF_32.format(part=1), ON_CPU, node={"parameters": STAND_IN_OPS})
     assert (
-        run(tree, tmp_path, well, "deepspeed/fused_ops")["deepspeed/fused_ops"]["state"]
-        == "passed"
+        run(tree, tmp_path, well, "deepspeed/fused_ops")["deepspeed/fused_ops"]["state"] == "passed"
     )

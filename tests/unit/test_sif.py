@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,17 @@ def test_a_truncated_image_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         sif.partitions(path)
     assert "cut short" in str(error.value)
+
+
+@pytest.mark.parametrize("at", [88, 96])
+def test_a_header_that_counts_below_nothing_is_told(tmp_path: Path, at: int) -> None:
+    path = image(tmp_path / "x.sif")
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(struct.pack("<q", -1))
+    with pytest.raises(InputError) as error:
+        sif.read_objects(path)
+    assert "its header is damaged" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["missing.sif", "."])
