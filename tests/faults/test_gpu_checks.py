@@ -1,6 +1,6 @@
 """Each check for GPUs passes where all is well, and fails for just what it guards against.
 
-The real scripts run in the real image's tree, on the CPU (see ``gpu``).
+The real scripts run in the real image's files, on the CPU (see ``gpu``).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ STAND_INS = {
 }
 
 
-def run(tree: Path, folder: Path, world: World, *names: str) -> dict[str, dict[str, Any]]:
+def run(image: Path, folder: Path, world: World, *names: str) -> dict[str, dict[str, Any]]:
     libraries = folder / "rocm"
     libraries.mkdir()
     for path in (RCCL, PLUGIN):
@@ -92,7 +92,7 @@ def run(tree: Path, folder: Path, world: World, *names: str) -> dict[str, dict[s
         binds=binds,
         **world.node,
     )
-    return verify(ENGINE, tree, node, *names, edit=world.edit)
+    return verify(ENGINE, image, node, *names, edit=world.edit)
 
 
 WELL = [
@@ -118,12 +118,12 @@ WELL = [
     ("world", "names"), [row[1:] for row in WELL], ids=[row[0] for row in WELL]
 )
 def test_checks_pass_where_all_is_well(
-    tree: Path,
+    image: Path,
     tmp_path: Path,
     world: World,
     names: list[str],
 ) -> None:
-    found = run(tree, tmp_path, world, *names)
+    found = run(image, tmp_path, world, *names)
     assert {name: (row["state"], row["reason"]) for name, row in found.items()} == dict.fromkeys(
         names, ("passed", "")
     )
@@ -416,18 +416,19 @@ FAULTS = [
     ids=[row[0] for row in FAULTS],
 )
 def test_a_check_catches(
-    tree: Path, tmp_path: Path, world: World, name: str, state: str, reasons: list[str]
+    image: Path, tmp_path: Path, world: World, name: str, state: str, reasons: list[str]
 ) -> None:
-    found = run(tree, tmp_path, world, name)
+    found = run(image, tmp_path, world, name)
     row = found[name]
     assert row["state"] == state, row
     for reason in reasons:
         assert reason in row["reason"], row["reason"]
 
 
-def test_waves_of_64_threads_sort_and_round_rightly(tree: Path, tmp_path: Path) -> None:
+def test_waves_of_64_threads_sort_and_round_rightly(image: Path, tmp_path: Path) -> None:
     """The stand-ins of the ops fail for the fault alone."""
     well = World(WAVES_OF_32.format(part=1), ON_CPU, node={"parameters": STAND_IN_OPS})
     assert (
-        run(tree, tmp_path, well, "deepspeed/fused_ops")["deepspeed/fused_ops"]["state"] == "passed"
+        run(image, tmp_path, well, "deepspeed/fused_ops")["deepspeed/fused_ops"]["state"]
+        == "passed"
     )

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from ..integration.conftest import image, run
-
-__all__ = ["image"]
+from ..integration.conftest import run
 
 CHECKS = ("pytorch/training", "deepspeed/training", "horovod/training")
 
