@@ -173,12 +173,14 @@ _AUTOGEN = """\
 #!/bin/sh
 set -e
 printf '{tree}\\tautogen\\n' >>"$STAND_IN_RECORD"
+{first}
 mv configure.stand-in configure
 """
 _CONFIGURE = """\
 #!/bin/bash
 set -e
 {{ printf '{tree}\\tconfigure'; printf '\\t%s' "$@"; printf '\\n'; }} >>"$STAND_IN_RECORD"
+{first}
 prefix=/usr/local libdir=
 for argument; do
     case "$argument" in
@@ -209,10 +211,14 @@ def stand_in(
     made: Iterable[str] = (),
     installed: Iterable[str] = (),
     files: Mapping[str, str] | None = None,
+    autogen: str = "",
+    configure: str = "",
 ) -> Path:
     """Write a tree in an upstream's place: it records how it is configured and made.
 
-    ``made`` are files that ``make`` writes in it, ``installed`` those that ``make install`` does.
+    ``made`` are files that ``make`` writes in it, ``installed`` those that ``make install`` does;
+    ``autogen`` and ``configure`` are lines of shell that upstream's programs of these names begin
+    with.
     """
     root = folder / f"stand_in_{tree}"
     root.mkdir(parents=True)
@@ -223,9 +229,9 @@ def stand_in(
         )
 
     name = "configure" if packed else "configure.stand-in"
-    _program(root / name, _CONFIGURE.format(tree=tree))
+    _program(root / name, _CONFIGURE.format(tree=tree, first=configure))
     if not packed:
-        _program(root / "autogen.sh", _AUTOGEN.format(tree=tree))
+        _program(root / "autogen.sh", _AUTOGEN.format(tree=tree, first=autogen))
     text = _MAKEFILE.format(tree=tree, made=touching(made), installed=touching(installed))
     (root / "Makefile").write_text(text)
     for path, content in (files or {}).items():

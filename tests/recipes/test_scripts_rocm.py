@@ -170,8 +170,20 @@ def test_mpich_does_without_xpmem_where_slingshot_is_the_hosts(sandbox: Sandbox)
 # rccl-plugin
 
 
+# As in aws-ofi-nccl, m4/check_pkg_libfabric.m4 and check_pkg_hwloc.m4.
+COMPILES_CXX = r"""
+for argument; do
+    case "$argument" in
+    --with-libfabric=*|--with-hwloc=*) CPPFLAGS="-isystem ${argument#*=}/include $CPPFLAGS" ;;
+    esac
+done
+g++ $CPPFLAGS -fsyntax-only -x c++ - <<<'#include <cstdlib>'
+"""
+
+
 def plugin(sandbox: Sandbox, name: str, installed: str) -> None:
-    git_tree(sandbox, name, installed=[f"$(libdir)/{installed}"])
+    upstream = {"configure": COMPILES_CXX} if name == "aws-ofi-nccl" else {}
+    git_tree(sandbox, name, installed=[f"$(libdir)/{installed}"], **upstream)
 
 
 def test_aws_ofi_nccl_is_built_with_rocm(sandbox: Sandbox) -> None:
@@ -181,9 +193,7 @@ def test_aws_ofi_nccl_is_built_with_rocm(sandbox: Sandbox) -> None:
     assert set(sandbox.call("aws-ofi-nccl", "configure").arguments) == {
         "--prefix=/usr",
         f"--libdir={LIBRARIES}",
-        "--with-libfabric=/usr",
         "--with-rocm=/opt/rocm",
-        "--with-hwloc=/usr",
         "--enable-trace",
         "--disable-tests",
     }

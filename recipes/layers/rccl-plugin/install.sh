@@ -8,11 +8,14 @@ if [[ ! -d $sources/$plugin ]]; then
 fi
 
 libraries=/usr/lib/x86_64-linux-gnu
-arguments=(--prefix=/usr --libdir="$libraries" --with-libfabric=/usr --enable-trace --disable-tests)
+arguments=(--prefix=/usr --libdir="$libraries" --enable-trace --disable-tests)
 case "$plugin" in
-aws-ofi-nccl) arguments+=(--with-rocm="$ROCM_PATH" --with-hwloc=/usr) ;;
+# It finds libfabric and hwloc by itself. Told of /usr, it passes -isystem /usr/include, before which
+# the headers of C++ no longer find those of C (m4/check_pkg_libfabric.m4).
+aws-ofi-nccl) arguments+=(--with-rocm="$ROCM_PATH") ;;
 aws-ofi-rccl)
-    arguments+=(--with-hip="$ROCM_PATH" --with-rccl="$ROCM_PATH" CPPFLAGS="-include $PWD/container_of.h")
+    arguments+=(--with-libfabric=/usr --with-hip="$ROCM_PATH" --with-rccl="$ROCM_PATH")
+    arguments+=(CPPFLAGS="-include $PWD/container_of.h")
     ;;
 esac
 cd "$sources/$plugin"
