@@ -179,10 +179,20 @@ for argument; do
 done
 g++ $CPPFLAGS -fsyntax-only -x c++ - <<<'#include <cstdlib>'
 """
+# As aws-ofi-nccl's m4/get_version.sh, which autoreconf asks for the version since 1.19.
+ASKS_FOR_ITS_VERSION = """
+if test -f .release_version; then
+    cp .release_version "$STAND_IN_RECORD.version"
+elif ! git rev-parse --short HEAD; then
+    echo 'No version found.  Cannot continue.' >&2
+    exit 1
+fi
+"""
 
 
 def plugin(sandbox: Sandbox, name: str, installed: str) -> None:
-    upstream = {"configure": COMPILES_CXX} if name == "aws-ofi-nccl" else {}
+    nccl = {"autogen": ASKS_FOR_ITS_VERSION, "configure": COMPILES_CXX}
+    upstream = nccl if name == "aws-ofi-nccl" else {}
     git_tree(sandbox, name, installed=[f"$(libdir)/{installed}"], **upstream)
 
 
@@ -199,6 +209,18 @@ def test_aws_ofi_nccl_is_built_with_rocm(sandbox: Sandbox) -> None:
     }
     link = sandbox.written(f"{LIBRARIES}/librccl-net.so")
     assert str(link.readlink()) == "librccl-net-ofi.so"
+
+
+@pytest.mark.parametrize(("brought", "told"), [("", "1.20.0\n"), ("1.20.0-its-own\n",) * 2])
+def test_aws_ofi_nccl_is_told_its_version_without_git(
+    sandbox: Sandbox, brought: str, told: str
+) -> None:
+    plugin(sandbox, "aws-ofi-nccl", "librccl-net-ofi.so")
+    if brought:
+        (sandbox.sources / "aws-ofi-nccl/.release_version").write_text(brought)
+    values = {"provider": "source", "plugin": "aws-ofi-nccl", "version": "1.20.0"}
+    passed(sandbox.run("rccl-plugin", "install.sh", **values))
+    assert Path(f"{sandbox.record}.version").read_text() == told
 
 
 def test_a_plugin_that_has_rccls_name_already_keeps_it(sandbox: Sandbox) -> None:

@@ -19,6 +19,11 @@ aws-ofi-rccl)
     ;;
 esac
 cd "$sources/$plugin"
+# aws-ofi-nccl asks git for its version where this file does not tell it (m4/get_version.sh), and a
+# source has no .git; with one, configure would add -Werror.
+if [[ $plugin == aws-ofi-nccl && ! -e .release_version ]]; then
+    echo "$version" >.release_version
+fi
 ./autogen.sh
 ./configure "${arguments[@]}"
 make -j "$jobs"
