@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..unit.compiled import Root
+from ..unit.compiled import Root, gcc
 from . import bundles, gpu
 from .breaking import HOME, SITE, Broken
 
@@ -44,19 +44,46 @@ def metadata(name: str, version: str) -> dict[str, str]:
 STAND_IN_APEX = {
     "apex/__init__.py": "",
     "apex/optimizers.py": "class FusedAdam:\n    pass\n",
-    **metadata("apex", "1.9.0"),
 }
+# A PyModuleDef without Python's headers: five words that begin every object of it, and the name.
+STAND_IN_MODULE = """
+extern void *PyModule_Create2(void *, int);
+static struct {{ long references; void *base[4]; const char *name; void *rest[8]; }}
+    module = {{1, {{0}}, "{name}", {{0}}}};
+void *PyInit_{name}(void) {{ return PyModule_Create2(&module, 1013); }}
+"""
 
 
-def apex(image: Broken, **changes: str) -> Broken:
-    named = {"amp_C.py": "", **{f"{name}.py": text for name, text in changes.items()}}
-    return files(image, SITE, {**STAND_IN_APEX, **named})
+def compiled_module(image: Broken, path: str) -> Broken:
+    """Put a compiled module without content into the image."""
+    place = image.place(path)
+    source = image.folder / f"{place.stem}.c"
+    source.write_text(STAND_IN_MODULE.format(name=place.stem))
+    gcc("-shared", "-fPIC", "-nostdlib", "-o", place, source)
+    return image
 
 
-def apex_without_a_symbol(image: Broken) -> Broken:
+def apex_without_kernels(image: Broken) -> Broken:
+    return files(image, SITE, {**STAND_IN_APEX, **metadata("apex", "1.9.0")})
+
+
+def apex(image: Broken) -> Broken:
+    return compiled_module(apex_without_kernels(image), f"{SITE}/amp_C.so")
+
+
+def apex_that_compiles_in_jobs(image: Broken) -> Broken:
+    """Bring an Apex 1.10 of which nothing was compiled."""
+    return files(image, SITE, {**STAND_IN_APEX, **metadata("apex", "1.10.0"), "amp_C.py": ""})
+
+
+def apex_1_10(image: Broken) -> Broken:
+    return compiled_module(apex_that_compiles_in_jobs(image), f"{SITE}/apex/amp_C.so")
+
+
+def apex_without_a_symbol(image: Broken, kernels: str) -> Broken:
     """Bring kernels that are compiled for another PyTorch."""
-    files(image, SITE, STAND_IN_APEX)
-    Root(image.folder / "upper").library(f"{SITE}/amp_C.so", uses=["symbol_of_another_torch"])
+    apex_that_compiles_in_jobs(image)
+    Root(image.folder / "upper").library(f"{SITE}/{kernels}", uses=["symbol_of_another_torch"])
     return image
 
 

@@ -21,10 +21,12 @@ from .stand_in_layers import (
     OPTIONS,
     OWN_RCCL,
     RCCL,
-    STAND_IN_APEX,
     STAND_IN_DATASETS,
     apex,
+    apex_1_10,
+    apex_that_compiles_in_jobs,
     apex_without_a_symbol,
+    apex_without_kernels,
     files,
     flash_attention,
     hipcc,
@@ -43,12 +45,22 @@ from .stand_in_layers import (
 FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "no Apex": (lambda image: image, "apex/optimizers", "No package metadata was found for apex"),
     "an Apex whose kernels were left out": (
-        lambda image: files(image, SITE, STAND_IN_APEX),
+        apex_without_kernels,
         "apex/optimizers",
-        "Apex is installed without its kernels: No module named 'amp_C'",
+        "Apex is installed without its kernels: neither amp_C nor apex.amp_C is compiled",
+    ),
+    "an Apex whose kernels each job compiles": (
+        apex_that_compiles_in_jobs,
+        "apex/optimizers",
+        "Apex is installed without its kernels: neither amp_C nor apex.amp_C is compiled",
     ),
     "an Apex for another PyTorch": (
-        apex_without_a_symbol,
+        lambda image: apex_without_a_symbol(image, "amp_C.so"),
+        "apex/optimizers",
+        "undefined symbol: symbol_of_another_torch",
+    ),
+    "an Apex 1.10 for another PyTorch": (
+        lambda image: apex_without_a_symbol(image, "apex/amp_C.so"),
         "apex/optimizers",
         "undefined symbol: symbol_of_another_torch",
     ),
@@ -258,6 +270,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
 }
 WELL: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "Apex with its kernels": (apex, "apex/optimizers", "apex 1.9.0"),
+    "Apex 1.10 with its kernels": (apex_1_10, "apex/optimizers", "apex 1.10.0"),
     "Composable Kernel's kernels": (flash_attention, "flash-attention/backend", "2.8.3, ck"),
     "Triton's kernels": (
         lambda image: with_driver(on_triton(image)),

@@ -135,12 +135,23 @@ def test_what_was_compiled_is_installed_by_name(place: Place) -> None:
 # Apex
 
 
-def test_apex_is_compiled_with_its_kernels_for_gfx90a(place: Place) -> None:
-    shutil.copytree(HERE / "stand_in_apex", place.sources / "apex")
-    seen = recorded(place.run("apex", "compile.sh"), "apex.json")
-    assert seen["options"] == ["--cpp_ext", "--cuda_ext"]
-    assert seen["environment"]["PYTORCH_ROCM_ARCH"] == "gfx90a"
-    assert seen["environment"]["MAX_JOBS"] == "3"
+@pytest.mark.parametrize(
+    ("version", "kernels"),
+    [("1.9.0", {"apex_C", "amp_C"}), ("1.10.0", {"apex.apex_C", "apex.amp_C"})],
+)
+def test_apex_is_compiled_with_its_kernels_for_gfx90a(
+    place: Place, version: str, kernels: set[str]
+) -> None:
+    shutil.copytree(HERE / "stand_in_apex" / version, place.sources / "apex")
+    ran = place.run("apex", "compile.sh")
+    for name in kernels:
+        seen = recorded(ran, f"{name}.json")
+        assert seen["environment"]["PYTORCH_ROCM_ARCH"] == "gfx90a"
+        assert seen["environment"]["MAX_JOBS"] == "3"
+    (wheel,) = ran.wheels.glob(f"apex-{version}-*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        compiled = [name.split(".")[0] for name in files.namelist() if name.endswith(".so")]
+    assert {name.replace("/", ".") for name in compiled} == kernels
 
 
 # DeepSpeed

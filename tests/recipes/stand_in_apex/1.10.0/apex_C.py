@@ -1,0 +1,1 @@
+"""Stands in for what compiles these kernels in a job."""
