@@ -124,6 +124,14 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "megatron/training",
         "scaled_upper_triang_masked_softmax_cuda is not compiled into the image",
     ),
+    "a Megatron that has Apex's fused softmax alone": (
+        lambda image: megatron(
+            image.write(f"{SITE}/scaled_upper_triang_masked_softmax_cuda.py", ""),
+            "scaled_upper_triang_masked_softmax_cuda",
+        ),
+        "megatron/training",
+        "scaled_upper_triang_masked_softmax_cuda is not compiled into the image",
+    ),
     "a Megatron that asks for what PyTorch has dropped": (
         lambda image: megatron(image, changes={"pretrain_gpt.py": "from torch._six import inf\n"}),
         "megatron/training",
