@@ -108,6 +108,13 @@ CASES = {
     "rocm-7-cray-mpich": Case(
         changed(PROFILE_7, mpich__provider="host"), changed(PROFILE_6, mpich__provider="host")
     ),
+    "cray-mpich-host-memory": Case(
+        changed(PROFILE_6, mpich__provider="host"),
+        {
+            **changed(PROFILE_6, mpich__provider="host"),
+            "environment.MPICH_GPU_SUPPORT_ENABLED": "1",
+        },
+    ),
     "cray-mpich-glibc": Case(
         changed(PROFILE_6, mpich__provider="host", glibc="2.37"),
         changed(PROFILE_6, mpich__provider="host", glibc="2.38"),
@@ -276,7 +283,7 @@ def test_no_shipped_set_of_versions_is_known_to_be_bad_on_lumi_g(recipe: str, pr
             ["rccl-plugin.plugin=aws-ofi-rccl", "rccl-plugin.version=1.4.0-1"],
             {"aws-ofi-rccl-libfabric", "aws-ofi-rccl-given-up"},
         ),
-        ("rocm-6.4.4", ["mpich.provider=host"], set()),
+        ("rocm-6.4.4", ["mpich.provider=host"], {"cray-mpich-host-memory"}),
         (
             "rocm-7.0.2",
             ["mpich.provider=host", "mpich.version=4.3.2"],
