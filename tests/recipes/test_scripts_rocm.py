@@ -161,6 +161,13 @@ def test_mpich_is_built_with_hip(
     assert sandbox.written(f"{LIBRARIES}/libmpi.so.12").exists()
 
 
+def test_what_cray_mpich_binds_has_its_mount_points(sandbox: Sandbox) -> None:
+    archive(sandbox, "mpich", "mpich.tar.gz")
+    passed(sandbox.run("mpich", "install-rocm.sh", provider="host", version="4.3.2"))
+    for folder in ("/opt/cray", "/run/cxi"):
+        assert sandbox.written(folder).is_dir(), folder
+
+
 def test_mpich_does_without_xpmem_where_slingshot_is_the_hosts(sandbox: Sandbox) -> None:
     archive(sandbox, "mpich", "mpich.tar.gz")
     passed(sandbox.run("mpich", "install-rocm.sh", provider="source", version="4.3.2"))

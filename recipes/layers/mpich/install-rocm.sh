@@ -29,3 +29,7 @@ fi
 make -j "$jobs"
 make install
 ldconfig
+if [[ $provider == host ]]; then
+    # The mount points of what the host brings.
+    mkdir -p /opt/cray /run/cxi
+fi
