@@ -3,9 +3,9 @@ set -euo pipefail
 
 check_version() {
     local found
-    found="$(cat /opt/rocm/.info/version)"
+    found="$(cat /opt/rocm/.info/version 2>/dev/null || true)"
     if [[ $found != "$version" && $found != "$version"-* ]]; then
-        echo "error: /opt/rocm holds ROCm $found, not $version" >&2
+        echo "error: /opt/rocm holds ${found:+ROCm }${found:-no ROCm}, not $version" >&2
         echo "   mend: choose rocm.version and ubuntu.version that go together" >&2
         exit 1
     fi
