@@ -16,7 +16,7 @@ check_version() {
 if [[ $provider != debian ]]; then check_version; fi
 
 # What LUMI binds: engines that build or run without privileges cannot make the folders later.
-mkdir -p /var/spool/slurmd /pfs /scratch /projappl /project /flash /appl /user-software /runscripts
+mkdir -p /var/spool/slurmd /boot /pfs /scratch /projappl /project /flash /appl /user-software /runscripts
 
 . ./gpu-tools.sh
 gpu_tools | while read -r tool; do
