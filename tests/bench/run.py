@@ -32,6 +32,9 @@ from tests.lumi_container import EVERY_FEATURE, binds, task  # noqa: E402
 
 RUNS = 15
 RANKS = 64
+SLOWEST = 4.6
+"""How many times as long as Python with Jinja2 alone a rendering may take: on the machine that its
+200 ms are for, that took 43 ms."""
 
 
 def median_ms(command: Sequence[object]) -> float:
@@ -44,9 +47,19 @@ def command_line() -> None:
     """Measure the start of the command line, and the rendering of the first recipe."""
     # As it is once installed; a checkout's bytecode may be older than its text.
     compileall.compile_dir(HERE.parents[1] / "lumicontainer", quiet=1)
-    for words, limit in (("--version", 80), ("render pytorch-deepspeed", 200)):
-        seen = median_ms([*LUMICONTAINER, *words.split()])
-        row(f"lumicontainer {words}", f"{seen:.0f} ms", f"<= {limit} ms", holds=seen <= limit)
+    seen = median_ms([*LUMICONTAINER, "--version"])
+    row("lumicontainer --version", f"{seen:.0f} ms", "<= 80 ms", holds=seen <= 80)
+    # In turns, for a shared machine is twice as slow now and then, for both.
+    commands = (
+        [*LUMICONTAINER, "render", "pytorch-deepspeed"],
+        [sys.executable, "-c", "import jinja2"],
+    )
+    turns = [[seconds(command) * 1000 for command in commands] for _ in range(RUNS + 1)][1:]
+    seen, beside = map(statistics.median, zip(*turns, strict=True))
+    row("lumicontainer render pytorch-deepspeed", f"{seen:.0f} ms", "<= 200 ms", holds=seen <= 200)
+    times = seen / beside
+    told = f"{seen:.0f} ms against {beside:.0f} ms: {times:.1f} times"
+    row("  python that imports Jinja2 alone", told, f"<= {SLOWEST} times", holds=times <= SLOWEST)
 
 
 def host_lists() -> None:

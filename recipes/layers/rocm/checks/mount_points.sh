@@ -5,7 +5,7 @@
 # ///
 set -euo pipefail
 
-for folder in /var/spool/slurmd /pfs /scratch /projappl /project /flash /appl /user-software /runscripts; do
+for folder in /var/spool/slurmd /boot /pfs /scratch /projappl /project /flash /appl /user-software /runscripts; do
     if [[ ! -d $folder ]]; then
         echo "there is no $folder, which LUMI binds" >&2
         exit 1
