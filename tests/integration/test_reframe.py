@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,17 @@ def prove(reframe: str, proof: Path, tmp_path: Path) -> Any:
     image = tmp_path / "it's $(here).sif"
     image.symlink_to(proof)
     test = tmp_path / "test.py"
-    assert lumicontainer("reframe", image, "--output", test).returncode == 0
 
-    def run_it(*words: str, env: dict[str, str] | None = None) -> tuple[Any, dict[str, Any]]:
+    def run_it(
+        *words: str,
+        env: dict[str, str] | None = None,
+        platform: str = "workstation",
+        gone: bool = False,
+    ) -> tuple[Any, dict[str, Any]]:
+        written = lumicontainer("reframe", image, "--output", test, "--platform", platform)
+        assert written.returncode == 0, written.stderr
+        if gone:
+            image.unlink()
         command = [reframe, "--prefix", tmp_path / "stage", "--nocolor", "-c", test, "--run"]
         report = tmp_path / "report.json"
         own = {"RFM_REPORT_FILE": str(report), "RFM_RESULTS_DB": "0", **(env or {})}
@@ -81,6 +90,44 @@ def test_a_check_that_fails_fails_the_test_with_its_reason(prove: Any) -> None:
     assert done.returncode == 1
     reason = cases(report)["LumiVerify_proof %part=all"]["fail_reason"]
     assert "proof/fails: <b>it is broken</b> (mend: write & mend it)" in reason
+
+
+@pytest.fixture
+def engine_that_reports(tmp_path: Path) -> Any:
+    """Put an engine first on PATH that writes a report in the place of lumi-verify."""
+
+    def put(report: dict[str, Any]) -> dict[str, str]:
+        (tmp_path / "told.json").write_text(json.dumps(report))
+        for name in ("singularity", "apptainer"):
+            program = tmp_path / "bin" / name
+            program.parent.mkdir(exist_ok=True)
+            program.write_text(f"#!/bin/sh\ncp '{tmp_path}/told.json' verify.json\n")
+            program.chmod(0o755)
+        return {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+
+    return put
+
+
+HELD = {"name": "proof/pictures", "state": "passed", "reason": "", "mend": "", "measured": []}
+KILLED = "lumi-verify has not come to its end"
+
+
+def test_a_report_that_was_cut_short_is_no_proof(prove: Any, engine_that_reports: Any) -> None:
+    done, report = prove(env=engine_that_reports({"checks": [HELD], "interrupted": KILLED}))
+    assert done.returncode == 1
+    reason = cases(report)["LumiVerify_proof %part=all"]["fail_reason"]
+    assert "proof/environment: it has no outcome" in reason
+    assert f"the report is not whole: {KILLED}" in reason
+
+
+def test_where_lumicontainer_binds_fails_the_image_is_not_run(
+    prove: Any, engine_that_reports: Any
+) -> None:
+    env = engine_that_reports({"checks": [HELD], "interrupted": ""})
+    done, report = prove(env=env, platform="lumi-g", gone=True)
+    assert done.returncode == 1
+    reason = cases(report)["LumiVerify_proof %part=all"]["fail_reason"]
+    assert "lumi-verify has not written" in reason
 
 
 def test_on_slurm_ranks_meet_and_mpi_has_a_step_of_its_own(
