@@ -19,7 +19,7 @@ from lumicontainer.inside.cpus import parse
 from lumicontainer.model import Platform
 from lumicontainer.render import document
 from lumicontainer.verify.local import words
-from lumicontainer.verify.results import Part, read
+from lumicontainer.verify.results import Part, held, read
 from lumicontainer.verify.subject import Row
 
 TEMPLATE = "verify.sh.j2"
@@ -255,13 +255,17 @@ def _last_state(number: str) -> str:
 def _collected(job: Job, folder: Path, how: str) -> Collected:
     parts = []
     for number, step in enumerate(job.steps):
-        path = folder / f"{number}.json"
+        path, code = folder / f"{number}.json", folder / f"{number}.code"
         data = read(path.read_bytes()) if path.exists() else None
-        code = folder / f"{number}.code"
-        ended = f"exit code {code.read_text().strip()}" if code.exists() else how or "not begun"
-        why = "" if data else f"its step of the job did not report ({ended}): {folder / LOG}"
+        status = code.read_text().strip() if code.exists() else ""
+        ended = f"exit code {status}" if status else how or "not begun"
+        why = ""
+        if data is None:
+            why = f"its step of the job did not report ({ended}): {folder / LOG}"
+        elif status != str(int(not held(data))):
+            why = f"its step of the job did not end as its report says ({ended}): {folder / LOG}"
         parts.append(Part(step.checks, data, why))
-    ill = [part.why or part.interrupted for part in parts if not part.data or part.interrupted]
+    ill = [part.why or part.interrupted for part in parts if part.why or part.interrupted]
     if not ill:
         return Collected(tuple(parts))
     log = folder / LOG

@@ -39,10 +39,17 @@ class Part:
         return str((self.data or {}).get("interrupted", ""))
 
     def rows(self) -> list[Row]:
-        """Return the row of each check; one that was not reported is an error."""
+        """Return the row of each check, then of what else was reported, as ranks that are lost.
+
+        A check that was not reported is an error.
+        """
         told = {row["name"]: row for row in (self.data or {}).get("checks", ())}
         why = self.why or self.interrupted or "lumi-verify tells nothing of it"
-        return [told.get(check["name"]) or row(check, Outcome(ERROR, why)) for check in self.checks]
+        own = [
+            told.pop(check["name"], None) or row(check, Outcome(ERROR, why))
+            for check in self.checks
+        ]
+        return [*own, *told.values()]
 
 
 def read(text: bytes) -> Mapping[str, Any] | None:

@@ -158,8 +158,9 @@ def test_a_hang_and_a_death_of_one_rank_are_told_and_the_rest_goes_on(
         "killed": "error",
         "later": "error",
         "nodes": "passed",
+        "lumi-verify/ranks": "error",
     }, stderr
-    assert stdout.count("7 checks") == 1
+    assert stdout.count("8 checks") == 1
     hang = rows["t/hangs"]
     assert hang["output"].count("most recent call first") == 4
     assert "not done after 3 s" in hang["reason"]

@@ -80,6 +80,47 @@ def test_a_check_that_a_report_leaves_out_is_an_error(tmp_path: Path) -> None:
     assert [row["state"] for row in joined(tmp_path, part)["checks"]] == ["passed", "error"]
 
 
+def test_what_a_report_tells_beside_its_checks_is_told(tmp_path: Path) -> None:
+    rows = [came("a/b"), came("lumi-verify/ranks", "error")]
+    result = joined(tmp_path, Part([check("a/b")], {"place": PLACE, "checks": rows}))
+    assert [row["name"] for row in result["checks"]] == ["a/b", "lumi-verify/ranks"]
+    assert not results.held(result)
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "problem"),
+    [
+        (PASSED, "0", False),
+        (FAILED, "1", False),
+        (PASSED, "255", True),
+        (PASSED, "1", True),
+        (FAILED, "0", True),
+        (FAILED, "137", True),
+        (PASSED, "", True),
+    ],
+)
+def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
+    tmp_path: Path, state: str, code: str, problem: bool
+) -> None:
+    workstation = open_catalog().platform("workstation")
+    wanted = job.Job(
+        tmp_path / "x.sif",
+        workstation,
+        Apptainer(Path("/usr/bin/apptainer")),
+        job.steps([check("a/b")]),
+    )
+    rows = [came("a/b", state)]
+    told = {"place": PLACE, "checks": rows, "counts": report.counts(rows), "interrupted": ""}
+    (tmp_path / "0.json").write_text(json.dumps(told))
+    if code:
+        (tmp_path / "0.code").write_text(f"{code}\n")
+    collected = job._collected(wanted, tmp_path, "")
+    assert bool(collected.problem) == problem
+    if code and collected.problem:
+        assert f"exit code {code}" in collected.problem.why
+    assert [row["state"] for row in collected.parts[0].rows()] == [state]
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"checks": 1}', b"srun: error: x\n{}"])
 def test_what_is_no_report_is_none(text: bytes) -> None:
     assert results.read(text) is None

@@ -64,9 +64,9 @@ class Crew(Team):
             return self.process(check)
         every = range(self.place.ranks)
         wanted = self.firsts() if runs == NODE else every
-        absent = [self.absent(rank) for rank in every if self._why_absent(rank)]
+        absent = self._all_absent()
         if absent and runs == RANKS:
-            return _unfit(absent)
+            return _of_absent("it was not run, without", absent)
         with ThreadPoolExecutor(1) as pool:
             jobs = {
                 rank: pool.submit(self.own, check, 0)
@@ -101,6 +101,11 @@ class Crew(Team):
                 nodes.setdefault(guests[rank].node, rank)
         return list(nodes.values())
 
+    def lost(self) -> Outcome | None:
+        """Return what is told of the ranks that did not come, or stay; None where all are here."""
+        absent = self._all_absent()
+        return _of_absent("it ends without", absent) if absent else None
+
     def absent(self, rank: int) -> Outcome:
         """Return what is told of a rank that cannot run anything."""
         came = Outcome(ERROR, self._why_absent(rank), rank=rank)
@@ -114,6 +119,9 @@ class Crew(Team):
         came = super().late(check, rank)
         came.host = self.absent(rank).host
         return came
+
+    def _all_absent(self) -> list[Outcome]:
+        return [self.absent(rank) for rank in range(self.place.ranks) if self._why_absent(rank)]
 
     def _why_absent(self, rank: int) -> str:
         if rank == 0 or self.host is None:
@@ -139,11 +147,11 @@ class Crew(Team):
         return came
 
 
-def _unfit(absent: Sequence[Outcome]) -> Outcome:
-    """Return what came of a check whose ranks are not all here: they would wait in vain."""
+def _of_absent(what: str, absent: Sequence[Outcome]) -> Outcome:
+    """Return an error that names the ranks that are not here, with the first one's reason."""
     names = [f"rank {each.rank}{f' on {each.host}' if each.host else ''}" for each in absent[:8]]
     more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
-    came = Outcome(ERROR, f"it was not run, without {', '.join(names)}{more}: {absent[0].reason}")
+    came = Outcome(ERROR, f"{what} {', '.join(names)}{more}: {absent[0].reason}")
     came.rank, came.host = absent[0].rank, absent[0].host
     return came
 

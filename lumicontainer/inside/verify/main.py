@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 INTERRUPTED = 130
+_RANKS = {
+    "name": "lumi-verify/ranks",
+    "proves": "every rank of the step is here from the first check to the last",
+    "level": "quick",
+    "mend": "see what srun says of these ranks, and take a node that loses them out of the job",
+}
+"""Stands in the report beside the checks where a rank is lost: most checks do without it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 2
 """Seconds in which a signal that comes again is the same one, handed on by the engine."""
@@ -68,6 +75,9 @@ def _run(given: argparse.Namespace) -> int:
             due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
         )
         run(due, team, required, told)
+        lost = team.lost()
+        if lost and not stop.why:
+            told.add(_RANKS, lost)
     finally:
         if isinstance(team, crew.Crew) and team.host:
             team.host.close()

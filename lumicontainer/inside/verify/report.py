@@ -130,7 +130,7 @@ class Report:
         junit_file: str | None = None,
     ) -> None:
         self.results: dict[str, Outcome] = {}
-        self._checks = checks
+        self._checks = list(checks)
         self._of: dict[str, Any] = {"place": place, "level": level, "begun": time.time()}
         self._json = json_file
         self._junit = junit_file
@@ -149,6 +149,11 @@ class Report:
             # The end, if there is one, tells of a disk that is full.
             with contextlib.suppress(LaunchError):
                 self._write(_NOT_ENDED, _is_file)
+
+    def add(self, check: Mapping[str, Any], came: Outcome) -> None:
+        """Tell of something that is found beside the checks, as of one more."""
+        self._checks.append(check)
+        self.note(check, came)
 
     def finish(self, interrupted: str) -> None:
         """Tell of all; the last line goes to stdout, unless JSON does."""

@@ -54,6 +54,10 @@ class Team:
         """Return what a check lacks here, as one of NEEDS and in words; None if nothing does."""
         return self.place.lacking(check)
 
+    def lost(self) -> Outcome | None:
+        """Return what is told of ranks that are not here; None where all are, as those of one."""
+        return None
+
     def run(self, check: Mapping[str, Any]) -> Outcome:
         """Run a check with all the processes that it wants; return what came of it."""
         self.begin(check)

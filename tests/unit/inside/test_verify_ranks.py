@@ -73,7 +73,12 @@ def test_a_rank_that_never_comes_is_named_and_the_rest_go_on(image: Image) -> No
     tasks[3].kill()
     tasks[3].communicate()
     ran = reports(tasks[:3])
-    assert ran.states == {"once": "passed", "node": "passed", "ranks": "error"}
+    assert ran.states == {
+        "once": "passed",
+        "node": "passed",
+        "ranks": "error",
+        "lumi-verify/ranks": "error",
+    }
     assert "without rank 3 on nid2: it did not come" in ran.check("ranks")["reason"]
 
 
@@ -84,8 +89,21 @@ def test_a_node_of_which_nobody_comes_is_named(image: Image) -> None:
         each.kill()
         each.communicate()
     ran = reports(tasks[:2])
-    assert ran.states == {"node": "error"}
+    assert ran.states == {"node": "error", "lumi-verify/ranks": "error"}
     assert [row["host"] for row in ran.check("node")["ranks"]] == ["localhost", "nid2", "nid2"]
+
+
+def test_ranks_that_are_lost_are_told_though_no_check_takes_them(image: Image) -> None:
+    image.add("once", SHOW)
+    tasks = image.tasks("--json", "-", "--wait", "3")
+    for each in tasks[2:]:
+        each.kill()
+        each.communicate()
+    ran = reports(tasks[:2])
+    assert (ran.code, ran.states) == (1, {"once": "passed", "lumi-verify/ranks": "error"})
+    assert "without rank 2 on nid2, rank 3 on nid2: " in ran.report["checks"][1]["reason"]
+    assert ran.report["counts"]["error"] == 1
+    assert "lumi-verify/ranks" in ran.stderr
 
 
 def test_a_rank_that_dies_is_named_and_the_rest_go_on(image: Image) -> None:
@@ -97,7 +115,12 @@ def test_a_rank_that_dies_is_named_and_the_rest_go_on(image: Image) -> None:
     assert tasks[1].wait(60) == -9
     tasks[1].communicate()
     ran = reports([tasks[0], *tasks[2:]])
-    assert ran.states == {"dies": "error", "later": "error", "node": "passed"}
+    assert ran.states == {
+        "dies": "error",
+        "later": "error",
+        "node": "passed",
+        "lumi-verify/ranks": "error",
+    }
     assert "on rank 1 (localhost) of 4: lumi-verify has ended there" in ran.check("dies")["reason"]
     assert "without rank 1 on localhost" in ran.check("later")["reason"]
     assert image.running() == []
