@@ -16,14 +16,13 @@ from xml.etree import ElementTree
 from .. import __version__
 from ..checking import record
 from ..errors import LaunchError
-from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED
+from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED, Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from .outcome import Outcome
     from .place import Place
 
 FORM = 1
@@ -166,10 +165,23 @@ class Report:
         told = result(self._checks, self.results, **self._of)
         told["interrupted"] = interrupted
         if self._junit and wanted(self._junit):
-            write(self._junit, as_junit(told))
+            write(self._junit, as_junit(self._with_what_is_left(told, interrupted)))
         if self._json and wanted(self._json):
             write(self._json, as_json(told))
         return told
+
+    def _with_what_is_left(self, told: Mapping[str, Any], why: str) -> Mapping[str, Any]:
+        """Return what is told with an error for each check that has no outcome.
+
+        JUnit's XML has no other way to say that it is not whole.
+        """
+        left = [
+            _row(check, Outcome(ERROR, why))
+            for check in self._checks
+            if check["name"] not in self.results
+        ]
+        rows = [*told["checks"], *left]
+        return {**told, "checks": rows, "counts": counts(rows)}
 
 
 _NOT_ENDED = "lumi-verify has not come to its end"

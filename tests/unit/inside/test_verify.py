@@ -97,7 +97,11 @@ def test_interrupted_it_tells_what_was_done_and_leaves_nothing(image: Image, num
     assert ran.states == {"done": "passed"}
     assert signal.Signals(number).name in ran.report["interrupted"]
     assert image.running() == []
-    assert ET.parse(image.root / "j.xml").getroot()[0].get("tests") == "1"
+    suite = ET.parse(image.root / "j.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
+    error = suite.find("testcase[@name='hangs']/error")
+    assert error is not None
+    assert error.get("message") == ran.report["interrupted"]
 
 
 def test_killed_at_once_it_leaves_neither_processes_nor_files(image: Image, tmp_path: Path) -> None:
