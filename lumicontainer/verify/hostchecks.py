@@ -112,7 +112,8 @@ def current(asked: Asked) -> Outcome:
     now = json.loads(json.dumps(record(_resolved(asked, subject.resolved))))
     differences = list(_differences(subject.resolved, now))
     if not key and not differences:
-        return _of([], "it has no key; its values are those of the recipe")
+        why = "its values are those of the recipe, but without a key nothing tells of the scripts"
+        return Outcome(SKIPPED, why)
     same = (
         "its values are those of the recipe: a script or another file of a layer, or lumicontainer "
         "itself, has changed"

@@ -200,6 +200,16 @@ def test_without_a_fault_each_holds(subject: Subject, name: str) -> None:
     assert found(subject.image, name, *_against(subject, name)) == ("passed", "")
 
 
+def test_without_a_key_nothing_proves_that_an_image_is_what_its_recipe_makes(
+    subject: Subject,
+) -> None:
+    unlabel(subject)
+    edit("layers/proof/install.sh", "true", "echo something else")(subject)
+    state, reason = found(subject.image, "host/recipe", *_against(subject, "host/recipe"))
+    assert state == "skipped"
+    assert "without a key nothing tells of the scripts" in reason
+
+
 def test_a_host_whose_libraries_load_holds(driver: tuple[Path, Path], host: Root) -> None:
     image, own = driver
     words = ("--recipes", own, "--host-root", host.path)
