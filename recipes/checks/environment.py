@@ -5,6 +5,7 @@
 # ways: [run, shell, cleanenv, containall, no-home, umask]
 # ///
 
+import json
 import os
 import subprocess
 
@@ -51,11 +52,13 @@ def entry(platform):
 
     Those with conditions depend on the node; the user's own values win.
     """
-    done = subprocess.run([ENTRY, "--print-env"], check=False, capture_output=True, text=True)
+    command = [ENTRY, "--print-env", "--json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
-        yield f"{ENTRY} --print-env fails: {done.stderr.strip()}"
+        yield f"{' '.join(command)} fails: {done.stderr.strip()}"
         return
-    told = dict(line.split()[0].split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    rows = json.loads(done.stdout)["variables"]
+    told = {row["name"]: row["value"] for row in rows if row["value"] is not None}
     for row in platform.get("variables", ()):
         always = "value" in row and not row.get("when")
         seen = told.get(row["name"])

@@ -71,6 +71,16 @@ def test_a_mount_point_that_is_missing_is_named(image: Path, broken: Broken) -> 
     caught(row, "there is no /var/spool/slurmd in the image, which the platform binds")
 
 
+def test_a_platform_with_blanks_in_values_and_conditions_that_do_not_hold_is_right(
+    image: Path, broken: Broken
+) -> None:
+    row = {"why": "a", "source": "b"}
+    blanks = {**row, "name": "SITE_OPTIONS", "value": "-x  y=z"}
+    later = {**row, "name": "SITE_LATER", "value": "1", "when": {"rocm": ">=7.0"}}
+    table = {"name": "site", "accelerator": "cpu", "variables": [blanks, later]}
+    holds(broken.write(f"/{HOME}/platform.json", json.dumps(table)).verify(image, CHECK))
+
+
 def test_a_variable_of_the_platform_that_lumi_entry_does_not_set_is_named(
     image: Path, broken: Broken
 ) -> None:
