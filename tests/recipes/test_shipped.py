@@ -101,6 +101,16 @@ def test_the_first_recipe_is_locked_for_a_workstation() -> None:
     assert "pytorch-deepspeed.workstation.lock.yaml" in [path.name for path in LOCKS]
 
 
+def test_the_checks_that_a_mend_names_are_there() -> None:
+    layers = [layer(path.parent.name) for path in ROOT.glob("recipes/layers/*/layer.yaml")]
+    checks = [check for each in layers for check in each.checks.each]
+    there = {check.name for check in checks}
+    word = re.compile(rf"\b(?:{'|'.join(each.name for each in layers)})/\w+")
+    named = {(check.name, each) for check in checks for each in word.findall(check.mend)}
+    assert ("pytorch/network", "rccl-plugin/interface") in named
+    assert {each for each in named if each[1] not in there} == set()
+
+
 def test_the_flags_of_deepspeed_are_refused_for_the_cpu_where_it_has_no_builder() -> None:
     flags = {p.name: p for p in layer("deepspeed").parameters if p.name.startswith("DS_BUILD_")}
     assert len(flags) >= 20

@@ -29,7 +29,7 @@
 #     source: >-
 #       lumi-reframe-tests, checks/microbenchmarks/gpu/rccl_test.py: 16 GCDs, half, -5 %
 # mend: >-
-#   look at rccl-plugin/loads; with right numbers and a low bandwidth, at where ranks run
+#   look at rccl-plugin/interface; with right numbers and a low bandwidth, at where ranks run
 #   (pytorch/ranks) and at the network
 # ///
 

@@ -7,7 +7,7 @@
 # seconds: 240
 # needs: {gpus: 1, nodes: 2, tasks: 2, network: cxi}
 # mend: >-
-#   look at rccl-plugin/loads; set nothing of NCCL_NET, NCCL_NET_PLUGIN and NCCL_NET_GDR_LEVEL
+#   look at rccl-plugin/interface; set nothing of NCCL_NET, NCCL_NET_PLUGIN and NCCL_NET_GDR_LEVEL
 #   yourself; bind no host's libfabric
 # ///
 
