@@ -162,6 +162,10 @@ def wrong(*words, **named):
     {body}
 dist.{name} = wrong
 """
+REAL_GPU = """
+exists = os.path.exists
+os.path.exists = lambda path: path == "/dev/kfd" or exists(path)
+"""
 HANGS = """
 import time
 import torch.distributed as dist
@@ -290,6 +294,8 @@ def collective(name: str, body: str) -> World:
 LAST_GPU = "sys/class/kfd/kfd/topology/nodes/5/properties"
 OWN_RCCL = "/opt/venv/lib/python3.11/site-packages/torch/lib/librccl.so"
 FAULTS = [
+    ("a variable that keeps checks from a GPU that is there", World(REAL_GPU),
+     "pytorch/gemm", "failed", ["LUMI_VERIFY_DEVICE=cpu keeps it from the GPU", "unset it"]),
     ("products that are wrong by a hundredth", World(MATMUL.format("real(one, other) * 1.01")),
      "pytorch/gemm", "failed", ["a product in fp32", "apart from that in float64"]),
     ("products that are wrong in bf16 alone", World(MATMUL.format(

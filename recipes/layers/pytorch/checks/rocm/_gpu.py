@@ -2,7 +2,8 @@
 
 PyTorch calls a GPU ``cuda`` whoever made it, so these checks run on any, and tell on which they
 ran. LUMI_VERIFY_DEVICE=cpu lets them compute on the CPU, with gloo in the place of RCCL, which they
-tell as well: so their logic can be tried where there is no GPU. lumi-verify itself never sets it.
+tell as well: so their logic can be tried where there is no GPU. lumi-verify itself never sets it,
+and where there is a GPU of AMD's a check fails that is told not to use it.
 """
 
 import datetime
@@ -16,6 +17,8 @@ import torch.distributed as dist
 from lumi_inside.checking import FAILED, failed, record, skipped, tell
 
 DEVICE = "LUMI_VERIFY_DEVICE"
+_AMD = "/dev/kfd"
+"""Is there where the kernel has a driver of AMD's GPUs, whatever /sys is shown to a container."""
 MIB = 1 << 20
 PATIENCE = datetime.timedelta(hours=1)
 """Longer than any check may take: what hangs is ended by lumi-verify, which has the stacks told."""
@@ -30,11 +33,13 @@ def device(number=None):
     """Return the device to compute on: this rank's GPU, or that with a number of its own."""
     asked = os.environ.get(DEVICE, "")
     if asked == "cpu":
+        if os.path.exists(_AMD):
+            failed(f"{DEVICE}=cpu keeps it from the GPU that {_AMD} tells of: unset it")
         tell("ran_on", f"the CPU, for {DEVICE}=cpu")
         return torch.device("cpu")
     if asked:
         raise ValueError(f"{DEVICE}={asked}: it knows cpu, and is not set for a GPU")
-    if torch.version.hip and not os.path.exists("/dev/kfd"):
+    if torch.version.hip and not os.path.exists(_AMD):
         skipped("PyTorch is built for ROCm, and there is no GPU of AMD's that it could use")
     if not torch.cuda.is_available():
         failed("PyTorch sees no GPU, and the kernel's driver shows some")
