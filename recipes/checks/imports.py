@@ -1,5 +1,5 @@
 # /// check
-# proves: every module of every Python package of the image can be imported
+# proves: every module at the top of every Python package of the image can be imported
 # level: full
 # seconds: 600
 # mend: build the layer again that brings the package

@@ -258,6 +258,14 @@ import horovod.torch as hvd
 real = hvd.allreduce
 hvd.allreduce = lambda number, op=None, name=None: real(number, op=hvd.Sum, name=name)
 """
+LION = """
+import torch
+import deepspeed.ops.lion as lion
+class Other(torch.optim.SGD):
+    def __init__(self, given, lr, **how):
+        super().__init__(given, lr)
+lion.DeepSpeedCPULion = Other
+"""
 HOROVOD_ALONE = """
 import horovod.torch as hvd
 hvd.size, hvd.rank = (lambda: 1), (lambda: 0)
@@ -392,6 +400,12 @@ FAULTS = [
      "flash-attention/attention", "failed", ["heads of 32, float16, causal: the result"]),
     ("a fused Adam that decays nothing", World(ADAM, ON_CPU, node={"parameters": NO_GPU_OPS}),
      "deepspeed/fused_ops", "failed", ["FUSED_ADAM: after 10 steps"]),
+    ("a Lion on the CPU that is none",
+     World(LION, ON_CPU, node={"parameters": {"DS_BUILD_CPU_LION": True}}),
+     "deepspeed/fused_ops", "failed", ["CPU_LION: after 10 steps"]),
+    ("ops that nothing is compared with",
+     World(env=ON_CPU, node={"parameters": {"DS_BUILD_FUSED_LAMB": True}}),
+     "deepspeed/fused_ops", "skipped", ["none of the ops", "DS_BUILD_FUSED_LAMB"]),
     ("a quantizer for waves of 32 threads",
      World(WAVES_OF_32.format(part=2), ON_CPU, node={"parameters": STAND_IN_OPS}),
      "deepspeed/fused_ops", "failed", ["QUANTIZER:", "do not come back", "RANDOM_LTD:", "sorted"]),
