@@ -123,10 +123,7 @@ WELL = [
         "horovod/allreduce", "rccl-tests/all_reduce_perf", "osu/bandwidth_in_node",
     ]),
     ("an RCCL that reaches other nodes", World(rccl()), ["pytorch/rccl_files", "pytorch/network"]),
-    ("half a node", World(node={"known": 4}), ["pytorch/bandwidth_in_node"]),
-    ("two nodes", World(TWO_NODES), [
-        "pytorch/bandwidth_across_nodes", "pytorch/weak_scaling", "osu/bandwidth_across_nodes",
-    ]),
+    ("two nodes", World(TWO_NODES), ["pytorch/weak_scaling", "osu/bandwidth_across_nodes"]),
     ("Horovod on 400 ranks", World(HOROVOD_OF_MANY), ["horovod/allreduce"]),
     ("a GPU of any speed", World(node={"changes": {"thresholds": {}}}), ["pytorch/training_speed"]),
     ("DeepSpeed on the CPU", World(env=ON_CPU, node={"parameters": NO_GPU_OPS}), [
@@ -279,6 +276,25 @@ import horovod.torch as hvd
 real = hvd.allreduce
 hvd.allreduce = lambda number, op=None, name=None: real(number, op=hvd.Sum, name=name)
 """
+SLOW_THIRD_NODE = """
+import time
+import torch.distributed as dist
+real = dist.all_reduce
+def all_reduce(number, op=dist.ReduceOp.SUM, group=None, **named):
+    if os.environ["RANK"] == "2" and dist.get_world_size(group) == 2:
+        time.sleep(10)
+    return real(number, op=op, group=group, **named)
+dist.all_reduce = all_reduce
+"""
+LOW = {
+    "all_reduce_128MiB": {
+        "unit": "GB/s",
+        "floor": 0.02,
+        "reference": 1,
+        "of": "gfx90a",
+        "source": "x",
+    }
+}
 LION = """
 import torch
 import deepspeed.ops.lion as lion
@@ -397,6 +413,17 @@ FAULTS = [
      "pytorch/bandwidth_in_node", "failed", ["all_reduce_128MiB is", "less than 118.75 GB/s"]),
     ("links between nodes that are slow", World(TWO_NODES, node={"known": 1}),
      "pytorch/bandwidth_across_nodes", "failed", ["less than 80.75 GB/s", "rccl_test.py"]),
+    ("links to the third of three nodes that are slow", World(
+        TWO_NODES + SLOW_THIRD_NODE, node={"gpus": 3, "known": 1, "changes": {"thresholds": LOW}}),
+     "pytorch/bandwidth_across_nodes", "failed", ["all_reduce_128MiB is", "less than 0.02 GB/s"]),
+    ("half a node", World(node={"known": 4}),
+     "pytorch/bandwidth_in_node", "skipped", ["of whole nodes, and 2 of 4 GPUs have a rank"]),
+    ("half of two nodes", World(TWO_NODES),
+     "pytorch/bandwidth_across_nodes", "skipped", ["of whole nodes, and 1 of 2 GPUs have a rank"]),
+    ("half a node with rccl-tests", World(node={"known": 4}),
+     "rccl-tests/all_reduce_perf", "skipped", ["of whole nodes, and 2 of 4 GPUs have a rank"]),
+    ("half a node with osu_bw", World(node={"known": 4}),
+     "osu/bandwidth_in_node", "skipped", ["GCDs by their numbers on the node, and 2 of 4 are"]),
     ("a rank that computes another number", World(BIT),
      "pytorch/ddp", "failed", ["hold other parameters than the rest: 1"]),
     ("gradients that are not averaged", World(MEAN),

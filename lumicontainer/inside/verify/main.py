@@ -14,7 +14,7 @@ from ..errors import UNFIT, LaunchError
 from ..launchers import first_of_node, speaks
 from . import crew, options, report
 from .child import Stop
-from .outcome import ERROR, FAILED, SKIPPED, Outcome
+from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits
 from .place import Place
 from .team import ONCE, Team, writable_folder
 
@@ -158,7 +158,7 @@ def run(
     def one(check: Mapping[str, Any]) -> None:
         if team.stop.why:
             return
-        came = team.run(check)
+        came = held_to_limits(team.run(check), check)
         if not team.stop.why:
             told.note(check, came)
 

@@ -163,6 +163,23 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
     return told
 
 
+def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
+    """Return what came of a check: skipped where it has limits and was held to none of them.
+
+    A check that does not measure for a reason tells it as ``unjudged``.
+    """
+    rows = check.get("thresholds", {}).values()
+    limited = any("floor" in row or "ceiling" in row for row in rows)
+    judged = any(row["holds"] is not None for row in came.measured)
+    own = came.told.pop("unjudged", "")
+    if came.state != PASSED or not limited or judged:
+        return came
+    why = own or next((row["unjudged"] for row in came.measured if "unjudged" in row), "")
+    came.state = SKIPPED
+    came.reason = f"nothing was judged: {why or 'it measured nothing that has a limit'}"
+    return came
+
+
 def missing(row: Mapping[str, Any]) -> str:
     """Return in words that a value misses its threshold."""
     unit, value = row["unit"], row["value"]

@@ -12,6 +12,7 @@ from lumicontainer.inside.verify.outcome import (
     OUTCOMES,
     Outcome,
     from_plain,
+    held_to_limits,
     judge,
     of_process,
     together,
@@ -75,6 +76,36 @@ def test_a_missed_threshold_fails_a_check_that_passed() -> None:
     outcome = came(0, report=report, thresholds={"busbw": FLOOR})
     assert outcome.state == "failed"
     assert outcome.reason == "busbw is 12.5 GB/s, less than 80 GB/s (somebody)"
+
+
+@pytest.mark.parametrize(
+    ("rows", "threshold", "state", "reason"),
+    [
+        ([{"measured": "busbw", "value": 99}], FLOOR, "passed", ""),
+        ([], FLOOR, "skipped", "it measured nothing that has a limit"),
+        ([{"measured": "other", "value": 99}], FLOOR, "skipped", "nothing that has a limit"),
+        ([{"told": "unjudged", "value": "it is half a node"}], FLOOR, "skipped", "half a node"),
+        (
+            [{"measured": "busbw", "value": 99}],
+            {**FLOOR, "of": "gfx942"},
+            "skipped",
+            "it was measured on gfx942, and this is gfx90a",
+        ),
+        ([], {"unit": "GB/s", "reference": 80, "source": "somebody"}, "passed", ""),
+    ],
+)
+def test_a_check_that_is_held_to_none_of_its_limits_has_not_passed(
+    rows: list[dict[str, Any]], threshold: dict[str, Any], state: str, reason: str
+) -> None:
+    check = {"thresholds": {"busbw": threshold}}
+    report = "".join(f"{json.dumps(row)}\n" for row in rows)
+    outcome = held_to_limits(came(0, report=report, **check), check)
+    assert outcome.state == state
+    assert reason in outcome.reason
+
+
+def test_a_check_that_failed_is_not_skipped_for_its_limits() -> None:
+    assert held_to_limits(came(1), {"thresholds": {"busbw": FLOOR}}).state == "failed"
 
 
 @pytest.mark.parametrize("line", ['{"told": "x", "val', "[1]", "3", '{"other": 1}', "", "\0"])

@@ -75,8 +75,10 @@ if found:
     picture["series"] = [{"name": "all_reduce, half", "points": points}]
     picture["references"] = [reference] if reference else []
     tell("bandwidth", picture)
-    # References are of whole nodes.
-    if local_size == len(record("platform.json").get("gpus", ())):
+    gpus = len(record("platform.json").get("gpus", ()))
+    if local_size != gpus:
+        tell("unjudged", f"limits are of whole nodes, and {local_size} of {gpus} GPUs have a rank")
+    else:
         measured("largest_sizes", _rccl_tests.slowest_of_last(done.stdout))
         at = dict(point for point in points)
         if name and JUDGED in at:

@@ -5,7 +5,7 @@ import time
 import _gpu as gpu
 import torch
 import torch.distributed as dist
-from lumi_inside.checking import record, threshold
+from lumi_inside.checking import measured, record, threshold
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 EDGE = 4096
@@ -151,6 +151,20 @@ def at(series, size, collective="all_reduce"):
     return dict(map(tuple, points)).get(size)
 
 
+def slowest(every):
+    """Return the lines of several measurements as one: the lowest bandwidth with each size."""
+    return [
+        {
+            "name": lines[0]["name"],
+            "points": [
+                min(points, key=lambda point: point[1])
+                for points in zip(*(line["points"] for line in lines), strict=True)
+            ],
+        }
+        for lines in zip(*every, strict=True)
+    ]
+
+
 def picture(title, series, *thresholds):
     """Return what ``bandwidths`` measured as a picture, with the references of thresholds."""
     rows = [(name, threshold(name)) for name in thresholds]
@@ -162,6 +176,17 @@ def picture(title, series, *thresholds):
     return {"title": title, "unit": "GB/s", "series": series, "references": references}
 
 
-def whole_nodes(ranks):
-    """Tell whether there is a rank for each GPU of a node, as where references come from."""
-    return ranks.local_size == len(record("platform.json").get("gpus", ()))
+def judge(ranks, series, names):
+    """Hand on what was measured with all_reduce, ``names`` being sizes by their thresholds.
+
+    Thresholds are of whole nodes: fewer GPUs have fewer links between them.
+    """
+    gpus = len(record("platform.json").get("gpus", ()))
+    if ranks.local_size != gpus:
+        why = f"limits are of whole nodes, and {ranks.local_size} of {gpus} GPUs have a rank"
+        ranks.tell("unjudged", why)
+        return
+    for name, size in names.items():
+        found = at(series, size)
+        if ranks.rank == 0 and found is not None:
+            measured(name, found)

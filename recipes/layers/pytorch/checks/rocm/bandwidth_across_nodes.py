@@ -27,28 +27,28 @@
 
 import _collectives
 import _gpu as gpu
-from lumi_inside.checking import measured
 
 NAMES = {"all_reduce_128MiB": 128 * gpu.MIB, "all_reduce_512MiB": 512 * gpu.MIB}
 
+
+def of_pairs(ranks, firsts):
+    """Measure between two nodes each, all pairs at once; ``firsts`` are their first nodes."""
+    size = ranks.local_size
+    teams = [_collectives.Team(ranks, range(n * size, (n + 2) * size)) for n in firsts]
+    return _collectives.bandwidths(next((team for team in teams if team.index >= 0), teams[0]))
+
+
 ranks = gpu.Ranks()
-# The references are of two nodes, so pairs of nodes are judged, all at once; the slowest counts.
-pairs = [
-    _collectives.Team(ranks, range(first, first + 2 * ranks.local_size))
-    for first in range(0, ranks.size - ranks.local_size, 2 * ranks.local_size)
-]
+# The references are of two nodes, so pairs of nodes are judged; the slowest counts. A node that is
+# left over is measured after the others, with the one before it.
+turns = [range(0, ranks.nodes - 1, 2), *([[ranks.nodes - 2]] if ranks.nodes % 2 else [])]
+series = _collectives.slowest([of_pairs(ranks, firsts) for firsts in turns])
 everybody = _collectives.Team(ranks, range(ranks.size))
-own = next((pair for pair in pairs if pair.index >= 0), pairs[0])
-series = _collectives.bandwidths(own)
 title = f"pairs of nodes: {2 * ranks.local_size} ranks, half precision"
 pictures = [_collectives.picture(title, series, *NAMES)]
 if ranks.nodes > 2:
     title = f"all {ranks.nodes} nodes: {ranks.size} ranks, half precision"
     pictures.append(_collectives.picture(title, _collectives.bandwidths(everybody)))
 ranks.tell("bandwidth", pictures)
-if ranks.rank == 0 and _collectives.whole_nodes(ranks):
-    for name, size in NAMES.items():
-        found = _collectives.at(series, size)
-        if found is not None:
-            measured(name, found)
+_collectives.judge(ranks, series, NAMES)
 ranks.conclude([])

@@ -1,5 +1,7 @@
 # /// check
-# proves: a step of training keeps its speed from one node to all nodes of the job
+# proves: >-
+#   a step of training gives finite gradients on one node to all nodes of the job; how much of its
+#   speed it keeps is told
 # level: perf
 # runs: ranks
 # seconds: 900
