@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ..integration.conftest import files_of
 from ..integration.conftest import image as sif
-from ..integration.conftest import in_namespace, unpacked
 from . import gpu
 from .breaking import HOME, Broken
 from .real import debian_library, wheel_files
@@ -18,14 +18,8 @@ __all__ = ["cupy", "image", "librccl", "sif"]
 
 @pytest.fixture(scope="session")
 def image(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a folder with the image's files, from which the engine starts as from the image.
-
-    Of an image that is mounted by FUSE each start reads PyTorch anew: in a folder checks take half
-    of the time or less.
-    """
-    root = unpacked(sif, tmp_path_factory.mktemp("image") / "files")
-    yield root
-    in_namespace("rm", "-rf", root)
+    """Return a folder with the image's files, from which the engine starts as from the image."""
+    yield from files_of(sif, tmp_path_factory)
 
 
 @pytest.fixture
