@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 IMAGE := pytorch-deepspeed.sif
+# Most tests are one busy process; more of them at once would take the processors from those that use two.
+TESTS_AT_ONCE := 2
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
@@ -44,7 +46,7 @@ check: venv ## linters, strict types, shellcheck
 	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
 
 test: check image tools cluster docker ## run every test, with the real engines and the real Slurm
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 tools: venv ## install what else tests call
 	@tests/tools.sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -208,9 +209,23 @@ def files_of(image: Path, folders: pytest.TempPathFactory) -> Iterator[Path]:
     in_namespace("rm", "-rf", root)
 
 
+@pytest.fixture
+def cluster(
+    running_cluster: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """Return the environment in which Slurm's commands find the cluster; one test has it at a time.
+
+    Tests see each other's jobs there. Where several processes share the tests, their base folders
+    are side by side.
+    """
+    with (tmp_path_factory.getbasetemp().parent / "cluster.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield running_cluster
+
+
 @pytest.fixture(scope="session")
-def cluster() -> dict[str, str]:
-    """Return the environment in which Slurm's commands find the cluster that is running."""
+def running_cluster() -> dict[str, str]:
+    """Start the cluster where it is not running; return the environment that names it."""
     done = run([ROOT / "tests/cluster/start.sh"])
     assert done.returncode == 0, done.stderr
     exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", done.stdout))
