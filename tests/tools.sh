@@ -7,7 +7,7 @@ readonly SERVICE=tools
 source "$(dirname "${BASH_SOURCE[0]}")/services.sh"
 
 wanted=()
-for program in bzip2 curl docker-registry git gpg gpg-agent patch proot strace zsh; do
+for program in bzip2 curl docker-registry git gpg gpg-agent patch proot strace zsh zstd; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
 for program in gcc g++ make; do

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from lumicontainer.site import debian_mirror
 
 SUITE = "trixie"
+PYTHON = "3.11"
+"""That of the first recipe's image."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lumicontainer-tests"
 
 
 def debian_library(package: str, name: str) -> Path:
     """Return a library of a package of Debian's, whatever this machine runs."""
-    folder = CACHE / f"{package}-{SUITE}"
-    found = list(folder.rglob(name))
-    if not found:
-        folder.mkdir(parents=True, exist_ok=True)
+
+    def fill(folder: Path) -> None:
         _fetch(package, folder)
         (deb,) = folder.glob(f"{package}_*.deb")
         subprocess.run(["dpkg-deb", "--extract", deb, folder], check=True)
         deb.unlink()
-        found = list(folder.rglob(name))
-    return found[0]
+
+    return next(_kept(f"{package}-{SUITE}", fill).rglob(name))
 
 
 def _fetch(package: str, folder: Path) -> None:
@@ -47,17 +50,29 @@ def _fetch(package: str, folder: Path) -> None:
 
 
 def wheel_files(package: str) -> Path:
-    """Return the unpacked wheel of a Python package."""
-    folder = CACHE / package
-    if not folder.is_dir():
-        fresh = folder.with_name(f"{package}.new")
-        fresh.mkdir(parents=True, exist_ok=True)
+    """Return the unpacked wheel of a Python package, for the Python of the image."""
+
+    def fill(folder: Path) -> None:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        wanted = ["--only-binary", ":all:", "--dest", fresh, package]
+        wanted = ["--only-binary", ":all:", "--python-version", PYTHON, "--dest", folder, package]
         subprocess.run([*command, *wanted], check=True)
-        (wheel,) = fresh.glob("*.whl")
+        (wheel,) = folder.glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(fresh)
+            archive.extractall(folder)
         wheel.unlink()
-        fresh.rename(folder)
+
+    return _kept(f"{package}-{PYTHON}", fill)
+
+
+def _kept(name: str, fill: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache that is filled once; two test runs may both come to fill it."""
+    folder = CACHE / name
+    if not folder.is_dir():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE, prefix=".") as scratch:
+            fresh = Path(scratch, name)
+            fresh.mkdir()
+            fill(fresh)
+            with contextlib.suppress(OSError):
+                fresh.rename(folder)
     return folder
