@@ -43,7 +43,7 @@ class Part:
 
         A check that was not reported is an error.
         """
-        told = {row["name"]: row for row in (self.data or {}).get("checks", ())}
+        told = {each["name"]: each for each in (self.data or {}).get("checks", ())}
         why = self.why or self.interrupted or "lumi-verify tells nothing of it"
         own = [
             told.pop(check["name"], None) or row(check, Outcome(ERROR, why))
