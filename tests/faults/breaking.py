@@ -21,6 +21,8 @@ from lumicontainer.resolve import resolve
 from ..integration.conftest import ENGINE, run
 
 HOME = "opt/lumicontainer"
+NO_OPTIONS = 'while [ "${1#-}" != "$1" ]; do shift 2; done\n'
+"""Lines of a shell's that drop mpiexec's options, each of which has a value."""
 SITE = "/opt/venv/lib/python3.11/site-packages"
 
 

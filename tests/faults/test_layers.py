@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .breaking import HOME, SITE, Broken, caught, read
+from .breaking import HOME, NO_OPTIONS, SITE, Broken, caught, read
 
 
 def other_mpi4py(image: Broken, library: str) -> Broken:
@@ -39,7 +39,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     ),
     "an mpiexec whose ranks do not meet": (
         lambda image: image.write(
-            "/opt/venv/bin/mpiexec", '#!/bin/sh\nshift 2\n"$@"\nexec "$@"\n', 0o755
+            "/opt/venv/bin/mpiexec", f'#!/bin/sh\n{NO_OPTIONS}"$@"\nexec "$@"\n', 0o755
         ),
         "mpich/two_ranks",
         "two ranks of MPICH did not find each other",

@@ -13,12 +13,12 @@ import pytest
 from ..integration.conftest import ENGINE, run
 from ..unit.compiled import Root
 from . import gpu
-from .breaking import Broken, caught, holds
+from .breaking import NO_OPTIONS, Broken, caught, holds
 from .stand_in_layers import HERE, HIP
 
 OSU_BW = "/usr/libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bw"
 OSU = "osu/two_ranks"
-OUT_OF_TUNE = '#!/bin/sh\nshift 2\n"$@" && "$@"\n'
+OUT_OF_TUNE = f'#!/bin/sh\n{NO_OPTIONS}"$@" && "$@"\n'
 """An mpiexec whose ranks do not find each other."""
 
 

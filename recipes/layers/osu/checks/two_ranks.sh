@@ -13,7 +13,9 @@ if grep 'not found' <<<"$needed" >&2; then
 fi
 # Without the driver HIP has nothing to look for.
 [[ -e /dev/kfd ]] || export MPIR_CVAR_ENABLE_GPU=0
-said="$(mpiexec -n 2 "$programs/pt2pt/osu_bw" --message-size 1024:4096 --iterations 10)"
+# In a step of Slurm's mpiexec would start the ranks by srun, which the image lacks.
+here=(-rmk user -launcher fork -hosts localhost)
+said="$(mpiexec "${here[@]}" -n 2 "$programs/pt2pt/osu_bw" --message-size 1024:4096 --iterations 10)"
 echo "$said"
 if ! grep -q '^4096 ' <<<"$said"; then
     echo "osu_bw tells nothing of messages of 4096 bytes" >&2
