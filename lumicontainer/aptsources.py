@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _ONE_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)\s*(.*)")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """Hold one source of binary packages."""
 
     uri: str

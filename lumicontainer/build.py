@@ -271,7 +271,7 @@ async def _pack(
         run = Run(builder, "pack", stack, task)
         run.output = partial
         notes = run.root / "notes"
-        write_tree(notes, render_notes(plan, definition=definition, labels=labels))
+        write_tree(notes, render_notes(plan, document=definition, labels=labels))
         if form == "layered":
             packed = run.root / cache.LAYER
             await layers.squash(run, notes, packed)

@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -34,14 +33,14 @@ def shipped_folder(name: str) -> Path:
     return inside if inside.is_dir() else package.parent / name
 
 
-@dataclass(frozen=True)
 class Catalog:
     """Know where recipes lie; a user's folder stands before the shipped one."""
 
-    recipes: tuple[Path, ...]
-    envs: tuple[Path, ...]
-    _layers: dict[str, Layer] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Those that were read, for what is asked of them afterwards."""
+    def __init__(self, recipes: tuple[Path, ...], envs: tuple[Path, ...]) -> None:
+        self.recipes = recipes
+        self.envs = envs
+        # Those that were read, for what is asked of them afterwards.
+        self._layers: dict[str, Layer] = {}
 
     def recipe_names(self) -> list[str]:
         """Return the names of all recipes, sorted."""

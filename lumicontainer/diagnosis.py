@@ -90,7 +90,7 @@ def _subordinate() -> Finding:
     except LumicontainerError as error:
         problem = error.problems[0]
         return Finding("subordinate ids", "missing", problem.why, problem.mend)
-    return Finding("subordinate ids", "ok", f"{users.count} from {users.start}")
+    return Finding("subordinate ids", "ok", f"{users.length} from {users.start}")
 
 
 def _fuse() -> Finding:

@@ -8,7 +8,6 @@ duplicate keys, several documents, and documents that are too large or too deep 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.errors import InputError, Problem
@@ -54,11 +53,11 @@ class Mapping(NamedTuple):
 Node: TypeAlias = Scalar | Sequence | Mapping
 
 
-@dataclass
 class Problems:
     """Collect every problem of a document, so that all are reported at once."""
 
-    found: list[Problem] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
 
     def add(self, what: str, place: Place | str, *, why: str = "", mend: str = "") -> None:
         """Note one problem at its place."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lumicontainer.model import Bootstrap, GitSource, LayerFile, PythonSource, Source
 from lumicontainer.resolve import Resolved, ResolvedLayer
@@ -24,8 +24,7 @@ BUILD_REQUIREMENTS = "build.txt"
 _EXACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """Name one thing that a layer takes from elsewhere."""
 
     layer: str
@@ -37,7 +36,7 @@ class Input:
     given: str = ""
     """What the recipe holds it fast with; for a commit as many digits as it says."""
     told: str = ""
-    index: str = ""
+    index_url: str = ""
     """The URL of the index of Python packages that is asked before the configured one."""
 
     @property
@@ -65,7 +64,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
     for taken in layer.content.takes:
         requirement = f"{taken.python}=={version}"
         index = str(layer.values().get(taken.indexed_by, ""))
-        yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}", index=index)
+        yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}", index_url=index)
     for file in requirement_files(layer.files):
         for requirement in _lines(file):
             told_as = f"Python {requirement} ({file.name})"

@@ -129,7 +129,7 @@ def _of_inputs(lock: Lock, resolved: Resolved) -> Iterator[str]:
             yield f"{told}: open, {entry.open}"
         elif each.given and not _fits(each, entry.pin):
             yield f"{told}: the entry is another, {entry.pin}"
-        elif each.index and entry.index != each.index:
+        elif each.index_url and entry.index != each.index_url:
             yield f"{told}: the entry is of another index, {entry.index or 'the configured one'}"
     for layer, entry in lock.still_open():
         if entry.dependency:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer import process
 from lumicontainer.catalog import Catalog
@@ -18,12 +18,11 @@ _NO_NAMESPACES = Path(__file__).parent / "host/no-namespaces.txt"
 """How to mend that no namespace can be made; install-engine.sh says it as well."""
 
 
-@dataclass(frozen=True)
-class SubordinateIds:
+class SubordinateIds(NamedTuple):
     """Hold a range of ids that a user may map into a namespace (subuid(5))."""
 
     start: int
-    count: int
+    length: int
 
 
 def subordinate_ids(path: Path) -> SubordinateIds | None:
@@ -79,8 +78,8 @@ def namespace_command() -> list[str]:
     return [
         "unshare",
         "--map-root-user",
-        f"--map-users={users.start},1,{users.count}",
-        f"--map-groups={groups.start},1,{groups.count}",
+        f"--map-users={users.start},1,{users.length}",
+        f"--map-groups={groups.start},1,{groups.length}",
         "--",
     ]
 

@@ -207,7 +207,7 @@ class _Maker:
         self, pip: Pip, group: Sequence[Input], there: Mapping[str, str], same: Mapping[str, str]
     ) -> dict[str, str]:
         """Take the wheels of requirements that are installed together; return their versions."""
-        index = next((each.index for each in group if each.index), "")
+        index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
         try:
             found = pip.wheels(names, there, same=same, index=index)
@@ -233,7 +233,7 @@ class _Maker:
         if entry is None:
             self.leave(each, "a layer below brings it, from no index")
         else:
-            index = each.index or entry.index
+            index = each.index_url or entry.index
             self.add(each, replace(entry, name=each.name, where=each.where, index=index))
 
 

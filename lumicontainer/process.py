@@ -8,9 +8,8 @@ import re
 import shlex
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lumicontainer.errors import HostError, Problem
 
@@ -68,8 +67,7 @@ def capture_bytes(command: Sequence[str], *, env: Mapping[str, str] | None = Non
     return done.stdout
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """Hold how a program ended, and what it printed."""
 
     returncode: int

@@ -14,9 +14,9 @@ from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
 from lumicontainer.machine import platform_of
-from lumicontainer.render import document
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject
+from lumicontainer.verify.templates import filled
 
 TEMPLATE = "reframe.py.j2"
 
@@ -50,7 +50,7 @@ def written(arguments: argparse.Namespace) -> str:
     words = engine.execute(arguments.image.absolute(), (), binds=())
     options = words[words.index("exec") + 1 : -1]
     recipe = str(subject.resolved["recipe"])
-    return document(
+    return filled(
         TEMPLATE,
         image=words[-1],
         name="LumiVerify_" + re.sub(r"\W", "_", recipe),

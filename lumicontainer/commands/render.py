@@ -15,9 +15,7 @@ from lumicontainer.progress import say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     common.add_recipe(parser)
-    parser.add_argument(
-        "--format", choices=tuple(render.FORMATS), default="def", help="default: def"
-    )
+    parser.add_argument("--format", choices=render.FORMATS, default="def", help="default: def")
 
 
 def run(arguments: argparse.Namespace) -> int:

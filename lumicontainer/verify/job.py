@@ -17,10 +17,10 @@ from lumicontainer.errors import HostError, JobError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.cpus import parse
 from lumicontainer.model import Platform
-from lumicontainer.render import document
 from lumicontainer.verify.local import words
 from lumicontainer.verify.results import Part, held, read
 from lumicontainer.verify.subject import Row
+from lumicontainer.verify.templates import filled
 
 TEMPLATE = "verify.sh.j2"
 LOG, ENDED = "log", "ended"
@@ -124,7 +124,7 @@ def cpus(platform: Platform) -> int:
 def script(job: Job, folder: Path) -> str:
     """Return the batch script of a job whose results come to lie in ``folder``."""
     *start, image = job.engine.execute(job.image.absolute(), (), binds=())
-    return document(
+    return filled(
         TEMPLATE,
         image=image,
         start=start,

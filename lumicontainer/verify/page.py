@@ -7,22 +7,14 @@ from typing import Any
 
 from lumicontainer.inside.verify.outcome import OUTCOMES
 from lumicontainer.verify import pictures
+from lumicontainer.verify.templates import filled
 
 
 def page(result: Mapping[str, Any]) -> bytes:
     """Return the report of a result as the bytes of a page of HTML."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - 30 ms
-
-    environment = Environment(
-        loader=PackageLoader("lumicontainer"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     rows = result["checks"]
-    text = environment.get_template("report.html.j2").render(
+    text = filled(
+        "report.html.j2",
         result=result,
         states=list(reversed(OUTCOMES)),
         wrong=[row for row in rows if row["state"] in OUTCOMES[2:]],

@@ -389,4 +389,4 @@ def test_an_entry_is_either_pinned_or_open(more: str) -> None:
 def test_an_entry_is_found_by_its_input_alone(greet: Resolved, lock: Lock) -> None:
     wanted = next(each for each in inputs(greet) if each.name == "sl")
     assert entry_of(lock, wanted) == ENTRIES["greet"][0]
-    assert entry_of(lock, replace(wanted, layer="other")) is None
+    assert entry_of(lock, wanted._replace(layer="other")) is None
