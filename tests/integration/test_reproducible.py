@@ -19,6 +19,7 @@ from lumicontainer.cache import LAYER
 
 from ..namespaces import prepared
 from .conftest import ENGINE, FORMS, NASTY, events, lumicontainer, run, write_small
+from .people import let_in
 from .test_users import ordinary_user, program  # noqa: F401
 
 NewCache = Callable[[Path], dict[str, str]]
@@ -135,8 +136,7 @@ def test_an_ordinary_user_makes_the_same_bytes(
 ) -> None:
     folder = tmp_path_factory.mktemp("users")
     recipes = shutil.copytree(NASTY, folder / "recipes")
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)
+    let_in(folder)
     home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
     cache, image = home / "cache", home / f"{FORMS[0]}.sif"
     new_cache(cache)

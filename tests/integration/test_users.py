@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import ENGINE, run, write_small
-from .people import ordinary
+from .people import let_in, ordinary
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,7 @@ def test_an_ordinary_user_builds_and_runs_an_image(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("shared")
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)
+    let_in(folder)
     recipes = write_small(folder)
     built = run([*program, "build", "small", "--recipes", recipes, "--output", "mine.sif"])
     assert built.returncode == 0, built.stderr
