@@ -9,7 +9,6 @@ from lumicontainer import proot, render, site
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
 from lumicontainer.plan import Plan
-from lumicontainer.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stdout.write(render.render(plan, arguments.format, mirror=mirror))
     platform, recipe = plan.resolved.platform, plan.resolved.recipe.name
     if arguments.format == "def" and platform.proot:
-        say(
+        sys.stderr.write(
             f"note: on a compute node of the platform {platform.name}, {recipe}.def is built by\n"
-            f"{proot.command(platform, recipe)}"
+            f"{proot.command(platform, recipe)}\n"
         )
     return OK
 

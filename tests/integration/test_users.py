@@ -72,6 +72,19 @@ def test_an_ordinary_user_builds_and_runs_an_image(
     run([*ordinary_user, "rm", "-rf", image, "lumicontainer-venv"])
 
 
+def test_a_folder_of_a_layer_that_is_closed_to_the_user_is_not_left_out(
+    program: list[object], tmp_path: Path
+) -> None:
+    let_in(tmp_path)
+    recipes = write_small(tmp_path)
+    closed = recipes / "layers/greet/data"
+    closed.mkdir()
+    closed.chmod(0)
+    done = run([*program, "render", "small", "--recipes", recipes])
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"error: Permission denied\n  where: {closed}" in done.stderr
+
+
 def test_files_are_readable_for_others_whatever_the_umask_of_the_builder(
     small: Path, recipes: Path, tmp_path: Path
 ) -> None:
