@@ -145,7 +145,7 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     before = len(problems.found)
     try:
-        root = _compose(yaml.parse(text, Loader=loader), file, problems)
+        root = _compose(iter(loader(text).get_event, None), file, problems)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)

@@ -7,27 +7,26 @@ line that begins with ``bootstrap:`` starts a new stage (seen with Apptainer 1.4
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
 # Each begins with a character, for that is what a search is quick by: every file is asked for.
-_FORMS = tuple(
-    (re.compile(form), reason)
-    for form, reason in (
-        (r"\n[^\S\n]*%", "Apptainer takes a line that begins with '%' for a section"),
-        (r"\{\{\s*\w+\s*\}\}", "Apptainer takes '{{ word }}' for a build argument"),
-        (r"\n[^\S\n]*(?i:bootstrap:)", "Apptainer takes 'bootstrap:' for the start of a stage"),
-    )
-)
+_BEGIN = re.compile(r"\n[^\S\n]*(?=[%bB])(%|(?i:bootstrap:))")
+_ARGUMENT = re.compile(r"\{\{\s*\w+\s*\}\}")
+_SECTION = "Apptainer takes a line that begins with '%' for a section"
+_STAGE = "Apptainer takes 'bootstrap:' for the start of a stage"
+_WORD = "Apptainer takes '{{ word }}' for a build argument"
 
 
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
     lines = f"\n{text}"
+    begins = ((each, _SECTION if each[1] == "%" else _STAGE) for each in _BEGIN.finditer(lines))
+    words = ((each, _WORD) for each in _ARGUMENT.finditer(lines))
     found = {
         (lines.count("\n", 0, match.start() + 1), reason)
-        for form, reason in _FORMS
-        for match in form.finditer(lines)
+        for match, reason in itertools.chain(begins, words)
     }
     yield from sorted(found)
 
@@ -40,4 +39,4 @@ def fits_a_line(text: str) -> bool:
 def is_hazardous(text: str) -> bool:
     """Tell whether ``text`` holds a line that cannot stand in a definition."""
     lines = f"\n{text}"
-    return any(form.search(lines) for form, _ in _FORMS)
+    return bool(_BEGIN.search(lines) or _ARGUMENT.search(lines))
