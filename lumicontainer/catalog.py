@@ -221,16 +221,17 @@ def _layer_files(folder: Path, problems: Problems) -> Iterator[LayerFile]:
         if name == "layer.yaml" or "__pycache__" in name:
             continue
         path = Path(entry.path)
-        mode = entry.stat(follow_symlinks=False).st_mode
+        state = entry.stat(follow_symlinks=False)
         what = "this file of a layer is not taken"
-        if reason := _refusal(path, mode):
+        if reason := _refusal(state):
             problems.add(what, display(path), why=reason, mend="copy it in")
             continue
         if not fits_a_line(name):
             why = "a definition cannot hold its name as one line of plain text"
             problems.add(what, display(path), why=why, mend="rename it")
             continue
-        yield LayerFile(name, 0o755 if mode & stat.S_IXUSR else 0o644, path.read_bytes())
+        mode = 0o755 if state.st_mode & stat.S_IXUSR else 0o644
+        yield LayerFile(name, mode, path.read_bytes())
 
 
 def _below(folder: str | Path, within: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -248,11 +249,11 @@ def _below(folder: str | Path, within: str = "") -> Iterator[tuple[str, os.DirEn
             yield name, entry
 
 
-def _refusal(path: Path, mode: int) -> str:
-    if stat.S_ISLNK(mode):
+def _refusal(state: os.stat_result) -> str:
+    if stat.S_ISLNK(state.st_mode):
         return "it is a symbolic link, which may lead out of the folder"
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(state.st_mode):
         return "it is not a regular file"
-    if path.stat().st_size > MAX_FILE_BYTES:
+    if state.st_size > MAX_FILE_BYTES:
         return f"it is larger than {MAX_FILE_BYTES >> 20} MiB; large inputs are downloaded"
     return ""
