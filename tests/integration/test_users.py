@@ -22,8 +22,8 @@ def ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[obj
 
 
 @pytest.fixture(scope="module")
-def program(ordinary_user: list[object], wheel: Path) -> list[object]:
-    """Return the command of the wheel, installed in a virtual environment of the user's own."""
+def program(ordinary_user: list[object], wheel: Path) -> Iterator[list[object]]:
+    """Yield the command of the wheel, installed in a virtual environment of the user's own."""
     made = run([*ordinary_user, "python3", "-m", "venv", "--without-pip", "lumicontainer-venv"])
     assert made.returncode == 0, made.stderr
     home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
@@ -31,7 +31,8 @@ def program(ordinary_user: list[object], wheel: Path) -> list[object]:
     # This pip, because the user's Python may have none of its own.
     done = run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", wheel])
     assert done.returncode == 0, done.stderr
-    return [*ordinary_user, home / "lumicontainer-venv/bin/lumicontainer"]
+    yield [*ordinary_user, home / "lumicontainer-venv/bin/lumicontainer"]
+    run([*ordinary_user, "rm", "-rf", "lumicontainer-venv"])
 
 
 def test_the_wheel_brings_recipes_and_platforms(program: list[object]) -> None:
@@ -69,7 +70,7 @@ def test_an_ordinary_user_builds_and_runs_an_image(
     assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
     kept = run([*ordinary_user, "sh", "-c", "ls /var/tmp/lumicontainer-$(id -u)/small-*"])
     assert kept.stdout.split() == ["ground", "idle", "lock"]
-    run([*ordinary_user, "rm", "-rf", image, "lumicontainer-venv"])
+    run([*ordinary_user, "rm", "-f", image])
 
 
 def test_a_folder_of_a_layer_that_is_closed_to_the_user_is_not_left_out(
