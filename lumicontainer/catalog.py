@@ -19,6 +19,7 @@ from lumicontainer.names import STEM
 from lumicontainer.rules import Rule, Vocabulary, read_rules
 
 MAX_FILE_BYTES = 1 << 20
+_LINK = "it is a symbolic link, which may lead out of the folder"
 RULES = "rules"
 """The file beside the recipes that is none: combinations that are known to be bad."""
 LOCKS = "locks"
@@ -217,6 +218,9 @@ def _read(path: Path, reader: Callable[[str, str, Problems], T | None]) -> T:
 
 def _layer_files(folder: Path, problems: Problems) -> Iterator[LayerFile]:
     """Yield the files of a layer's folder, refusing what could bring in bytes from elsewhere."""
+    if folder.is_symlink():
+        problems.add("this folder is not taken", display(folder), why=_LINK, mend="copy it in")
+        return
     for name, entry in _below(folder):
         if name == "layer.yaml" or "__pycache__" in name:
             continue
@@ -251,7 +255,7 @@ def _below(folder: str | Path, within: str = "") -> Iterator[tuple[str, os.DirEn
 
 def _refusal(state: os.stat_result) -> str:
     if stat.S_ISLNK(state.st_mode):
-        return "it is a symbolic link, which may lead out of the folder"
+        return _LINK
     if not stat.S_ISREG(state.st_mode):
         return "it is not a regular file"
     if state.st_size > MAX_FILE_BYTES:

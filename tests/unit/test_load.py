@@ -115,6 +115,29 @@ def test_a_symbolic_link_in_a_layer_is_refused(write: Write, target: str) -> Non
     assert "symbolic link" in layer_problems(folder)
 
 
+@pytest.mark.parametrize("link", ["checks", "layers/greet"])
+def test_a_folder_that_is_a_symbolic_link_is_refused(
+    write: Write, tmp_path: Path, link: str
+) -> None:
+    folder = write(HELLO)
+    there = folder / link
+    outside = tmp_path / "outside"
+    if there.is_dir():
+        there.rename(outside)
+    else:
+        outside.mkdir()
+    (outside / "id_ed25519").write_text("secret")
+    there.symlink_to(outside)
+    problems = Problems()
+    catalog = open_catalog(folder)
+    catalog.layer("greet", problems)
+    assert "id_ed25519" not in {
+        file.name.rpartition("/")[2] for file in catalog.checks(problems).files
+    }
+    assert [str(problem).count("symbolic link") for problem in problems.found] == [1]
+    assert f"{link}\n" in str(problems.found[0])
+
+
 @pytest.mark.parametrize("name", ["a\n%setup\n touch pwned #", "a\x1b[2J", "{{ a }}", "a\udcff"])
 def test_a_file_whose_name_a_definition_cannot_hold_is_refused(write: Write, name: str) -> None:
     folder = write(HELLO)
