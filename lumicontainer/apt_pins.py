@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lumicontainer import build, shell
-from lumicontainer.cache import Cache, cache_root
+from lumicontainer.cache import Cache
 from lumicontainer.engines import find_engine
 from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.layers import Builder, Run, base_layer
 from lumicontainer.model import LayerFile
 from lumicontainer.packages import APT_GET
+from lumicontainer.places import cache_root
 from lumicontainer.plan import HOME, Plan, adding_repositories
 from lumicontainer.progress import Progress
 from lumicontainer.site import Site

@@ -32,6 +32,7 @@ from typing import Any
 
 from lumicontainer import locks
 from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.places import is_private
 
 DEFAULT_SIZE = 8 << 30
 """Bytes: two thirds of the smallest home quota that LUMI gives (20 GB) stay free."""
@@ -88,16 +89,6 @@ def parse_size(text: str) -> int:
     return int(float(parts[1]) * _UNITS[(parts[2] or "").upper()])
 
 
-def cache_root() -> Path:
-    """Return the folder of the present user's cache."""
-    named = os.environ.get("LUMICONTAINER_CACHE")
-    if named:
-        return Path(named).absolute()
-    # Path.home raises where the user has none.
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    return Path(home).absolute() / "lumicontainer"
-
-
 def size_limit() -> int:
     """Return the bytes above which the least recently used objects go after a build."""
     named = os.environ.get("LUMICONTAINER_CACHE_SIZE")
@@ -114,8 +105,7 @@ class Cache:
         """Make the folders where they are missing; raise ``HostError`` where that is refused."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            info = self.root.stat()
-            if info.st_uid != os.getuid() or info.st_mode & 0o077:
+            if not is_private(self.root):
                 raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
             for name in ("objects", "held", "images", "bad", "locks"):
                 (self.root / name).mkdir(exist_ok=True, mode=0o700)

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import failure, machine, process
-from lumicontainer.cache import cache_root
 from lumicontainer.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.layers import Builder, Stack
 from lumicontainer.model import Check, Checks
+from lumicontainer.places import cache_root
 from lumicontainer.plan import VERIFY, Plan
 
 PASSED, SKIPPED = "passed", "skipped"

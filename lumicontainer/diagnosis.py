@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lumicontainer import machine, process
-from lumicontainer.cache import Cache, cache_root, size_limit
+from lumicontainer.cache import Cache, size_limit
 from lumicontainer.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError
+from lumicontainer.places import cache_root
 from lumicontainer.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.workspace import GIB, NEED_TREE, temporary_root
 
@@ -114,7 +115,11 @@ def _room() -> Finding:
 
 
 def _cache() -> Finding:
-    store = Cache(cache_root())
+    try:
+        store = Cache(cache_root())
+    except LumicontainerError as error:
+        problem = error.problems[0]
+        return Finding("cache", "missing", problem.what, problem.mend)
     size = sum(entry.size for entry in store.entries())
     seen = f"{size / GIB:.1f} of {size_limit() / GIB:.1f} GiB in {store.root}"
     return Finding("cache", "note", seen)

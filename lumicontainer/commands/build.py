@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lumicontainer import build, image, layers, sif, site, uses
-from lumicontainer.cache import Cache, cache_root, size_limit
+from lumicontainer.cache import Cache, size_limit
 from lumicontainer.commands import common, locked
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.inputs import base_told, unpinned
 from lumicontainer.mirrors import read_mirrors
+from lumicontainer.places import cache_root
 from lumicontainer.plan import Plan
 from lumicontainer.progress import FORMS, Progress, say
 from lumicontainer.rules import refuse

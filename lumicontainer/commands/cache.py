@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import explain, words
-from lumicontainer.cache import Cache, Entry, cache_root, parse_size, size_limit
+from lumicontainer.cache import Cache, Entry, parse_size, size_limit
 from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.places import cache_root
 from lumicontainer.progress import FORMS, Progress
 from lumicontainer.uses import uses
 

@@ -53,6 +53,24 @@ def test_a_user_without_a_range_of_ids_is_told_in_which_file(write: Write, name:
     assert f"usermod --add-{name}s 100000-165535" in told.stdout
 
 
+def test_a_user_without_a_home_is_told_to_name_a_place_and_gets_no_folder_called_tilde(
+    write: Write,
+) -> None:
+    folder = write(HELLO)
+    unknown = ["unshare", "--map-user=54321", "env", f"--chdir={folder}"]
+    nameless = [*unknown, "--unset=HOME", "--unset=XDG_CACHE_HOME"]
+    nameless.append(f"LUMICONTAINER_TMPDIR={folder}")
+    program = (sys.executable, "-m", "lumicontainer")
+    shown = run_in(nameless, *program, "render", "hello", "--recipes", folder)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    built = run_in(nameless, *program, "build", "hello", "--recipes", folder)
+    assert built.returncode == 3
+    assert "the cache has no place" in built.stderr
+    assert "name a folder of yours with LUMICONTAINER_CACHE" in built.stderr
+    assert "LUMICONTAINER_CACHE" in run_in(nameless, *program, "doctor").stdout
+    assert not (folder / "~").exists()
+
+
 def test_where_no_user_namespace_can_be_made_the_mend_is_the_doctors(write: Write) -> None:
     done = build_in(NO_NAMESPACES, write(HELLO))
     assert done.returncode == 3

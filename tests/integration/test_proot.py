@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache import LAYER, cache_root, object_name
+from lumicontainer.cache import LAYER, object_name
+from lumicontainer.places import cache_root
 from lumicontainer.site import read_site, stage_site
 
 from ..namespaces import prepared

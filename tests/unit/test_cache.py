@@ -24,11 +24,11 @@ from lumicontainer.cache import (
     SUMS,
     Cache,
     Entry,
-    cache_root,
     object_name,
     parse_size,
 )
 from lumicontainer.errors import HostError, InputError
+from lumicontainer.places import cache_root
 
 FILES = {LAYER: b"squash" * 50, INDEX: b'{"etc": ["folder"]}\n'}
 

@@ -1,0 +1,30 @@
+"""The user's own folder of what is kept between commands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lumicontainer.errors import HostError, Problem
+
+
+def cache_root() -> Path:
+    """Return the folder of the present user's cache.
+
+    Raises ``HostError`` where nothing names one: a user of a number alone has no home.
+    """
+    named = os.environ.get("LUMICONTAINER_CACHE")
+    if named:
+        return Path(named).absolute()
+    named = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    if named.startswith("~"):
+        mend = "name a folder of yours with LUMICONTAINER_CACHE"
+        why = "HOME is not set, and the host knows no user of your number"
+        raise HostError(Problem("the cache has no place", why=why, mend=mend))
+    return Path(named).absolute() / "lumicontainer"
+
+
+def is_private(folder: Path) -> bool:
+    """Tell whether a folder is the present user's, with mode 0700; raise ``OSError`` for none."""
+    info = folder.stat()
+    return info.st_uid == os.getuid() and not info.st_mode & 0o077
