@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -230,8 +229,8 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
 def _stage_methods(folder: Path, seen_as: str) -> str:
     """Write what stands before apt's methods, and return the settings by which apt runs it."""
     folder.mkdir()
-    shutil.copyfile(_STEP / "mirrors.sh", folder / "mirrors.sh")
+    (folder / "mirrors.sh").write_bytes((_STEP / "mirrors.sh").read_bytes())
     for name in _APT_METHODS:
-        shutil.copyfile(_STEP / "apt-method.sh", folder / name)
+        (folder / name).write_bytes((_STEP / "apt-method.sh").read_bytes())
         (folder / name).chmod(0o755)
     return "".join(f'Dir::Bin::Methods::{name} "{seen_as}/{name}";\n' for name in _APT_METHODS)
