@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lumicontainer import checkfile, load, parts, platforms
+from lumicontainer import checkfile, documents, load, parts, platforms
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.hazards import fits_a_line
@@ -149,6 +149,7 @@ class Catalog:
 
 def open_catalog(own: Path | None = None) -> Catalog:
     """Return the shipped catalog, with the user's ``own`` recipes and layers before it."""
+    documents.recall()
     recipes, envs = [shipped_folder("recipes")], [shipped_folder("envs")]
     if own is not None:
         if not own.is_dir():

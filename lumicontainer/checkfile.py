@@ -19,8 +19,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from lumicontainer import fields, names
-from lumicontainer.document import Node, Place, Problems, Scalar, parse
+from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.model import Check, CheckNeeds, Checks, LayerFile, Threshold
+from lumicontainer.parsed import parse
 
 FOLDER = "checks/"
 IMAGE, HOST = "image", "host"

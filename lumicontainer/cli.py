@@ -131,6 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(number, _terminated)
     try:
         code = int(verb_module(verb).run(arguments))
+        _keep_documents()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours
         return _failed(error)
     try:
@@ -141,6 +142,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Python looks for garbage once more at its end: 5 % of a rendering, for nothing.
     gc.freeze()
     return code
+
+
+def _keep_documents() -> None:
+    from lumicontainer import documents  # noqa: PLC0415 - `--version` reads none
+
+    documents.keep()
 
 
 class _Lasting(io.FileIO):

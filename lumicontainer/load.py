@@ -9,7 +9,7 @@ from lumicontainer import contents, fields, names
 from lumicontainer.checkfile import FOLDER, HOST, IMAGE, read_checks
 from lumicontainer.contents import apt_package
 from lumicontainer.document import Mapping as MappingNode
-from lumicontainer.document import Node, Place, Problems, parse
+from lumicontainer.document import Node, Place, Problems
 from lumicontainer.errors import did_you_mean
 from lumicontainer.hazards import hazards
 from lumicontainer.model import (
@@ -23,6 +23,7 @@ from lumicontainer.model import (
     Value,
 )
 from lumicontainer.names import COMPILE, FINISH, RESERVED, SCRIPT, name, printed, variable
+from lumicontainer.parsed import parse
 
 TYPES: dict[str, fields.Reader[Any]] = {
     "string": fields.text,

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lumicontainer import fields
-from lumicontainer.document import Mapping, Node, Place, Problems, Scalar, parse
+from lumicontainer.document import Mapping, Node, Place, Problems, Scalar
 from lumicontainer.inside import variables as inside
 from lumicontainer.inside.ranges import parse as parse_range
 from lumicontainer.model import Bind, CacheFolder, Gpu, Platform, Variable
 from lumicontainer.names import BIND, absolute, accelerator, constant, printed, stem, variable
+from lumicontainer.parsed import parse
 
 if TYPE_CHECKING:
     from lumicontainer.inside.ranges import Limit

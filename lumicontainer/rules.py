@@ -23,8 +23,8 @@ from lumicontainer.conditions import (
 from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.document import Sequence as SequenceNode
-from lumicontainer.document import parse as parse_document
 from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.parsed import parse as parse_document
 
 ERROR, WARNING = "error", "warning"
 _PLACES = 2
