@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.cache import cache_root, object_name
+from lumicontainer.cache import object_name
 from lumicontainer.engines import find_engine
 from lumicontainer.machine import engine_path, namespace_command
+from lumicontainer.places import cache_root
 from lumicontainer.sif import partitions
 
 from ..conftest import CHECK, ROOT
