@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lumicontainer.errors import HostError
 from lumicontainer.parsed import KEPT
-from lumicontainer.places import cache_root, is_private
+from lumicontainer.places import cache_root, is_private, write_whole
 
 READING = 1
 """Counts the ways in which documents were read: what was read another way is read anew."""
@@ -48,7 +48,7 @@ def keep() -> None:
         path = _file()
         _make(path.parent)
         if is_private(path.parent):
-            _write(path, _digest(body) + b"\n" + body)
+            write_whole(path, _digest(body) + b"\n" + body)
 
 
 def _make(root: Path) -> None:
@@ -67,13 +67,3 @@ def _file() -> Path:
 
 def _digest(body: bytes) -> bytes:
     return hashlib.sha256(b"%d %b" % (READING, body)).hexdigest().encode()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file; whoever reads it meanwhile finds the old or the new one, whole."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

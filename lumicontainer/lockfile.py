@@ -13,6 +13,7 @@ from lumicontainer.catalog import display, read_text
 from lumicontainer.document import Node, Problems, parse
 from lumicontainer.inputs import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
 from lumicontainer.lock import Entry, Lock, in_order
+from lumicontainer.places import write_whole
 
 _HEAD = """\
 # Found by `lumicontainer lock`, which writes it anew. `lumicontainer build --locked` takes what is
@@ -133,7 +134,7 @@ def _scalar(value: str) -> str:
 
 
 def write_lock(lock: Lock, path: Path) -> None:
-    """Write a lock; whoever reads the file meanwhile finds the old or the new one, whole.
+    """Write a lock, whole or not at all.
 
     Raises ``InputError`` where it could not be read again.
     """
@@ -141,9 +142,4 @@ def write_lock(lock: Lock, path: Path) -> None:
     read_lock(text, display(path), problems)
     problems.raise_if_any()
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, text.encode())

@@ -36,6 +36,13 @@ def another_command() -> None:
     documents._recalled = 0
 
 
+def end_and_begin() -> None:
+    """Let a command end, and another one begin to read."""
+    documents.keep()
+    another_command()
+    documents.recall()
+
+
 def read(text: str, file: str = "x.yaml") -> Node | None:
     return parsed.parse(text, file, Problems())
 
@@ -66,9 +73,7 @@ def test_what_one_command_read_the_next_does_not_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     first = read("summary: [a, 'b']\n")
-    documents.keep()
-    another_command()
-    documents.recall()
+    end_and_begin()
     monkeypatch.setattr(document, "parse", None)
     assert read("summary: [a, 'b']\n") == first
     assert file_of(tmp_path).parent.stat().st_mode & 0o077 == 0
@@ -76,16 +81,12 @@ def test_what_one_command_read_the_next_does_not_read(
 
 def test_a_text_that_changed_is_read_anew(tmp_path: Path) -> None:
     read("a: 1\n")
-    documents.keep()
-    another_command()
-    documents.recall()
+    end_and_begin()
     root = read("a: 2\n")
     assert isinstance(root, document.Mapping)
     assert isinstance(root.entries[0][1], Scalar)
     assert root.entries[0][1].text == "2"
-    documents.keep()
-    another_command()
-    documents.recall()
+    end_and_begin()
     assert len(parsed.KEPT) == 2
 
 
@@ -156,17 +157,13 @@ def test_those_that_were_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch
     for text in ("a: 1\n", "b: 2\n", "c: 3\n", "a: 1\n"):
         read(text)
     asked = list(parsed.KEPT)
-    documents.keep()
-    another_command()
-    documents.recall()
+    end_and_begin()
     assert list(parsed.KEPT) == asked[-2:]
 
 
 def test_a_command_that_read_nothing_new_writes_nothing(tmp_path: Path) -> None:
     read("a: 1\n")
-    documents.keep()
-    another_command()
-    documents.recall()
+    end_and_begin()
     read("a: 1\n")
     file_of(tmp_path).unlink()
     documents.keep()
