@@ -9,7 +9,7 @@ from contextlib import suppress
 from lumicontainer.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
 from lumicontainer.inside import ranges
 from lumicontainer.model import GitSource, Platform, UrlSource, Value
-from lumicontainer.resolve import Resolved, ResolvedLayer
+from lumicontainer.resolved import Resolved, ResolvedLayer
 
 # In a version (2.9.1+rocm6.4), in the address of a wheel, or in that of PyTorch's own index.
 _ROCM = re.compile(r"(?:\+|%2B|/whl/)rocm([0-9]+(?:\.[0-9]+)*)")

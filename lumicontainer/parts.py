@@ -14,7 +14,7 @@ from lumicontainer.names import ACCELERATORS, COMPILE, SCRIPT
 from lumicontainer.sources import identity
 
 if TYPE_CHECKING:
-    from lumicontainer.resolve import Setting
+    from lumicontainer.resolved import Setting
 
 VERSION = "version"
 

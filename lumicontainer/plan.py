@@ -357,6 +357,11 @@ def _program(name: str, staged: Sequence[LayerFile], *, work: str) -> str:
     )
 
 
+def planned(resolved: Resolved) -> Plan:
+    """Plan a resolved recipe with the programs that are baked into images."""
+    return make_plan(resolved, read_inside(Path(__file__).parent / "inside"))
+
+
 def read_inside(folder: Path) -> tuple[LayerFile, ...]:
     """Read the programs that are baked into images, and the readers of libraries beside them."""
     parts = {"": folder, "verify/": folder / "verify", "libraries/": folder.parent / "libraries"}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from lumicontainer import parts, profiles
 from lumicontainer.catalog import Catalog
 from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
+from lumicontainer.facts import facts_of
 from lumicontainer.load import parameter_value
 from lumicontainer.model import (
-    Bind,
     Bootstrap,
-    Checks,
     Content,
     Layer,
     LayerFile,
@@ -24,80 +23,14 @@ from lumicontainer.model import (
     Profile,
     PythonSource,
     Recipe,
-    Value,
     Variant,
 )
 from lumicontainer.names import COMPILE, NAME, SCRIPT
+from lumicontainer.resolved import Resolved, ResolvedLayer, Setting
+from lumicontainer.rules import of_drivers
 from lumicontainer.sources import FOLDER, fetched, identity
 
-
-class Setting(NamedTuple):
-    """Hold one decided value: where it came from, in one word and as a place."""
-
-    name: str
-    value: Value
-    origin: str
-    """``layer`` (its default), ``variant`` (the accelerator's), ``profile``, ``recipe`` or
-    ``option``."""
-    place: str
-
-
-class ResolvedLayer(NamedTuple):
-    """Hold a layer with every value decided; ``omitted`` says why it is left out, if it is."""
-
-    name: str
-    summary: str
-    settings: tuple[Setting, ...] = ()
-    content: Content = Content()
-    files: tuple[LayerFile, ...] = ()
-    script: str = SCRIPT
-    """The one of the files that installs it, where it is there."""
-    compile: str = COMPILE
-    """The one of the files that compiles its wheels, where it is there."""
-    checks: Checks = Checks()
-    requires: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
-    differs: Mapping[str, str] = {}
-    omitted: str = ""
-
-    def values(self) -> dict[str, Value]:
-        """Return the decided values by name."""
-        return {setting.name: setting.value for setting in self.settings}
-
-
-class Resolved(NamedTuple):
-    """Hold all that decides an image."""
-
-    recipe: Recipe
-    platform: Platform
-    bootstrap: Bootstrap
-    layers: tuple[ResolvedLayer, ...]
-    """The base first, then the recipe's layers in order, those left out among them."""
-    profile: Profile | None = None
-    checks: Checks = Checks()
-    """Those that every image has, beside those of its layers."""
-    drivers: tuple[Mapping[str, Any], ...] = ()
-    """What is known to be bad with the drivers that its nodes may have (``rules.of_drivers``)."""
-
-    def included(self) -> tuple[ResolvedLayer, ...]:
-        """Return the layers that are built on this platform."""
-        return tuple(layer for layer in self.layers if not layer.omitted)
-
-    def binds(self) -> tuple[Bind, ...]:
-        """Return what of the host its containers need: the platform's binds, then the layers'."""
-        layers = (bind for layer in self.included() for bind in layer.content.binds)
-        return _by_path((*self.platform.binds, *layers))
-
-    def host_libraries(self) -> tuple[Bind, ...]:
-        """Return the libraries of the host that its containers need with all that these need."""
-        return _by_path(each for layer in self.included() for each in layer.content.host_libraries)
-
-
-def _by_path(binds: Iterable[Bind]) -> tuple[Bind, ...]:
-    found: dict[str, Bind] = {}
-    for bind in binds:
-        found.setdefault(bind.path, bind)
-    return tuple(found.values())
+__all__ = ["Resolved", "ResolvedLayer", "Setting", "resolve"]
 
 
 class _Context(NamedTuple):
@@ -133,7 +66,8 @@ def resolve(
     checks = parts.fitting_checks(catalog.checks(problems), platform.accelerator)
     problems.raise_if_any()
     assert bootstrap is not None
-    return Resolved(recipe, platform, bootstrap, resolved, chosen, checks)
+    found = Resolved(recipe, platform, bootstrap, resolved, chosen, checks)
+    return found._replace(drivers=of_drivers(catalog.rules().values(), facts_of(found)))
 
 
 def _read_options(

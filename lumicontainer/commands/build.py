@@ -18,7 +18,7 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.inputs import base_told, unpinned
 from lumicontainer.mirrors import read_mirrors
 from lumicontainer.places import cache_root
-from lumicontainer.plan import Plan
+from lumicontainer.plan import Plan, planned
 from lumicontainer.progress import FORMS, Progress, say
 from lumicontainer.rules import refuse
 from lumicontainer.secrets import read_secrets
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     resolved = common.resolved_recipe(arguments)
     warnings = refuse(common.judged(resolved, arguments))
     resolved = locked.locked(resolved, arguments) if arguments.locked else resolved
-    plan = common.planned(resolved)
+    plan = planned(resolved)
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
     build.check_output(output)
     wanted = plan.steps[-1].key

@@ -17,6 +17,7 @@ from lumicontainer.cache import Cache, Entry, parse_size, size_limit
 from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.places import cache_root
+from lumicontainer.plan import planned
 from lumicontainer.progress import FORMS, Progress
 from lumicontainer.uses import uses
 
@@ -242,7 +243,7 @@ def _print_pruned(store: Cache, told: Mapping[str, Any]) -> None:
 
 
 def _explain(store: Cache, arguments: argparse.Namespace) -> int:
-    plan = common.planned(common.resolved_recipe(arguments))
+    plan = planned(common.resolved_recipe(arguments))
     entries = _latest_first(store)
     parts = explain.walk(plan, entries)
     first = next((part for part in parts if part.state == explain.MISSING), None)

@@ -12,9 +12,8 @@ from typing import Any
 from lumicontainer.catalog import open_catalog
 from lumicontainer.facts import facts_of
 from lumicontainer.machine import platform_of
-from lumicontainer.plan import Plan, make_plan, read_inside
 from lumicontainer.resolve import Resolved, resolve
-from lumicontainer.rules import Finding, judge, of_drivers
+from lumicontainer.rules import Finding, judge
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
@@ -73,19 +72,13 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     recipe = catalog.recipe(arguments.recipe)
     platform = platform_of(catalog, arguments.platform)
     profile, options = arguments.profile, arguments.options
-    found = resolve(recipe, catalog, platform=platform, profile=profile, options=options)
-    return found._replace(drivers=of_drivers(catalog.rules().values(), facts_of(found)))
+    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
 
 
 def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:
     """Judge an image by the rules of what is known to be bad."""
     rules = open_catalog(arguments.recipes).rules()
     return judge(rules.values(), facts_of(resolved))
-
-
-def planned(resolved: Resolved) -> Plan:
-    """Plan a resolved recipe with the programs that are baked into images."""
-    return make_plan(resolved, read_inside(Path(__file__).parents[1] / "inside"))
 
 
 def print_json(value: Any) -> None:

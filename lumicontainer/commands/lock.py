@@ -15,6 +15,7 @@ from lumicontainer.lock import file_name
 from lumicontainer.lockfile import write_lock
 from lumicontainer.mirrors import read_mirrors
 from lumicontainer.pinning import make_lock
+from lumicontainer.plan import planned
 from lumicontainer.progress import FORMS, Progress, say
 
 
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output or folder / file_name(resolved))
     _check_output(output, named=arguments.output is not None)
     with Progress(arguments.progress) as progress:
-        lock = make_lock(resolved, plan_of=common.planned, mirrors=mirrors, progress=progress)
+        lock = make_lock(resolved, plan_of=planned, mirrors=mirrors, progress=progress)
     write_lock(lock, output)
     open_entries = sum(1 for _ in lock.still_open())
     say(f"{display(output)}: {words.count(lock.count(), 'pin')}, {open_entries} open")

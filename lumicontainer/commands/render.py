@@ -8,7 +8,7 @@ import sys
 from lumicontainer import proot, render, site
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
-from lumicontainer.plan import Plan
+from lumicontainer.plan import Plan, planned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the document, and on stderr how it is built where that is not plain."""
-    plan = common.planned(common.resolved_recipe(arguments))
+    plan = planned(common.resolved_recipe(arguments))
     mirror = ""
     if arguments.format == "def":
         render.check_sections(plan)

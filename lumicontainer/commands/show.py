@@ -13,6 +13,7 @@ from lumicontainer.errors import OK
 from lumicontainer.inputs import layer_inputs, unpinned
 from lumicontainer.lock import Lock, entry_of, faults
 from lumicontainer.model import Bind, Platform
+from lumicontainer.plan import planned
 from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.shell import shell_value
@@ -162,7 +163,5 @@ def as_data(resolved: Resolved, found: tuple[str, Lock] | None) -> dict[str, Any
         entry["sources"] = [told(source) for source in layer.content.sources]
         entry["not_pinned"] = list(unpinned(resolved, layer))
         entry["locked"] = _pins(resolved, layer, lock)
-    data["steps"] = [
-        {"name": step.name, "key": step.key} for step in common.planned(resolved).steps
-    ]
+    data["steps"] = [{"name": step.name, "key": step.key} for step in planned(resolved).steps]
     return data

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lumicontainer
 from lumicontainer import image as images
 from lumicontainer import sif
 from lumicontainer.catalog import Catalog
@@ -19,7 +18,7 @@ from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.lock import faults, file_name, held
 from lumicontainer.lockfile import open_lock
 from lumicontainer.needs import closure_in
-from lumicontainer.plan import make_plan, read_inside
+from lumicontainer.plan import planned
 from lumicontainer.records import record
 from lumicontainer.resolve import Resolved, resolve
 from lumicontainer.verify.results import row
@@ -128,12 +127,11 @@ def current(asked: Asked) -> Outcome:
 def _plans(asked: Asked, built: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the keys of a recipe's image, without its lock and with it, each in words."""
     resolved = _resolved(asked, built)
-    inside = read_inside(Path(lumicontainer.__file__).parent / "inside")
-    yield make_plan(resolved, inside).steps[-1].key, ""
+    yield planned(resolved).steps[-1].key, ""
     path = asked.catalog.lock(file_name(resolved))
     lock = open_lock(path) if path else None
     if lock and not faults(lock, resolved):
-        yield make_plan(held(resolved, lock), inside).steps[-1].key, ", locked"
+        yield planned(held(resolved, lock)).steps[-1].key, ", locked"
 
 
 def _resolved(asked: Asked, built: Mapping[str, Any]) -> Resolved:

@@ -14,9 +14,9 @@ import pytest
 from lumicontainer import cache, locks, sif, uses, words
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands.cache import MARK_LIFE
-from lumicontainer.commands.common import planned
 from lumicontainer.explain import MISSING, walk
 from lumicontainer.image import KEY_LABEL
+from lumicontainer.plan import planned
 from lumicontainer.resolve import resolve
 
 from ..conftest import HELLO, Write

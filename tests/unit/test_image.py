@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,15 +24,22 @@ from .test_sif import image
 RECORD = {"binds": [{"path": "/opt/cray", "why": "x"}, {"path": "/run/cxi", "why": "y"}]}
 
 
+def packed(folder: Path, files: Mapping[str, str], metadata: Mapping[str, object]) -> Path:
+    """Write an image of one file system that holds these files."""
+    tree, squashed = folder / "tree", folder / "tree.squashfs"
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    subprocess.run(["mksquashfs", tree, squashed, "-quiet", "-no-progress"], check=True)
+    return image(folder / "x.sif", payload=squashed.read_bytes(), metadata=metadata)
+
+
 def made(folder: Path, record: str | None) -> Path:
     """Make an image that holds a record, and no check."""
-    tree, packed = folder / "tree", folder / "tree.squashfs"
-    (tree / "opt/lumicontainer").mkdir(parents=True)
-    (tree / "opt/lumicontainer/checks.json").write_text("[]")
+    files = {"opt/lumicontainer/checks.json": "[]"}
     if record is not None:
-        (tree / "opt/lumicontainer/resolved.json").write_text(record)
-    subprocess.run(["mksquashfs", tree, packed, "-quiet", "-no-progress"], check=True)
-    return image(folder / "x.sif", payload=packed.read_bytes())
+        files["opt/lumicontainer/resolved.json"] = record
+    return packed(folder, files, {"data": {}})
 
 
 @pytest.mark.parametrize(

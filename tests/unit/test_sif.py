@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,13 @@ from lumicontainer import sif
 from lumicontainer.errors import InputError
 
 
-def image(path: Path, definition: str = "Bootstrap: x\n", payload: bytes = b"squash" * 99) -> Path:
-    plan = sif.layout(definition, {"data": {}})
+def image(
+    path: Path,
+    definition: str = "Bootstrap: x\n",
+    payload: bytes = b"squash" * 99,
+    metadata: Mapping[str, object] | None = None,
+) -> Path:
+    plan = sif.layout(definition, metadata or {"data": {}})
     with path.open("wb") as file:
         file.seek(plan.offset)
         file.write(payload)

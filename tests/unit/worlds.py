@@ -24,6 +24,7 @@ from lumicontainer.model import (
 from lumicontainer.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan, make_plan
 from lumicontainer.resolve import resolve
+from lumicontainer.rules import Rule
 
 HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
 
@@ -42,6 +43,9 @@ class World(NamedTuple):
     def checks(self, problems: Problems) -> Checks:
         del problems
         return self.image_checks
+
+    def rules(self) -> dict[str, Rule]:
+        return {}
 
     def profile_names(self) -> list[str]:
         return [profile.name for profile in self.profiles]

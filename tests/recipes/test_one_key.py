@@ -1,0 +1,108 @@
+"""An image that was just built is current: what ``verify --recipe`` plans is what ``build`` plans.
+
+A check that says "stale" of every image of a platform is one that nobody heeds.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lumicontainer.catalog import open_catalog
+from lumicontainer.commands import common
+from lumicontainer.errors import InputError
+from lumicontainer.image import KEY_LABEL
+from lumicontainer.inside.verify.outcome import Outcome
+from lumicontainer.lock import file_name, held
+from lumicontainer.lockfile import open_lock
+from lumicontainer.plan import HOME, planned
+from lumicontainer.records import record
+from lumicontainer.resolved import Resolved
+from lumicontainer.verify import hostchecks
+
+from ..unit.test_image import packed
+
+CATALOG = open_catalog()
+
+
+class Asked(NamedTuple):
+    """Hold what a user asks ``build`` for."""
+
+    recipe: str
+    platform: str
+    profile: str = ""
+    options: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "-".join(filter(None, (self.recipe, self.platform, self.profile, *self.options)))
+
+    def resolved(self) -> Resolved:
+        """Resolve it as ``build`` does."""
+        parser = ArgumentParser()
+        common.add_recipe(parser)
+        words = [self.recipe, "--platform", self.platform, "--profile", self.profile]
+        options = [word for option in self.options for word in ("--set", option)]
+        return common.resolved_recipe(parser.parse_args([*words, *options]))
+
+
+def shipped() -> Iterator[Asked]:
+    """Yield each recipe on each platform by each profile, where it can be built at all."""
+    for recipe in CATALOG.recipe_names():
+        for platform in CATALOG.platform_names():
+            for profile in ("", *CATALOG.profile_names()):
+                asked = Asked(recipe, platform, profile)
+                try:
+                    asked.resolved()
+                except InputError:
+                    continue
+                yield asked
+
+
+EVERY = [
+    *shipped(),
+    Asked("pytorch", "lumi-g", "rocm-7.0.2", ("rccl-plugin.version=1.19.0",)),
+    Asked("pytorch", "workstation", "", ("mpich.version=4.3.1",)),
+]
+
+
+def image_of(resolved: Resolved, folder: Path) -> Path:
+    """Write an image that holds what a build of this recipe records of itself."""
+    folder.mkdir()
+    key = planned(resolved).steps[-1].key
+    files = {"resolved.json": json.dumps(record(resolved)), "checks.json": "[]"}
+    metadata = {"data": {"attributes": {"labels": {KEY_LABEL: key}}}}
+    named = {f"{HOME[1:]}/{name}": text for name, text in files.items()}
+    return packed(folder, named, metadata)
+
+
+def judged(image: Path, recipe: str) -> Outcome:
+    return hostchecks.current(hostchecks.Asked(image, CATALOG, recipe))
+
+
+def test_the_platforms_with_rules_about_drivers_are_among_them() -> None:
+    with_drivers = {each.platform for each in EVERY if each.resolved().drivers}
+    assert with_drivers >= {"lumi-g", "rocm-debian"}
+
+
+@pytest.mark.parametrize("asked", EVERY, ids=str)
+def test_an_image_that_was_just_built_is_what_its_recipe_makes(
+    asked: Asked, tmp_path: Path
+) -> None:
+    image = image_of(asked.resolved(), tmp_path / "x")
+    came = judged(image, asked.recipe)
+    assert (came.state, came.reason) == ("passed", "")
+
+
+def test_an_image_that_was_built_by_its_lock_is_current_too(tmp_path: Path) -> None:
+    resolved = Asked("pytorch-deepspeed", "workstation").resolved()
+    path = CATALOG.lock(file_name(resolved))
+    assert path is not None
+    image = image_of(held(resolved, open_lock(path)), tmp_path / "x")
+    came = judged(image, "pytorch-deepspeed")
+    assert (came.state, came.reason) == ("passed", "")
+    assert "locked" in came.output
