@@ -11,7 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import cache, checks, layers, links, machine, pack, process, room, sif, words
+from lumicontainer import (
+    cache,
+    checks,
+    layers,
+    links,
+    machine,
+    pack,
+    process,
+    room,
+    sif,
+    trust,
+    words,
+)
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
@@ -43,6 +55,9 @@ def check_output(output: Path) -> None:
                 mend="name another --output",
             )
         )
+    # An image is checked, and so run, before it has its name.
+    if problem := trust.doubt(output.parent, "the image's folder", "--output", owners=False):
+        raise InputError(problem)
     if output.exists() or output.is_symlink():
         try:
             sif.read_objects(output)

@@ -32,7 +32,8 @@ from typing import Any
 
 from lumicontainer import locks
 from lumicontainer.errors import HostError, InputError, Problem
-from lumicontainer.places import is_private
+from lumicontainer.places import is_private, require_own
+from lumicontainer.trust import make_folders
 
 DEFAULT_SIZE = 8 << 30
 """Bytes: two thirds of the smallest home quota that LUMI gives (20 GB) stay free."""
@@ -104,7 +105,9 @@ class Cache:
     def open(self) -> Cache:
         """Make the folders where they are missing; raise ``HostError`` where that is refused."""
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(self.root)
+            # Somebody else may have made a folder of that name meanwhile.
+            require_own(self.root)
             if not is_private(self.root):
                 raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
             for name in ("objects", "held", "images", "bad", "locks"):

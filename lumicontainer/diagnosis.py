@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lumicontainer import machine, process
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.catalog import open_catalog
-from lumicontainer.errors import LumicontainerError
+from lumicontainer.errors import LumicontainerError, Problem
 from lumicontainer.places import cache_root
 from lumicontainer.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.workspace import GIB, NEED_TREE, temporary_root
@@ -106,7 +106,7 @@ def _room() -> Finding:
         root = temporary_root()
     except LumicontainerError as error:
         problem = error.problems[0]
-        return Finding("room for builds", "missing", problem.what, problem.mend)
+        return Finding("room for builds", "missing", _seen(problem), problem.mend)
     free = shutil.disk_usage(root).free
     seen = f"{free / GIB:.1f} GiB in {root}; a build wants {NEED_TREE / GIB:.0f} GiB"
     if free < NEED_TREE:
@@ -119,10 +119,14 @@ def _cache() -> Finding:
         store = Cache(cache_root())
     except LumicontainerError as error:
         problem = error.problems[0]
-        return Finding("cache", "missing", problem.what, problem.mend)
+        return Finding("cache", "missing", _seen(problem), problem.mend)
     size = sum(entry.size for entry in store.entries())
     seen = f"{size / GIB:.1f} of {size_limit() / GIB:.1f} GiB in {store.root}"
     return Finding("cache", "note", seen)
+
+
+def _seen(problem: Problem) -> str:
+    return ": ".join(filter(None, (problem.what, problem.why)))
 
 
 def _mirror() -> Finding:

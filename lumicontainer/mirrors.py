@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import fields
+from lumicontainer import fields, trust
 from lumicontainer.document import Node, Place, Problems, Scalar, parse
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import HostError, InputError, Problem
 
 OPTION = "--mirror"
 VARIABLE = "LUMICONTAINER_MIRRORS"
@@ -51,6 +51,9 @@ def read_mirrors(options: Iterable[str]) -> dict[str, str]:
 
 
 def _read_file(path: Path, problems: Problems) -> dict[str, str]:
+    # Another user's mirrors would decide what a build takes; a lock alone would notice.
+    if os.path.lexists(path) and (doubt := trust.doubt(path, "these mirrors", "XDG_CONFIG_HOME")):
+        raise HostError(doubt)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from lumicontainer import markers, process
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.facts import normal
+from lumicontainer.workspace import temporary_folder
 
 _STAND_IN = "in.the.image"
 """Marks the versions of what stands for a package that the image has already."""
@@ -112,7 +113,7 @@ class Pip:
         same: Mapping[str, str],
         index: str,
     ) -> list[Wheel]:
-        with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+        with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
             # Pip tells where its files are by their real path.
             place = Path(folder).resolve()
             lines = [write_stand_in(place, *each) for each in sorted(there.items())]
@@ -139,7 +140,7 @@ class Pip:
 
         Raises ``ProgramError`` where there is none, or pip cannot read what it is without building.
         """
-        with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+        with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
             words = ["download", "--quiet", "--no-input", "--no-deps", "--no-binary=:all:"]
             process.capture([*self._command, *words, "--dest", folder, requirement])
             (file,) = Path(folder).iterdir()

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from pathlib import Path
 
+from lumicontainer import trust
 from lumicontainer.errors import HostError, Problem
 
 
 def cache_root() -> Path:
-    """Return the folder of the present user's cache.
+    """Return the folder of the present user's cache, which may be missing.
 
-    Raises ``HostError`` where nothing names one: a user of a number alone has no home.
+    Raises ``HostError`` where nothing names one (a user of a number alone has no home), where it is
+    a symbolic link, and where other users could replace it.
     """
+    root = _cache_root()
+    require_own(root)
+    return root
+
+
+def require_own(root: Path) -> None:
+    """Raise ``HostError`` where others decide what the cache ``root`` is."""
+    if root.is_symlink():
+        why, target = f"it is a symbolic link to {root.readlink()}", os.path.realpath(root)
+        mend = f"name the folder itself: export LUMICONTAINER_CACHE={shlex.quote(target)}"
+        raise HostError(Problem("cannot use a link as the cache", str(root), why, mend))
+    if problem := trust.doubt(root, "the cache", "LUMICONTAINER_CACHE"):
+        raise HostError(problem)
+
+
+def _cache_root() -> Path:
     named = os.environ.get("LUMICONTAINER_CACHE")
     if named:
         return Path(named).absolute()
@@ -25,9 +45,9 @@ def cache_root() -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Tell whether a folder is the present user's, with mode 0700; raise ``OSError`` for none."""
-    info = folder.stat()
-    return info.st_uid == os.getuid() and not info.st_mode & 0o077
+    """Tell whether a folder is the present user's with mode 0700; raise ``OSError`` for none."""
+    info = folder.lstat()
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from lumicontainer import process
 from lumicontainer.errors import DownloadError, Problem
 from lumicontainer.mirrors import mirrored
+from lumicontainer.workspace import temporary_folder
 
 
 def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
@@ -18,7 +19,7 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
 
     Raises ``DownloadError`` where none of its commits begins so, or several do.
     """
-    with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         there, home = mirrored(url, mirrors), Path(folder)
         # A repository of another user is read all the same: nothing of it is run.
         (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
@@ -61,7 +62,7 @@ def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
     there = mirrored(url, mirrors)
     scheme = there.partition(":")[0]
     protocols = {"file": "=file", "http": "=http,https"}.get(scheme, "=https")
-    with tempfile.TemporaryDirectory(prefix="lumicontainer-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         file = Path(folder) / "file"
         words = ["--disable", "--fail", "--location", "--globoff", "--silent", "--show-error"]
         words += ["--retry", "4", "--retry-connrefused", "--connect-timeout", "30"]

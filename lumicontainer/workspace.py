@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lumicontainer import locks, process
+from lumicontainer import locks, process, trust
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.machine import namespace_command
 from lumicontainer.tree import STATE
@@ -71,13 +71,20 @@ class Workspace:
             log.parent.rmdir()
 
 
+def temporary_folder() -> Path:
+    """Return the folder for temporary files; raise ``HostError`` where others could rename them."""
+    named = os.environ.get("LUMICONTAINER_TMPDIR") or os.environ.get("TMPDIR") or "/var/tmp"
+    if problem := trust.doubt(Path(named), "the temporary folder", "LUMICONTAINER_TMPDIR"):
+        raise HostError(problem)
+    return Path(named)
+
+
 def temporary_root() -> Path:
     """Return the user's own folder for builds, made with mode 0700 where it is missing.
 
-    Raises ``HostError`` where something else stands in its place.
+    Raises ``HostError`` where something else stands in its place, or others could put it there.
     """
-    parent = os.environ.get("LUMICONTAINER_TMPDIR") or os.environ.get("TMPDIR") or "/var/tmp"
-    root = Path(parent) / f"lumicontainer-{os.getuid()}"
+    root = temporary_folder() / f"lumicontainer-{os.getuid()}"
     try:
         root.mkdir(mode=0o700, exist_ok=True)
         info = root.lstat()
