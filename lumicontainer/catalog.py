@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from lumicontainer import checkfile, documents, load, parts, platforms
 from lumicontainer.document import Problems
@@ -16,15 +15,28 @@ from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.hazards import fits_a_line
 from lumicontainer.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
 from lumicontainer.names import STEM
+from lumicontainer.recipefiles import display, files_below, link, read_text
 from lumicontainer.rules import Rule, Vocabulary, read_rules
 
-MAX_FILE_BYTES = 1 << 20
-_LINK = "it is a symbolic link, which may lead out of the folder"
 RULES = "rules"
 """The file beside the recipes that is none: combinations that are known to be bad."""
 LOCKS = "locks"
 """The folder beside recipes that holds what they were locked to."""
+LAYERS = "layers"
 T = TypeVar("T")
+Folders: TypeAlias = Sequence[tuple[Path, str]]
+"""Folders, each as the root that a user or this package names, and the way below it."""
+
+
+class File(NamedTuple):
+    """Name a file below such a root."""
+
+    root: Path
+    name: str
+
+    def path(self) -> Path:
+        """Return its path."""
+        return self.root / self.name
 
 
 def shipped_folder(name: str) -> Path:
@@ -45,11 +57,11 @@ class Catalog:
 
     def recipe_names(self) -> list[str]:
         """Return the names of all recipes, sorted."""
-        return [name for name in _stems(self.recipes) if name != RULES]
+        return [name for name in _stems(self._recipes()) if name != RULES]
 
     def platform_names(self) -> list[str]:
         """Return the names of all platforms, sorted."""
-        return _stems(self.envs)
+        return _stems(self._platforms())
 
     def profile_names(self) -> list[str]:
         """Return the names of all profiles, sorted."""
@@ -57,49 +69,62 @@ class Catalog:
 
     def layer_names(self) -> list[str]:
         """Return the names of all layers, sorted."""
-        folders = (path for root in self.recipes for path in (root / "layers").glob("*/layer.yaml"))
+        folders = (path for root in self.recipes for path in (root / LAYERS).glob("*/layer.yaml"))
         return sorted({path.parent.name for path in folders})
 
     def recipe(self, name: str) -> Recipe:
         """Read one recipe; raise ``InputError`` where there is none or it is wrong."""
-        path = _find(name, "recipe", self.recipes, f"{name}.yaml", self.recipe_names())
-        return _read(path, lambda text, file, p: load.read_recipe(text, file, p, stem=name))
+        file = _find(name, "recipe", self._recipes(), self.recipe_names())
+        return _read(file, partial(load.read_recipe, stem=name))
 
     def platform(self, name: str) -> Platform:
         """Read one platform; raise ``InputError`` where there is none or it is wrong."""
-        path = _find(name, "platform", self.envs, f"{name}.yaml", self.platform_names())
-        return _read(path, lambda text, file, p: platforms.read_platform(text, file, p, stem=name))
+        file = _find(name, "platform", self._platforms(), self.platform_names())
+        return _read(file, partial(platforms.read_platform, stem=name))
 
     def profile(self, name: str) -> Profile:
         """Read one profile; raise ``InputError`` where there is none or it is wrong."""
-        path = _find(name, "profile", self._profiles(), f"{name}.yaml", self.profile_names())
-        return _read(path, lambda text, file, p: load.read_profile(text, file, p, stem=name))
+        file = _find(name, "profile", self._profiles(), self.profile_names())
+        return _read(file, partial(load.read_profile, stem=name))
 
-    def lock(self, name: str) -> Path | None:
+    def lock(self, name: str) -> File | None:
         """Return the lock of this file name, if there is one."""
-        return _lookup(tuple(root / LOCKS for root in self.recipes), name)
+        return _lookup([(root, f"{LOCKS}/") for root in self.recipes], name)
 
     def locks(self, recipe: str) -> Path:
         """Return the folder for the locks of a recipe: beside it."""
-        found = (root for root in self.recipes if (root / f"{recipe}.yaml").is_file())
-        return next(found, self.recipes[0]) / LOCKS
+        found = _lookup(self._recipes(), f"{recipe}.yaml")
+        root = found.root if found else self.recipes[0]
+        if (root / LOCKS).is_symlink():
+            raise link(root / LOCKS)
+        return root / LOCKS
 
-    def _profiles(self) -> tuple[Path, ...]:
-        return tuple(root / "profiles" for root in self.recipes)
+    def _recipes(self) -> Folders:
+        return [(root, "") for root in self.recipes]
+
+    def _profiles(self) -> Folders:
+        return [(root, "profiles/") for root in self.recipes]
+
+    def _platforms(self) -> Folders:
+        return [(folder.parent, f"{folder.name}/") for folder in self.envs]
 
     def detected(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the name of each platform and the paths by which a host is known to be one."""
         for name in self.platform_names():
-            path = _lookup(self.envs, f"{name}.yaml")
-            assert path is not None
-            yield name, _read(path, platforms.read_detect)
+            file = _lookup(self._platforms(), f"{name}.yaml")
+            assert file is not None
+            yield name, _read(file, platforms.read_detect)
 
     def layer(self, name: str, problems: Problems) -> Layer | None:
         """Read one layer that is known to be there, noting what is wrong in it."""
-        path = self._layer_path(name)
-        files = tuple(_layer_files(path.parent, problems))
-        text = read_text(path)
-        layer = load.read_layer(text, display(path), problems, stem=name, files=files)
+        file = self._layer_file(name)
+        folder = file.name.removesuffix("/layer.yaml")
+        before = len(problems.found)
+        files = tuple(_layer_files(file.root, folder, problems))
+        if len(problems.found) > before:
+            return None
+        text = read_text(*file)
+        layer = load.read_layer(text, display(file.path()), problems, stem=name, files=files)
         if layer is not None:
             self._layers[name] = layer
         return layer
@@ -112,8 +137,9 @@ class Catalog:
         checks: dict[str, Check] = {}
         files: dict[str, LayerFile] = {}
         for root in reversed(self.recipes):
-            folder = root / checkfile.FOLDER
-            files_there = _layer_files(folder, problems) if folder.is_dir() else ()
+            folder = checkfile.FOLDER.rstrip("/")
+            there = os.path.lexists(root / folder)
+            files_there = _layer_files(root, folder, problems) if there else ()
             found = [each._replace(name=checkfile.FOLDER + each.name) for each in files_there]
             read = checkfile.read_checks(found, checkfile.IMAGE, display(root), problems)
             files |= {each.name: each for each in read.files}
@@ -125,12 +151,12 @@ class Catalog:
         """Read the rules by their ids; of two with one id the user's own stands."""
         rules: dict[str, Rule] = {}
         for number in reversed(range(len(self.recipes))):
-            path = self.recipes[number] / f"{RULES}.yaml"
-            if path.is_file():
+            file = _lookup([(self.recipes[number], "")], f"{RULES}.yaml")
+            if file is not None:
                 # Shipped rules speak of shipped layers, whatever layers a user puts before these.
                 below = Catalog(self.recipes[number:], self.envs) if number else self
                 vocabulary = Vocabulary(below.layer_names(), below.parameters)
-                rules |= _read(path, partial(read_rules, vocabulary=vocabulary))
+                rules |= _read(file, partial(read_rules, vocabulary=vocabulary))
         return rules
 
     def parameters(self, name: str) -> list[str]:
@@ -138,13 +164,13 @@ class Catalog:
         layer = self._layers.get(name)
         if layer is None:
             read = partial(load.read_layer, stem=name, files=None)
-            layer = self._layers[name] = _read(self._layer_path(name), read)
+            layer = self._layers[name] = _read(self._layer_file(name), read)
         return sorted(parts.names(layer))
 
-    def _layer_path(self, name: str) -> Path:
-        path = _lookup(self.recipes, f"layers/{name}/layer.yaml")
-        assert path is not None
-        return path
+    def _layer_file(self, name: str) -> File:
+        file = _lookup([(root, f"{LAYERS}/") for root in self.recipes], f"{name}/layer.yaml")
+        assert file is not None
+        return file
 
 
 def open_catalog(own: Path | None = None) -> Catalog:
@@ -161,25 +187,22 @@ def open_catalog(own: Path | None = None) -> Catalog:
     return Catalog(tuple(recipes), tuple(envs))
 
 
-def display(path: Path) -> str:
-    """Return ``path`` as a user would open it from the present folder, on one printable line."""
-    relative = os.path.relpath(path)
-    shown = relative if not relative.startswith("..") else str(path)
-    return shown if shown.isprintable() else ascii(shown)
+def _stems(folders: Folders) -> list[str]:
+    return sorted(
+        {path.stem for root, within in folders for path in (root / within).glob("*.yaml")}
+    )
 
 
-def _stems(roots: tuple[Path, ...]) -> list[str]:
-    return sorted({path.stem for root in roots for path in root.glob("*.yaml")})
+def _lookup(folders: Folders, name: str) -> File | None:
+    """Return the first file of this name; what it is, is found out where it is read."""
+    found = (File(root, f"{within}{name}") for root, within in folders)
+    return next((file for file in found if os.path.lexists(file.path())), None)
 
 
-def _lookup(roots: tuple[Path, ...], relative: str) -> Path | None:
-    return next((root / relative for root in roots if (root / relative).is_file()), None)
-
-
-def _find(name: str, what: str, roots: tuple[Path, ...], relative: str, known: list[str]) -> Path:
-    path = _lookup(roots, relative) if name in known else None
-    if path is None:
-        where = ", ".join(display(root) for root in roots)
+def _find(name: str, what: str, folders: Folders, known: list[str]) -> File:
+    file = _lookup(folders, f"{name}.yaml") if name in known else None
+    if file is None:
+        where = ", ".join(display(root / within) for root, within in folders)
         raise InputError(
             Problem(f"there is no {what} '{name}'", where, mend=did_you_mean(name, known))
         )
@@ -187,78 +210,30 @@ def _find(name: str, what: str, roots: tuple[Path, ...], relative: str, known: l
         raise InputError(
             Problem(
                 f"no {what} can be called {name!r}",
-                display(path),
+                display(file.path()),
                 why="the name stands in comments, paths and lines for the shell",
                 mend="rename the file: letters, digits and '_' first, then also '-', '.', '+'",
             )
         )
-    return path
+    return file
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file; raise ``InputError`` where it is none that can be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            Problem("the file is not UTF-8 text", display(path), str(error), "save it as UTF-8")
-        ) from error
-    except OSError as error:
-        raise InputError(
-            Problem("the file cannot be read", display(path), error.strerror or "")
-        ) from error
-
-
-def _read(path: Path, reader: Callable[[str, str, Problems], T | None]) -> T:
+def _read(file: File, reader: Callable[[str, str, Problems], T | None]) -> T:
     problems = Problems()
-    value = reader(read_text(path), display(path), problems)
+    value = reader(read_text(*file), display(file.path()), problems)
     problems.raise_if_any()
     assert value is not None
     return value
 
 
-def _layer_files(folder: Path, problems: Problems) -> Iterator[LayerFile]:
-    """Yield the files of a layer's folder, refusing what could bring in bytes from elsewhere."""
-    if folder.is_symlink():
-        problems.add("this folder is not taken", display(folder), why=_LINK, mend="copy it in")
-        return
-    for name, entry in _below(folder):
+def _layer_files(root: Path, folder: str, problems: Problems) -> Iterator[LayerFile]:
+    """Yield the files of a layer's folder."""
+    for name, mode, content in files_below(root, folder, problems):
         if name == "layer.yaml" or "__pycache__" in name:
             continue
-        path = Path(entry.path)
-        state = entry.stat(follow_symlinks=False)
-        what = "this file of a layer is not taken"
-        if reason := _refusal(state):
-            problems.add(what, display(path), why=reason, mend="copy it in")
+        if fits_a_line(name):
+            yield LayerFile(name, mode, content)
             continue
-        if not fits_a_line(name):
-            why = "a definition cannot hold its name as one line of plain text"
-            problems.add(what, display(path), why=why, mend="rename it")
-            continue
-        mode = 0o755 if state.st_mode & stat.S_IXUSR else 0o644
-        yield LayerFile(name, mode, path.read_bytes())
-
-
-def _below(folder: str | Path, within: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield all that is below a folder but folders, by its name there, sorted.
-
-    Pathlib takes three times as long, and is silent of a folder that cannot be read.
-    """
-    with os.scandir(folder) as there:
-        entries = sorted(there, key=lambda entry: entry.name)
-    for entry in entries:
-        name = f"{within}{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path, f"{name}/")
-        else:
-            yield name, entry
-
-
-def _refusal(state: os.stat_result) -> str:
-    if stat.S_ISLNK(state.st_mode):
-        return _LINK
-    if not stat.S_ISREG(state.st_mode):
-        return "it is not a regular file"
-    if state.st_size > MAX_FILE_BYTES:
-        return f"it is larger than {MAX_FILE_BYTES >> 20} MiB; large inputs are downloaded"
-    return ""
+        why = "a definition cannot hold its name as one line of plain text"
+        where = display(root / folder / name)
+        problems.add("cannot take the file", where, why=why, mend="rename it")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import fields, names
-from lumicontainer.catalog import display, read_text
 from lumicontainer.document import Node, Problems, parse
 from lumicontainer.inputs import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
 from lumicontainer.lock import Entry, Lock, in_order
 from lumicontainer.places import write_whole
+from lumicontainer.recipefiles import display, read_text
 
 _HEAD = """\
 # Found by `lumicontainer lock`, which writes it anew. `lumicontainer build --locked` takes what is
@@ -88,10 +88,10 @@ def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
     return Lock(values["recipe"], values["platform"], values.get("profile", ""), layers)
 
 
-def open_lock(path: Path) -> Lock:
-    """Read the lock of a file; raise ``InputError`` where it is wrong."""
+def open_lock(root: Path, name: str) -> Lock:
+    """Read the lock ``name`` below ``root``; raise ``InputError`` where it is wrong."""
     problems = Problems()
-    lock = read_lock(read_text(path), display(path), problems)
+    lock = read_lock(read_text(root, name), display(root / name), problems)
     problems.raise_if_any()
     assert lock is not None
     return lock

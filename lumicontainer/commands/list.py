@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 from lumicontainer.catalog import Catalog, open_catalog
 from lumicontainer.commands import common
 from lumicontainer.document import Problems
-from lumicontainer.errors import OK, InputError
+from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
 from lumicontainer.machine import detect_platform
+from lumicontainer.model import Layer, Platform, Profile, Recipe
+from lumicontainer.progress import say
+
+Reader: TypeAlias = Callable[[str], Recipe | Profile | Layer | Platform]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,18 +26,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is known."""
+    """Print what is known; report what cannot be read, which hides nothing else."""
     catalog = open_catalog(arguments.recipes)
-    found = {
-        "recipes": dict(_recipes(catalog)),
-        "profiles": {name: catalog.profile(name).summary for name in catalog.profile_names()},
-        "layers": _layers(catalog),
-        "platforms": {name: catalog.platform(name).summary for name in catalog.platform_names()},
+    broken: dict[Problem, None] = {}
+    kinds: Mapping[str, tuple[list[str], Reader]] = {
+        "recipes": (catalog.recipe_names(), catalog.recipe),
+        "profiles": (catalog.profile_names(), catalog.profile),
+        "layers": (catalog.layer_names(), partial(_layer, catalog)),
+        "platforms": (catalog.platform_names(), catalog.platform),
     }
-    here = detect_platform(catalog).name
+    found = {kind: _summaries(*each, broken) for kind, each in kinds.items()}
+    here = _here(catalog, broken)
     if arguments.json:
         common.print_json({**found, "platform_here": here})
-        return OK
+    else:
+        _print(found, here)
+    for problem in broken:
+        say(str(problem))
+    return INPUT_WRONG if broken else OK
+
+
+def _print(found: Mapping[str, Mapping[str, str]], here: str | None) -> None:
     for kind, entries in found.items():
         sys.stdout.write(f"{kind}\n")
         common.print_table(
@@ -40,21 +55,30 @@ def run(arguments: argparse.Namespace) -> int:
                 for name, summary in entries.items()
             ]
         )
-    return OK
 
 
-def _recipes(catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Yield each recipe with its summary; a broken one says so and hides no other."""
-    for name in catalog.recipe_names():
+def _summaries(names: Iterable[str], read: Reader, broken: dict[Problem, None]) -> dict[str, str]:
+    summaries = {}
+    for name in names:
         try:
-            yield name, catalog.recipe(name).summary
+            summaries[name] = read(name).summary
         except InputError as error:
-            sys.stderr.write(f"{error}\n")
-            yield name, "(cannot be read)"
+            broken |= dict.fromkeys(error.problems)
+            summaries[name] = "(cannot be read)"
+    return summaries
 
 
-def _layers(catalog: Catalog) -> dict[str, str]:
+def _layer(catalog: Catalog, name: str) -> Layer:
     problems = Problems()
-    layers = {name: catalog.layer(name, problems) for name in catalog.layer_names()}
+    layer = catalog.layer(name, problems)
     problems.raise_if_any()
-    return {name: layer.summary for name, layer in layers.items() if layer}
+    assert layer is not None
+    return layer
+
+
+def _here(catalog: Catalog, broken: dict[Problem, None]) -> str | None:
+    try:
+        return detect_platform(catalog).name
+    except InputError as error:
+        broken |= dict.fromkeys(error.problems)
+        return None

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from lumicontainer import words
-from lumicontainer.catalog import display, open_catalog
+from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.lock import file_name
@@ -17,6 +17,7 @@ from lumicontainer.mirrors import read_mirrors
 from lumicontainer.pinning import make_lock
 from lumicontainer.plan import planned
 from lumicontainer.progress import FORMS, Progress, say
+from lumicontainer.recipefiles import display
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

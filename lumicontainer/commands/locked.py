@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from lumicontainer.catalog import display, open_catalog
+from lumicontainer.catalog import open_catalog
 from lumicontainer.errors import LockError, Problem
 from lumicontainer.lock import Lock, faults, file_name, held
 from lumicontainer.lockfile import open_lock
+from lumicontainer.recipefiles import display
 from lumicontainer.resolve import Resolved
 
 
 def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:
     """Return the lock of an image with the path of its file, if there is one."""
-    path = open_catalog(arguments.recipes).lock(file_name(resolved))
-    return (display(path), open_lock(path)) if path else None
+    file = open_catalog(arguments.recipes).lock(file_name(resolved))
+    return (display(file.path()), open_lock(*file)) if file else None
 
 
 def locked(resolved: Resolved, arguments: argparse.Namespace) -> Resolved:

@@ -128,8 +128,8 @@ def _plans(asked: Asked, built: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the keys of a recipe's image, without its lock and with it, each in words."""
     resolved = _resolved(asked, built)
     yield planned(resolved).steps[-1].key, ""
-    path = asked.catalog.lock(file_name(resolved))
-    lock = open_lock(path) if path else None
+    file = asked.catalog.lock(file_name(resolved))
+    lock = open_lock(*file) if file else None
     if lock and not faults(lock, resolved):
         yield planned(held(resolved, lock)).steps[-1].key, ", locked"
 

@@ -106,4 +106,4 @@ def test_a_lock_that_is_no_text_is_told(lumicontainer: Run, write: Write) -> Non
     (folder / NAME).write_bytes(b"\xff")
     done = lumicontainer("show", "hello", "--recipes", folder)
     assert done.returncode == 2
-    assert "the file is not UTF-8 text" in done.stderr
+    assert "expected UTF-8 text" in done.stderr

@@ -257,10 +257,27 @@ def test_bash_completes_files_where_a_file_is_wanted(lumicontainer: Run) -> None
     assert "_shtab_lumicontainer_build___recipes_COMPGEN=_shtab_compgen_dirs" in script
 
 
-def test_a_broken_recipe_hides_no_other(lumicontainer: Run, write: Write) -> None:
-    done = lumicontainer("list", "--recipes", write({**HELLO, "broken.yaml": "sumary: x\n"}))
-    assert "hello" in done.stdout
-    assert "broken.yaml:1:1" in done.stderr
+@pytest.mark.parametrize(
+    "broken",
+    ["broken.yaml", "profiles/broken.yaml", "layers/broken/layer.yaml", "envs/broken.yaml"],
+)
+def test_a_broken_document_is_reported_and_hides_no_other(
+    lumicontainer: Run, write: Write, broken: str
+) -> None:
+    done = lumicontainer("list", "--recipes", write({**HELLO, broken: "sumary: x\n"}))
+    assert done.returncode == 2
+    for word in ("hello", "greet", "deepspeed", "rocm-6.4.4", "lumi-g"):
+        assert f"  {word} " in done.stdout
+    assert f"{broken}:1:1" in done.stderr
+    assert done.stderr.count("has no key 'sumary'") == 1
+
+
+def test_a_platform_without_an_end_hides_nothing_either(lumicontainer: Run, write: Write) -> None:
+    folder = write({**HELLO, "envs/broken.yaml": "summary: [\n"})
+    done = lumicontainer("list", "--json", "--recipes", folder)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["platforms"]["workstation"]
+    assert done.stderr.count("error: ") == 1
 
 
 def test_bash_completes_a_verb(lumicontainer: Run) -> None:
