@@ -7,16 +7,15 @@ import contextlib
 import errno
 import gc
 import importlib
-import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
 from types import FrameType, ModuleType
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
-from lumicontainer import __version__
+from lumicontainer import __version__, output
 from lumicontainer.errors import (
     HOST_UNFIT,
     INTERNAL,
@@ -42,6 +41,7 @@ VERBS = {
     "cache": "list, prove, prune and explain the cached layers",
     "debug": "open a shell in the state of a failed build",
     "doctor": "say what this host can do, and what is missing",
+    "help": "print the help of a verb",
     "completion": "print the shell completion",
 }
 """Each verb is the module of its name in ``lumicontainer.commands``."""
@@ -54,7 +54,20 @@ exit codes: 0 ok, 1 what was examined failed, 2 the input is wrong, 3 the host i
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors read like all other messages."""
+    """A parser whose errors read like all other messages, and which takes ``-q`` and ``-v``.
+
+    Argparse makes the parsers of verbs of this class too, so that no verb lacks them.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        talk = self.add_mutually_exclusive_group()
+        kind: dict[str, Any] = {"dest": "talk", "action": "store_const"}
+        kind["default"] = argparse.SUPPRESS
+        what = "print the result and errors only"
+        talk.add_argument("-q", "--quiet", const=output.QUIET, help=what, **kind)
+        what = "print every command that is started, and what the steps print"
+        talk.add_argument("-v", "--verbose", const=output.VERBOSE, help=what, **kind)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and end with the code of wrong input."""
@@ -80,7 +93,8 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=width),
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"lumicontainer {__version__}")
+    version = f"lumicontainer {__version__}"
+    parser.add_argument("-V", "--version", action="version", version=version)
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for verb in verbs or VERBS:
         summary = VERBS[verb]
@@ -113,22 +127,22 @@ def _help_width() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    if argv is None:
+        _speak_utf8()
     words = list(sys.argv[1:] if argv is None else argv)
     # Documents become tens of thousands of small objects, none of them garbage: 4 % of a rendering.
     gc.set_threshold(100_000)
-    sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
+    sys.stdout, sys.stderr = output.lasting(sys.stdout), output.lasting(sys.stderr)
     verb = next((word for word in words if not word.startswith("-")), "")
     if verb and verb not in VERBS:
         mend = did_you_mean(verb, VERBS)
         sys.stderr.write(f"error: there is no command '{verb}'\n   mend: {mend}\n")
         return 2
-    # What stands before a verb asks for help or the version, or is wrong.
-    arguments = make_parser([verb] if words[:1] == [verb] else []).parse_args(words)
-    # A closed terminal (SIGHUP) must end a build like Ctrl-C does, with all that it started; but
-    # nohup has a program ignore it, and that stays so.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _terminated)
+    # Before a verb, what asks for help asks for that of all.
+    every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
+    arguments = make_parser([] if every else [verb]).parse_args(words)
+    output.set_talk(getattr(arguments, "talk", output.NORMAL))
+    _take_signals()
     try:
         code = int(verb_module(verb).run(arguments))
         _keep_documents()
@@ -144,39 +158,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _speak_utf8() -> None:
+    """Begin again in Python's UTF-8 mode where the locale has another encoding.
+
+    Words, names of files and the files themselves are then read and written as UTF-8 everywhere;
+    ``PYTHONIOENCODING`` still decides how text for people is written.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execv(sys.executable, words)  # noqa: S606 - no shell is wanted
+
+
+def _take_signals() -> None:
+    # A closed terminal (SIGHUP) must end a build like Ctrl-C does, with all that it started; but
+    # nohup has a program ignore it, and that stays so.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _terminated)
+
+
 def _keep_documents() -> None:
     from lumicontainer import documents  # noqa: PLC0415 - `--version` reads none
 
     documents.keep()
-
-
-class _Lasting(io.FileIO):
-    """An output that takes what nobody reads: a verdict stays though `head` has gone."""
-
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data)
-        except OSError as error:
-            # BrokenPipeError says too little: it is that of a lost file server (ESHUTDOWN), too.
-            if error.errno != errno.EPIPE:
-                raise
-            return memoryview(data).nbytes
-
-
-def _lasting(output: TextIO | None) -> TextIO:
-    """Return an output that its reader's going does not end, and that has a code for any letter."""
-    if output is None:  # Python's word for what was closed before it began.
-        return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-    if not isinstance(output, io.TextIOWrapper) or output.fileno() > 2:
-        return output
-    raw = _Lasting(output.fileno(), "w", closefd=False)
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw),
-        encoding=output.encoding,
-        errors="backslashreplace",
-        line_buffering=output.line_buffering,
-        write_through=output.write_through,
-    )
 
 
 def _failed(error: BaseException) -> int:

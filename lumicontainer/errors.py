@@ -28,7 +28,7 @@ class Problem(NamedTuple):
     level: str = "error"
 
     def __str__(self) -> str:
-        lines = [f"{self.level}: {self.what}"]
+        lines = [f"{self.level}: {self.what}".replace("\n", "\n" + " " * 9)]
         for label in ("where", "why", "mend"):
             text = getattr(self, label)
             if text:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.output import trace
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -94,6 +95,7 @@ def _run(
 ) -> CompletedProcess[bytes]:
     import subprocess  # noqa: PLC0415 - 4 ms that rendering need not pay
 
+    trace(command)
     try:
         return subprocess.run(
             command, env=env, capture_output=capture, check=False, stdin=subprocess.DEVNULL
@@ -120,6 +122,7 @@ async def logged(
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
     from subprocess import DEVNULL, PIPE, STDOUT  # noqa: PLC0415
 
+    trace(command)
     try:
         child = await asyncio.create_subprocess_exec(
             *bound(command),
@@ -176,6 +179,7 @@ def bound(command: Sequence[str]) -> list[str]:
 
 def become(command: Sequence[str], env: Mapping[str, str]) -> None:
     """Replace this program by another, which gets its signals and gives its exit code."""
+    trace(command)
     try:
         os.execvpe(command[0], list(command), dict(env))  # noqa: S606 - no shell is wanted
     except OSError as error:

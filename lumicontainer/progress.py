@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -13,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from typing import NamedTuple, Self, TextIO
+
+from lumicontainer import output
 
 FORMS = ("auto", "plain", "json")
 """How progress is told; ``auto`` is lines that are redrawn on a terminal, else ``plain``."""
@@ -35,9 +36,7 @@ class Progress:
         self.times: dict[str, float] = {}
         """Seconds of each step that ended well."""
         stream = stream or sys.stderr
-        redraws = stream.isatty() and os.environ.get("TERM") != "dumb"
-        forms = {"auto": _Terminal if redraws else _Plain, "plain": _Plain, "json": _Json}
-        self._form: _Form = forms[form](stream)
+        self._form: _Form = _form_of(form, stream)(stream)
         self._heartbeat = heartbeat
         self._running: list[Task] = []
         self._done = self._total = 0
@@ -156,6 +155,18 @@ class Task:
         return f"no output for {silent:.0f} s{after}"
 
 
+def _form_of(name: str, stream: TextIO) -> type[_Form]:
+    """Return the way to tell that an option and what was asked of all talk mean."""
+    if output.is_quiet():
+        return _Silent
+    if name == "json":
+        return _Json
+    if output.is_verbose():
+        return _Verbose
+    redraws = stream.isatty() and os.environ.get("TERM") != "dumb"
+    return _Terminal if name == "auto" and redraws else _Plain
+
+
 class _Event(NamedTuple):
     """Something to tell; ``done`` of ``total`` are steps, but in ``reached`` bytes or items."""
 
@@ -181,11 +192,11 @@ class _Form(ABC):
     def draw(self, running: Sequence[_Event]) -> None:  # noqa: B027 - a log redraws nothing
         """Show the state of the running steps."""
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, *, steering: str = "") -> None:
         if self._broken:
             return
         try:
-            self._stream.write(text)
+            output.redraw(self._stream, steering, text)
             self._stream.flush()
         except (OSError, ValueError) as error:
             self._broken = True
@@ -203,7 +214,7 @@ class _Json(_Form):
 
         fields = {key: value for key, value in event._asdict().items() if value is not None}
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._write(json.dumps({"time": moment, **fields}) + "\n")
+        self._write(output.as_json({"time": moment, **fields}) + "\n")
         return True
 
 
@@ -215,6 +226,31 @@ class _Plain(_Form):
             return False
         moment = time.strftime("%H:%M:%S")
         self._write("".join(f"{moment} {line}\n" for line in _lines(event, width=120)))
+        return True
+
+
+class _Silent(_Form):
+    """Nothing: what goes wrong is told where the work ends."""
+
+    def tell(self, event: _Event) -> bool:
+        del event
+        return False
+
+
+class _Verbose(_Plain):
+    """Lines of a log, each line that a step puts out among them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._said = ""
+
+    def tell(self, event: _Event) -> bool:
+        if event.event == "say":
+            self._said = event.text or ""
+        # What a step says of itself is not told a second time as its newest line.
+        if event.event != "line" or event.text == self._said:
+            return super().tell(event)
+        self._write(f"{time.strftime('%H:%M:%S')} {event.step}: {event.text}\n")
         return True
 
 
@@ -244,7 +280,7 @@ class _Terminal(_Form):
         up = sum(-(-_cells(line) // columns) for line in self._shown)
         lasting = [line for event in self._lasting for line in _lines(event, width)]
         erase = (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
-        self._write(erase + "".join(f"{line}\n" for line in lasting + lines))
+        self._write("".join(f"{line}\n" for line in lasting + lines), steering=erase)
         self._lasting, self._shown = [], lines
 
     def _size(self) -> tuple[int, int]:
@@ -258,7 +294,7 @@ def _lines(event: _Event, width: int) -> list[str]:
     """Return the lines that tell people of an event; only talk may be longer than ``width``."""
     text, seconds = event.text or "", event.seconds or 0.0
     if event.event == "say":
-        return text.splitlines() or [""]
+        return text.removesuffix("\n").split("\n")
     # No more of a text than can fit is looked at: a line of output may be very long.
     text = "".join(filter(str.isprintable, " ".join(text[: 4 * width].split())))
     told = {
@@ -293,9 +329,3 @@ def amount(done: int, total: int) -> str:
     digits = max(0, 3 - len(f"{largest / unit:.0f}")) if name else 0
     shown, whole = (f"{number / unit:.{digits}f}" for number in (done, total))
     return f"{shown} of {whole}{name} ({100 * done // total} %)" if total > 0 else shown + name
-
-
-def say(text: str) -> None:
-    """Print one line of talk to stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.machine import platform_of
 from lumicontainer.model import Platform
 from lumicontainer.needs import Needs, needs_of
+from lumicontainer.output import line, printable, say, write_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
     needs = needs_of(arguments.image, platform)
     for problem in needs.problems:
-        sys.stderr.write(f"{problem}\n")
+        if problem.level == "error":
+            sys.stderr.write(f"{problem}\n")
+        else:
+            say(problem)
     if arguments.json:
         common.print_json(as_data(needs, platform))
     elif needs.unfit():
@@ -44,22 +49,30 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(needs: Needs, platform: Platform, image: Path) -> None:
-    out = sys.stdout.write
+    out = write_document
     out(f"# What {_line(image.name)} needs of this host ({platform.name}):\n")
     out('# singularity exec "${binds[@]}" IMAGE COMMAND\n')
     for bind in needs.absent:
         out(f"# not on this host: {_line(bind.path)}: {_line(bind.why)}\n")
     out("binds=(\n")
     for mount in needs.mounts:
-        out(f"    --bind {shlex.quote(str(mount))}  # {_line(mount.why)}\n")
+        out(f"    --bind {_word(str(mount))}  # {_line(mount.why)}\n")
     for each in needs.variables:
-        out(f"    --env {shlex.quote(f'{each.name}={each.value}')}  # {_line(each.why)}\n")
+        out(f"    --env {_word(f'{each.name}={each.value}')}  # {_line(each.why)}\n")
     out(")\n")
 
 
 def _line(text: str) -> str:
-    """Return a text that stays within a comment."""
-    return " ".join(text.split())
+    """Return a text that stays within a comment, and steers no terminal."""
+    return printable(" ".join(text.split()))
+
+
+def _word(text: str) -> str:
+    """Return a text as one word for bash, on one line, in which nothing steers a terminal."""
+    if line(text) == text:
+        return shlex.quote(text)
+    octal = "".join(f"\\{byte:03o}" for byte in os.fsencode(text))
+    return f"$'{octal}'"
 
 
 def as_data(needs: Needs, platform: Platform) -> dict[str, Any]:

@@ -17,9 +17,10 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.inputs import base_told, unpinned
 from lumicontainer.mirrors import read_mirrors
+from lumicontainer.output import say, write_document
 from lumicontainer.places import cache_root
 from lumicontainer.plan import Plan, planned
-from lumicontainer.progress import FORMS, Progress, say
+from lumicontainer.progress import FORMS, Progress
 from lumicontainer.rules import refuse
 from lumicontainer.secrets import read_secrets
 from lumicontainer.workspace import workspace
@@ -111,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         common.print_json(result)
     else:
-        sys.stdout.write(f"{output}\n")
+        write_document(f"{output}\n")
     return OK
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lumicontainer import output
 from lumicontainer.catalog import open_catalog
 from lumicontainer.facts import facts_of
 from lumicontainer.machine import platform_of
@@ -83,13 +83,12 @@ def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON to stdout."""
-    # Escaped, for a terminal of another encoding could not write all letters.
-    json.dump(value, sys.stdout, indent=2)
-    sys.stdout.write("\n")
+    sys.stdout.write(output.as_json(value, indent=2) + "\n")
 
 
 def print_table(rows: Sequence[tuple[str, ...]], *, indent: str = "  ") -> None:
     """Print rows in columns to stdout; the last column is as wide as it is."""
+    rows = [tuple(map(output.line, row)) for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))] if rows else []
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from lumicontainer.errors import OK
+from lumicontainer.output import write_document
 
 SHELLS = ("bash", "zsh")
 
@@ -37,5 +37,5 @@ def run(arguments: argparse.Namespace) -> int:
         action.complete = (  # type: ignore[attr-defined]
             shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
         )
-    sys.stdout.write(shtab.complete(parser, arguments.shell))
+    write_document(shtab.complete(parser, arguments.shell))
     return OK

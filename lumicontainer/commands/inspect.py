@@ -12,6 +12,7 @@ from lumicontainer import image as images
 from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, ExaminedError, Problem
+from lumicontainer.output import line, write_document
 from lumicontainer.plan import HOME
 from lumicontainer.shell import shell_value
 
@@ -73,7 +74,7 @@ def _print_text(what: str, text: str, *, as_json: bool) -> None:
     if as_json:
         common.print_json({what: text})
     else:
-        sys.stdout.write(text)
+        write_document(text)
 
 
 def _print_packages(packages: dict[str, dict[str, str]], *, as_json: bool) -> None:
@@ -104,6 +105,6 @@ def _print_summary(image: Path, *, as_json: bool) -> None:
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
         for parameter, value in layer["parameters"].items():
-            out(f"    {parameter} = {shell_value(value)}\n")
+            out(f"    {parameter} = {line(shell_value(value))}\n")
     for name, reason in data["omitted"].items():
         out(f"  left out: {name}: {reason}\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from lumicontainer import words
@@ -14,9 +13,10 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.lock import file_name
 from lumicontainer.lockfile import write_lock
 from lumicontainer.mirrors import read_mirrors
+from lumicontainer.output import say, write_document
 from lumicontainer.pinning import make_lock
 from lumicontainer.plan import planned
-from lumicontainer.progress import FORMS, Progress, say
+from lumicontainer.progress import FORMS, Progress
 from lumicontainer.recipefiles import display
 
 
@@ -63,5 +63,5 @@ def run(arguments: argparse.Namespace) -> int:
     write_lock(lock, output)
     open_entries = sum(1 for _ in lock.still_open())
     say(f"{display(output)}: {words.count(lock.count(), 'pin')}, {open_entries} open")
-    sys.stdout.write(f"{output}\n")
+    write_document(f"{output}\n")
     return EXAMINED_FAILED if open_entries else OK

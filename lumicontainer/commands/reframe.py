@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 
 from lumicontainer import sif
@@ -14,6 +13,7 @@ from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
 from lumicontainer.machine import platform_of
+from lumicontainer.output import write_document
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject
 from lumicontainer.verify.templates import filled
@@ -36,9 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     sif.read_objects(arguments.image)
     text = written(arguments)
     if arguments.output:
-        arguments.output.write_text(text)
+        arguments.output.write_text(text, encoding="utf-8")
     else:
-        sys.stdout.write(text)
+        write_document(text)
     return OK
 
 

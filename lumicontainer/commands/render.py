@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from lumicontainer import proot, render, site
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
+from lumicontainer.output import say, write_document
 from lumicontainer.plan import Plan, planned
 
 
@@ -24,12 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "def":
         render.check_sections(plan)
         mirror = _mirror(plan)
-    sys.stdout.write(render.render(plan, arguments.format, mirror=mirror))
+    write_document(render.render(plan, arguments.format, mirror=mirror))
     platform, recipe = plan.resolved.platform, plan.resolved.recipe.name
     if arguments.format == "def" and platform.proot:
-        sys.stderr.write(
+        say(
             f"note: on a compute node of the platform {platform.name}, {recipe}.def is built by\n"
-            f"{proot.command(platform, recipe)}\n"
+            f"{proot.command(platform, recipe)}"
         )
     return OK
 

@@ -13,6 +13,7 @@ from lumicontainer.errors import OK
 from lumicontainer.inputs import layer_inputs, unpinned
 from lumicontainer.lock import Lock, entry_of, faults
 from lumicontainer.model import Bind, Platform
+from lumicontainer.output import line
 from lumicontainer.plan import planned
 from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer
@@ -81,7 +82,7 @@ def _print_platform(platform: Platform) -> None:
     for each in platform.variables:
         value = each.value or f"(from {each.origin})"
         when = ", ".join(f"{name} {wanted}" for name, wanted in each.when.items())
-        out(f"  variable {each.name}={value}{f'  when {when}' if when else ''}\n")
+        out(f"  variable {each.name}={line(value)}{f'  when {when}' if when else ''}\n")
         out(f"    {each.why} [{each.source}]\n")
     for cache in platform.caches:
         out(f"  cache {cache.name}  {cache.place}: {cache.folder}\n")
@@ -125,7 +126,7 @@ def _print_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) ->
         ]
     )
     for name, value in layer.content.environment.items():
-        sys.stdout.write(f"  environment {name}={value}\n")
+        sys.stdout.write(f"  environment {name}={line(value)}\n")
     for folder in layer.content.path:
         sys.stdout.write(f"  path {folder}\n")
     for source in layer.content.sources:

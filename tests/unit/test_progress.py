@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.progress import Progress, amount, say
+from lumicontainer import output
+from lumicontainer.output import say
+from lumicontainer.progress import Progress, amount
 
 from .terminals import DEADLINE, Terminal, cells, until
 
@@ -445,3 +447,47 @@ def test_an_amount_is_told_in_words(done: int, total: int, told: str) -> None:
 def test_talk_without_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     say("hello")
     assert capsys.readouterr() == ("", "hello\n")
+
+
+# As much as is asked for
+
+
+@pytest.fixture
+def talk() -> Iterator[Callable[[int], None]]:
+    yield output.set_talk
+    output.set_talk(output.NORMAL)
+
+
+def told_of_a_work(form: str) -> str:
+    stream = io.StringIO()
+    with Progress(form, stream=stream, heartbeat=NEVER) as progress:
+        with progress.step("base") as task:
+            task.line("unpacking")
+        with suppress(ValueError), progress.step("python"):
+            raise ValueError
+        progress.say("passed x")
+        with progress.step("verify") as task:
+            task.line("passed x")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("form", ["auto", "plain", "json"])
+def test_a_quiet_work_tells_nothing(form: str, talk: Callable[[int], None]) -> None:
+    talk(output.QUIET)
+    assert told_of_a_work(form) == ""
+
+
+def test_a_verbose_work_tells_each_line_of_a_step_once(talk: Callable[[int], None]) -> None:
+    talk(output.VERBOSE)
+    told = told_of_a_work("auto")
+    assert re.search(r"^\d\d:\d\d:\d\d base: unpacking$", told, re.MULTILINE)
+    assert told.count("passed x") == 1
+
+
+def test_what_a_step_or_talk_says_steers_no_terminal(terminal: Terminal) -> None:
+    with Progress(stream=terminal.stream) as progress, progress.step("base") as task:
+        task.line("\x1b]0;owned\x07")
+        progress.say("\x1b[31mred\rover")
+    terminal.finish()
+    assert "\x1b]" not in terminal.text
+    assert r"\x1b[31mred\x0dover" in terminal.text

@@ -1,0 +1,24 @@
+"""``lumicontainer help``: what ``--help`` prints, of all verbs or of one."""
+
+from __future__ import annotations
+
+import argparse
+
+from lumicontainer.errors import OK, InputError, Problem, did_you_mean
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the words that name a verb."""
+    parser.add_argument("verb_words", metavar="VERB", nargs="*", help="default: all of them")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the help; argparse ends the program when it has."""
+    from lumicontainer.cli import VERBS, make_parser  # noqa: PLC0415 - the other way round at start
+
+    words = arguments.verb_words
+    if words and words[0] not in VERBS:
+        what = f"there is no command '{words[0]}'"
+        raise InputError(Problem(what, mend=did_you_mean(words[0], VERBS)))
+    make_parser(words[:1]).parse_args([*words, "--help"])
+    return OK

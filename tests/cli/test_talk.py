@@ -1,0 +1,64 @@
+"""How much is told: the result alone, as usual, or every command; and where help is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from lumicontainer.cli import VERBS
+
+from .conftest import Run
+
+
+@pytest.mark.parametrize("words", [("-V",), ("--version",), ("-q", "-V")], ids=" ".join)
+def test_the_version_is_told(lumicontainer: Run, words: tuple[str, ...]) -> None:
+    done = lumicontainer(*words)
+    assert done.returncode == 0
+    assert done.stdout.startswith("lumicontainer ")
+
+
+@pytest.mark.parametrize("words", [(), ("build",), ("cache", "explain")], ids=" ".join)
+def test_help_of_a_verb_is_what_its_option_prints(
+    lumicontainer: Run, words: tuple[str, ...]
+) -> None:
+    told = lumicontainer("help", *words)
+    assert told.returncode == 0
+    assert told.stdout == lumicontainer(*words, "--help").stdout
+
+
+def test_help_of_a_verb_that_is_none_names_the_nearest(lumicontainer: Run) -> None:
+    done = lumicontainer("help", "bild")
+    assert done.returncode == 2
+    assert "did you mean 'build'?" in done.stderr
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_says_in_its_help_how_much_can_be_told(lumicontainer: Run, verb: str) -> None:
+    told = lumicontainer(verb, "--help").stdout
+    assert "-q, --quiet" in told
+    assert "-v, --verbose" in told
+
+
+LUMI = ("render", "rocm", "--platform", "lumi-g")
+
+
+@pytest.mark.parametrize("words", [("-q", *LUMI), (*LUMI, "--quiet")], ids=["before", "behind"])
+def test_quiet_keeps_the_result_and_drops_the_talk(
+    lumicontainer: Run, words: tuple[str, ...]
+) -> None:
+    usual, quiet = lumicontainer(*LUMI), lumicontainer(*words)
+    assert "note: " in usual.stderr
+    assert (quiet.returncode, quiet.stderr, quiet.stdout) == (0, "", usual.stdout)
+
+
+def test_quiet_keeps_errors(lumicontainer: Run) -> None:
+    done = lumicontainer("show", "-q", "nothing")
+    assert done.returncode == 2
+    assert "error: " in done.stderr
+
+
+def test_verbose_tells_the_commands_that_are_started(lumicontainer: Run) -> None:
+    words = ("doctor",)
+    assert "+ " not in lumicontainer(*words).stderr
+    lines = lumicontainer(*words, "-v").stderr.splitlines()
+    assert any(line.startswith("+ unshare ") for line in lines)
+    assert all(line.startswith("+ ") for line in lines)

@@ -1,0 +1,118 @@
+"""Text for people cannot steer a terminal; what programs read arrives byte for byte."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import unicodedata
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer import output
+from lumicontainer.commands.binds import _word as word
+from lumicontainer.errors import Problem
+from lumicontainer.output import Output, line, printable
+from lumicontainer.process import trace
+
+JOINERS = "\u200c\u200d\u00ad"
+hostile = st.text(st.characters() | st.sampled_from("\x1b\x9b\x7f\r\b\u202e\u2066\u2028\t\n"))
+
+
+def steers(text: str) -> list[str]:
+    """Return the characters of a text that a terminal would obey, or not show."""
+    return [char for char in text if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")]
+
+
+@given(hostile)
+def test_no_character_of_printable_text_steers_a_terminal(text: str) -> None:
+    shown = printable(text)
+    assert set(steers(shown)) <= {"\n", "\t"}
+    bidi = [char for char in shown if unicodedata.bidirectional(char) in DIRECTIONS]
+    assert bidi == []
+    assert printable(shown) == shown
+
+
+DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
+@pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Ünï …✓ 漢字", f"क{JOINERS}ष"])
+def test_ordinary_letters_stay_as_they_are(text: str) -> None:
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("\x1b[2J", r"\x1b[2J"), ("\u202egnp", r"\u202egnp"), ("\U000e0041", r"\U000e0041")],
+)
+def test_what_steers_is_shown_by_its_number(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(hostile)
+def test_a_value_stays_within_its_line(text: str) -> None:
+    assert set(steers(line(text))) == set()
+
+
+def of(encoding: str) -> tuple[io.BytesIO, Output]:
+    raw = io.BytesIO()
+    return raw, Output(raw, encoding=encoding, errors="backslashreplace", newline="")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_a_document_is_utf8_in_every_encoding_of_the_terminal(encoding: str) -> None:
+    raw, out = of(encoding)
+    out.write("…\x1b\n")
+    out.document("a … \x1b[1m \udcff\n")
+    out.flush()
+    first, _, second = raw.getvalue().partition(b"\n")
+    assert b"\x1b" not in first
+    assert first.endswith(rb"\x1b")
+    assert second == "a … \x1b[1m ".encode() + b"\xff\n"
+
+
+def test_sequences_of_our_own_reach_the_terminal_and_those_of_the_text_do_not() -> None:
+    raw, out = of("utf-8")
+    output.redraw(out, "\x1b[1A", "\x1b[2J")
+    out.flush()
+    assert raw.getvalue() == b"\x1b[1A\\x1b[2J"
+
+
+@given(hostile)
+def test_json_is_plain_ascii_and_means_the_same(text: str) -> None:
+    told = output.as_json({text: text})
+    assert told.isascii()
+    assert told.isprintable()
+    assert json.loads(told) == {text: text}
+
+
+@given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"])))
+def test_a_word_for_bash_is_one_line_and_arrives_as_it_is(text: str) -> None:
+    written = word(text)
+    assert steers(written) == []
+    done = subprocess.run(
+        ["bash", "-c", f"printf %s {written}"], capture_output=True, env={}, check=True
+    )
+    assert done.stdout == text.encode()
+
+
+def test_no_line_of_a_value_in_a_message_looks_like_a_message_of_its_own() -> None:
+    told = str(Problem("no 'a\nerror: b'", "c\nd", "e\nf", "g\nh"))
+    assert [text for text in told.splitlines() if not text.startswith(" ")] == ["error: no 'a"]
+
+
+@pytest.fixture
+def _verbose() -> Iterator[None]:
+    output.set_talk(output.VERBOSE)
+    yield
+    output.set_talk(output.NORMAL)
+
+
+@pytest.mark.usefixtures("_verbose")
+def test_a_command_is_told_without_the_passwords_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    trace(["pip", "--index-url", "https://me:secret@site.example/simple", "a b"])
+    told = capsys.readouterr().err
+    assert told == "+ pip --index-url https://***@site.example/simple 'a b'\n"
