@@ -7,14 +7,22 @@ from typing import Any
 
 from lumicontainer import fields, names
 from lumicontainer.model import Bind, Content, Provider, Taken, Variant
+from lumicontainer.requirements import requirement
 from lumicontainer.sources import read_sources
 
 image = fields.matching(
     r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?",
     "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits,",
 )
-apt_package = fields.matching(r"[a-z0-9][a-z0-9+.:=~_-]*", "the name of a Debian package")
-_requirement = fields.matching(r"[A-Za-z0-9][^\n;@]*", "a requirement such as numpy==2.3.4")
+_APT_NAME = r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](?::[a-z0-9-]*[a-z0-9])?"
+_APT_VERSION = r"(?:[0-9]+:)?[0-9](?:[A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?"
+"""As Debian's policy has them (5.6.1, 5.6.12), but for a last '-', by which apt removes."""
+APT_PIN = f"{_APT_NAME}={_APT_VERSION}"
+apt_name = fields.matching(_APT_NAME, "the name of a Debian package, such as libfabric-dev,")
+apt_package = fields.matching(
+    f"{_APT_NAME}(?:={_APT_VERSION})?",
+    "the name of a Debian package, such as make or make=4.3-4.1,",
+)
 _version = fields.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')
 _script = fields.matching(
     r"([A-Za-z0-9][A-Za-z0-9._-]*/)*[A-Za-z0-9][A-Za-z0-9._-]*\.sh",
@@ -28,7 +36,7 @@ _taken = fields.record(
 )
 _CONTENT: dict[str, fields.Reader[Any]] = {
     "packages": fields.record(
-        "packages", {"apt": fields.sequence(apt_package), "python": fields.sequence(_requirement)}
+        "packages", {"apt": fields.sequence(apt_package), "python": fields.sequence(requirement)}
     ),
     "repositories": fields.with_place(_script),
     "sources": read_sources,

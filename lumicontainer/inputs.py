@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lumicontainer.model import Bootstrap, GitSource, LayerFile, PythonSource, Source
+from lumicontainer.requirements import has_hashes, is_file_of, lines
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.sources import WHOLE_COMMIT, told
 
@@ -21,7 +21,6 @@ IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
 )
 BUILD_REQUIREMENTS = "build.txt"
 """What a layer compiles with; its other files of requirements are for the image itself."""
-_EXACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 
 
 class Input(NamedTuple):
@@ -66,7 +65,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
         index = str(layer.values().get(taken.indexed_by, ""))
         yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}", index_url=index)
     for file in requirement_files(layer.files):
-        for requirement in _lines(file):
+        for requirement in (line.text for line in lines(file.content)):
             told_as = f"Python {requirement} ({file.name})"
             yield Input(layer.name, PYTHON, requirement, where=file.name, told=told_as)
 
@@ -83,29 +82,8 @@ def base_told(bootstrap: Bootstrap) -> str:
 
 
 def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
-    """Yield the files of a layer that are pip's requirements: one at least names a version."""
-    for file in files:
-        if file.name.endswith(".txt"):
-            lines = _lines(file)
-            exact = [_EXACT.fullmatch(line) is not None for line in lines]
-            if any(exact) and (all(exact) or all(map(_is_requirement, lines))):
-                yield file
-
-
-def _is_requirement(line: str) -> bool:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
-
-    try:
-        return bool(Requirement(line))
-    except InvalidRequirement:
-        return False
-
-
-def _lines(file: LayerFile) -> list[str]:
-    lines = file.content.decode("utf-8", "replace").splitlines()
-    # As pip reads them: a comment begins the line, or stands behind a blank.
-    bare = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
-    return [line for line in bare if line]
+    """Yield the files of a layer that are pip's requirements and hold no hashes of their own."""
+    return (file for file in files if is_file_of(file) and not has_hashes(file))
 
 
 def _base(layer: str, bootstrap: Bootstrap) -> Input:

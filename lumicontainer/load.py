@@ -7,7 +7,7 @@ from typing import Any
 
 from lumicontainer import contents, fields, names
 from lumicontainer.checkfile import FOLDER, HOST, IMAGE, read_checks
-from lumicontainer.contents import apt_package
+from lumicontainer.contents import apt_name
 from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems
 from lumicontainer.errors import did_you_mean
@@ -24,6 +24,7 @@ from lumicontainer.model import (
 )
 from lumicontainer.names import COMPILE, FINISH, RESERVED, SCRIPT, name, printed, variable
 from lumicontainer.parsed import parse
+from lumicontainer.requirements import check_files
 
 TYPES: dict[str, fields.Reader[Any]] = {
     "string": fields.text,
@@ -38,7 +39,7 @@ _BOOTSTRAP = fields.record(
     {
         "agent": fields.choice(("debootstrap", "docker")),
         "release": name,
-        "include": fields.with_place(fields.sequence(apt_package)),
+        "include": fields.with_place(fields.sequence(apt_name)),
         "docker": contents.image,
     },
     required=("agent", "docker"),
@@ -179,6 +180,7 @@ def read_layer(
     values = _LAYER(root, problems) if root else None
     if files is not None:
         _check_scripts(_scripts(values or {}), files, file, problems)
+        check_files(files, file.removesuffix("/layer.yaml"), problems)
     if values is None or len(problems.found) > before or root is None:
         return None
     parameters = _parameters(values, problems)

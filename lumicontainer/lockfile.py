@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import fields, names
+from lumicontainer.contents import APT_PIN
 from lumicontainer.document import Node, Problems, parse
 from lumicontainer.inputs import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
 from lumicontainer.lock import Entry, Lock, in_order
@@ -25,7 +26,7 @@ _sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
 _PINS: dict[str, fields.Reader[str]] = {
     IMAGE: fields.matching(r"[A-Za-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}", "image@sha256:…"),
     DEBOOTSTRAP: _sha256,
-    APT: fields.matching(r"[a-z0-9][a-z0-9+.:-]*=[A-Za-z0-9][A-Za-z0-9+.:~-]*", "name=version"),
+    APT: fields.matching(APT_PIN, "name=version"),
     PYTHON: fields.matching(
         r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]* --hash=sha256:[0-9a-f]{64}",
         "name==version --hash=sha256:…",
@@ -42,7 +43,7 @@ _ENTRY = fields.record(
         "where": fields.line,
         "pin": names.raw,
         "from": fields.line,
-        "index": fields.matching(r"https?://[A-Za-z0-9][A-Za-z0-9._~/%+:@-]*", "a URL"),
+        "index": fields.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https"),
         "dependency": fields.boolean,
         "open": fields.line,
     },

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from lumicontainer import fields, trust
 from lumicontainer.document import Node, Place, Problems, Scalar, parse
-from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.errors import DownloadError, HostError, InputError, Problem
 
 OPTION = "--mirror"
 VARIABLE = "LUMICONTAINER_MIRRORS"
@@ -147,6 +147,15 @@ def mirrored(url: str, mirrors: Mapping[str, str]) -> str:
         return url
     old = max(fitting, key=len)
     return mirrors[old] + url.removeprefix(old)
+
+
+def require_guarded(url: str, mirrors: Mapping[str, str]) -> None:
+    """Raise ``DownloadError`` where what no hash pins would come by plain http."""
+    there = mirrored(url, mirrors)
+    if there.startswith(_PLAIN) and not _is_this_host(there):
+        why = "its mirror is one by plain http: anyone on the way could change it"
+        mend = "add its sha256 (a commit of 40 digits), or name a mirror by https"
+        raise DownloadError(Problem("a source that nothing pins was not fetched", url, why, mend))
 
 
 def whole_image(image: str) -> str:

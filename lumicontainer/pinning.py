@@ -26,6 +26,7 @@ from lumicontainer.inputs import (
     inputs,
 )
 from lumicontainer.lock import Entry, Lock, lock_of
+from lumicontainer.mirrors import require_guarded
 from lumicontainer.model import PythonSource, UrlSource
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of
 from lumicontainer.plan import Plan
@@ -187,7 +188,7 @@ class _Maker:
             mine = [each for each in wanted if each.layer == layer.name]
             for each in mine:
                 if each.kind == SDIST:
-                    why = "pip did not find its source, or cannot read it without building it"
+                    why = "pip did not find its source"
                     self.find(each, partial(pip.source, each.name), "its source", why)
             named = [each.name for each in mine if each.kind == PYTHON]
             there, same = (_agreeing(each, named) for each in _seen_by(layer, below))
@@ -248,6 +249,7 @@ _ASKED = {
 def _fetched(wanted: Input, site: Site) -> str:
     if wanted.kind == IMAGE:
         return pinned_image(wanted.name, site.mirrors, site.trust)
+    require_guarded(wanted.name, site.mirrors)
     if wanted.kind == GIT:
         return source_pins.whole_commit(wanted.name, wanted.given, site.mirrors)
     return source_pins.sha256_of(wanted.name, site.mirrors)

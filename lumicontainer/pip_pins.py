@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import re
 import sys
 import tempfile
@@ -21,6 +21,9 @@ from lumicontainer.workspace import temporary_folder
 
 _STAND_IN = "in.the.image"
 """Marks the versions of what stands for a package that the image has already."""
+_WITHOUT_CODE = Path(__file__).parent / "host/pip_without_code.py"
+_GOT = re.compile(r"(?m)^\s*Got\s+([0-9a-f]{64})\s*$")
+"""How pip tells the hash of what it found (HashMismatch; the same from pip 8 to 26)."""
 _BRIEF = ("--timeout", "15", "--retries", "1")
 """An index of a layer's own may be out of reach, and is asked for each package."""
 _OLD_TAGS = {"manylinux2014": (2, 17), "manylinux2010": (2, 12), "manylinux1": (2, 5)}
@@ -78,7 +81,7 @@ class Pip:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._command = _pip_for(target.python)
+        self._python = _python_for(target.python)
 
     def wheels(
         self,
@@ -121,15 +124,15 @@ class Pip:
             (place / "held.txt").write_text("".join(f"{line}\n" for line in lines))
             report = place / "report.json"
             process.capture(
-                [
-                    *self._command,
+                self._command(
+                    folder,
                     *("install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"),
                     *("--target", str(place / "nothing"), "--report", str(report)),
                     *("--find-links", str(place), "--constraint", str(place / "held.txt")),
                     *(("--extra-index-url", index, *_BRIEF) if index else ()),
                     *self.target.options(),
                     *requirements,
-                ]
+                )
             )
             own = place.as_uri() + "/"
             found = read_report(json.loads(report.read_bytes()))
@@ -138,30 +141,41 @@ class Pip:
     def source(self, requirement: str) -> str:
         """Return the sha256 of the source distribution of a requirement.
 
-        Raises ``ProgramError`` where there is none, or pip cannot read what it is without building.
+        Pip proves the hash of a download before it unpacks it. Given one that no file has, it says
+        which hash it found, and looks no further into the source. Raises ``ProgramError`` where
+        there is none.
         """
         with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
-            words = ["download", "--quiet", "--no-input", "--no-deps", "--no-binary=:all:"]
-            process.capture([*self._command, *words, "--dest", folder, requirement])
-            (file,) = Path(folder).iterdir()
-            return hashlib.sha256(file.read_bytes()).hexdigest()
+            wanted = Path(folder) / "wanted.txt"
+            wanted.write_text(f"{requirement} --hash=sha256:{'0' * 64}\n")
+            words = ["download", "--no-input", "--no-deps", "--no-binary=:all:"]
+            words += ["--dest", folder, "--requirement", str(wanted)]
+            command = self._command(folder, *words)
+            done = process.finished(command, env={**os.environ, "PIP_QUIET": "0"})
+        found = _GOT.findall(done.stderr)
+        if len(found) != 1:
+            raise process.ProgramError(["pip"], done.returncode, done.stderr)
+        return str(found[0])
+
+    def _command(self, folder: str, *words: str) -> list[str]:
+        """Return the command that runs pip in a folder, without code of what it looks at."""
+        return [*self._python, str(_WITHOUT_CODE), folder, *words]
 
 
-def _pip_for(python: str) -> list[str]:
-    """Return the start of a command that is pip, of the same Python where this host has it.
+def _python_for(python: str) -> list[str]:
+    """Return a Python of this host that has pip, the same as the image's where that is there.
 
     Another's pip finds the same wheels, but judges what they need by its own Python's version,
     which is put right afterwards.
     """
-    own = [sys.executable, "-m", "pip"]
     same = f"{sys.version_info.major}.{sys.version_info.minor}" == python
-    named = [f"python{python}", "-m", "pip"]
-    for command in ([own, named] if same else [named, own]) + [["pip3"], ["pip"]]:
+    own, named = sys.executable, f"python{python}"
+    for program in (*((own, named) if same else (named, own)), "python3", "python"):
         try:
-            process.capture([*command, "--version"])
+            process.capture([program, "-m", "pip", "--version"])
         except LumicontainerError:
             continue
-        return command
+        return [program]
     raise HostError(Problem("this host has no pip", mend="install the package python3-pip"))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer import parts, profiles
+from lumicontainer import parts, profiles, requirements
 from lumicontainer.catalog import Catalog
 from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
@@ -137,6 +137,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
     files = parts.files(layer, variant, accelerator)
     _check_used(layer, content, files, context)
     _check_takes(layer, content, settings, context)
+    _check_asked_of_pip(content, settings, context.problems)
     return ResolvedLayer(
         layer.name,
         layer.summary,
@@ -179,6 +180,18 @@ def _check_takes(
                     layer.place,
                     mend="add a version" if name == "version" else did_you_mean(name, known),
                 )
+
+
+def _check_asked_of_pip(content: Content, settings: Sequence[Setting], problems: Problems) -> None:
+    """Note values that pip would be given and that are no version, or no index."""
+    found = {setting.name: setting for setting in settings}
+    sources = [each.python for each in content.sources if isinstance(each, PythonSource)]
+    for package in [*sources, *(taken.python for taken in content.takes)]:
+        if version := found.get("version"):
+            requirements.check_version(package, version.value, version.place, problems)
+    for taken in content.takes:
+        if index := found.get(taken.indexed_by):
+            requirements.check_index(index.value, index.place, problems)
 
 
 def _settings(

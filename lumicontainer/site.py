@@ -207,10 +207,14 @@ def require_keyring() -> None:
         )
 
 
+_APT_NAMES = 'APT::Cmd::Pattern-Only "true";\n'
+"""A name that no package has is not taken for a pattern: python3.1 would match python3-1."""
+
+
 def stage_site(site: Site, folder: Path, seen_as: str) -> None:
     """Write into ``folder`` the script that a step sources; it is seen at ``seen_as`` inside."""
     variables = {**site.environment, "APT_CONFIG": f"{seen_as}/apt.conf"}
-    settings = ""
+    settings = _APT_NAMES
     if site.mirrors:
         variables[VARIABLE] = lines(site.mirrors)
         settings += _stage_methods(folder / "apt", f"{seen_as}/apt")

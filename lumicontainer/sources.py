@@ -23,6 +23,7 @@ and a folder in its stage."""
 _PLAIN = "[A-Za-z0-9._~/%+,=&?@:-]"
 _sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
 _url = fields.matching(rf"https://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
+_any_url = fields.matching(rf"https?://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
 _commit = fields.matching(
     rf"[0-9a-f]{{7,{WHOLE_COMMIT}}}", f"a commit of 7 to {WHOLE_COMMIT} hexadecimal digits"
 )
@@ -49,7 +50,7 @@ _KINDS: dict[str, tuple[type[Any], fields.Reader[dict[str, Any]]]] = {
         UrlSource,
         fields.record(
             "a url source",
-            {"url": _url, "sha256": _sha256, "file": _entry},
+            {"url": _any_url, "sha256": _sha256, "file": _entry},
             required=("url", "file"),
         ),
     ),
@@ -71,6 +72,11 @@ def read_source(node: Node, problems: Problems) -> tuple[Source, Place] | None:
     make, reader = _KINDS[kinds[0]]
     read = reader(node, problems)
     if read is None or len(problems.found) > before:
+        return None
+    if read.get("url", "").startswith("http:") and "sha256" not in read:
+        why = "by plain http anyone on the way can change it"
+        mend = "write https://, or add its sha256"
+        problems.add(f"'{read['file']}' comes by plain http", node.place, why=why, mend=mend)
         return None
     return make(**read), node.place
 

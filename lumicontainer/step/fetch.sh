@@ -29,6 +29,22 @@ need() {
         "add $1 and ca-certificates to packages.apt of this layer or an earlier one"
 }
 
+# Nothing but a hash proves what comes by plain http, unless it never leaves this host.
+require_guarded() {
+    local authority
+    case "$1" in
+    http://*) authority="${1#http://}" authority="${authority%%/*}" ;;
+    *) return 0 ;;
+    esac
+    case "$authority" in
+    *@*) ;;
+    127.0.0.1 | 127.0.0.1:* | localhost | localhost:* | '[::1]' | '[::1]':*) return 0 ;;
+    esac
+    fail "'$name' was not fetched: nothing pins it" \
+        "its mirror is one by plain http: anyone on the way could change it" \
+        "add its sha256 (a commit of 40 digits), or name a mirror by https"
+}
+
 original() {
     local from to text="$1"
     while read -r from to; do
@@ -94,6 +110,7 @@ fetch_git() {
     local url="$1" commit="$2" name="$3" submodules="${4:-}" whole
     local tree="$work/tree" target="$sources/$3"
     need git
+    [ "${#commit}" -eq 40 ] || require_guarded "$(mirrored "$url")"
     prepare_git
     git init --quiet "$tree"
     cd "$tree"
@@ -126,6 +143,7 @@ fetch_url() {
     local file="$work/file" target="$sources/$2"
     need curl
     from="$(mirrored "$url")"
+    [ -n "$wanted" ] || require_guarded "$from"
     case "$from" in
     file://*) protocols='=file' ;;
     http://*) protocols='=http,https' ;;

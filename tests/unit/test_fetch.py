@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import sources
-from lumicontainer.errors import DOWNLOAD_FAILED
+from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError
+from lumicontainer.mirrors import require_guarded
 from lumicontainer.model import GitSource, Source, UrlSource
 
 UPSTREAM = "https://upstream.invalid/"
@@ -372,3 +373,24 @@ def test_a_full_disk_is_told_as_what_it_is(upstream: Upstream) -> None:
     done = upstream.fetch(UrlSource(f"{UPSTREAM}x.tar.gz", "x.tar.gz", digest), enter=enter)
     assert done.returncode == DOWNLOAD_FAILED
     assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "mirror",
+    ["http://mirror.invalid/", "http://127.0.0.1@mirror.invalid/", "http://127.0.0.10.invalid/"],
+)
+def test_what_nothing_pins_is_not_taken_by_plain_http(upstream: Upstream, mirror: str) -> None:
+    upstream.mirrors = {UPSTREAM: mirror}
+    for source in (UrlSource(f"{UPSTREAM}x", "x"), GitSource(f"{UPSTREAM}x", "0123456", "x")):
+        done = upstream.fetch(source)
+        assert done.returncode == DOWNLOAD_FAILED
+        assert "error: 'x' was not fetched: nothing pins it" in done.stderr
+        assert "add its sha256 (a commit of 40 digits), or name a mirror by https" in done.stderr
+        with pytest.raises(DownloadError, match="nothing pins was not fetched"):
+            require_guarded(f"{UPSTREAM}x", upstream.mirrors)
+
+
+def test_what_a_hash_pins_may_come_by_plain_http(upstream: Upstream) -> None:
+    upstream.mirrors = {UPSTREAM: "http://mirror.invalid/"}
+    done = upstream.fetch(UrlSource(f"{UPSTREAM}x", "x", "0" * 64))
+    assert "Could not resolve host" in done.stderr

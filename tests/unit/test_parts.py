@@ -308,7 +308,7 @@ def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None
         ("sources: [{gti: 'https://a.example', folder: x}]", ["did you mean 'git'?"]),
         ("sources: [{git: 'https://a.example', url: 'https://a.example'}]", ["exactly one"]),
         ("sources: [{git: 'https://a.example/x', folder: x}]", ["a git source needs 'commit'"]),
-        ("sources: [{url: 'http://a.example/x', file: x}]", ["a URL of plain characters by https"]),
+        ("sources: [{url: 'http://a.example/x', file: x}]", ["comes by plain http", "its sha256"]),
         ("sources: [{url: 'https://a.example/$(id)', file: x}]", ["plain characters by https"]),
         ("sources: [{url: 'https://u:p w@a', file: x}]", ["plain characters by https"]),
         ("sources: [{url: 'https://a.example/x', file: ../x}]", ["a plain name"]),

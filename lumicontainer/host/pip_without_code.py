@@ -1,0 +1,43 @@
+"""Run this Python's pip so that it starts no other program.
+
+Usage: python pip_without_code.py FOLDER WORD...
+
+Pip reads what wheels and indexes say of themselves in its own process. What a source says of itself
+is found out by programs that the source brings (PEP 517), which are refused here: by a requirement
+that is a URL, in the metadata of a wheel too, pip would otherwise build on this host.
+"""
+
+import os
+import runpy
+import sys
+
+_STARTS = {
+    *("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork"),
+    *("os.forkpty", "pty.spawn"),
+}
+
+_ASKED = ("keyring", "lsb_release", "rustc", "uname")
+"""The site's keyring gives passwords (pip's --keyring-provider); what the others say of the host
+pip would send to the index, and can do without."""
+
+
+def _refuse(event: str, values: tuple) -> None:  # type: ignore[type-arg]
+    if event not in _STARTS:
+        return
+    program = str(values[1][0]).rpartition("/")[2] if event == "subprocess.Popen" else ""
+    if program in _ASKED:
+        if program == "keyring":
+            return
+        raise PermissionError(program)
+    sys.stderr.write("ERROR: a source would run code of its own on this host\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    # Neither files beside this one nor those of the user's folder are modules or paths to pip.
+    sys.path.pop(0)
+    os.chdir(sys.argv.pop(1))
+    sys.argv[0] = "pip"
+    sys.addaudithook(_refuse)
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)

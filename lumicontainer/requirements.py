@@ -1,0 +1,162 @@
+"""Read requirements of Python packages: names with versions (PEP 508), and nothing else.
+
+A URL, a path or an option would have pip fetch, build and run code that nothing pins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from lumicontainer.document import Node, Place, Problems
+from lumicontainer.fields import text as read_text
+from lumicontainer.model import LayerFile
+
+KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
+"""Files of a layer that are requirements by their names."""
+
+_VERSION = r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)*(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+EXACT = re.compile(rf"{_NAME}=={_VERSION}")
+"""What nearly all of them are; packaging, whose import takes 23 ms, reads the others."""
+_HASHED = re.compile(rf"({_NAME}==\S+)((?:\s+--hash=sha256:[0-9a-f]{{64}})+)")
+_ARCHIVE = re.compile(r"(?i)\.(?:whl|zip|tar|tgz|tbz|txz|tar\.\w+)(?:\[.*\])?")
+_ELSEWHERE = re.compile(r"\S*(?:@|://|/|\\)|\.")
+
+_HINT = "write NAME==VERSION; name repositories and files under 'sources'"
+_SITE = "remove it; indexes and pip's options are the site's configuration (pip config)"
+_MARKER = "the image has one Python: let a variant or a version of the layer choose"
+
+
+class Line(NamedTuple):
+    """Hold one requirement of a file, with its line and column from 1."""
+
+    text: str
+    line: int
+    column: int
+
+
+class Fault(NamedTuple):
+    """Say why a requirement is refused, and what to write instead."""
+
+    why: str
+    hint: str
+
+
+def fault(text: str, *, markers: bool = False) -> Fault | None:
+    """Return why a requirement is refused, or None where it is a name with versions.
+
+    ``markers`` takes conditions behind a semicolon too.
+    """
+    if EXACT.fullmatch(text) and not _ARCHIVE.search(text):
+        return None
+    bare, semicolon, _ = text.partition(";")
+    if not text.isprintable():
+        return Fault("it holds a control character", _HINT)
+    if text.startswith("-"):
+        return Fault("it is an option of pip's", _SITE)
+    if _ELSEWHERE.match(bare) or "@" in bare or _ARCHIVE.search(bare):
+        return Fault("it is a URL or a path: nothing pins it, and pip would run its code", _HINT)
+    if semicolon and not markers:
+        return Fault("it has a condition behind ';'", _MARKER)
+    return _unread(text)
+
+
+def _unread(text: str) -> Fault | None:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
+
+    try:
+        read = Requirement(text)
+    except InvalidRequirement as error:
+        return Fault(str(error).splitlines()[0], _HINT)
+    if read.url or any(each.operator == "===" for each in read.specifier):
+        return Fault("'===' compares with any text, a path too", "write ==")
+    return None
+
+
+def requirement(node: Node, problems: Problems) -> str | None:
+    """Read one requirement of a layer's ``packages.python``."""
+    value = read_text(node, problems)
+    wrong = fault(value) if value is not None else None
+    if value is None or wrong is None:
+        return value
+    what = f"expected a requirement such as numpy==2.3.4, got {value!r}"
+    problems.add(what, node.place, why=wrong.why, mend=wrong.hint)
+    return None
+
+
+def lines(content: bytes) -> Iterator[Line]:
+    """Yield the lines of a file as pip reads them: joined behind a backslash, without comments."""
+    joined, start = "", 1
+    for number, raw in enumerate(content.decode("utf-8", "replace").split("\n"), 1):
+        whole = raw.rstrip("\r")
+        # A comment begins the line, or stands behind a blank.
+        bare = re.sub(r"(^|\s)#.*", "", whole)
+        start = start if joined else number
+        if whole.endswith("\\") and bare == whole:
+            joined += bare[:-1]
+            continue
+        text = joined + bare
+        joined = ""
+        if text.strip():
+            yield Line(text.strip(), start, len(text) - len(text.lstrip()) + 1)
+
+
+def is_file_of(file: LayerFile) -> bool:
+    """Tell whether a file of a layer is pip's requirements.
+
+    It has the name of one, or names a version and holds nothing but what pip reads.
+    """
+    if not file.name.endswith(".txt"):
+        return False
+    if file.name.rpartition("/")[2] in KNOWN_FILES:
+        return True
+    found = [each.text for each in lines(file.content)]
+    return any(map(EXACT.fullmatch, found)) and all(map(_is_pips, found))
+
+
+def _is_pips(text: str) -> bool:
+    """Tell whether pip would take a line for a requirement or an option; prose is neither."""
+    wrong = fault(text, markers=True)
+    return wrong is None or text.startswith("-") or len(text.split()) == 1 or " @ " in text
+
+
+def has_hashes(file: LayerFile) -> bool:
+    """Tell whether a file of requirements pins what it names by itself."""
+    return any(_HASHED.fullmatch(line.text) for line in lines(file.content))
+
+
+def _without_hashes(text: str) -> str:
+    hashed = _HASHED.fullmatch(text)
+    return hashed[1] if hashed else text
+
+
+def check_files(files: Iterable[LayerFile], folder: str, problems: Problems) -> None:
+    """Note the lines of a layer's files of requirements that are more than names with versions."""
+    for file in files:
+        for line in lines(file.content) if is_file_of(file) else ():
+            wrong = fault(_without_hashes(line.text), markers=True)
+            if wrong:
+                place = Place(f"{folder}/{file.name}", line.line, line.column)
+                what = f"expected a requirement such as numpy==2.3.4, got {line.text!r}"
+                problems.add(what, place, why=wrong.why, mend=wrong.hint)
+
+
+def check_version(name: str, value: object, place: str, problems: Problems) -> None:
+    """Note a layer's version that cannot stand behind the name of a Python package."""
+    wrong = fault(f"{name}=={value}")
+    if wrong:
+        what = f"invalid version {str(value)!r} of the Python package '{name}'"
+        problems.add(what, place, why=wrong.why, mend="write it like 2.1.0 (PEP 440)")
+
+
+def check_index(value: object, place: str, problems: Problems) -> None:
+    """Note the URL of an index of Python packages that could be anyone's, or shows a password."""
+    if not re.fullmatch(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", str(value)):
+        problems.add(
+            f"invalid index of Python packages {str(value)!r}",
+            place,
+            why="it must be a URL by https, without a password",
+            mend="write https://HOST/PATH; other indexes and their passwords belong to pip config",
+        )

@@ -1,0 +1,298 @@
+"""No code that a recipe, a source or a wheel brings runs on the host, whatever is written."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.errors import InputError
+from lumicontainer.lock import Lock
+from lumicontainer.pinning import make_lock
+from lumicontainer.pip_pins import Pip, Target
+from lumicontainer.plan import make_plan
+from lumicontainer.process import ProgramError
+from lumicontainer.progress import Progress
+from lumicontainer.resolve import Resolved
+
+from ..unit.test_pinning import BASE, DIGEST, python
+from ..unit.test_pins import Offer, offer
+
+__all__ = ["offer"]
+
+Resolve = Callable[..., Resolved]
+OWN_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+PROJECT = """\
+[build-system]
+requires = []
+build-backend = "canary"
+backend-path = ["."]
+[project]
+name = "evil"
+version = "1.0"
+"""
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """Return a file that the code of the attacks would write."""
+    return tmp_path / "canary"
+
+
+@pytest.fixture
+def source(tmp_path: Path, canary: Path) -> Path:
+    """Return a source whose own backend, and whose setup.py, writes the canary."""
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    writes = f"open({str(canary)!r}, 'a').write('it ran')\n"
+    (folder / "pyproject.toml").write_text(PROJECT)
+    (folder / "canary.py").write_text(writes)
+    (folder / "setup.py").write_text(writes)
+    return folder
+
+
+@pytest.fixture
+def archive(source: Path, tmp_path: Path, offer: Offer) -> Path:
+    """Offer the source to pip as a source distribution."""
+    path = tmp_path / "wheels/evil-1.0.tar.gz"
+    info = b"Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n"
+    with tarfile.open(path, "w:gz") as file:
+        for each in source.iterdir():
+            file.add(each, f"evil-1.0/{each.name}")
+        member = tarfile.TarInfo("evil-1.0/PKG-INFO")
+        member.size = len(info)
+        file.addfile(member, io.BytesIO(info))
+    return path
+
+
+def test_the_canary_is_written_where_pip_is_asked_as_it_is(archive: Path, canary: Path) -> None:
+    """Prove that the attack works: otherwise the tests below would say nothing."""
+    words = ["download", "--quiet", "--no-deps", "--no-build-isolation", "--no-binary=:all:"]
+    to = ["--dest", str(archive.parent), "evil==1.0"]
+    subprocess.run([sys.executable, "-m", "pip", *words, *to], capture_output=True, check=False)
+    assert canary.exists()
+
+
+@pytest.mark.parametrize("python", [OWN_VERSION, "3.7"])
+def test_the_hash_of_a_source_is_found_without_its_code(
+    archive: Path, canary: Path, python: str
+) -> None:
+    assert Pip(Target(python)).source("evil==1.0") == sha256(archive.read_bytes()).hexdigest()
+    assert not canary.exists()
+
+
+def test_a_source_that_is_not_there_is_told(offer: Offer) -> None:
+    with pytest.raises(ProgramError, match="No matching distribution found"):
+        Pip(Target(OWN_VERSION)).source("evil==2.0")
+
+
+@pytest.mark.parametrize("form", ["evil @ {uri}", "{uri}", "{folder}", "git+{uri}", "-e{folder}"])
+def test_pip_builds_nothing_of_what_it_is_asked_for(source: Path, canary: Path, form: str) -> None:
+    asked = form.format(uri=source.as_uri(), folder=source)
+    with pytest.raises(ProgramError):
+        Pip(Target(OWN_VERSION)).wheels([asked], {}, same={})
+    assert not canary.exists()
+
+
+def test_pip_builds_nothing_that_a_wheel_names_by_its_url(
+    offer: Offer, source: Path, canary: Path
+) -> None:
+    offer("tool", "1.0", f"evil @ {source.as_uri()}")
+    with pytest.raises(ProgramError, match="would run code of its own"):
+        Pip(Target(OWN_VERSION)).wheels(["tool==1.0"], {}, same={})
+    assert not canary.exists()
+
+
+def test_a_file_of_the_users_folder_is_not_taken_for_a_package(
+    offer: Offer, archive: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(archive.parent)
+    with pytest.raises(ProgramError):
+        Pip(Target(OWN_VERSION)).wheels([archive.name], {}, same={})
+    assert not canary.exists()
+
+
+def locked(resolved: Resolve, layers: dict[str, str]) -> Lock:
+    base = {"layers/tiny/layer.yaml": BASE.replace("IMAGE", DIGEST)}
+    found = resolved({**base, **layers})
+    with Progress("plain") as progress:
+        return make_lock(found, plan_of=lambda r: make_plan(r, ()), mirrors={}, progress=progress)
+
+
+URLS = (
+    *("file:///tmp/evil", "evil @ file:///tmp/evil", "git+https://a.example/evil", "./evil"),
+    *(
+        "https://a.example/evil.tar.gz",
+        "evil/",
+        "..",
+        ".",
+        "a/../evil",
+        "evil.zip",
+        "evil-1.tar.gz",
+    ),
+    *(
+        "evil@file:///tmp/evil",
+        "evil[x]@https://a.example/",
+        "EVIL-1.0-py3-none-any.WHL",
+        "C:\\evil",
+    ),
+    *("git+ssh://git@a.example/x", "ssh://a.example/x", "/tmp/evil", "evil===/tmp/evil"),
+)
+OPTIONS = ("-r /etc/passwd", "--index-url=https://a.example", "-e .", "--no-index", "-f/tmp")
+OTHERS = (
+    "numpy==1\\n--index-url https://a.example",
+    "a b",
+    "numpy==",
+    "numpy==1 --hash=x",
+    "\\e[2J",
+)
+
+
+@pytest.mark.parametrize("text", [*URLS, *OPTIONS, *OTHERS, "x==1; python_version>'3'"])
+def test_a_requirement_that_is_no_name_with_versions_is_refused_with_its_place(
+    resolved: Resolve, text: str
+) -> None:
+    layer = f'summary: x\npackages:\n  python:\n    - "{text}"\n'.replace("C:\\", "C:\\\\")
+    with pytest.raises(InputError) as raised:
+        resolved({"layers/greet/layer.yaml": layer})
+    (problem,) = raised.value.problems
+    assert problem.what.startswith("expected a requirement such as numpy==2.3.4, got ")
+    assert problem.where.endswith("greet/layer.yaml:4:7")
+    assert problem.mend
+    assert problem.what.isprintable()
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "tools.txt", "build.txt", "rocm/build.txt"])
+@pytest.mark.parametrize("text", [*URLS, *OPTIONS])
+def test_a_file_of_requirements_holds_names_with_versions_alone(
+    resolved: Resolve, name: str, text: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        resolved({f"layers/greet/{name}": f"# what it needs\n  six==1.17.0\n  {text}\n"})
+    (problem,) = raised.value.problems
+    assert problem.where.endswith(f"greet/{name}:3:3")
+    assert problem.mend
+
+
+def test_a_file_of_another_name_is_judged_where_it_holds_nothing_but_what_pip_reads(
+    resolved: Resolve,
+) -> None:
+    resolved({"layers/greet/notes.txt": "see https://a.example and\nnumpy==1\nfor the reason\n"})
+    with pytest.raises(InputError, match=r"more\.txt:2:1"):
+        resolved({"layers/greet/more.txt": "six==1.17.0\nevil @ file:///tmp/evil\n"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a==1\nb>=2,<3\nc[x,y]~=1.4\n", f"a==1 \\\n    --hash=sha256:{'0' * 64}\n", "a\n", "a ==1.*"],
+)
+def test_names_with_versions_extras_and_hashes_are_taken(resolved: Resolve, text: str) -> None:
+    resolved({"layers/greet/requirements.txt": text})
+
+
+@pytest.mark.parametrize("version", ["1 @ file:///tmp/evil", "1\n-e /tmp/evil", "1.zip", "", "x y"])
+def test_a_version_that_pip_is_given_is_a_version(resolved: Resolve, version: str) -> None:
+    layer = "summary: x\nversion: '1.0'\nsources: [{python: evil}]\n"
+    with pytest.raises(InputError, match=r"greet\.version") as raised:
+        resolved({"layers/greet/layer.yaml": layer}, f"greet.version={version}")
+    assert "of the Python package 'evil'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "index", ["http://a.example/whl", "file:///tmp", "/tmp", "https://me:secret@a.example/", "-f x"]
+)
+def test_an_index_of_a_layers_own_is_a_url_by_https(resolved: Resolve, index: str) -> None:
+    layer = (
+        "summary: x\nversion: '1.0'\ntakes: [{python: torch, index: from}]\n"
+        "parameters: {from: {type: string, default: 'https://wheels.example/cpu'}}\n"
+    )
+    resolved({"layers/greet/layer.yaml": layer})
+    with pytest.raises(InputError, match="invalid index of Python packages"):
+        resolved({"layers/greet/layer.yaml": layer}, f"greet.from={index}")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(
+            "less-",
+            "less=590-2-",
+            "less/stable",
+            "-o=x",
+            "less*",
+            "LESS",
+            "l",
+            "less_x",
+            "less=",
+            "^x",
+        ),
+        *(
+            "less=1 2",
+            "less\\n",
+            "~nless",
+            "?name(x)",
+            "less=a",
+            "less:",
+            "./evil.deb",
+            "/tmp/x.deb",
+        ),
+    ],
+)
+def test_a_word_that_apt_reads_as_more_than_a_package_is_refused(
+    resolved: Resolve, word: str
+) -> None:
+    layer = f'summary: x\npackages:\n  apt: ["{word}"]\n'
+    with pytest.raises(InputError) as raised:
+        resolved({"layers/greet/layer.yaml": layer})
+    assert raised.value.problems[0].where.endswith("greet/layer.yaml:3:9")
+    assert "the name of a Debian package, such as make or" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["g++", "libstdc++6=12.2.0-14+deb12u1", "g++=4:12.2.0-3", "libc6:i386", "python3.11", "7zip"],
+)
+def test_packages_as_debian_names_them_are_taken(resolved: Resolve, word: str) -> None:
+    found = resolved({"layers/greet/layer.yaml": f"summary: x\npackages: {{apt: ['{word}']}}\n"})
+    assert found.layers[1].content.apt == (word,)
+
+
+def test_debootstrap_is_given_names_without_versions(resolved: Resolve) -> None:
+    base = BASE.replace(
+        "docker, docker: 'IMAGE'", "debootstrap, release: x, docker: x, include: [WORD]"
+    )
+    for word in ("less=1", "less-", "less,evil"):
+        with pytest.raises(InputError, match="the name of a Debian package"):
+            resolved({"layers/tiny/layer.yaml": base.replace("WORD", f"'{word}'")})
+
+
+def test_a_lock_holds_what_it_can_of_a_layer_with_an_evil_wheel(
+    resolved: Resolve, offer: Offer, source: Path, canary: Path
+) -> None:
+    offer("tool", "1.0", f"evil @ {source.as_uri()}")
+    offer("lib", "1.0")
+    one, two = python("tool==1.0"), python("lib==1.0")
+    recipe = "summary: x\nbase: tiny\nlayers: [one, two]\n"
+    files = {"hello.yaml": recipe, "layers/one/layer.yaml": one, "layers/two/layer.yaml": two}
+    lock = locked(resolved, files)
+    assert not canary.exists()
+    assert lock.of("one")[0].open
+    assert lock.of("two")[0].pin.startswith("lib==1.0 ")
+
+
+@pytest.mark.parametrize("more", ["", ", sha256: '" + "0" * 64 + "'"])
+def test_a_source_by_plain_http_needs_its_hash(resolved: Resolve, more: str) -> None:
+    layer = f"summary: x\nsources:\n  - {{url: 'http://a.example/x', file: x{more}}}\n"
+    files = {"layers/greet/layer.yaml": layer, "layers/greet/install.sh": 'ls "$sources"\n'}
+    if more:
+        resolved(files)
+        return
+    with pytest.raises(InputError, match="'x' comes by plain http") as raised:
+        resolved(files)
+    assert raised.value.problems[0].where.endswith("greet/layer.yaml:3:5")
