@@ -144,6 +144,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     output.set_talk(getattr(arguments, "talk", output.NORMAL))
     _take_signals()
     try:
+        if hasattr(arguments, "recipe"):
+            verb_module("common").find_recipe(arguments)
         code = int(verb_module(verb).run(arguments))
         _keep_documents()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from lumicontainer.errors import Problem
+
 QUIET, NORMAL, VERBOSE = -1, 0, 1
 _talk = NORMAL
 
@@ -135,6 +137,14 @@ def say(text: object) -> None:
     if not is_quiet():
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+
+
+def report(problem: Problem) -> None:
+    """Print a problem to stderr: an error always, a warning as talk."""
+    if problem.level == "error":
+        sys.stderr.write(f"{problem}\n")
+    else:
+        say(problem)
 
 
 def trace(command: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.machine import platform_of
 from lumicontainer.model import Platform
 from lumicontainer.needs import Needs, needs_of
-from lumicontainer.output import line, printable, say, write_document
+from lumicontainer.output import line, printable, report, write_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
     needs = needs_of(arguments.image, platform)
     for problem in needs.problems:
-        if problem.level == "error":
-            sys.stderr.write(f"{problem}\n")
-        else:
-            say(problem)
+        report(problem)
     if arguments.json:
         common.print_json(as_data(needs, platform))
     elif needs.unfit():

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lumicontainer import output
-from lumicontainer.catalog import open_catalog
+from lumicontainer.catalog import Catalog, open_catalog, shipped_folder
+from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.facts import facts_of
 from lumicontainer.machine import platform_of
+from lumicontainer.recipefiles import display
 from lumicontainer.resolve import Resolved, resolve
 from lumicontainer.rules import Finding, judge
+
+SUFFIXES = (".yaml", ".yml")
+"""By which a recipe's file is known; the second is the one that people write by mistake."""
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +37,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
 
 
-def add_recipe(parser: argparse.ArgumentParser, *, what: str = "the name of a recipe") -> None:
+def add_recipe(
+    parser: argparse.ArgumentParser,
+    *,
+    what: str = "a recipe, by its name or its file: the folder of a file is then --recipes",
+    metavar: str = "RECIPE",
+) -> None:
     """Add the options that decide an image."""
-    parser.add_argument("recipe", metavar="RECIPE", help=what)
+    parser.add_argument("recipe", metavar=metavar, help=what)
     parser.add_argument(
         "--platform", metavar="NAME", help="where it will run; default: what fits this host"
     )
@@ -66,13 +77,64 @@ def add_mirror(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def find_recipe(arguments: argparse.Namespace) -> None:
+    """Take a recipe that is named by its file for one of that name in the file's folder.
+
+    Raises ``InputError`` where there is no such file, or ``--recipes`` names another folder.
+    """
+    given = getattr(arguments, "recipe", None)
+    if not isinstance(given, str) or not ("/" in given or given.endswith(SUFFIXES)):
+        return
+    path = Path(given)
+    _check_recipe_file(path)
+    folder = getattr(arguments, "recipes", None)
+    if folder and folder.resolve() != path.parent.resolve():
+        why = f"the folder of this file is {display(path.parent)}, and --recipes is {folder}"
+        mend = "leave --recipes out, or name the recipe by its name"
+        raise InputError(Problem("a recipe has one folder", given, why, mend))
+    shipped = path.parent.resolve() == shipped_folder("recipes").resolve()
+    arguments.recipe, arguments.recipes = path.stem, None if shipped else path.parent
+
+
+_INIT = "lumicontainer init NAME writes a recipe to start from"
+
+
+def _check_recipe_file(path: Path) -> None:
+    what = f"there is no file of a recipe '{path}'"
+    if path.is_dir():
+        mend = "name a file in it"
+        raise InputError(Problem(what, why="it is a folder", mend=mend))
+    if path.suffix != SUFFIXES[0]:
+        mend = f"rename it to {path.with_suffix(SUFFIXES[0]).name}"
+        raise InputError(Problem(f"'{path}' is not called as a recipe is", mend=mend))
+    if not path.is_file():
+        there = [str(each) for each in path.parent.glob("*.yaml")]
+        raise InputError(Problem(what, mend=did_you_mean(str(path), there) or _INIT))
+
+
+def named_recipe(arguments: argparse.Namespace) -> str:
+    """Return the words of a command line that name the recipe again."""
+    if arguments.recipes is None:
+        return str(arguments.recipe)
+    return shlex.quote(display(arguments.recipes / f"{arguments.recipe}{SUFFIXES[0]}"))
+
+
 def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     """Resolve the recipe that the arguments name."""
     catalog = open_catalog(arguments.recipes)
+    _check_name(arguments, catalog)
     recipe = catalog.recipe(arguments.recipe)
     platform = platform_of(catalog, arguments.platform)
     profile, options = arguments.profile, arguments.options
     return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+
+
+def _check_name(arguments: argparse.Namespace, catalog: Catalog) -> None:
+    """Raise ``InputError`` where a name is none of a recipe, but a file of it lies here."""
+    name = arguments.recipe
+    if Path(f"{name}.yaml").is_file() and name not in catalog.recipe_names():
+        mend = f"name its file: lumicontainer {arguments.verb} ./{name}.yaml"
+        raise InputError(Problem(f"there is no recipe '{name}'", mend=mend))
 
 
 def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:

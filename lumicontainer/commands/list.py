@@ -14,7 +14,7 @@ from lumicontainer.document import Problems
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
 from lumicontainer.machine import detect_platform
 from lumicontainer.model import Layer, Platform, Profile, Recipe
-from lumicontainer.output import say
+from lumicontainer.output import report
 
 Reader: TypeAlias = Callable[[str], Recipe | Profile | Layer | Platform]
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(found, here)
     for problem in broken:
-        say(str(problem))
+        report(problem)
     return INPUT_WRONG if broken else OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from lumicontainer.catalog import open_catalog
+from lumicontainer.commands import common
 from lumicontainer.errors import LockError, Problem
 from lumicontainer.lock import Lock, faults, file_name, held
 from lumicontainer.lockfile import open_lock
@@ -22,7 +23,8 @@ def locked(resolved: Resolved, arguments: argparse.Namespace) -> Resolved:
     """Return an image held by its lock; raise ``LockError`` where that does not hold all of it."""
     name = file_name(resolved)
     profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
-    mend = f"lumicontainer lock {resolved.recipe.name} --platform {resolved.platform.name}{profile}"
+    recipe = common.named_recipe(arguments)
+    mend = f"lumicontainer lock {recipe} --platform {resolved.platform.name}{profile}"
     found = lock_of(resolved, arguments)
     if found is None:
         raise LockError(Problem("this image has no lock", f"locks/{name}", mend=mend))

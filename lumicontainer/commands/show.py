@@ -1,4 +1,4 @@
-"""``lumicontainer show``: every value of an image or of a platform, and where it came from."""
+"""``lumicontainer show``: every value of an image, and where it came from, or of a part of it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.commands import common, locked
-from lumicontainer.errors import OK
+from lumicontainer.catalog import Catalog, open_catalog
+from lumicontainer.commands import common, locked, parts_shown
+from lumicontainer.document import Problems
+from lumicontainer.errors import OK, InputError, Problem, did_you_mean
 from lumicontainer.inputs import layer_inputs, unpinned
 from lumicontainer.lock import Lock, entry_of, faults
 from lumicontainer.model import Bind, Platform
-from lumicontainer.output import line
+from lumicontainer.output import line, say
 from lumicontainer.plan import planned
 from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer
@@ -30,27 +31,87 @@ ORIGINS = {
 }
 
 
+KINDS = ("recipe", "platform", "profile", "layer")
+"""What a name is taken for, in this order."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_recipe(parser, what="the name of a recipe, or of a platform")
+    what = "a recipe, by its name or its file, or the name of a platform, a profile or a layer"
+    common.add_recipe(parser, what=what, metavar="NAME")
+    parser.add_argument(
+        "--kind", choices=KINDS, help="what NAME is of; default: the first of these that has it"
+    )
     common.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the resolved recipe, or the platform."""
-    catalog = open_catalog(arguments.recipes)
-    if arguments.recipe in set(catalog.platform_names()) - set(catalog.recipe_names()):
-        platform = catalog.platform(arguments.recipe)
-        if arguments.json:
-            common.print_json(_platform_data(platform))
-        else:
-            _print_platform(platform)
-        return OK
+    """Print what has the name that is given."""
+    catalog, name = open_catalog(arguments.recipes), arguments.recipe
+    show = {"platform": _platform, "profile": _profile, "layer": _layer}.get(
+        _kind(catalog, arguments)
+    )
+    if show:
+        show(catalog, name, arguments.json)
+    else:
+        _recipe(arguments)
+    return OK
+
+
+def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
+    """Return what kind of thing is meant; raise ``InputError`` where nothing has the name."""
+    lists = (catalog.recipe_names, catalog.platform_names, catalog.profile_names)
+    names = dict(zip(KINDS, (each() for each in (*lists, catalog.layer_names)), strict=True))
+    kinds = [arguments.kind] if arguments.kind else KINDS
+    name = arguments.recipe
+    found = [kind for kind in kinds if name in names[kind]]
+    if not found:
+        *others, last = kinds
+        what = f"{', '.join(others)} or {last}" if others else last
+        mend = did_you_mean(name, {each for kind in kinds for each in names[kind]})
+        raise InputError(Problem(f"there is no {what} '{name}'", mend=mend))
+    for kind in found[1:]:
+        say(f"note: there is a {kind} '{name}' too: lumicontainer show {name} --kind {kind}")
+    return found[0]
+
+
+def _platform(catalog: Catalog, name: str, as_json: bool) -> None:
+    platform = catalog.platform(name)
+    if as_json:
+        common.print_json(_platform_data(platform))
+    else:
+        _print_platform(platform)
+
+
+def _profile(catalog: Catalog, name: str, as_json: bool) -> None:
+    profile = catalog.profile(name)
+    if as_json:
+        common.print_json(parts_shown.profile_data(profile))
+    else:
+        parts_shown.print_profile(profile)
+
+
+def _layer(catalog: Catalog, name: str, as_json: bool) -> None:
+    problems = Problems()
+    layer = catalog.layer(name, problems)
+    problems.raise_if_any()
+    assert layer is not None
+    if as_json:
+        common.print_json(parts_shown.layer_data(layer))
+    else:
+        parts_shown.print_layer(layer)
+
+
+def _recipe(arguments: argparse.Namespace) -> None:
     resolved = common.resolved_recipe(arguments)
     found = locked.lock_of(resolved, arguments)
     if arguments.json:
         common.print_json(as_data(resolved, found))
-        return OK
+    else:
+        _print(resolved, found)
+
+
+def _print(resolved: Resolved, found: tuple[str, Lock] | None) -> None:
     sys.stdout.write(f"{resolved.recipe.name}: {resolved.recipe.summary}\n")
     _print_platform(resolved.platform)
     if resolved.profile:
@@ -63,7 +124,6 @@ def run(arguments: argparse.Namespace) -> int:
     for layer in resolved.layers:
         sys.stdout.write(f"\n{layer.name}: {layer.summary}\n")
         _print_layer(resolved, layer, found[1] if found else None)
-    return OK
 
 
 def _print_platform(platform: Platform) -> None:

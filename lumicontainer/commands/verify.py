@@ -36,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nodes", metavar="N", type=_nodes, help="in a job of Slurm, on N nodes")
     add("--partition", metavar="NAME", help="in a job of Slurm, in this partition")
     add("--account", metavar="NAME", default="", help="the project that pays for the job")
-    add("--recipe", metavar="RECIPE", default="", help="prove that it is what this makes now")
+    add(
+        "--recipe",
+        metavar="RECIPE",
+        default="",
+        help="prove that it is what this, a name or a file, makes now",
+    )
     add(
         "--host-root",
         metavar="DIR",

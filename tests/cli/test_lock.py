@@ -23,10 +23,11 @@ STALE = {"layers/greet/layer.yaml": f"{HELLO['layers/greet/layer.yaml']}packages
 def test_a_lock_that_is_missing_is_told_with_how_to_make_it(
     lumicontainer: Run, write: Write
 ) -> None:
-    done = lumicontainer("build", "hello", "--recipes", write(HELLO), "--locked", "--dry-run")
+    folder = write(HELLO)
+    done = lumicontainer("build", "hello", "--recipes", folder, "--locked", "--dry-run")
     assert done.returncode == LOCK_STALE
     assert "this image has no lock" in done.stderr
-    assert "lumicontainer lock hello --platform workstation" in done.stderr
+    assert f"lumicontainer lock {folder}/hello.yaml --platform workstation" in done.stderr
     assert done.stdout == ""
 
 

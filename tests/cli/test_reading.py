@@ -15,7 +15,10 @@ import pytest
 from lumicontainer import cli, sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.cli import VERBS
+from lumicontainer.commands import parts_shown
+from lumicontainer.document import Problems
 from lumicontainer.image import KEY_LABEL
+from lumicontainer.output import as_json
 
 from ..conftest import HELLO, Write
 from .conftest import Run
@@ -383,3 +386,49 @@ def test_the_help_names_every_verb_and_that_of_a_verb_its_options(
     assert "--format" in lumicontainer("render", "--help").stdout
     assert lumicontainer().returncode == 2
     assert "--help" in lumicontainer("render", "--nothing").stderr
+
+
+def test_show_tells_of_a_layer_all_that_it_says(lumicontainer: Run) -> None:
+    done = lumicontainer("show", "deepspeed")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("layer deepspeed: DeepSpeed, its ops compiled ahead of time\n")
+    for text in (
+        "\n  march ",
+        "x86-64-v3  one of x86-64-v3, x86-64-v4, znver3  instruction set",
+        "\nrequires pytorch\n",
+        "\nfor rocm\n  compiled by compile-rocm.sh\n",
+        "\nversion 0.18.9\n  source Python deepspeed, sha256 ee48",
+        "not for rocm: it needs NVIDIA's cuFile\n",
+        "deepspeed/training",
+    ):
+        assert text in done.stdout
+    data = json.loads(lumicontainer("show", "deepspeed", "--json").stdout)
+    parameters = {each["name"]: each for each in data["parameters"]}
+    assert parameters["march"]["choices"] == ["x86-64-v3", "x86-64-v4", "znver3"]
+    assert data["variants"]["cpu"]["parameters"] == {"DS_BUILD_SHM_COMM": "true"}
+
+
+def test_show_tells_of_a_profile_its_values(lumicontainer: Run) -> None:
+    done = lumicontainer("show", "rocm-7.0.2")
+    assert done.stdout.startswith("profile rocm-7.0.2: ")
+    assert "\n  pytorch          version   2.10.0+rocm7.0\n" in done.stdout
+    data = json.loads(lumicontainer("show", "rocm-7.0.2", "--json").stdout)
+    assert data["values"]["deepspeed"] == {"version": "0.18.9"}
+
+
+def test_show_of_a_name_of_two_things_says_how_to_see_the_other(lumicontainer: Run) -> None:
+    done = lumicontainer("show", "pytorch")
+    assert "lumicontainer show pytorch --kind layer" in done.stderr
+    told = lumicontainer("show", "pytorch", "--kind", "layer")
+    assert told.stdout.startswith("layer pytorch: ")
+    assert told.stderr == ""
+
+
+def test_every_shipped_layer_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    catalog, problems = open_catalog(), Problems()
+    for name in catalog.layer_names():
+        layer = catalog.layer(name, problems)
+        assert layer
+        parts_shown.print_layer(layer)
+        assert capsys.readouterr().out.startswith(f"layer {name}: ")
+        assert json.loads(as_json(parts_shown.layer_data(layer)))["name"] == name

@@ -20,7 +20,7 @@ def test_the_recipe_and_the_layer_of_ones_own_are_built_as_they_stand_there(tmp_
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    for line in ("build hello --recipes mine", "run hello.sif -- sh -c 'cat $BANNER_FILE'"):
+    for line in ("build mine/hello.yaml", "run hello.sif -- sh -c 'cat $BANNER_FILE'"):
         assert f"$ lumicontainer {line}\n" in README
     built = lumicontainer("build", "hello", "--recipes", "mine", cwd=tmp_path)
     assert built.returncode == 0, built.stderr
