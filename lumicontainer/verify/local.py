@@ -21,6 +21,11 @@ from lumicontainer.plan import VERIFY
 from lumicontainer.verify.results import Part, read, row
 from lumicontainer.verify.subject import Row
 
+_CLEANED = ("cleanenv", "containall")
+"""Ways in which a container gets nothing of the environment, so nothing of Slurm's variables."""
+_ONE = {"WORLD_SIZE": "1"}
+"""Tells lumi-verify that it is the only process: within a task of srun it asks."""
+
 
 @dataclass(frozen=True)
 class Host:
@@ -37,7 +42,10 @@ class Host:
             self.image,
             words,
             binds=[str(mount) for mount in self.needs.mounts],
-            environment={each.name: each.value for each in self.needs.variables},
+            environment={
+                **{each.name: each.value for each in self.needs.variables},
+                **(_ONE if way in _CLEANED else {}),
+            },
             way=way,
         )
 

@@ -90,6 +90,18 @@ def srun(
     return run([*words, *command], cwd=ROOT, env=cluster)
 
 
+def name_of(folder: Path) -> str:
+    """Return a name for the jobs of a test, which has ``folder`` alone."""
+    return f"{os.getpid()}-{folder.name}"
+
+
+def job_of(cluster: dict[str, str], name: str) -> str:
+    """Return the number of the one job of that name; others' jobs are none of a test's business."""
+    told = run(["squeue", "--noheader", "--format=%i", f"--name={name}"], env=cluster).stdout
+    (number,) = told.split()
+    return number
+
+
 def write_small(folder: Path, changes: dict[str, str] | None = None) -> Path:
     """Write the recipe ``small`` with its layers into ``folder``."""
     for name, text in {**SMALL, **(changes or {})}.items():
@@ -216,8 +228,8 @@ def cluster(
 ) -> Iterator[dict[str, str]]:
     """Return the environment in which Slurm's commands find the cluster; one test has it at a time.
 
-    Tests see each other's jobs there. Where several processes share the tests, their base folders
-    are side by side.
+    Jobs would wait for each other's processors. Where several processes share the tests, their base
+    folders are side by side.
     """
     with (tmp_path_factory.getbasetemp().parent / "cluster.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ..unit.inside.conftest import lay_out
-from .conftest import run, srun
+from .conftest import job_of, name_of, run, srun
 
 NODES = ("nid005001", "nid005002")
 PLACES = ("tmp", "shm")
@@ -88,6 +88,7 @@ def step(image: Path, cluster: dict[str, str], shared: Path) -> Iterator[Step]:
             "timeout",
             2 * SECONDS,
             "srun",
+            f"--job-name={name_of(shared)}",
             *spread,
             *options,
             "sh",
@@ -113,12 +114,6 @@ def step(image: Path, cluster: dict[str, str], shared: Path) -> Iterator[Step]:
     for each in started:
         each.kill()
         each.communicate()
-
-
-def job_of(cluster: dict[str, str]) -> str:
-    """Return the id of the job that runs."""
-    ids = run(["squeue", "--noheader", "--format=%i", "--states=running"], env=cluster).stdout
-    return ids.split()[-1]
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
@@ -161,6 +156,21 @@ def write(shared: Path, text: str) -> str:
     return "/mnt/program.py"
 
 
+def test_a_test_finds_its_own_job_among_others(
+    step: Step, cluster: dict[str, str], shared: Path
+) -> None:
+    wait = "echo $SLURM_JOB_ID; until [ -e $0/go ]; do sleep 0.05; done"
+    other = ["srun", "--ntasks=1", "--job-name=bystander", "sh", "-c", wait, str(shared)]
+    env = {**os.environ, **cluster}
+    with subprocess.Popen(other, env=env, stdout=subprocess.PIPE, text=True) as bystander:
+        mine = step("--", "sh", "-c", wait, "/mnt", tasks=2)
+        ids = {*lines(mine, 2)}
+        found = job_of(cluster, name_of(shared))
+        (shared / "go").touch()
+        assert ids == {found} != {*lines(bystander, 1)}
+    assert mine.wait(SECONDS) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "end"),
     [
@@ -177,7 +187,7 @@ def test_caches_are_private_shared_by_a_node_s_ranks_and_gone_with_the_step(
     running = step("--remove-caches", *words, program, tasks=2 if words else 4)
     homes = set(lines(running, 4))
     if "scancel" in end:
-        run(["scancel", job_of(cluster)], env=cluster)
+        run(["scancel", job_of(cluster, name_of(shared))], env=cluster)
     _, stderr = running.communicate(timeout=SECONDS)
     assert sorted(line.split()[:3] for line in homes) == [
         ["node", "0", "700"],
@@ -193,7 +203,7 @@ def test_what_a_step_killed_at_once_left_goes_with_the_next_one(
 ) -> None:
     killed = step("--remove-caches", write(shared, FILL.replace("END", "time.sleep(60)")))
     lines(killed, 4)
-    run(["scancel", f"{job_of(cluster)}.0"], env=cluster)
+    run(["scancel", f"{job_of(cluster, name_of(shared))}.0"], env=cluster)
     killed.communicate(timeout=SECONDS)
     assert killed.returncode == 137
     assert processes(shared) == []
@@ -212,7 +222,7 @@ def test_a_signal_to_the_step_reaches_each_rank_once(
 ) -> None:
     running = step(*words, write(shared, COUNT), tasks=tasks)
     assert lines(running, 4) == ["ready"] * 4
-    run(["scancel", "--signal=USR1", f"{job_of(cluster)}.0"], env=cluster)
+    run(["scancel", "--signal=USR1", f"{job_of(cluster, name_of(shared))}.0"], env=cluster)
     _, stderr = running.communicate(timeout=SECONDS)
     assert running.returncode == 0, stderr[-3000:]
     assert checkpoints(shared) == ONCE_EACH

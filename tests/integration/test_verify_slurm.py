@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from .conftest import lumicontainer, run
+from .conftest import lumicontainer, run, srun
 
 SECONDS = 60
 JOB = ("--nodes", "2")
+NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer verify without a job"
 
 
 def verify(
@@ -28,10 +29,11 @@ def verify(
     return done, json.loads(done.stdout) if done.stdout else {}
 
 
-def jobs(cluster: dict[str, str]) -> list[str]:
-    """Return the jobs of this cluster that wait or run and are those of verify."""
-    told = run(["squeue", "--noheader", "--format=%i %j"], env=cluster).stdout
-    return [line.split()[0] for line in told.splitlines() if "lumi-verify-" in line]
+def jobs(cluster: dict[str, str], folder: Path) -> list[str]:
+    """Return the jobs that wait or run and were sent from ``folder``, which a test has alone."""
+    told = run(["squeue", "--noheader", "--format=%i %Z"], env=cluster).stdout
+    rows = [line.split(maxsplit=1) for line in told.splitlines()]
+    return [number for number, sent_from in rows if Path(sent_from) == folder]
 
 
 @pytest.fixture
@@ -75,6 +77,31 @@ def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_whole_suite_of_the_shipped_image_holds_in_a_job(
+    image: Path, cluster: dict[str, str], tmp_path: Path, nodes: int
+) -> None:
+    done, result = verify(image, tmp_path, cluster, "--nodes", nodes, "--level", "perf")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in result["checks"]}
+    skipped = {name for name, row in rows.items() if row["state"] == "skipped"}
+    assert {rows[name]["reason"] for name in skipped} == {NOT_IN_A_JOB}, done.stderr
+    assert {row["state"] for name, row in rows.items() if name not in skipped} == {"passed"}
+    assert {"image/environment", "pytorch/training", "horovod/training"} <= rows.keys() - skipped
+    assert (result["place"]["nodes"], result["place"]["ranks"]) == (nodes, 2 * nodes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_a_task_of_srun_an_image_is_verified_as_anywhere(
+    small: Path, cluster: dict[str, str]
+) -> None:
+    """The ways of starting a container that take Slurm's variables away hold there too."""
+    words = (sys.executable, "-m", "lumicontainer", "verify", small)
+    done = srun(cluster, *words, nodes=1, tasks=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed   image/environment [cleanenv]" in done.stderr
+
+
 def test_a_check_that_fails_in_a_job_is_a_failed_check_and_no_failed_job(
     proof: Path, cluster: dict[str, str], tmp_path: Path
 ) -> None:
@@ -100,14 +127,14 @@ def test_the_binds_of_the_platform_are_found_out_on_the_node(
 def test_ctrl_c_cancels_the_job(
     slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path
 ) -> None:
-    assert len(jobs(cluster)) == 1
+    assert len(jobs(cluster, tmp_path)) == 1
     slow.send_signal(signal.SIGINT)
     slow.communicate(timeout=SECONDS)
     assert slow.returncode == 130
     end = time.monotonic() + SECONDS
-    while jobs(cluster) and time.monotonic() < end:
+    while jobs(cluster, tmp_path) and time.monotonic() < end:
         time.sleep(0.1)
-    assert jobs(cluster) == []
+    assert jobs(cluster, tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -115,7 +142,7 @@ def test_ctrl_c_cancels_the_job(
 def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
     slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path, how: tuple[str, ...]
 ) -> None:
-    run(["scancel", *how, *jobs(cluster)], env=cluster)
+    run(["scancel", *how, *jobs(cluster, tmp_path)], env=cluster)
     _, stderr = slow.communicate(timeout=SECONDS)
     assert slow.returncode == 7, stderr
     assert "error: the job failed" in stderr

@@ -30,6 +30,8 @@ LATE = 30
 """Seconds after its time limit in which an answer of a rank is awaited."""
 SOON = 3
 """Seconds in which other ranks may answer when all is to end: Slurm kills soon after it asks."""
+_ONE = {"WORLD_SIZE": "1"}
+"""Tells a process of a check that it is the only one: below Slurm's daemon lumi-entry asks."""
 _ENTRY = "bin/lumi-entry"
 _MPI = "mpiexec"
 _TICK = 0.2
@@ -125,8 +127,12 @@ class Team:
         before: Sequence[str] = (),
         extra: Mapping[str, str] | None = None,
     ) -> Outcome:
-        """Run one process of a check; ``before`` are the words that start it, as mpiexec."""
-        return self._process(check, rank, {**alone(self.env), **(extra or {})}, before=before)
+        """Run one process of a check; ``before`` are the words that start it, as mpiexec.
+
+        ``extra`` holds the variables that number it; without them it is the only one.
+        """
+        own = extra or ({} if before else _ONE)
+        return self._process(check, rank, {**alone(self.env), **own}, before=before)
 
     def _process(
         self,

@@ -15,7 +15,7 @@ import pytest
 
 from lumicontainer.inside.verify.crew import layout
 
-from .verifying import STEP, Image, Ran, awaited, interrupt
+from .verifying import DAEMON, STEP, Image, Ran, awaited, interrupt
 
 SHOW = "import os; print(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"
 RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
@@ -64,6 +64,16 @@ def test_once_is_rank_0_node_the_first_of_each_and_ranks_are_all(image: Image) -
     assert ran.check("once")["output"] == "None None\n"
     assert ran.check("ranks")["output"] == "0 0\n"
     assert (ran.report["place"]["nodes"], ran.report["place"]["ranks"]) == (2, 4)
+
+
+@pytest.mark.parametrize("runs", ["once", "node", "ranks"])
+def test_every_check_may_start_lumi_entry_below_slurm_s_daemon(image: Image, runs: str) -> None:
+    entry = image.home / "bin/lumi-entry"
+    image.add("entry", f"#!/bin/bash\nexec {entry} --print-env\n", runs=runs)
+    ran = reports(image.tasks("--json", "-", before=DAEMON))
+    assert ran.states == {"entry": "passed"}, ran.stderr
+    size = "4" if runs == "ranks" else "1"
+    assert f"WORLD_SIZE={size}" in ran.check("entry")["output"].replace(" ", "")
 
 
 def test_a_rank_that_never_comes_is_named_and_the_rest_go_on(image: Image) -> None:

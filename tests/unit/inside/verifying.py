@@ -25,6 +25,13 @@ STEP = {
 }
 """What srun tells every task of a step."""
 SECONDS = 60
+DAEMON = (
+    "bash",
+    "-c",
+    'exec -a "slurmstepd: [4711.0]" bash -c \'"$@"; exit $?\' bash "$@"',
+    "bash",
+)
+"""Starts a command as Slurm's daemon of a step does: below a process with its title."""
 
 
 class Image:
@@ -66,13 +73,16 @@ class Image:
         """Run lumi-verify to its end."""
         return Ran(self.start("--json", "-", *words, **env))
 
-    def tasks(self, *words: str, ranks: int = 4, **env: str) -> list[subprocess.Popen[str]]:
+    def tasks(
+        self, *words: str, ranks: int = 4, before: Sequence[str] = (), **env: str
+    ) -> list[subprocess.Popen[str]]:
         """Start lumi-verify as srun starts the tasks of a step, half of them on each node."""
         half = ranks // 2
         each = {"SLURM_STEP_NUM_TASKS": str(ranks), "SLURM_STEP_TASKS_PER_NODE": f"{half}(x2)"}
         return [
             self.start(
                 *words,
+                before=before,
                 **{**STEP, **each, **env},
                 SLURM_PROCID=str(rank),
                 SLURM_LOCALID=str(rank % half),
@@ -103,7 +113,8 @@ class Image:
                 yield words
 
 
-MARKED = "left-over-of-a-check"
+MARKED = f"left-over-of-a-check-of-{os.getpid()}"
+"""Other runs of these tests on the machine leave theirs."""
 
 
 class Ran:
