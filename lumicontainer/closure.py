@@ -60,9 +60,13 @@ class Mount:
     source: str
     target: str
     why: str
+    mode: str = ""
+    """``ro`` keeps the container from changing it, where file permissions would not."""
 
     def __str__(self) -> str:
-        return self.source if self.source == self.target else f"{self.source}:{self.target}"
+        if self.source == self.target and not self.mode:
+            return self.source
+        return ":".join(filter(None, (self.source, self.target, self.mode)))
 
 
 @dataclass(frozen=True)

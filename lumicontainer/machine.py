@@ -113,6 +113,11 @@ def needs_user_namespace() -> bool:
     return False
 
 
+def namespace_options() -> list[str]:
+    """Return the options by which the engine starts a container as the present user."""
+    return ["--userns"] if needs_user_namespace() else []
+
+
 def free_memory() -> int:
     """Return the bytes of memory that programs can have without swapping."""
     for line in Path("/proc/meminfo").read_text().splitlines():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lumicontainer import image as images
 from lumicontainer import libraries, process
+from lumicontainer.ca_bundles import trust_of
 from lumicontainer.closure import FOLDER, Closure, Mount, close, names
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import Problem
@@ -50,8 +51,26 @@ class Needs:
 def needs_of(image: Path, platform: Platform) -> Needs:
     """Return what an image needs on this host, which is one of ``platform``.
 
+    Beside what the platform, the layers and their libraries need, it holds the CA bundles that the
+    present environment names. Raises ``ProgramError`` where the image has to be asked and does not
+    start.
+    """
+    found = _of_the_image(image, platform)
+    trust = trust_of(os.environ)
+    why = "the CA bundle of this host is seen there"
+    variables = [Set(name, path, why) for name, path in trust.variables.items()]
+    return replace(
+        found,
+        mounts=(*found.mounts, *trust.mounts),
+        variables=(*found.variables, *variables),
+    )
+
+
+def _of_the_image(image: Path, platform: Platform) -> Needs:
+    """Return what an image's platform and layers need.
+
     A platform that binds nothing has nothing of what a layer could want: there an image runs with
-    what it has itself. Raises ``ProgramError`` where the image has to be asked and does not start.
+    what it has itself.
     """
     if not platform.binds:
         return Needs()

@@ -1,4 +1,4 @@
-"""``lumicontainer binds``: what an image needs of this host, for job scripts and module files."""
+"""``lumicontainer binds``: the options by which ``run`` starts an image, for job scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.errors import HOST_UNFIT, OK
-from lumicontainer.machine import platform_of
+from lumicontainer.machine import namespace_options, platform_of
 from lumicontainer.model import Platform
 from lumicontainer.needs import Needs, needs_of
 from lumicontainer.output import line, printable, report, write_document
@@ -52,6 +52,8 @@ def _print(needs: Needs, platform: Platform, image: Path) -> None:
     for bind in needs.absent:
         out(f"# not on this host: {_line(bind.path)}: {_line(bind.why)}\n")
     out("binds=(\n")
+    for option in namespace_options():
+        out(f"    {option}  # root has not every capability on this host\n")
     for mount in needs.mounts:
         out(f"    --bind {_word(str(mount))}  # {_line(mount.why)}\n")
     for each in needs.variables:
@@ -72,15 +74,21 @@ def _word(text: str) -> str:
     return f"$'{octal}'"
 
 
+def _said(row: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in row.items() if value}
+
+
 def as_data(needs: Needs, platform: Platform) -> dict[str, Any]:
     """Return what an image needs as plain data.
 
-    ``bind`` is the value for SINGULARITY_BIND, ``environment`` what the container is to be given.
+    ``bind`` is the value for SINGULARITY_BIND, ``environment`` what the container is to be given,
+    ``options`` what else the engine needs on its command line.
     """
     return {
         "platform": platform.name,
+        "options": namespace_options(),
         "bind": ",".join(str(mount) for mount in needs.mounts),
-        "binds": [asdict(mount) for mount in needs.mounts],
+        "binds": [_said(asdict(mount)) for mount in needs.mounts],
         "environment": {each.name: each.value for each in needs.variables},
         "variables": [asdict(each) for each in needs.variables],
         "absent": [{"path": bind.path, "why": bind.why} for bind in needs.absent],

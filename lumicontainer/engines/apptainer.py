@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lumicontainer import process
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.machine import needs_user_namespace
+from lumicontainer.machine import namespace_options
 
 DIVIDERS = ",:"
 """What divides the parts of --bind and --overlay; no engine has a way to quote it."""
@@ -90,8 +90,7 @@ class Apptainer:
         ``way`` is one of ``checkfile.WAYS``.
         """
         action, *options = _WAYS.get(way, ("exec",))
-        if needs_user_namespace():
-            options.append("--userns")
+        options += namespace_options()
         for bind in binds:
             options += ["--bind", bind]
         for name, value in (environment or {}).items():

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.ca_bundles import FOLDER as FOLDER_OF_TRUST
 from lumicontainer.closure import FOLDER
-from lumicontainer.machine import is_there
+from lumicontainer.machine import is_there, namespace_options
 
 from ..conftest import ROOT
 from .compiled import Root
@@ -47,11 +48,12 @@ class Site:
         """Let the image have libraries and folders."""
         (self.folder / "told").write_text(json.dumps({"folders": [], "libraries": {}, **has}))
 
-    def call(self, verb: str, *words: object) -> subprocess.CompletedProcess[str]:
+    def call(self, verb: str, *words: object, **env: str) -> subprocess.CompletedProcess[str]:
         options = ("--platform", "site", "--recipes", self.folder / "own")
+        path = f"{self.folder / 'tools'}:/usr/bin:/bin"
         return subprocess.run(
             [sys.executable, "-m", "lumicontainer", verb, *map(str, (*options, *words))],
-            env={"PATH": f"{self.folder / 'tools'}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+            env={"PATH": path, "PYTHONPATH": str(ROOT), **env},
             capture_output=True,
             text=True,
             check=False,
@@ -140,6 +142,26 @@ def test_binds_is_an_array_for_a_job_script_with_the_reason_of_each(site: Site) 
     assert len(options(words, "--bind")) == 3
     assert options(words, "--bind")[0] == str(site.seen)
     assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}"]
+
+
+def test_the_array_for_a_job_script_holds_every_option_that_run_uses(site: Site) -> None:
+    (bundle := site.folder / "site.pem").touch()
+    image, env = site.image(host_libraries=wanted(site)), {"PIP_CERT": str(bundle)}
+    started = site.call("run", image, "--", "true", **env).stdout.splitlines()
+    script = f'{site.call("binds", image, **env).stdout}printf "%s\\n" "${{binds[@]}}"'
+    printed = subprocess.run(["bash", "-euc", script], check=True, capture_output=True, text=True)
+    assert printed.stdout.splitlines() == started[started.index("exec") + 1 : -2]
+    assert f"PIP_CERT={FOLDER_OF_TRUST}/ca-1.pem" in started
+
+
+def test_the_bundle_of_the_hosts_variables_stands_in_the_json_for_modules(site: Site) -> None:
+    (bundle := site.folder / "site.pem").touch()
+    done = site.call("binds", "--json", site.image(binds=[]), SSL_CERT_FILE=str(bundle))
+    data = json.loads(done.stdout)
+    place = f"{FOLDER_OF_TRUST}/ca-1.pem"
+    assert data["environment"] == {"SSL_CERT_FILE": place}
+    assert data["bind"].split(",")[-1] == f"{bundle}:{place}:ro"
+    assert data["options"] == namespace_options()
 
 
 def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None:

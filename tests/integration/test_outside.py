@@ -1,0 +1,91 @@
+"""What README gives to a batch script works with the real Slurm, and trust reaches containers."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import re
+import ssl
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..conftest import ROOT
+from .conftest import lumicontainer, run
+
+README = (ROOT / "README.md").read_text()
+SCRIPT = re.compile(r"^found=\$\(lumicontainer binds.*\nsrun .*$", re.MULTILINE)
+FETCH = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())"
+
+
+@pytest.mark.parametrize("script", SCRIPT.findall(README), ids=lambda text: text.split()[-1])
+def test_the_batch_scripts_of_the_readme_run_as_they_stand_there(
+    script: str, small: Path, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    for old, new in (
+        (r"\S+\.sif", str(small)),
+        (r"-n16|--ntasks-per-node=8", "-n2"),
+        (r"--gpus-per-node=8", ""),
+    ):
+        script = re.sub(old, new, script)
+    (tmp_path / "train.py").write_text('import os\nprint("rank", os.environ["RANK"])\n')
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{script}\n")
+    # What the fixture sets for tests that start an engine themselves: a user sets neither.
+    env = {name: value for name, value in cluster.items() if not name.endswith("_USERNS")}
+    env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    words = ["timeout", "120s", "sbatch", "--wait", "-N2", "-o", "out", "-e", "err", "job.sh"]
+    done = run(words, cwd=tmp_path, env=env)
+    said = (tmp_path / "err").read_text()
+    assert done.returncode == 0, (done.stderr, said)
+    ranks = sorted((tmp_path / "out").read_text().splitlines())
+    assert ranks == ["rank 0", "rank 1"], said
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """Make a CA of the site's own, and a server's certificate by it."""
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *name]
+    done = run([*new, "-keyout", "key.pem", "-out", "site.pem"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "site.pem"
+
+
+@pytest.fixture
+def server(bundle: Path) -> Iterator[str]:
+    """Serve a file by https; return its URL."""
+    folder = bundle.with_name("served")
+    folder.mkdir()
+    (folder / "word").write_text("trusted")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("localhost", 0), handler) as served:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(bundle, bundle.with_name("key.pem"))
+        served.socket = context.wrap_socket(served.socket, server_side=True)
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield f"https://localhost:{served.server_port}/word"
+        served.shutdown()
+
+
+def test_a_program_in_the_container_trusts_the_sites_ca_though_the_image_lacks_its_file(
+    small: Path, bundle: Path, server: str
+) -> None:
+    own = {"SSL_CERT_FILE": str(bundle), "APPTAINER_NO_MOUNT": "tmp", "SINGULARITY_NO_MOUNT": "tmp"}
+    env = {**own, "no_proxy": "localhost", "NO_PROXY": "localhost"}
+    fetch = ("run", small, "--", "python3", "-c", FETCH, server)
+    assert lumicontainer(*fetch, cwd=Path("/"), env=env).stdout == "trusted\n"
+    without = {**env, "SSL_CERT_FILE": ""}
+    refused = lumicontainer(*fetch, cwd=Path("/"), env=without)
+    assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
+
+
+def test_the_container_cannot_change_the_hosts_bundle(small: Path, bundle: Path) -> None:
+    before = bundle.read_bytes()
+    command = ("sh", "-c", 'echo x >>"$SSL_CERT_FILE"')
+    done = lumicontainer("run", small, "--", *command, env={"SSL_CERT_FILE": str(bundle)})
+    assert done.returncode != 0
+    assert bundle.read_bytes() == before

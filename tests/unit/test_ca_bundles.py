@@ -1,0 +1,56 @@
+"""A container finds the CA bundles that the host's variables name, wherever these lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.ca_bundles import FOLDER, VARIABLES, trust_of
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    path = tmp_path / "site.pem"
+    path.write_text("the site's own\n")
+    return path
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_the_file_of_each_variable_is_seen_read_only_where_the_variable_says(
+    bundle: Path, name: str
+) -> None:
+    trust = trust_of({name: str(bundle)})
+    assert [str(each) for each in trust.mounts] == [f"{bundle}:{FOLDER}/ca-1.pem:ro"]
+    assert trust.variables == {name: f"{FOLDER}/ca-1.pem"}
+
+
+def test_variables_of_one_file_share_it_and_those_of_another_do_not(bundle: Path) -> None:
+    link, other = bundle.with_name("link.pem"), bundle.with_name("other.crt")
+    link.symlink_to(bundle)
+    other.touch()
+    named = {"SSL_CERT_FILE": bundle, "PIP_CERT": link, "NODE_EXTRA_CA_CERTS": other}
+    trust = trust_of({name: str(path) for name, path in named.items()})
+    assert [each.source for each in trust.mounts] == [str(bundle), str(other)]
+    assert trust.variables == {
+        "SSL_CERT_FILE": f"{FOLDER}/ca-1.pem",
+        "PIP_CERT": f"{FOLDER}/ca-1.pem",
+        "NODE_EXTRA_CA_CERTS": f"{FOLDER}/ca-2.crt",
+    }
+
+
+def test_what_names_no_file_of_the_host_is_left_as_it_is(tmp_path: Path) -> None:
+    for value in ("", "/nowhere/ca.pem", str(tmp_path)):
+        assert trust_of({"REQUESTS_CA_BUNDLE": value}) == ((), {})
+
+
+def test_a_path_that_no_engine_can_bind_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a,b.pem"
+    path.touch()
+    assert trust_of({"PIP_CERT": str(path)}) == ((), {})
+
+
+@pytest.mark.parametrize("prefix", ["APPTAINERENV_", "SINGULARITYENV_"])
+def test_what_the_user_gives_the_container_wins(bundle: Path, prefix: str) -> None:
+    given = {"PIP_CERT": str(bundle), f"{prefix}PIP_CERT": "/etc/ssl/certs/ca-certificates.crt"}
+    assert trust_of(given) == ((), {})
