@@ -44,8 +44,23 @@ def inherited() -> dict[str, str]:
 
 
 def interpreter() -> str:
-    """Return the container's Python: the first on PATH, which runs lumi-entry as well."""
-    return sys.executable or "python3"
+    """Return the Python that runs the program: an active virtual environment's, else the image's.
+
+    The image's runs lumi-entry as well.
+    """
+    return activated(os.environ) or sys.executable or "python3"
+
+
+def activated(env: Mapping[str, str]) -> str:
+    """Return the Python of the virtual environment that is active; nothing where none is.
+
+    It is the first on PATH then. VIRTUAL_ENV alone tells of none: engines hand on the host's, and
+    not the host's PATH.
+    """
+    own = env.get("VIRTUAL_ENV", "")
+    python = find("python3", env) if own else ""
+    bin_folder = os.path.realpath(os.path.join(own, "bin"))
+    return python if os.path.realpath(os.path.dirname(python)) == bin_folder else ""
 
 
 def find(name: str, env: Mapping[str, str]) -> str:

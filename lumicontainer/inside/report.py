@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .affinity import place
+from .program import activated, interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def as_text(decision: Decision) -> str:
         f"launcher: {decision.launch.name} ({decision.launch.title})",
         f"ranks: {decision.context.start.described()}",
     ]
+    if activated(decision.context.env):
+        heads.append(f"python: {interpreter()} (of VIRTUAL_ENV, which is active)")
     if decision.context.gpu is not None:
         heads.append("place: " + ", ".join(f"{name} {value}" for name, value in _place(decision)))
     return "\n".join([*heads, *lines, ""])
@@ -34,6 +37,7 @@ def as_json(decision: Decision) -> str:
     record = {
         "launcher": decision.launch.name,
         "title": decision.launch.title,
+        "python": interpreter(),
         "ranks": {"by": start.launcher, "here": start.workers, "why": start.why},
         "variables": [
             {"name": s.name, "value": s.value, "origin": s.origin, "why": s.why}
