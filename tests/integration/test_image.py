@@ -58,6 +58,31 @@ def test_the_virtual_environment_is_on_path_under_run_and_shell(image: Path) -> 
     assert "/opt/venv\n" in done.stdout, done.stderr
 
 
+WHERE = "import sys, torch; print(sys.prefix, torch.__file__)"
+IN_VENV = """
+set -e
+python3 -m venv --without-pip --system-site-packages own
+. own/bin/activate
+python -c "$1"
+printf '%s' "$1" >train.py
+lumi-entry train.py
+lumi-entry --launcher torchrun --nproc 2 train.py
+deactivate
+python3 -m venv --without-pip alone
+! alone/bin/python -c 'import torch' 2>/dev/null
+! /usr/bin/python3 -c 'import torch' 2>/dev/null
+"""
+
+
+def test_a_users_virtual_environment_has_the_packages_of_the_image_and_its_ranks_run_there(
+    image: Path, tmp_path: Path
+) -> None:
+    command = ("bash", "-c", f"cd {tmp_path}; {IN_VENV}", "bash", WHERE)
+    seen = inside(image, *command).splitlines()
+    torch = "/opt/venv/lib/python3.11/site-packages/torch/__init__.py"
+    assert seen == [f"{tmp_path}/own {torch}"] * 4
+
+
 def test_python_is_three_eleven(image: Path) -> None:
     assert inside(image, "python3", "--version").startswith("Python 3.11.")
 
