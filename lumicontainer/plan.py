@@ -46,6 +46,9 @@ VERIFY = f"{HOME}/bin/lumi-verify"
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
 and gzip take for the present: two builds at two moments give the same bytes."""
+DEFAULTS: Mapping[str, str] = {"PYTHONNOUSERSITE": "1"}
+"""What every image sets where neither a layer nor the user does: packages in ~/.local, which
+containers see, would hide those of the image."""
 MAX_SECTION = 65_000
 """Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
 step has sections of its own; the engine runs them one after the other."""
@@ -156,7 +159,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         base_key=stack[0].key,
         base_inputs=base,
         steps=tuple(steps),
-        environment=top.environment,
+        environment={**DEFAULTS, **top.environment},
         path=top.path,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from .ranges import holds
-from .setting import is_number
+from .setting import DEFAULT, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ ANY = "any"
 INTERFACES = "interfaces"
 """Where a row takes its value ``from``: the network interfaces of the platform that are up."""
 
+NO_USER_SITE = "PYTHONNOUSERSITE"
+"""Set on every platform; Python takes an empty value for none."""
+_WHY_NO_USER_SITE = "packages in ~/.local, which the container sees, would hide the image's"
+
 _ROCM = "opt/rocm/.info/version"
 _CXI = "sys/class/cxi"
 _NET = "sys/class/net"
@@ -35,6 +39,8 @@ NO_RENDEZVOUS_GET = "disable_rdzv_get"
 def settings(context: Context) -> Iterator[Setting]:
     """Decide each variable of the table: the first row that holds gives its value, else none."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
+    if not any(row["name"] == NO_USER_SITE for row in context.platform.get("variables", ())):
+        yield context.default(NO_USER_SITE, "1", origin=DEFAULT, why=_WHY_NO_USER_SITE)
     for row in context.platform.get("variables", ()):
         rows.setdefault(row["name"], []).append(row)
     seen = _Seen(context)

@@ -89,3 +89,12 @@ def test_the_container_cannot_change_the_hosts_bundle(small: Path, bundle: Path)
     done = lumicontainer("run", small, "--", *command, env={"SSL_CERT_FILE": str(bundle)})
     assert done.returncode != 0
     assert bundle.read_bytes() == before
+
+
+@pytest.mark.parametrize(("own", "seen"), [(None, "False\n"), ("", "True\n"), ("1", "False\n")])
+def test_packages_of_the_home_folder_are_kept_out_unless_the_user_says_otherwise(
+    small: Path, own: str | None, seen: str
+) -> None:
+    env = {} if own is None else {"PYTHONNOUSERSITE": own}
+    command = ("python3", "-c", "import site; print(site.ENABLE_USER_SITE)")
+    assert lumicontainer("run", small, "--", *command, env=env).stdout == seen

@@ -66,6 +66,7 @@ RUN base64 -d >/run/lumicontainer-step <<<\
 [the definition's] \
     && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
+ENV PYTHONNOUSERSITE="1"
 ENV LANG="C.UTF-8"
 ENV PYTORCH_ROCM_ARCH="gfx90a"
 ENV HCC_AMDGPU_TARGET="gfx90a"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.decide import Decision, decide
+from lumicontainer.inside.decide import MARK, Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import speaks
 from lumicontainer.inside.node import Node
@@ -142,8 +142,16 @@ def test_a_process_manager_that_tells_no_local_rank_asks_for_it() -> None:
 def test_torchrun_is_left_alone_even_inside_srun() -> None:
     decision = decide(seen.TORCHRUN_IN_SRUN)
     assert decision.launch.name == "torchrun"
-    assert decision.changes() == {}
+    assert decision.changes() == {MARK: "PYTHONNOUSERSITE=1", "PYTHONNOUSERSITE": "1"}
     assert values(seen.TORCHRUN_IN_SRUN)["RANK"] == "3"
+
+
+@pytest.mark.parametrize("own", ["", "0", "x"])
+def test_packages_of_the_home_folder_are_kept_out_unless_the_user_says_otherwise(own: str) -> None:
+    assert decide(seen.srun(0)).changes()["PYTHONNOUSERSITE"] == "1"
+    given = {**seen.srun(0), "PYTHONNOUSERSITE": own}
+    assert "PYTHONNOUSERSITE" not in decide(given).changes()
+    assert values(given)["PYTHONNOUSERSITE"] == own
 
 
 def test_under_torchrun_the_ranks_are_known_for_what_else_is_decided() -> None:

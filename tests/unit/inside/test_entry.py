@@ -241,6 +241,7 @@ def test_the_environment_gains_what_was_decided_and_nothing_else(
         "GROUP_RANK": "1",
         "MASTER_ADDR": "nid005001",
         "MASTER_PORT": "10001",
+        "PYTHONNOUSERSITE": "1",
     }
 
 
