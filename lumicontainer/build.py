@@ -294,7 +294,7 @@ async def _pack(
             # The tree, its layers and the image fill the disk; nothing else stays beside them.
             await asyncio.to_thread(remove_tree, run.root)
             builder.place.drop_log(run.name)
-            parts = [entry.layer for entry in stack]
+            parts = [pack.Packed(entry.layer, entry.sha256(cache.LAYER)) for entry in stack]
             await asyncio.to_thread(pack.join, parts, top, partial, layout, reached=task.reached)
         else:
             await _flatten(run, notes, partial, layout=layout)

@@ -72,6 +72,11 @@ class Entry:
         """Return the squashfs of a layer."""
         return self.folder / LAYER
 
+    def sha256(self, name: str) -> str:
+        """Return the sha256 that one of its files was stored with; the object is proven."""
+        rows = (line.split("  ", 1) for line in (self.folder / SUMS).read_text().splitlines())
+        return next(digest for digest, file in rows if file == name)
+
 
 def object_name(key: str, parent: str) -> str:
     """Return the name of what the step ``key`` makes upon the tree ``parent``."""

@@ -10,12 +10,12 @@ from typing import Any
 from lumicontainer import process, sif
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.model import Bind
+from lumicontainer.regular import open_regular
 
 KEY_LABEL = "org.lumicontainer.key"
 CHECKED_LABEL = "org.lumicontainer.checked"
 """What an image that was not checked has beside its key, as ``no``."""
 RECORD = "opt/lumicontainer/resolved.json"
-METADATA = "inspect-metadata.json"
 _NO_SUCH_FILE = 2
 """The exit status of unsquashfs where all it lacks is the file; 1 is of what it cannot read."""
 
@@ -26,8 +26,8 @@ def metadata(image: Path) -> dict[str, Any]:
     Raises ``InputError`` where ``image`` is no image.
     """
     for each in sif.read_objects(image):
-        if each.kind == sif.JSON and each.name == METADATA:
-            with image.open("rb") as file:
+        if each.kind == sif.JSON and each.name == sif.METADATA:
+            with open_regular(image) as file:
                 file.seek(each.offset)
                 return _object(file.read(each.size))
     return {}

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer import process, sif
 from lumicontainer.cache import sync
@@ -60,10 +61,19 @@ def without_epoch(environment: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name != "SOURCE_DATE_EPOCH"}
 
 
+class Packed(NamedTuple):
+    """Hold one squashfs file, and the sha256 of its bytes."""
+
+    path: Path
+    sha256: str
+
+
 def join(
-    layers: Sequence[Path], notes: bytes, target: Path, plan: sif.Layout, *, reached: Reached
+    layers: Sequence[Packed], notes: bytes, target: Path, plan: sif.Layout, *, reached: Reached
 ) -> None:
     """Write an image whose layers are those squashfs files, the lowest first, and ``notes`` on top.
+
+    The digests are recorded as they are given, so that no layer is read twice.
 
     Raises ``InputError`` where they are more than an image file can hold.
     """
@@ -76,17 +86,18 @@ def join(
                 mend="use --pack flat",
             )
         )
-    total, done, partitions = sum(layer.stat().st_size for layer in layers), 0, []
+    sizes = [layer.path.stat().st_size for layer in layers]
+    total, done, partitions = sum(sizes), 0, []
     with target.open("r+b") as file:
         offset = plan.offset
-        for layer in layers:
+        for layer, whole in zip(layers, sizes, strict=True):
             file.truncate(offset)
             file.seek(offset)
-            for size in _copy(layer, file.fileno()):
+            for size in _copy(layer.path, file.fileno()):
                 done += size
                 reached(done, total)
-            partitions.append(sif.Partition(offset, layer.stat().st_size))
-            offset = sif.align(offset + layer.stat().st_size)
+            partitions.append(sif.Partition(offset, whole, layer.sha256))
+            offset = sif.align(offset + whole)
         file.truncate(offset)
         file.seek(offset)
         file.write(notes)

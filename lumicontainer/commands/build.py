@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import build, image, layers, sif, site, uses
+from lumicontainer import build, digests, image, layers, sif, site, uses, wholeness
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.commands import common, locked
 from lumicontainer.engines import find_engine
@@ -125,9 +125,20 @@ def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> boo
         own = [each for each in sif.partitions(output) if each.form == sif.SQUASHFS]
         form = "flat" if len(own) == 1 else "layered"
         checked = arguments.no_verify or image.checked(output)
-        return checked and image.key(output) == wanted and arguments.pack in (None, form)
+        fits = image.key(output) == wanted and arguments.pack in (None, form)
+        return checked and fits and _is_whole(output)
     except (InputError, ValueError):
         return False
+
+
+def _is_whole(output: Path) -> bool:
+    """Tell whether every byte of an image is as it was written; say where it is not."""
+    found = wholeness.is_whole(output)
+    if found.state == digests.WHOLE:
+        return True
+    mend = "nothing is to be done: this build replaces it"
+    say(str(wholeness.problem(output, found, level="warning")._replace(mend=mend)))
+    return False
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lumicontainer import digests, sif, wholeness
 from lumicontainer import image as images
-from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, ExaminedError, Problem
 from lumicontainer.output import line, write_document
@@ -24,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--recipe", action="store_true", help="print the recipe it was built from")
     what.add_argument("--definition", action="store_true", help="print its definition")
     what.add_argument("--packages", action="store_true", help="print the installed packages")
+    what.add_argument(
+        "--check", action="store_true", help="prove that every byte is as the build wrote it"
+    )
     common.add_json(parser)
 
 
@@ -31,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what the image holds."""
     image = arguments.image
     sif.read_objects(image)
-    if arguments.recipe:
+    if arguments.check:
+        _check(image, as_json=arguments.json)
+    elif arguments.recipe:
         _print_text("recipe", _record(image, "recipe.yaml"), as_json=arguments.json)
     elif arguments.definition:
         _print_text("definition", _definition(image), as_json=arguments.json)
@@ -40,6 +45,21 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_summary(image, as_json=arguments.json)
     return OK
+
+
+def _check(image: Path, *, as_json: bool) -> None:
+    """Print what of an image is proven; raise ``ExaminedError`` where it is not as written."""
+    found = wholeness.examined(image)
+    if as_json:
+        parts = [part._asdict() for part in found.parts]
+        keys = ("name", "offset", "size")
+        appended = [{key: getattr(part, key) for key in keys} for part in found.appended]
+        told = {"state": found.state, "problems": found.problems, "proven": found.proven}
+        common.print_json({"image": str(image), **told, "parts": parts, "appended": appended})
+    if found.state != digests.WHOLE:
+        raise ExaminedError(wholeness.problem(image, found))
+    if not as_json:
+        sys.stdout.write(f"{image.name}: whole: {wholeness.told(found)}\n")
 
 
 def _definition(image: Path) -> str:

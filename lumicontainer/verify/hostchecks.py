@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from lumicontainer import image as images
-from lumicontainer import sif
+from lumicontainer import sif, wholeness, words
 from lumicontainer.catalog import Catalog
 from lumicontainer.checkfile import HOST
+from lumicontainer.digests import NOT_RECORDED, Check
 from lumicontainer.errors import LumicontainerError
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.lock import faults, file_name, held
@@ -21,6 +23,7 @@ from lumicontainer.needs import closure_in
 from lumicontainer.plan import planned
 from lumicontainer.records import record
 from lumicontainer.resolve import Resolved, resolve
+from lumicontainer.siformat import Descriptor
 from lumicontainer.verify.results import row
 from lumicontainer.verify.subject import Row, Subject, read_subject
 
@@ -43,10 +46,15 @@ class Asked:
     root: Path | None = None
     """The files of a host whose libraries the image is to get along with."""
 
-    @property
+    @cached_property
     def subject(self) -> Subject:
         """Return what the image tells of itself."""
         return read_subject(self.image)
+
+    @cached_property
+    def digests(self) -> Check:
+        """Return what came of the check of every byte of the image."""
+        return wholeness.examined(self.image)
 
 
 @dataclass(frozen=True)
@@ -65,27 +73,41 @@ class HostCheck:
 
 
 def whole(asked: Asked) -> Outcome:
-    """Tell whether each file system of an image ends in it where it says it does."""
+    """Tell whether every byte of an image is as the build wrote it."""
     try:
         parts = sif.partitions(asked.image)
+        found = asked.digests
     except LumicontainerError as error:
         return _of([problem.why for problem in error.problems])
-    problems = []
-    with asked.image.open("rb") as file:
+    problems = [*found.problems, *_cut(asked.image, parts)]
+    if problems:
+        return _of(problems)
+    if found.state == NOT_RECORDED:
+        told = wholeness.problem(asked.image, found)
+        return Outcome(SKIPPED, f"{told.what}: {told.why}", output=_systems(parts))
+    return _of([], f"{_systems(parts)}; {wholeness.told(found)}")
+
+
+def _systems(parts: Sequence[Descriptor]) -> str:
+    return words.count(len(parts), "file system")
+
+
+def _cut(image: Path, parts: Iterable[Descriptor]) -> Iterator[str]:
+    """Yield each file system of an image that is none, or that is longer than its place."""
+    with image.open("rb") as file:
         for part in parts:
             # What an engine's user lays on top of an image is ext3, and is written to.
             if part.form != sif.SQUASHFS:
                 continue
             file.seek(part.offset)
-            magic, size = _SQUASHFS.unpack(file.read(_SQUASHFS.size))
+            magic, size = _SQUASHFS.unpack(file.read(_SQUASHFS.size).ljust(_SQUASHFS.size, b"\0"))
             if magic != b"hsqs":
-                problems.append(f"at byte {part.offset} there is no squashfs")
+                yield f"at byte {part.offset} there is no squashfs"
             elif size > part.size:
-                problems.append(
+                yield (
                     f"the file system at byte {part.offset} has {size} bytes, and {part.size} lie "
                     "in the image"
                 )
-    return _of(problems, f"{len(parts)} file systems")
 
 
 def labelled(asked: Asked) -> Outcome:
@@ -188,7 +210,7 @@ def _of(problems: list[str], output: str = "") -> Outcome:
 
 CHECKS: Mapping[str, HostCheck] = {
     "whole": HostCheck(
-        "the file of the image is whole: each of its file systems ends within it",
+        "every byte of the image is as the build wrote it",
         "copy it again, or build it again",
         whole,
     ),

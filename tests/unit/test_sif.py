@@ -31,9 +31,9 @@ def image(
 def test_what_was_laid_out_is_read_again(tmp_path: Path) -> None:
     path = image(tmp_path / "x.sif", "Bootstrap: x\nä\n")
     objects = sif.read_objects(path)
-    assert [each.kind for each in objects] == [sif.DEFINITION, sif.JSON, sif.PARTITION]
+    assert [each.kind for each in objects] == [sif.DEFINITION, sif.JSON, sif.PARTITION, sif.JSON]
     content = path.read_bytes()
-    first, _, last = objects
+    first, _, last, _ = objects
     assert content[first.offset : first.offset + first.size].decode() == "Bootstrap: x\nä\n"
     assert content[last.offset : last.offset + last.size] == b"squash" * 99
     assert sif.partitions(path)[0].offset % 4096 == 0
@@ -60,7 +60,8 @@ def test_a_truncated_image_is_told(tmp_path: Path) -> None:
     path.write_bytes(whole[:4200])
     with pytest.raises(InputError):
         sif.partitions(path)
-    path.write_bytes(whole[:-1])
+    (squashfs,) = sif.partitions(tmp_path / "x.sif")
+    path.write_bytes(whole[: squashfs.end - 1])
     with pytest.raises(InputError) as error:
         sif.partitions(path)
     assert "cut short" in str(error.value)

@@ -1,0 +1,172 @@
+"""Every byte of an image is proven by the record in it, and what is appended is told apart."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lumicontainer import digests, sif, siformat
+from lumicontainer.digests import CHANGED, NOT_RECORDED, WHOLE
+from lumicontainer.siformat import DESCRIPTOR_OFFSET, DESCRIPTOR_SIZE, Header
+
+from .test_sif import image
+
+TABLE = DESCRIPTOR_OFFSET + 4 * DESCRIPTOR_SIZE
+"""The byte behind the descriptors of an image with one file system."""
+
+
+def flip(path: Path, at: int, bit: int = 0) -> None:
+    """Flip one bit of a file."""
+    with path.open("r+b", buffering=0) as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+def flipped(path: Path, at: int, bit: int = 0) -> digests.Check:
+    """Check an image with one bit flipped, and flip that back."""
+    flip(path, at, bit)
+    try:
+        return digests.check(path)
+    finally:
+        flip(path, at, bit)
+
+
+def append(path: Path, content: bytes, kind: int = siformat.SIGNATURE) -> None:
+    """Append an object, as an engine does that signs an image."""
+    used = len(sif.read_objects(path))
+    offset = path.stat().st_size
+    row = siformat.descriptor(used + 1, kind, offset, len(content), name="")
+    with path.open("r+b") as file:
+        header = siformat.read_header(file.read(siformat.HEADER_SIZE))
+        assert header is not None
+        size = header.data_size + len(content)
+        file.seek(0)
+        file.write(header._replace(modified=99, free=header.free - 1, data_size=size).packed())
+        file.seek(DESCRIPTOR_OFFSET + used * DESCRIPTOR_SIZE)
+        file.write(row)
+        file.seek(offset)
+        file.write(content)
+
+
+def places(path: Path) -> Iterator[int]:
+    """Yield each byte of all parts, and some of the padding between them."""
+    yield from range(siformat.HEADER_SIZE)
+    yield from range(DESCRIPTOR_OFFSET, TABLE)
+    for each in sif.read_objects(path):
+        yield from range(each.offset, each.end)
+    padding = random.Random(7)
+    yield from (padding.randrange(path.stat().st_size) for _ in range(300))
+
+
+def test_an_image_as_it_was_written_is_whole(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    found = digests.check(path)
+    assert (found.state, found.problems, found.appended) == (WHOLE, (), ())
+    assert found.proven == path.stat().st_size
+
+
+def test_a_flipped_bit_is_found_in_every_byte_of_every_part(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    for number, at in enumerate(places(path)):
+        found = flipped(path, at, number % 8)
+        assert found.state == CHANGED, at
+        assert found.problems, at
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (0, "header, bytes 0 to 127: its sha256 is another"),
+        (48, "does not fit the identity in the header"),
+        (72, "time of modification: expected 0"),
+        (80, "free descriptors: expected 44"),
+        (1000, "padding, byte 1000: it is not zero"),
+        (DESCRIPTOR_OFFSET + 20, "descriptors, bytes 4096 to"),
+        (TABLE + 700, f"padding, byte {TABLE + 700}: it is not zero"),
+        (siformat.DATA_OFFSET, "definition, bytes 32176 to"),
+        (siformat.DATA_OFFSET + 14, "inspect-metadata.json, bytes 32189 to"),
+        (32768, "squashfs, bytes 32768 to"),
+    ],
+)
+def test_what_is_changed_is_named_with_its_place(tmp_path: Path, at: int, words: str) -> None:
+    found = flipped(image(tmp_path / "x.sif"), at)
+    assert words in "\n".join(found.problems)
+
+
+def test_a_record_that_cannot_be_found_is_no_image_without_one(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    name = path.read_bytes().index(digests.NAME.encode())
+    found = flipped(path, name)
+    assert found.state == CHANGED
+    assert "is not found" in found.problems[0]
+
+
+def test_an_image_that_something_else_wrote_has_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "x.sif"
+    row = siformat.descriptor(1, siformat.DEFINITION, siformat.DATA_OFFSET, 1, name="x")
+    header = Header(identity=bytes(range(16)), free=47, data_size=1).packed()
+    path.write_bytes(header.ljust(DESCRIPTOR_OFFSET, b"\0") + row.ljust(28080, b"\0") + b"x")
+    assert digests.check(path).state == NOT_RECORDED
+
+
+@pytest.mark.parametrize("change", [-1, -700, -5000, 1, 4096])
+def test_a_file_that_is_shorter_or_longer_is_changed(tmp_path: Path, change: int) -> None:
+    path = image(tmp_path / "x.sif")
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size + change)
+    assert digests.check(path).state == CHANGED
+
+
+def test_what_is_appended_leaves_the_image_whole_and_is_listed(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    size = path.stat().st_size
+    append(path, b"signed")
+    found = digests.check(path)
+    assert (found.state, found.problems, found.proven) == (WHOLE, (), size)
+    assert [(each.name, each.offset, each.size) for each in found.appended] == [
+        ("signature", size, 6)
+    ]
+
+
+def test_a_flipped_bit_below_what_is_appended_is_found(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    before = [at for at in places(path) if not 72 <= at < 80]
+    append(path, b"signed")
+    # The descriptor of what is appended is the engine's, and no part of the image.
+    engine = range(TABLE, TABLE + DESCRIPTOR_SIZE)
+    for number, at in enumerate(each for each in before if each not in engine):
+        assert flipped(path, at, number % 8).state == CHANGED, at
+
+
+def test_bytes_that_no_descriptor_names_are_no_part_of_what_was_appended(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    append(path, b"signed")
+    with path.open("ab") as file:
+        file.write(b"more")
+    assert digests.check(path).state == CHANGED
+
+
+def test_a_descriptor_that_points_into_the_image_appends_nothing(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    row = siformat.descriptor(5, siformat.PARTITION, 32768, 594, name="squashfs")
+    with path.open("r+b") as file:
+        file.seek(80)
+        file.write((43).to_bytes(8, "little"))
+        file.seek(TABLE)
+        file.write(row)
+    assert "it lies in another part" in "\n".join(digests.check(path).problems)
+
+
+def test_the_record_is_the_same_for_known_and_for_read_digests(tmp_path: Path) -> None:
+    read, known = image(tmp_path / "1.sif"), tmp_path / "2.sif"
+    (part,) = sif.partitions(read)
+    known.write_bytes(read.read_bytes())
+    sha256 = digests.of_bytes(b"squash" * 99)
+    plan = sif.layout("Bootstrap: x\n", {"data": {}})
+    sif.complete(known, plan, [sif.Partition(part.offset, part.size, sha256)])
+    assert known.read_bytes() == read.read_bytes()
