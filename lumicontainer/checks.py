@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import failure, machine, process
+from lumicontainer import failure, machine, masking, process
 from lumicontainer.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
@@ -119,7 +119,7 @@ def _judge(
 def _log(builder: Builder, name: str, text: str) -> None:
     # What fails is told all the same where the disk is full.
     with contextlib.suppress(OSError):
-        builder.place.log(name).write_text(text)
+        builder.place.log(name).write_text(masking.masked(text))
 
 
 def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:

@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from lumicontainer import __version__, output
+from lumicontainer import __version__, masking, output
 from lumicontainer.errors import (
     HOST_UNFIT,
     INTERNAL,
@@ -133,6 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Documents become tens of thousands of small objects, none of them garbage: 4 % of a rendering.
     gc.set_threshold(100_000)
     sys.stdout, sys.stderr = output.lasting(sys.stdout), output.lasting(sys.stderr)
+    masking.hide_urls([*os.environ.values(), *words])
     verb = next((word for word in words if not word.startswith("-")), "")
     if verb and verb not in VERBS:
         mend = did_you_mean(verb, VERBS)

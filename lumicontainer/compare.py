@@ -1,6 +1,6 @@
 """Make a layer of what a tree has changed since its state was noted. Runs in a user namespace.
 
-Usage: python -m lumicontainer.compare TREE STATE DRAFT [--drop PATH]... [--secret FILE]...
+Usage: python -m lumicontainer.compare TREE STATE DRAFT [--drop PATH]... <SECRETS
 
 What differs is put into a folder like an overlay's upper one, beside the tree: nothing is copied,
 the folder gets further names of the tree's files. DRAFT gets the layer. STATE, which tells what the
@@ -18,10 +18,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer import pack
+from lumicontainer import masking, pack
 from lumicontainer.cache import INDEX, LAYER
 from lumicontainer.files import FILE, FOLDER, GONE, Row, write_index
-from lumicontainer.secrets import patterns
 from lumicontainer.tree import (
     State,
     families,
@@ -34,7 +33,7 @@ from lumicontainer.tree import (
 )
 
 LEAKS = "leaks"
-"""Lists, in a draft, the files in which a secret stands."""
+"""Lists, in a draft, the paths in which a secret stands."""
 
 
 _MARK = ".wh."
@@ -102,12 +101,26 @@ def _make_folders(upper: Path, path: str, now: Mapping[str, Row]) -> None:
     set_folder(upper / path, now[path])
 
 
-def leaking(tree: Path, paths: Iterable[str], secrets: Sequence[bytes]) -> list[str]:
-    """Return the files of a tree in which a secret stands."""
-    if not secrets:
+def leaking(tree: Path, rows: Mapping[str, Row]) -> list[str]:
+    """Return the paths of a layer that show a secret: in a file, a name, a link's target, a mark.
+
+    Extended attributes are in no layer, but the tree has them.
+    """
+    if not masking.searched():
         return []
-    contents = ((path, (tree / path).read_bytes()) for path in paths)
-    return [f"/{path}" for path, text in contents if any(secret in text for secret in secrets)]
+    there = {path: row for path, row in rows.items() if row.kind != GONE}
+    return [f"/{path}" for path, row in there.items() if _shows(tree / path, path, row)]
+
+
+def _shows(path: Path, name: str, row: Row) -> bool:
+    if masking.holds(os.fsencode(name)):
+        return True
+    if path.is_symlink():
+        return masking.holds(os.fsencode(path.readlink()))
+    marks = os.listxattr(path, follow_symlinks=False)
+    if any(masking.holds(os.fsencode(each) + os.getxattr(path, each)) for each in marks):
+        return True
+    return row.kind == FILE and masking.holds(path.read_bytes())
 
 
 def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> None:
@@ -125,9 +138,8 @@ def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> 
         shutil.rmtree(upper)
     collect(tree, upper, now, rows)
     write_index(draft / INDEX, rows)
-    files = [path for path, row in rows.items() if row.kind == FILE]
-    if leaks := leaking(tree, files, patterns(given.secret)):
-        (draft / LEAKS).write_bytes(os.fsencode("\n".join(leaks)))
+    if leaks := leaking(tree, rows):
+        (draft / LEAKS).write_bytes(masking.masked_bytes(os.fsencode("\n".join(leaks))))
     else:
         os.environ.pop("SOURCE_DATE_EPOCH", None)
         pack.squash_here(upper, draft / LAYER)
@@ -150,8 +162,8 @@ def main(words: Sequence[str] | None = None) -> None:
     for name in ("tree", "state", "draft"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--drop", action="append", default=[])
-    parser.add_argument("--secret", type=Path, action="append", default=[])
     given = parser.parse_args(words)
+    masking.load(sys.stdin.buffer.read())
     compare(given.tree, given.state, given.draft, given)
 
 

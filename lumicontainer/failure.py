@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lumicontainer import links, process
+import lumicontainer
+from lumicontainer import links, masking, process
 from lumicontainer.errors import (
     DOWNLOAD_FAILED,
     DownloadError,
@@ -19,6 +22,7 @@ from lumicontainer.errors import (
     SpaceError,
     StepError,
 )
+from lumicontainer.machine import namespace_command
 from lumicontainer.plan import STAGE
 from lumicontainer.sources import FOLDER
 
@@ -40,6 +44,7 @@ _NOT_HAD = re.compile(
 """What tells, in the last lines of a step, that it lacks what it takes from elsewhere: the words of
 the base's own check, the engine (its conveyor brings a base), apt and pip, whose codes do not."""
 _FULL = ("No space left on device", "Disk quota exceeded")
+_NOT_KEPT = 'echo "passwords and secrets were not kept: they read *** here" >&2\n'
 OPENER, FAILED = "shell", "failed.json"
 """In a workspace that is kept: what opens a shell in it, and what it is."""
 
@@ -118,6 +123,7 @@ def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
     place.keep = True
     told = {"recipe": recipe, "step": step, "time": time.time(), "log": str(log)}
     (place.root / FAILED).write_text(json.dumps(told))
+    _scrub(builder)
     opener = place.root / OPENER
     opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
     opener.chmod(0o700)
@@ -125,6 +131,18 @@ def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
         f"open a shell in the state of the failure: lumicontainer debug {recipe}\n"
         "(it is kept until the next build of this recipe)"
     )
+
+
+def _scrub(builder: Builder) -> None:
+    """Replace the secrets that this build, as it ran, left in what is kept."""
+    if not masking.searched():
+        return
+    words = [str(builder.place.root), str(int(builder.began) - 1)]
+    program = [sys.executable, "-X", "utf8", "-m", "lumicontainer.scrub", *words]
+    # A build by root keeps files of its own user too, which a namespace of it cannot change.
+    start = namespace_command() if os.getuid() != 0 else []
+    package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
+    process.capture([*start, *program], env={**os.environ, **package}, given=masking.dumped())
 
 
 def _shell(run: Run) -> list[str]:
@@ -139,7 +157,7 @@ done
 export wheels=/tmp/{STAGED}/wheels sources={STAGE}/{FOLDER} jobs={run.builder.jobs}
 if [ -d {STAGE}/layer ]; then cd {STAGE}/layer; fi
 echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
-unset PROMPT_COMMAND
+{_NOT_KEPT if masking.searched() else ""}unset PROMPT_COMMAND
 PS1='{run.name}> '
 """
     rc = links.write_new(run.staged, settings)

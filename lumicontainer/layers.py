@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
-from lumicontainer import cache, links, locks, machine, pack, process
+from lumicontainer import cache, links, locks, machine, masking, pack, process
 from lumicontainer.cache import Entry
 from lumicontainer.compare import LEAKS
 from lumicontainer.engines import Engine
@@ -25,7 +25,7 @@ from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
 from lumicontainer.progress import Progress, Task
 from lumicontainer.render import render_base
-from lumicontainer.secrets import hidden, leaks, patterns
+from lumicontainer.secrets import leaks
 from lumicontainer.site import Site, require_mirror, stage_site
 from lumicontainer.tree import STATE
 from lumicontainer.workspace import Workspace, remove_tree
@@ -126,7 +126,7 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
         run = Run(builder, shown, below, task, apart=True, secrets=compiled.secrets)
         await run.program(compiled.program)
         for wheel in run.left(".whl"):
-            if found := leaks(wheel, run.hidden):
+            if found := leaks(wheel):
                 raise leak_failure(run, found)
             shutil.copyfile(wheel, draft / wheel.name)
         await asyncio.to_thread(remove_tree, run.root)
@@ -270,7 +270,6 @@ class Run:
         self.builder, self.name, self.below, self.task = builder, name, below, task
         self.output: Path | None = None
         self.secrets = {secret: builder.secrets[secret] for secret in secrets}
-        self.hidden = patterns(self.secrets.values())
         # Beside them lie folders and files of the build itself, whose names a layer may have.
         self.root = builder.place.root / f"step-{name.replace(': ', '.')}"
         self.temporary = self.root / "tmp"
@@ -315,9 +314,16 @@ class Run:
         return {folder: str(folder) for folder in self.builder.site.folders} | seen
 
     async def run(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        given: bytes = b"",
     ) -> None:
-        """Run a command with its output in the step's log; raise where it fails."""
+        """Run a command with its output in the step's log; raise where it fails.
+
+        ``given`` is its stdin.
+        """
         log = self.builder.place.log(self.name)
         with log.open("a") as file:
             status = await process.logged(
@@ -325,7 +331,7 @@ class Run:
                 file,
                 env=environment or self.environment(),
                 on_line=self.task.line,
-                edit=lambda raw: hidden(raw, self.hidden),
+                given=given,
             )
         if status:
             raise step_failure(self, status)
@@ -341,26 +347,27 @@ class Run:
         """Make the layer of what was changed in the tree since its state was noted."""
         ground = self.builder.place.ground
         places = [str(ground / "tree"), str(ground / STATE), str(draft)]
-        await self.module("lumicontainer.compare", *places, *self._marks())
+        words = [*places, *self._dropped()]
+        await self.module("lumicontainer.compare", *words, given=masking.dumped())
         if (draft / LEAKS).exists():
             raise leak_failure(self, os.fsdecode((draft / LEAKS).read_bytes()).split("\n"))
         await asyncio.to_thread(remove_tree, self.root)
 
-    def _marks(self) -> list[str]:
-        """Return the options that say what must not come into a layer."""
+    def _dropped(self) -> list[str]:
+        """Return the options that say which folders are none of a layer's."""
         # While the base is made nothing of the host is bound: its empty folders are its own.
         mounts = self.builder.site.folders if self.below else ()
-        options = [f"--drop={folder}" for folder in mounts]
-        return options + [f"--secret={path}" for path in self.secrets.values()]
+        return [f"--drop={folder}" for folder in mounts]
 
-    async def module(self, name: str, *words: str) -> None:
+    async def module(self, name: str, *words: str, given: bytes = b"") -> None:
         """Run a module of this package as root of a namespace with the build's ids."""
-        await self.namespaced(sys.executable, "-X", "utf8", "-m", name, *words)
+        await self.namespaced(sys.executable, "-X", "utf8", "-m", name, *words, given=given)
 
-    async def namespaced(self, *command: str) -> None:
+    async def namespaced(self, *command: str, given: bytes = b"") -> None:
         """Run a command of the host as root of a namespace with the build's ids."""
         package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
-        await self.run([*machine.namespace_command(), *command], {**os.environ, **package})
+        environment = {**os.environ, **package}
+        await self.run([*machine.namespace_command(), *command], environment, given=given)
 
 
 async def squash(

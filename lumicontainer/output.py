@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from lumicontainer.errors import Problem
+from lumicontainer.masking import masked
 
 QUIET, NORMAL, VERBOSE = -1, 0, 1
 _talk = NORMAL
@@ -30,7 +31,8 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def printable(text: str) -> str:
-    """Return text with what could steer a terminal written out in hexadecimal digits."""
+    """Return text without secrets, and with what could steer a terminal written in digits."""
+    text = masked(text)
     return text if text.isascii() and text.isprintable() else _STEERING.sub(_escaped, text)
 
 
@@ -62,7 +64,7 @@ class Output(io.TextIOWrapper):
             super().write(printable(text))
         else:
             self.flush()
-            self.buffer.write(text.encode("utf-8", "surrogateescape"))
+            self.buffer.write(masked(text).encode("utf-8", "surrogateescape"))
 
 
 class _Lasting(io.FileIO):

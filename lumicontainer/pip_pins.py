@@ -122,17 +122,17 @@ class Pip:
             lines = [write_stand_in(place, *each) for each in sorted(there.items())]
             lines += [f"{name}=={version}" for name, version in sorted(same.items())]
             (place / "held.txt").write_text("".join(f"{line}\n" for line in lines))
-            report = place / "report.json"
-            process.capture(
-                self._command(
-                    folder,
-                    *("install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"),
-                    *("--target", str(place / "nothing"), "--report", str(report)),
-                    *("--find-links", str(place), "--constraint", str(place / "held.txt")),
-                    *(("--extra-index-url", index, *_BRIEF) if index else ()),
-                    *self.target.options(),
-                    *requirements,
-                )
+            report, wanted = place / "report.json", place / "wanted.txt"
+            asked = [f"--extra-index-url {index}"] if index else []
+            wanted.write_text("".join(f"{line}\n" for line in [*asked, *requirements]))
+            self._run(
+                folder,
+                *("install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"),
+                *("--target", str(place / "nothing"), "--report", str(report)),
+                *("--find-links", str(place), "--constraint", str(place / "held.txt")),
+                *(_BRIEF if index else ()),
+                *self.target.options(),
+                *("--requirement", str(wanted)),
             )
             own = place.as_uri() + "/"
             found = read_report(json.loads(report.read_bytes()))
@@ -150,16 +150,22 @@ class Pip:
             wanted.write_text(f"{requirement} --hash=sha256:{'0' * 64}\n")
             words = ["download", "--no-input", "--no-deps", "--no-binary=:all:"]
             words += ["--dest", folder, "--requirement", str(wanted)]
-            command = self._command(folder, *words)
-            done = process.finished(command, env={**os.environ, "PIP_QUIET": "0"})
+            done = self._finished(folder, *words)
         found = _GOT.findall(done.stderr)
         if len(found) != 1:
             raise process.ProgramError(["pip"], done.returncode, done.stderr)
         return str(found[0])
 
-    def _command(self, folder: str, *words: str) -> list[str]:
-        """Return the command that runs pip in a folder, without code of what it looks at."""
-        return [*self._python, str(_WITHOUT_CODE), folder, *words]
+    def _run(self, folder: str, *words: str) -> None:
+        """Run pip in a folder; raise ``ProgramError`` where it fails."""
+        done = self._finished(folder, *words)
+        if done.returncode:
+            raise process.ProgramError(["pip"], done.returncode, done.stderr)
+
+    def _finished(self, folder: str, *words: str) -> process.Finished:
+        """Run pip in a folder, without code of what it looks at; return how it ended."""
+        command = [*self._python, str(_WITHOUT_CODE), folder, *words]
+        return process.finished(command, env={**os.environ, "PIP_QUIET": "0"})
 
 
 def _python_for(python: str) -> list[str]:

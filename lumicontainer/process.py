@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.masking import masked, masked_bytes
 from lumicontainer.output import trace
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ProgramError(HostError):
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
         self.status = status
-        shown = "\n".join(clean(output).strip().splitlines()[-20:])
+        shown = masked("\n".join(clean(output).strip().splitlines()[-20:]))
         super().__init__(Problem(f"{command[0]} failed ({describe(status)})", why=shown))
 
 
@@ -55,9 +56,17 @@ def quoted(command: Sequence[str]) -> str:
     return shlex.join(command)
 
 
-def capture(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:
-    """Run a program and return what it printed; raise ``ProgramError`` where it fails."""
-    return capture_bytes(command, env=env).decode("utf-8", "replace")
+def capture(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, given: bytes = b""
+) -> str:
+    """Run a program and return what it printed; raise ``ProgramError`` where it fails.
+
+    ``given`` is its stdin.
+    """
+    done = _run(command, env=env, capture=True, given=given)
+    if done.returncode:
+        raise ProgramError(command, done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.stdout.decode("utf-8", "replace")
 
 
 def capture_bytes(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> bytes:
@@ -91,15 +100,17 @@ def passed(command: Sequence[str]) -> None:
 
 
 def _run(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, capture: bool = False
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    capture: bool = False,
+    given: bytes = b"",
 ) -> CompletedProcess[bytes]:
     import subprocess  # noqa: PLC0415 - 4 ms that rendering need not pay
 
     trace(command)
     try:
-        return subprocess.run(
-            command, env=env, capture_output=capture, check=False, stdin=subprocess.DEVNULL
-        )
+        return subprocess.run(command, env=env, capture_output=capture, check=False, input=given)
     except OSError as error:
         raise _not_started(command, error) from error
 
@@ -110,11 +121,12 @@ async def logged(
     *,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] = lambda _: None,
-    edit: Callable[[bytes], bytes] = lambda raw: raw,
+    given: bytes = b"",
     result: IO[bytes] | None = None,
 ) -> int:
-    """Run a program with its output, edited and cleaned, in ``log``; return its exit status.
+    """Run a program with its output, cleaned and without secrets, in ``log``; return its status.
 
+    ``given`` is its stdin.
     What it overwrites on its line (a progress bar) reaches ``on_line`` alone; its stdout goes to
     ``result`` as it is, where that is given. The program and all that it started end with it when
     this one is interrupted.
@@ -123,17 +135,21 @@ async def logged(
     from subprocess import DEVNULL, PIPE, STDOUT  # noqa: PLC0415
 
     trace(command)
+    stdin = _file_of(given) if given else DEVNULL
     try:
         child = await asyncio.create_subprocess_exec(
             *bound(command),
             env=env,
-            stdin=DEVNULL,
+            stdin=stdin,
             stdout=result or PIPE,
             stderr=PIPE if result else STDOUT,
             start_new_session=True,
         )
     except OSError as error:
         raise _not_started(command, error) from error
+    finally:
+        if stdin != DEVNULL:
+            os.close(stdin)
     talk = child.stderr if result else child.stdout
     assert talk is not None
     try:
@@ -141,18 +157,33 @@ async def logged(
         while chunk := await talk.read(1 << 16):
             *lines, pending = (pending + chunk).split(b"\n")
             for raw in lines:
-                line = clean(edit(raw).decode("utf-8", "replace"))
+                line = _shown(raw)
                 log.write(line + "\n")
                 on_line(line)
             log.flush()
             if b"\r" in pending:
-                on_line(clean(edit(pending).decode("utf-8", "replace").rstrip("\r")))
+                on_line(_shown(pending.rstrip(b"\r")))
         if pending:
-            log.write(clean(edit(pending).decode("utf-8", "replace")) + "\n")
+            log.write(_shown(pending) + "\n")
             log.flush()
         return await child.wait()
     finally:
         await _end(child)
+
+
+def _shown(raw: bytes) -> str:
+    """Return a line of another program as it is told and kept."""
+    text = clean(masked_bytes(raw).decode("utf-8", "replace"))
+    # What steers a terminal may have stood within a secret.
+    return masked(text)
+
+
+def _file_of(content: bytes) -> int:
+    """Return an open file that nobody else sees."""
+    file = os.memfd_create("given")
+    os.write(file, content)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
 
 
 async def _end(child: Process) -> None:

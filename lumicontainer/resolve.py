@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer import parts, profiles, requirements
+from lumicontainer import masking, parts, profiles, requirements
 from lumicontainer.catalog import Catalog
 from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
@@ -28,7 +28,7 @@ from lumicontainer.model import (
 from lumicontainer.names import COMPILE, NAME, SCRIPT
 from lumicontainer.resolved import Resolved, ResolvedLayer, Setting
 from lumicontainer.rules import of_drivers
-from lumicontainer.sources import FOLDER, fetched, identity
+from lumicontainer.sources import FOLDER, fetched, identity, told
 
 __all__ = ["Resolved", "ResolvedLayer", "Setting", "resolve"]
 
@@ -138,6 +138,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
     _check_used(layer, content, files, context)
     _check_takes(layer, content, settings, context)
     _check_asked_of_pip(content, settings, context.problems)
+    _check_passwords(layer, content, settings, context.problems)
     return ResolvedLayer(
         layer.name,
         layer.summary,
@@ -192,6 +193,23 @@ def _check_asked_of_pip(content: Content, settings: Sequence[Setting], problems:
     for taken in content.takes:
         if index := found.get(taken.indexed_by):
             requirements.check_index(index.value, index.place, problems)
+
+
+def _check_passwords(
+    layer: Layer, content: Content, settings: Sequence[Setting], problems: Problems
+) -> None:
+    """Note passwords in URLs: all that is written in a recipe is kept, printed and shipped."""
+    written = [(each.name, str(each.value), each.place) for each in settings]
+    written += [(name, value, str(layer.place)) for name, value in content.environment.items()]
+    written += [(identity(each), told(each), str(layer.place)) for each in content.sources]
+    for name, value, place in written:
+        if masking.has_password(value):
+            problems.add(
+                f"a URL in '{name}' of layer '{layer.name}' holds a password",
+                place,
+                why="what a recipe says is in the image, its records and the cache",
+                mend="take it out; give it by --secret, by pip config, or by --mirror FROM=TO",
+            )
 
 
 def _settings(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
+from lumicontainer import masking
 from lumicontainer.engines.apptainer import DIVIDERS
 from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.masking import SHORTEST
 from lumicontainer.plan import Plan
 
 _LARGEST = 1 << 20
 _GIVEN = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")
-_SHORTEST = 6
-"""Characters: what is shorter stands in any file by chance."""
 
 
 def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
@@ -46,6 +46,8 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
         )
     if problems:
         raise InputError(*problems)
+    for path in found.values():
+        masking.hide_file(path.read_bytes())
     return found
 
 
@@ -56,42 +58,29 @@ def _unfit(path: Path) -> list[Problem]:
         return [Problem(what, str(path), why, "give it another name")]
     try:
         size = path.stat().st_size if path.is_file() else -1
-        if 0 < size <= _LARGEST and len(path.read_bytes().strip()) >= _SHORTEST:
+        if 0 < size <= _LARGEST and len(path.read_bytes().strip()) >= SHORTEST:
             return []
-        why = f"it must be a file of {_SHORTEST} characters to 1 MiB"
+        why = f"it must be a file of {SHORTEST} characters to 1 MiB"
     except OSError as error:
         why = error.strerror or str(error)
     return [Problem(what, str(path), why, "check --secret")]
 
 
-def patterns(files: Iterable[Path]) -> tuple[bytes, ...]:
-    """Return what must be seen nowhere: each secret whole, and each of its longer lines."""
-    found: dict[bytes, None] = {}
-    for path in files:
-        content = path.read_bytes().strip()
-        for piece in (content, *content.splitlines()):
-            if len(piece.strip()) >= _SHORTEST:
-                found[piece.strip()] = None
-    return tuple(sorted(found, key=len, reverse=True))
+def leaks(wheel: Path) -> list[str]:
+    """Return the files of a wheel in which, or in whose names, a secret stands.
 
-
-def hidden(text: bytes, secrets: Sequence[bytes]) -> bytes:
-    """Return ``text`` with each secret in it replaced."""
-    for secret in secrets:
-        text = text.replace(secret, b"***")
-    return text
-
-
-def leaks(wheel: Path, secrets: Sequence[bytes]) -> list[str]:
-    """Return the files of a wheel in which a secret stands; of what is no wheel, its own name."""
-    if not secrets:
+    Of the wheel's own name and of what is no wheel, it is its name.
+    """
+    if not masking.searched():
         return []
+    own = [wheel.name] if masking.holds(os.fsencode(wheel.name)) else []
     try:
         with zipfile.ZipFile(wheel) as archive:
-            return [name for name in archive.namelist() if _holds(archive.read(name), secrets)]
+            own += [wheel.name] if masking.holds(archive.comment) else []
+            return own + [each for each in archive.namelist() if _holds(archive, each)]
     except zipfile.BadZipFile:
-        return [wheel.name] if _holds(wheel.read_bytes(), secrets) else []
+        return own or ([wheel.name] if masking.holds(wheel.read_bytes()) else [])
 
 
-def _holds(content: bytes, secrets: Sequence[bytes]) -> bool:
-    return any(secret in content for secret in secrets)
+def _holds(archive: zipfile.ZipFile, name: str) -> bool:
+    return masking.holds(name.encode()) or masking.holds(archive.read(name))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import aptsources, process, shell
+from lumicontainer import aptsources, masking, process, shell
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.hazards import fits_a_line
 from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored
@@ -53,7 +53,7 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
     environment.pop("PIP_CERT", None)
-    return Site(
+    site = Site(
         release=release,
         mirror=debian,
         trust=_trust(pip),
@@ -61,6 +61,8 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
         folders=tuple(dict.fromkeys([*_local_folders(pip.values()), *folders])),
         mirrors=mirrors,
     )
+    masking.hide_urls([debian, *mirrors.values(), *environment.values()])
+    return site
 
 
 _PIP_SCOPES = ("global", "download", "install", ":env:")

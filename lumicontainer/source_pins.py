@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from lumicontainer import process
 from lumicontainer.errors import DownloadError, Problem
+from lumicontainer.masking import without_password
 from lumicontainer.mirrors import mirrored
 from lumicontainer.workspace import temporary_folder
 
@@ -23,6 +26,7 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
         there, home = mirrored(url, mirrors), Path(folder)
         # A repository of another user is read all the same: nothing of it is run.
         (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+        there = _set_password_apart(there, home)
         environment = _environment(home, there)
         bare = ["git", "-C", str(home / "bare")]
         clone = ["git", "clone", "--quiet", "--bare", "--filter=tree:0", there, str(home / "bare")]
@@ -37,6 +41,19 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
         what = f"the commit {commit} is ambiguous" if found else f"there is no commit {commit}"
         raise DownloadError(Problem(what, url, mend="correct the commit"))
     return found[0]
+
+
+def _set_password_apart(url: str, home: Path) -> str:
+    """Return a URL without its password, which git finds in a file: all users see its words."""
+    bare = without_password(url)
+    if bare != url:
+        parts = urlsplit(url)
+        store = home / "passwords"
+        store.touch(mode=0o600)
+        store.write_text(f"{parts.scheme}://{parts.netloc}\n")
+        with (home / ".gitconfig").open("a") as settings:
+            settings.write(f"[credential]\n\thelper = store --file={shlex.quote(str(store))}\n")
+    return bare
 
 
 def _environment(home: Path, there: str) -> dict[str, str]:
@@ -67,6 +84,9 @@ def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
         words = ["--disable", "--fail", "--location", "--globoff", "--silent", "--show-error"]
         words += ["--retry", "4", "--retry-connrefused", "--connect-timeout", "30"]
         words += ["--speed-limit", "1", "--speed-time", "120", "--proto", protocols]
-        process.capture(["curl", *words, "--output", str(file), "--", there])
+        # By stdin: all users of the host see the words of a command, and a URL may hold a password.
+        quoted = there.replace("\\", "\\\\").replace('"', '\\"')
+        words += ["--output", str(file), "--config", "-"]
+        process.capture(["curl", *words], given=f'url = "{quoted}"\n'.encode())
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -7,6 +7,7 @@ import argparse
 from lumicontainer import proot, render, site
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
+from lumicontainer.masking import without_password
 from lumicontainer.output import say, write_document
 from lumicontainer.plan import Plan, planned
 
@@ -39,4 +40,5 @@ def _mirror(plan: Plan) -> str:
     bootstrap = plan.bootstrap
     if plan.resolved.platform.proot or bootstrap.agent != "debootstrap":
         return ""
-    return site.require_mirror(site.debian_mirror(bootstrap.release))
+    mirror = site.require_mirror(site.debian_mirror(bootstrap.release))
+    return without_password(mirror)

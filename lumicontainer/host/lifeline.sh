@@ -15,7 +15,8 @@ end() {
     kill -TERM 0
 }
 trap end TERM
-"$@" &
+# A command in the background gets no stdin, unless it is said.
+"$@" <&0 &
 child=$!
 # The parent may have gone before setpriv asked for the signal.
 if [[ $PPID != "$parent" ]]; then end; fi

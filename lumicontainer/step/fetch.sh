@@ -64,6 +64,19 @@ said() {
     tail -n 5 "$work/said"
 }
 
+# Print a URL without its password, which git finds in a file: all users see the words of a command.
+set_password_apart() {
+    local rest="${1#*://}" authority
+    authority="${rest%%/*}"
+    case "$authority" in
+    *@*)
+        (umask 077 && printf '%s\n' "${1%%://*}://$authority" >>"$work/passwords")
+        printf '%s' "${1%%://*}://${authority##*@}${rest#"$authority"}"
+        ;;
+    *) printf '%s' "$1" ;;
+    esac
+}
+
 # A home of its own, so that the user's and the system's settings of git, such as insteadOf, do not
 # count. It is a file because git hides settings in the environment from the server of a local
 # repository, which refuses the folder of another user.
@@ -76,12 +89,14 @@ prepare_git() {
     git config --global init.defaultBranch main
     while read -r from to; do
         [ -n "$to" ] || continue
+        to="$(set_password_apart "$to")"
         git config --global --add "url.$to.insteadOf" "$from"
         case "$to" in
         http://*) allowed="$allowed:http" ;;
         file://*) allowed="$allowed:file" ;;
         esac
     done <<<"$mirrors"
+    git config --global credential.helper "store --file='$work/passwords'"
     export GIT_ALLOW_PROTOCOL="$allowed"
 }
 
@@ -139,7 +154,7 @@ fetch_git() {
 }
 
 fetch_url() {
-    local url="$1" name="$2" wanted="${3:-}" from protocols found full=''
+    local url="$1" name="$2" wanted="${3:-}" from quoted protocols found full=''
     local file="$work/file" target="$sources/$2"
     need curl
     from="$(mirrored "$url")"
@@ -149,9 +164,12 @@ fetch_url() {
     http://*) protocols='=http,https' ;;
     *) protocols='=https' ;;
     esac
+    # In a file, because all users see the words of a command, and a mirror's URL may hold a password.
+    quoted="${from//\\/\\\\}"
+    (umask 077 && printf 'url = "%s"\n' "${quoted//\"/\\\"}" >"$work/curl")
     try curl --disable --fail --location --globoff --silent --show-error --proto "$protocols" \
         --retry 4 --retry-connrefused --connect-timeout 30 --speed-limit 1 --speed-time 120 \
-        --output "$file" -- "$from" || {
+        --output "$file" --config "$work/curl" || {
         # 23: curl tells that it cannot write, and not why; the next that writes tells.
         [ "$?" -ne 23 ] || full="$(dd if=/dev/zero of="$work/more" bs=1M count=1 2>&1)" || true
         fail "'$name' could not be downloaded" "$(said)${full:+ $full}" \

@@ -2,33 +2,113 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from lumicontainer import masking
+from lumicontainer.compare import leaking
 from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import HostError, InputError
+from lumicontainer.files import GONE, Row
+from lumicontainer.scrub import scrub
 from lumicontainer.secrets import leaks, read_secrets
+from lumicontainer.tree import scan, state_of
 
 SECRETS = (b"canary-5e3f9b1c77d2",)
 
 
-def test_a_wheel_names_its_files_that_hold_a_secret(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def hidden() -> Iterator[None]:
+    masking.hide(SECRETS)
+    yield
+    masking.forget()
+
+
+def test_a_wheel_names_its_files_that_hold_a_secret_or_are_called_so(tmp_path: Path) -> None:
     wheel = tmp_path / "x-1-py3-none-any.whl"
+    canary = SECRETS[0].decode()
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x/clean.py", "pass\n")
-        archive.writestr("x/token.py", f"token = '{SECRETS[0].decode()}'\n")
-    assert leaks(wheel, SECRETS) == ["x/token.py"]
-    assert leaks(wheel, ()) == []
+        archive.writestr("x/token.py", f"token = '{canary}'\n")
+        archive.writestr(f"x/{canary}.py", "pass\n")
+    assert leaks(wheel) == ["x/token.py", f"x/{canary}.py"]
+    called = wheel.rename(tmp_path / f"x-1+{canary}-py3-none-any.whl")
+    assert called.name in leaks(called)
+    masking.forget()
+    assert leaks(called) == []
 
 
 def test_what_is_no_wheel_is_looked_through_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"built with " + SECRETS[0])
     (tmp_path / "clean.txt").write_text("nothing\n")
-    assert leaks(tmp_path / "notes.txt", SECRETS) == ["notes.txt"]
-    assert leaks(tmp_path / "clean.txt", SECRETS) == []
+    assert leaks(tmp_path / "notes.txt") == ["notes.txt"]
+    assert leaks(tmp_path / "clean.txt") == []
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        lambda at, canary: (at / "x").write_text(f"a {canary} b"),
+        lambda at, canary: (at / f"x-{canary}").touch(),
+        lambda at, canary: (at / f"x-{canary}").mkdir(),
+        lambda at, canary: (at / "x").symlink_to(f"/nowhere/{canary}"),
+        lambda at, canary: (at / "x").write_bytes(b64encode(b"bob:" + canary.encode())),
+        lambda at, canary: mark(at / "x", "user.note", canary),
+        lambda at, canary: mark(at / "x", f"user.{canary}", "note"),
+    ],
+)
+def test_a_layer_shows_a_secret_in_none_of_the_places_that_a_tree_has(
+    tmp_path: Path, attack: Callable[[Path, str], object]
+) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/clean").write_text("nothing\n")
+    attack(tmp_path / "etc", SECRETS[0].decode())
+    rows = {path: each.row for path, each in state_of(tmp_path, scan(tmp_path), {}).items()}
+    (found,) = leaking(tmp_path, rows)
+    assert found.startswith("/etc/x")
+    assert leaking(tmp_path, {**rows, found[1:]: Row(GONE)}) == []
+
+
+def mark(path: Path, name: str, value: str) -> None:
+    path.touch()
+    os.setxattr(path, name, value.encode())
+
+
+def test_what_is_kept_of_a_failure_is_scrubbed_of_secrets_and_of_nothing_else(
+    tmp_path: Path,
+) -> None:
+    canary, folder = SECRETS[0].decode(), tmp_path / "kept/deep"
+    folder.mkdir(parents=True)
+    outside = tmp_path / "outside"
+    outside.write_text(canary)
+    (folder / "site.sh").write_text(f"export A=https://me:{canary}@a.example/\nexport B=x\n")
+    (folder / f"name-{canary}").mkdir()
+    (folder / f"name-{canary}" / "inner").write_bytes(b"\0" + canary.encode())
+    (folder / "link").symlink_to(f"/x/{canary}")
+    (folder / "out").symlink_to(outside)
+    mark(folder / "marked", "user.note", canary)
+    os.mkfifo(folder / "fifo")
+    scrub(str(tmp_path / "kept"), 0)
+    assert (folder / "site.sh").read_text() == "export A=https://me:***@a.example/\nexport B=x\n"
+    assert (folder / "link").readlink() == Path("/x/***")
+    assert os.listxattr(folder / "marked") == []
+    for at, folders, names in os.walk(tmp_path / "kept"):
+        assert canary not in "".join([at, *folders, *names])
+    (inner,) = folder.glob("name-*/inner")
+    assert inner.read_bytes() == b"\0***"
+    assert outside.read_text() == canary
+
+
+def test_what_was_not_changed_since_is_not_read_anew(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(SECRETS[0])
+    scrub(str(tmp_path), (tmp_path / "old").stat().st_ctime + 1)
+    assert (tmp_path / "old").read_bytes() == SECRETS[0]
 
 
 @pytest.mark.parametrize("name", ["a,b", "a:b"])

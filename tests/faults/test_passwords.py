@@ -1,0 +1,267 @@
+"""Passwords of a site's configuration and secret files are seen nowhere but where they are used."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.errors import INPUT_WRONG, STEP_FAILED
+from lumicontainer.model import GitSource, UrlSource
+from lumicontainer.source_pins import sha256_of, whole_commit
+
+from ..cli.conftest import Run, lumicontainer
+from ..conftest import CHECK, HELLO, Write
+from ..integration.conftest import recipes, small, write_small
+from ..integration.test_secrets import everything
+from ..unit.test_fetch import UPSTREAM, Upstream
+
+__all__ = ["lumicontainer", "recipes", "small"]
+
+PASSWORD = "canary-5e3f9b1c77d2"
+BASIC = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+AT = f"https://me:{PASSWORD}@index.invalid"
+SITE = {
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_INDEX_URL": f"{AT}/simple",
+    "PIP_EXTRA_INDEX_URL": f"{AT}/more {AT}/most",
+    "PIP_PROXY": f"http://me:{PASSWORD}@proxy.invalid:9",
+    "PIP_FIND_LINKS": f"{AT}/links",
+    "PIP_RETRIES": "0",
+    "https_proxy": f"http://me:{PASSWORD}@127.0.0.1:9",
+    "LUMICONTAINER_VISIBLE": "yes",
+}
+
+
+class _Guarded(SimpleHTTPRequestHandler):
+    """Give files to whoever knows the password, and note whose command line shows it meanwhile."""
+
+    seen: list[str]
+
+    def do_GET(self) -> None:
+        self.seen += [line for line in map(_words, _processes()) if PASSWORD in line]
+        if self.headers.get("Authorization") == f"Basic {BASIC}":
+            super().do_GET()
+            return
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="x"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _processes() -> list[Path]:
+    return [each for each in Path("/proc").iterdir() if each.name.isdigit()]
+
+
+def _words(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    return Upstream(tmp_path)
+
+
+@pytest.fixture
+def guarded(upstream: Upstream) -> Iterator[list[str]]:
+    """Serve what lies upstream to who knows the password; give the command lines that show it."""
+    handler = type("Handler", (_Guarded,), {"seen": []})
+    serve = partial(handler, directory=str(upstream.served))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        upstream.mirrors = {UPSTREAM: f"http://me:{PASSWORD}@127.0.0.1:{server.server_port}/"}
+        yield handler.seen
+        server.shutdown()
+        thread.join()
+
+
+def repository(upstream: Upstream) -> str:
+    folder = upstream.repository("tool", a="first")
+    upstream.git("update-server-info", at=folder)
+    (folder / ".git").rename(upstream.served / "bare")
+    upstream.mirrors = {f"{UPSTREAM}tool": f"{upstream.mirrors[UPSTREAM]}bare", **upstream.mirrors}
+    return upstream.git("rev-parse", "HEAD", at=upstream.served / "bare")
+
+
+def test_a_step_fetches_by_a_mirror_with_a_password_that_no_command_line_shows(
+    upstream: Upstream, guarded: list[str]
+) -> None:
+    commit = repository(upstream)
+    (upstream.served / "x").write_text("content")
+    digest = sha256(b"content").hexdigest()
+    done = upstream.fetch(
+        UrlSource(f"{UPSTREAM}x", "x", digest), GitSource(f"{UPSTREAM}tool", commit, "tree")
+    )
+    assert done.returncode == 0, done.stderr
+    assert (upstream.fetched("tree") / "a").read_text() == "first"
+    assert guarded == []
+    assert PASSWORD not in done.stdout + done.stderr
+
+
+def test_a_lock_asks_a_mirror_with_a_password_that_no_command_line_shows(
+    upstream: Upstream, guarded: list[str]
+) -> None:
+    commit = repository(upstream)
+    (upstream.served / "x").write_text("content")
+    assert sha256_of(f"{UPSTREAM}x", upstream.mirrors) == sha256(b"content").hexdigest()
+    assert whole_commit(f"{UPSTREAM}tool", commit, upstream.mirrors) == commit
+    assert guarded == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layers/greet/layer.yaml": f"summary: x\nenvironment: {{A: '{AT}/x'}}\n"},
+        {
+            "layers/greet/layer.yaml": f"summary: x\nsources: [{{url: '{AT}/x', file: x}}]\n",
+            "layers/greet/install.sh": 'ls "$sources"\n',
+        },
+        {"layers/greet/layer.yaml": "summary: x\nparameters: {from: {type: string, default: x}}\n"},
+    ],
+)
+def test_a_recipe_holds_no_password_and_the_message_does_not_show_it(
+    lumicontainer: Run, write: Write, changes: dict[str, str]
+) -> None:
+    words = ["--set", f"greet.from={AT}/simple"] if "parameters" in str(changes) else []
+    for verb in ("show", "render"):
+        done = lumicontainer(verb, "hello", "--recipes", write({**HELLO, **changes}), *words)
+        assert done.returncode == INPUT_WRONG
+        assert "holds a password" in done.stderr
+        assert "--secret" in done.stderr
+        assert PASSWORD not in done.stdout + done.stderr
+
+
+def test_a_definition_names_the_mirror_of_debian_without_its_password(
+    lumicontainer: Run, write: Write
+) -> None:
+    site = {"LUMICONTAINER_MIRROR": f"https://me:{PASSWORD}@mirror.invalid/debian"}
+    done = lumicontainer("render", "hello", "--recipes", write(HELLO), env=site)
+    assert "MirrorURL: https://mirror.invalid/debian\n" in done.stdout
+    assert PASSWORD not in done.stdout + done.stderr
+
+
+def test_what_pip_says_while_a_lock_is_made_shows_no_password(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    layer = (
+        "summary: x\npackages: {python: [six==1.17.0]}\nversion: '1.0'\nsources: [{python: evil}]\n"
+    )
+    base = (
+        "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'x@sha256:" + "0" * 64 + "'}}\n"
+        'brings: {python: "3.11"}\n'
+    )
+    files = {**HELLO, "layers/greet/layer.yaml": layer, "layers/tiny/layer.yaml": base}
+    output = tmp_path / "x.lock.yaml"
+    words = ("lock", "hello", "--recipes", write(files), "--output", output, "-v")
+    mirror = ("--mirror", f"https://a.invalid/=https://me:{PASSWORD}@b.invalid/")
+    done = lumicontainer(*words, *mirror, env=SITE)
+    assert output.exists(), done.stderr
+    assert "open: greet: Python evil" in done.stderr
+    for text in (done.stdout, done.stderr, output.read_text()):
+        assert PASSWORD not in text
+        assert BASIC[8:-4] not in text
+
+
+NO_CHECK = {"layers/greet/checks/greeting.sh": f"{CHECK}true\n"}
+LEAVES = """\
+env
+echo "$PIP_INDEX_URL" | base64 -w0
+printf 'me:%s' "${https_proxy#http://me:}" | base64 -w0
+mkdir -p "/opt/x" && env >/opt/x/environment && env >"$HOME/environment" && env >/tmp/environment
+password="${https_proxy#http://me:}" && password="${password%%@*}"
+touch "/opt/x/$password" && ln -s "/nowhere/$password" /opt/x/link
+"""
+
+Build = Callable[[str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "place").mkdir(mode=0o700)
+    return tmp_path / "place"
+
+
+@pytest.fixture
+def build(tmp_path: Path, place: Path) -> Build:
+    """Build a recipe of one layer with this script, at a site whose URLs hold the password."""
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        changes = {
+            "small.yaml": "summary: a small image\nbase: tiny\nlayers: [greet]\n",
+            "layers/greet/layer.yaml": "summary: x\n",
+            "layers/greet/install.sh": script,
+            **NO_CHECK,
+        }
+        words = ["build", "small", "--recipes", write_small(tmp_path / "own", changes), "-v"]
+        return subprocess.run(
+            [sys.executable, "-m", "lumicontainer", *map(str, words)],
+            cwd=tmp_path,
+            env={**os.environ, **SITE, "LUMICONTAINER_TMPDIR": str(place)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_a_failed_step_leaves_no_password_in_its_folder_its_log_and_its_message(
+    small: Path, build: Build, place: Path
+) -> None:
+    del small  # Its base is in the cache.
+    done = build(f"{LEAVES}exit 3\n")
+    assert done.returncode == STEP_FAILED, done.stderr
+    assert "PIP_INDEX_URL=https://me:***@index.invalid/simple" in done.stderr, done.stderr
+    kept = everything(place) + _names(place)
+    for text in (done.stdout.encode(), done.stderr.encode(), kept):
+        assert PASSWORD.encode() not in text
+        assert BASIC[8:-4].encode() not in text
+    sites = [path.read_text() for path in place.glob("*/small-*/step-greet/tmp/.*/site.sh")]
+    assert sites
+    assert all("https://me:***@index.invalid/simple" in text for text in sites)
+    assert all("were not kept" in path.read_text() for path in place.glob("*/*/step-*/tmp/.*/tmp*"))
+
+
+LEFT = """\
+password="${https_proxy#http://me:}" && password="${password%%@*}"
+env >/opt/environment
+touch "/opt/name-$password"
+ln -s "/nowhere/$password" /opt/link
+printf "me:%s" "$password" | base64 -w0 >/opt/basic
+"""
+
+
+def test_a_password_that_a_step_leaves_in_its_layer_is_found_wherever_it_stands(
+    small: Path, build: Build, place: Path
+) -> None:
+    del small
+    done = build(LEFT)
+    assert done.returncode == STEP_FAILED, done.stderr
+    assert "the step 'greet' left a secret behind" in done.stderr
+    for path in ("/opt/environment", "/opt/name-***", "/opt/link", "/opt/basic"):
+        assert f"{path}\n" in done.stderr
+    assert PASSWORD.encode() not in done.stderr.encode() + everything(place) + _names(place)
+
+
+def _names(root: Path) -> bytes:
+    found = []
+    for at, folders, names in os.walk(root):
+        links = [path for each in (*folders, *names) if (path := Path(at, each)).is_symlink()]
+        found += [at, *folders, *names, *(str(link.readlink()) for link in links)]
+    return os.fsencode("\n".join(found))

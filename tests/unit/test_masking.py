@@ -1,0 +1,99 @@
+"""A secret is known in every form in which a program writes it, and a common word is none."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from lumicontainer import masking
+
+CANARY = "c@nary/5e3f+9b1c:77d2"
+
+
+@pytest.fixture(autouse=True)
+def nothing() -> Iterator[None]:
+    yield
+    masking.forget()
+
+
+@pytest.mark.parametrize("user", ["u", "me", "bob", "a.longer.user@site"])
+def test_a_password_is_known_raw_by_url_and_by_basic_authentication(user: str) -> None:
+    masking.hide_urls([f"https://{quote(user, '')}:{quote(CANARY, '')}@a.example/simple"])
+    basic = base64.b64encode(f"{user}:{CANARY}".encode()).decode()
+    for form in (CANARY, quote(CANARY, ""), quote(CANARY, "/"), basic, basic.replace("+", "-")):
+        text = f"before {form} after"
+        assert masking.masked(text).startswith("before ")
+        assert masking.masked(text) != text
+        assert masking.holds(text.encode())
+    assert CANARY not in masking.masked(f"x{CANARY}x")
+
+
+@pytest.mark.parametrize(
+    ("url", "hidden", "shown"),
+    [
+        ("https://me:pw@a.example/", "me:pw@", "me pw"),
+        ("https://ghp_0123456789abcdef@a.example/x", "ghp_0123456789abcdef", "a.example"),
+        ("https://ghp_0123456789abcdef:x-oauth-basic@a.example", "ghp_0123456789abcdef", "basic"),
+        ("https://a.example/x?token=0123456789&y=z", "0123456789", "y=z"),
+        ("https://a.example/x?X-Amz-Signature=abcdef0123", "abcdef0123", "a.example"),
+        ("http://me:p%40ss-word1@proxy.example:3128", "p@ss-word1", "proxy.example:3128"),
+        ("ssh://git@a.example/x", "", "git"),
+        ("https://a.example/@scope/x:1@2", "", "@scope/x:1@2"),
+        (
+            "one https://a.example two https://me:second-password1@b.example",
+            "second-password1",
+            "one",
+        ),
+    ],
+)
+def test_of_a_url_the_password_or_the_token_is_hidden(url: str, hidden: str, shown: str) -> None:
+    masking.hide_urls([url])
+    assert masking.masked(shown) == shown
+    if hidden:
+        assert hidden not in masking.masked(f"> {hidden} <")
+    else:
+        assert masking.masked(url) == url
+
+
+def test_a_password_that_is_a_word_is_hidden_and_searched_for_beside_its_user_alone() -> None:
+    masking.hide_urls(["https://me:password@a.example/"])
+    assert masking.masked("the password") == "the ***"
+    assert not masking.holds(b"enter your password")
+    assert masking.holds(b"https://me:password@a.example/")
+
+
+def test_each_line_of_a_file_is_hidden_but_short_ones() -> None:
+    masking.hide_file(b"first-line-1\nab\nsecond-line-2\n")
+    assert masking.masked("first-line-1 ab second-line-2") == "*** ab ***"
+
+
+def test_text_that_is_no_utf_8_is_masked_too() -> None:
+    masking.hide([b"\xff\xfecanary-1"])
+    assert masking.masked_bytes(b"x\xff\xfecanary-1y") == b"x***y"
+    assert masking.masked("\ud800") == "\ud800"
+    assert masking.masked(b"\xff\xfecanary-1".decode("utf-8", "surrogateescape")) == "***"
+
+
+def test_another_process_is_handed_what_is_searched_for() -> None:
+    masking.hide_urls(
+        [f"https://me:{quote(CANARY, '')}@a.example", "https://me:password@b.example"]
+    )
+    text = masking.dumped()
+    assert CANARY.encode() not in text
+    masking.forget()
+    masking.load(text)
+    assert masking.holds(f"x{CANARY}".encode())
+    assert masking.masked("password") == "password"
+    masking.forget()
+    masking.load(b"")
+    assert masking.searched() == ()
+
+
+def test_a_url_without_its_password_is_the_same_place() -> None:
+    assert (
+        masking.without_password("https://me:pw@a.example:8080/x?y") == "https://a.example:8080/x?y"
+    )
+    assert masking.without_password("/srv/x") == "/srv/x"
