@@ -275,6 +275,22 @@ class Variable(NamedTuple):
     """What the value is found from at the start of a rank, where it is none that is written."""
     when: Mapping[str, str] = {}
     """The conditions, of which all must hold; see ``inside/variables.py``."""
+    yields_to: tuple[str, ...] = ()
+    """Other names of the same: where the user sets one, this variable is left alone."""
+
+
+class Discouraged(NamedTuple):
+    """Name a variable that does harm where a user exports it, under conditions."""
+
+    name: str
+    why: str
+    source: str
+    hint: str
+    values: tuple[str, ...] = ()
+    """Those that are meant, with ``*`` for any text; all where none is said here or below."""
+    other_than: tuple[str, ...] = ()
+    """Those that are not meant, where all others are."""
+    when: Mapping[str, str] = {}
 
 
 class CacheFolder(NamedTuple):
@@ -310,4 +326,5 @@ class Platform(NamedTuple):
     interfaces: str = ""
     """What the names of the network's interfaces begin with."""
     variables: tuple[Variable, ...] = ()
+    discouraged: tuple[Discouraged, ...] = ()
     caches: tuple[CacheFolder, ...] = ()

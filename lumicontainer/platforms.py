@@ -10,7 +10,7 @@ from lumicontainer import fields
 from lumicontainer.document import Mapping, Node, Place, Problems, Scalar
 from lumicontainer.inside import variables as inside
 from lumicontainer.inside.ranges import parse as parse_range
-from lumicontainer.model import Bind, CacheFolder, Gpu, Platform, Variable
+from lumicontainer.model import Bind, CacheFolder, Discouraged, Gpu, Platform, Variable
 from lumicontainer.names import BIND, absolute, accelerator, constant, printed, stem, variable
 from lumicontainer.parsed import parse
 
@@ -132,6 +132,7 @@ def _part(node: Node, text: str) -> Node:
 CONDITIONS: dict[str, fields.Reader[str]] = {
     "rocm": _limits,
     "plugin": _plugin,
+    "pytorch": _limits,
     "libfabric": _limits,
     "slingshot": _limits,
     "nodes": _count,
@@ -152,12 +153,26 @@ _VARIABLE = fields.record(
     {
         "name": fields.with_place(constant),
         "value": fields.line,
-        "from": fields.choice((inside.INTERFACES,)),
+        "from": fields.choice((inside.INTERFACES, inside.LOGS)),
         "why": fields.line,
         "source": fields.line,
         "when": fields.record("when", CONDITIONS),
+        "yields_to": fields.sequence(variable),
     },
     required=("name", "why", "source"),
+)
+_DISCOURAGED = fields.record(
+    "a discouraged variable",
+    {
+        "name": fields.with_place(variable),
+        "values": fields.sequence(fields.line),
+        "other_than": fields.sequence(fields.line),
+        "when": fields.record("when", CONDITIONS),
+        "why": fields.line,
+        "source": fields.line,
+        "hint": fields.line,
+    },
+    required=("name", "why", "source", "hint"),
 )
 _CACHE = fields.record(
     "a cache",
@@ -185,6 +200,7 @@ _PLATFORM = fields.record(
         "gpus": fields.sequence(fields.with_place(_GPU)),
         "interfaces": _prefix,
         "variables": fields.sequence(_VARIABLE),
+        "discouraged": fields.sequence(_DISCOURAGED),
         "caches": fields.sequence(_CACHE),
     },
     required=("summary", "accelerator"),
@@ -200,6 +216,7 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
         return None
     _check_gpus(values.get("gpus", ()), problems)
     _check_variables(values, problems)
+    _check_discouraged(values, problems)
     if len(problems.found) > before:
         return None
     return Platform(
@@ -216,6 +233,10 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
         gpus=tuple(Gpu(**each) for each, _ in values.get("gpus", ())),
         interfaces=values.get("interfaces", ""),
         variables=tuple(_variable(each) for each in values.get("variables", ())),
+        discouraged=tuple(
+            Discouraged(**{**each, "name": each["name"][0]})
+            for each in values.get("discouraged", ())
+        ),
         caches=tuple(
             CacheFolder(**{**each, "name": each["name"][0]}) for each in values.get("caches", ())
         ),
@@ -275,7 +296,7 @@ def _check_variables(values: dict[str, Any], problems: Problems) -> None:
             problems.add(f"a platform cannot set {called}", place, why=why, mend="leave it out")
         if ("value" in row) == ("from" in row):
             problems.add(f"'{called}' needs either 'value' or 'from'", place)
-        if "from" in row and "interfaces" not in values:
+        if row.get("from") == inside.INTERFACES and "interfaces" not in values:
             mend = "add 'interfaces: …', what their names begin with"
             problems.add("the platform names no interfaces", place, mend=mend)
         _check_twice(row, rows[:number], problems)
@@ -285,6 +306,28 @@ def _check_variables(values: dict[str, Any], problems: Problems) -> None:
         if first.setdefault(called, place) is not place:
             why = f"the first is at line {first[called].line}"
             problems.add(f"'{called}' is set twice", place, why=why, mend="keep one of them")
+
+
+def _check_discouraged(values: dict[str, Any], problems: Problems) -> None:
+    """Note rows that say two things at once, or discourage what the platform itself sets."""
+    from lumicontainer.inside.discouraged import is_meant  # noqa: PLC0415 - as in _decided
+
+    for row in values.get("discouraged", ()):
+        called, place = row["name"]
+        if "values" in row and "other_than" in row:
+            why = "one says which values are meant, the other which are not"
+            problems.add(f"'{called}' has both 'values' and 'other_than'", place, why=why)
+            continue
+        for each in values.get("variables", ()):
+            if each["name"][0] != called or not is_meant(row, each.get("value", "")):
+                continue
+            if not _exclude(row.get("when", {}), each.get("when", {})):
+                problems.add(
+                    f"'{called}' is discouraged, and set to {each['value']}",
+                    place,
+                    why=f"the row at line {each['name'][1].line} may hold at the same time",
+                    mend="give them conditions that exclude each other, such as <6.2 and >=6.2",
+                )
 
 
 def _decided() -> set[str]:

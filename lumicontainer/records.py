@@ -80,12 +80,14 @@ def _json_file(name: str, value: Any) -> LayerFile:
 def platform_tables(platform: Platform) -> dict[str, Any]:
     """Return what lumi-entry needs of a platform, as plain data; what it does not say is not there.
 
-    Shape: ``gpus`` (in the order of ROCr), ``interfaces``, ``variables``, ``caches``.
+    Shape: ``gpus`` (in the order of ROCr), ``interfaces``, ``variables``,
+    ``discouraged``, ``caches``.
     """
     tables = {
         "gpus": [_said(each._asdict()) for each in platform.gpus],
         "interfaces": platform.interfaces,
         "variables": [_variable_row(each) for each in platform.variables],
+        "discouraged": [_said(each._asdict()) for each in platform.discouraged],
         "caches": [each._asdict() for each in platform.caches],
     }
     return _said(tables)
@@ -97,7 +99,8 @@ def _variable_row(variable: Variable) -> dict[str, Any]:
 
 
 def _said(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value not in ("", [], (), {})}
+    said = {key: value for key, value in values.items() if value not in ("", [], (), {})}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in said.items()}
 
 
 def record(resolved: Resolved) -> dict[str, Any]:

@@ -144,6 +144,12 @@ def _print_platform(platform: Platform) -> None:
         when = ", ".join(f"{name} {wanted}" for name, wanted in each.when.items())
         out(f"  variable {each.name}={line(value)}{f'  when {when}' if when else ''}\n")
         out(f"    {each.why} [{each.source}]\n")
+    for row in platform.discouraged:
+        wanted = "|".join(row.values) or f"other than {'|'.join(row.other_than)}"
+        value = wanted if row.values or row.other_than else "any value"
+        when = ", ".join(f"{name} {limit}" for name, limit in row.when.items())
+        out(f"  discouraged {row.name}: {value}{f'  when {when}' if when else ''}\n")
+        out(f"    {row.why} [{row.source}]; hint: {row.hint}\n")
     for cache in platform.caches:
         out(f"  cache {cache.name}  {cache.place}: {cache.folder}\n")
         out(f"    {cache.why} [{cache.source}]\n")

@@ -30,6 +30,29 @@ def make_caches(context: Context) -> None:
         caches.make(context)
 
 
+def make_recorder(context: Context) -> None:
+    """Make the folder that PyTorch's flight recorder writes to."""
+    if context.recorder and not context.number("LOCAL_RANK"):
+        from . import recorder  # noqa: PLC0415
+
+        recorder.make(context)
+
+
+def log_prefix(context: Context) -> tuple[str | None, str]:
+    """Return what the names of the flight recorder's files begin with, and why."""
+    from . import recorder  # noqa: PLC0415
+
+    return recorder.prefix(context)
+
+
+def judge(context: Context, settings: list[Setting]) -> None:
+    """Tell of what the user exported and the platform's table discourages."""
+    if any(row["name"] in context.env for row in context.platform.get("discouraged", ())):
+        from . import discouraged  # noqa: PLC0415
+
+        discouraged.judge(context, settings)
+
+
 def check_node(context: Context) -> None:
     """Check each node once (--preflight)."""
     if context.options.preflight and not context.number("LOCAL_RANK"):

@@ -221,7 +221,7 @@ def _is_free_or_ours(path: str) -> bool:
         return False
 
 
-def _on_scratch(context: Context) -> tuple[str, str]:
+def on_scratch(context: Context) -> tuple[str, str]:
     """Return the user's folder on /scratch, which the libraries make where they need it."""
     top = os.path.join(context.node.root, "scratch")
     if not os.path.isdir(top):
@@ -238,4 +238,4 @@ def _on_scratch(context: Context) -> tuple[str, str]:
     return os.path.join(folder, user), f"in {folder}, not in the home folder"
 
 
-_HOMES = {"node": _on_node, "scratch": _on_scratch}
+_HOMES = {"node": _on_node, "scratch": on_scratch}

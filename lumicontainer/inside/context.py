@@ -39,6 +39,7 @@ class Context:
         "options",
         "platform",
         "program",
+        "recorder",
         "sharers",
         "start",
         "warnings",
@@ -69,6 +70,8 @@ class Context:
         """How many ranks compute on it."""
         self.binding: Binding | None = None
         self.caches: list[str] = []
+        self.recorder = ""
+        """The folder that is made for PyTorch's flight recorder."""
 
     def number(self, name: str) -> int | None:
         """Return what is known of this rank, such as LOCAL_RANK: from the launcher, or by hand."""

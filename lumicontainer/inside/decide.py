@@ -113,6 +113,7 @@ def decide(
     if context.start.launcher != DIRECT:
         # The launcher would give each of its ranks one thread.
         settings = [*_others(env, launch), *threads.settings(context)]
+        around.judge(context, settings)
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
     if launch.name == TORCHRUN:
         settings = _left_alone(env, launch)
@@ -124,6 +125,7 @@ def decide(
         told = [*_overridden(ranks, env, launch), *_no_srun(env, launch)]
     for group in GROUPS:
         settings.extend(group(context))
+    around.judge(context, settings)
     return Decision(context, settings, [*told, *context.warnings])
 
 

@@ -61,6 +61,7 @@ PREPARATIONS: tuple[Callable[[Context], None], ...] = (
     around.show_gpus,
     affinity.bind,
     around.make_caches,
+    around.make_recorder,
     lambda context: _tell(context.notes),
     around.redirect,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from . import around
 from .ranges import holds
 from .setting import DEFAULT, is_number
 
@@ -25,6 +26,8 @@ PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
 ANY = "any"
 INTERFACES = "interfaces"
 """Where a row takes its value ``from``: the network interfaces of the platform that are up."""
+LOGS = "logs"
+"""The same: what the names of files begin with that PyTorch writes beside the job's logs."""
 
 NO_USER_SITE = "PYTHONNOUSERSITE"
 """Set on every platform; Python takes an empty value for none."""
@@ -43,14 +46,16 @@ def settings(context: Context) -> Iterator[Setting]:
         yield context.default(NO_USER_SITE, "1", origin=DEFAULT, why=_WHY_NO_USER_SITE)
     for row in context.platform.get("variables", ()):
         rows.setdefault(row["name"], []).append(row)
-    seen = _Seen(context)
+    seen = Seen(context)
     origin = f"platform {context.platform.get('name', '')}".strip()
     for name, choices in rows.items():
-        value, why = _choose(choices, seen)
+        others = (each for row in choices for each in row.get("yields_to", ()))
+        other = next((each for each in others if each in context.env), None)
+        value, why = (None, f"{other} is set, and counts") if other else _choose(choices, seen)
         yield context.default(name, value, origin=origin, why=why)
 
 
-class _Seen:
+class Seen:
     """Keep what was found for each condition: a table asks the same again and again."""
 
     __slots__ = ("context", "found")
@@ -66,7 +71,7 @@ class _Seen:
         return self.found[name, wanted]
 
 
-def _choose(choices: list[Mapping[str, Any]], seen: _Seen) -> tuple[str | None, str]:
+def _choose(choices: list[Mapping[str, Any]], seen: Seen) -> tuple[str | None, str]:
     failed: list[str] = []
     for row in choices:
         told = {name: seen.holds(name, each) for name, each in row.get("when", {}).items()}
@@ -84,13 +89,19 @@ def _choose(choices: list[Mapping[str, Any]], seen: _Seen) -> tuple[str | None, 
 
 
 def _value(row: Mapping[str, Any], context: Context) -> tuple[str | None, str]:
-    if row.get("from") != INTERFACES:
-        return row["value"], ""
+    origin = row.get("from")
+    return _ORIGINS[origin](context) if origin else (row["value"], "")
+
+
+def _interfaces(context: Context) -> tuple[str | None, str]:
     prefix = context.platform.get("interfaces", "")
     found = [
         name for name in _listed(context, _NET) if _is_one(name, prefix) and _up(context, name)
     ]
     return ",".join(found) or None, "" if found else f"no interface {prefix}* is up"
+
+
+_ORIGINS = {INTERFACES: _interfaces, LOGS: around.log_prefix}
 
 
 def _is_one(name: str, prefix: str) -> bool:
@@ -185,6 +196,7 @@ if TYPE_CHECKING:
 CONDITIONS: dict[str, Condition] = {
     "rocm": _within("ROCm", _rocm),
     "plugin": _plugin,
+    "pytorch": _within("PyTorch", _version_of("pytorch")),
     "libfabric": _within("libfabric", _version_of("libfabric")),
     "slingshot": _within("Slingshot", _version_of("slingshot")),
     "nodes": _within("nodes", _nodes),

@@ -153,6 +153,50 @@ def test_a_variable_may_have_rows_that_exclude_each_other(one: str, other: str) 
     assert problems_of(f"variables:\n{ROW}, when: {{{one}}}}}\n{ROW}, when: {{{other}}}}}\n") == ""
 
 
+BAD = "  - {name: A, why: w, source: s, hint: h"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        (
+            "discouraged:\n  - {name: A, why: w, source: s}\n",
+            "p.yaml:4:5",
+            "a discouraged variable needs 'hint'",
+        ),
+        (f"discouraged:\n{BAD}, values: [3]}}\n", "p.yaml:4:52", 'write "3"'),
+        (f"discouraged:\n{BAD}, when: {{moon: full}}}}\n", "p.yaml:4:50", "no key 'moon'"),
+        (
+            f"discouraged:\n{BAD}, values: [x], other_than: [z]}}\n",
+            "p.yaml:4:12",
+            "'A' has both 'values' and 'other_than'",
+        ),
+        (
+            f"variables:\n{ROW}}}\ndiscouraged:\n{BAD}, values: ['x*']}}\n",
+            "p.yaml:6:12",
+            "'A' is discouraged, and set to x",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_discouraged_variable_is_told_at_its_place(
+    text: str, place: str, words: str
+) -> None:
+    told = problems_of(text)
+    assert words in told
+    assert place in told
+
+
+def test_what_the_platform_sets_elsewhere_may_be_discouraged() -> None:
+    one, other = (f", when: {{rocm: '{limits}'}}}}\n" for limits in ("<7", ">=7"))
+    assert problems_of(f"variables:\n{ROW}{one}discouraged:\n{BAD}, values: [x]{other}") == ""
+
+
+def test_every_discouraged_variable_of_lumi_g_has_its_source_and_a_hint() -> None:
+    rows = lumi().discouraged
+    assert len(rows) >= 8
+    assert all(row.source and row.hint for row in rows)
+
+
 def test_several_mistakes_are_told_at_once(write: Write) -> None:
     text = f"{HEAD}gpu: []\ncaches: x\nvariables:\n{ROW}, when: {{rocm: x}}}}\n{ROW}, wen: {{}}}}\n"
     with pytest.raises(InputError) as error:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from lumicontainer.catalog import open_catalog
+from lumicontainer.inside import around
 from lumicontainer.inside.decide import MARK, Decision, decide, without_own
 from lumicontainer.inside.node import Node
+from lumicontainer.inside.options import Options
 from lumicontainer.inside.setting import USER
 from lumicontainer.records import platform_tables
 
@@ -43,9 +45,14 @@ class World:
             self.write(f"sys/class/net/hsn{number}/operstate", "up\n")
         self.write("sys/class/net/nmn0/operstate", "up\n")
 
-    def decide(self, env: dict[str, str], table: dict[str, Any] | None = None) -> Decision:
+    def decide(
+        self,
+        env: dict[str, str],
+        table: dict[str, Any] | None = None,
+        options: Options | None = None,
+    ) -> Decision:
         platform = {**(table or LUMI), "layers": self.layers}
-        return decide(env, node=Node(str(self.root)), platform=platform)
+        return decide(env, node=Node(str(self.root)), platform=platform, options=options)
 
     def values(
         self, env: dict[str, str], table: dict[str, Any] | None = None
@@ -205,6 +212,85 @@ def test_rccl_meets_on_the_interfaces_that_are_up(lumi: World) -> None:
         lumi.write(f"sys/class/net/hsn{number}/operstate", "down\n")
     assert lumi.values(ALONE)["NCCL_SOCKET_IFNAME"] is None
     assert "no interface hsn* is up" in lumi.why(ALONE, "NCCL_SOCKET_IFNAME")
+
+
+OLD = ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+NEW = ("TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE")
+
+
+@pytest.mark.parametrize(("version", "names"), [("2.7.1", OLD), ("2.8.0", NEW), ("2.10.0", NEW)])
+def test_the_flight_recorder_is_on_by_the_names_of_its_pytorch(
+    lumi: World, version: str, names: tuple[str, str]
+) -> None:
+    lumi.layers["pytorch"] = version
+    got = lumi.decide(seen.srun(0), options=Options(log_dir="/logs/here")).changes()
+    recorder = {name: value for name, value in got.items() if name in {*OLD, *NEW}}
+    assert recorder == {names[0]: "2000", names[1]: "/logs/here/1.0-flight-recorder-rank"}
+    assert got["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
+
+
+def test_the_flight_recorder_is_off_on_one_node_and_without_a_known_pytorch(lumi: World) -> None:
+    one = {**seen.srun(0), "SLURM_STEP_NUM_NODES": "1"}
+    assert not {*OLD, *NEW} & lumi.decide(seen.srun(0)).changes().keys()
+    lumi.layers["pytorch"] = "2.9.1"
+    assert not {*OLD, *NEW} & lumi.decide(one).changes().keys()
+
+
+def test_the_flight_recorder_of_a_user_who_says_it_by_the_old_names_is_left_alone(
+    lumi: World,
+) -> None:
+    lumi.layers["pytorch"] = "2.9.1"
+    decision = lumi.decide({**seen.srun(0), **dict.fromkeys(OLD, "0")})
+    assert not {*OLD, *NEW} & decision.changes().keys()
+    why = next(each.why for each in decision.settings if each.name == NEW[0])
+    assert why == "TORCH_NCCL_TRACE_BUFFER_SIZE is set, and counts"
+
+
+def test_a_log_folder_is_named_so_that_a_program_in_another_folder_finds_it(
+    lumi: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lumi.layers["pytorch"] = "2.9.1"
+    got = lumi.decide(seen.srun(0), options=Options(log_dir="logs")).changes()
+    assert got["TORCH_FR_DUMP_TEMP_FILE"] == f"{tmp_path}/logs/1.0-flight-recorder-rank"
+
+
+def on_scratch(lumi: World) -> tuple[dict[str, str], Path]:
+    """Give the job a project's folder on /scratch; return its environment and the user's own."""
+    project = lumi.root / "scratch/project_465000001"
+    project.mkdir(parents=True)
+    env = {**seen.srun(0), "SLURM_JOB_ACCOUNT": project.name, "USER": "me"}
+    return env, project / "me/flight-recorder"
+
+
+def test_without_a_log_folder_it_writes_to_a_private_one_on_scratch(lumi: World) -> None:
+    lumi.layers["pytorch"] = "2.9.1"
+    env, folder = on_scratch(lumi)
+    decision = lumi.decide(env)
+    got = decision.changes()["TORCH_FR_DUMP_TEMP_FILE"]
+    assert got == f"{folder}/1.0-flight-recorder-rank"
+    around.make_recorder(decision.context)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert decision.context.notes == []
+
+
+def test_a_folder_of_the_recorder_that_others_could_read_is_told_and_the_program_starts(
+    lumi: World,
+) -> None:
+    lumi.layers["pytorch"] = "2.9.1"
+    env, folder = on_scratch(lumi)
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    decision = lumi.decide(env)
+    around.make_recorder(decision.context)
+    (note,) = decision.context.notes
+    assert note.startswith(f"warning: PyTorch's flight recorder cannot write to {folder}: ")
+
+
+def test_without_scratch_the_place_is_left_to_pytorch(lumi: World) -> None:
+    lumi.layers["pytorch"] = "2.9.1"
+    assert lumi.values(seen.srun(0))["TORCH_FR_DUMP_TEMP_FILE"] is None
+    assert lumi.values(seen.srun(0))["TORCH_FR_BUFFER_SIZE"] == "2000"
 
 
 @pytest.mark.parametrize("value", ["SYS", ""])
