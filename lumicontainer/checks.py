@@ -18,10 +18,11 @@ from lumicontainer.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.checking import HOST_PATHS
-from lumicontainer.layers import Builder, Stack
+from lumicontainer.layers import Builder, Stack, alone
 from lumicontainer.model import Check, Checks
 from lumicontainer.places import cache_root
 from lumicontainer.plan import VERIFY, Plan
+from lumicontainer.progress import Task
 
 PASSED, SKIPPED = "passed", "skipped"
 """States of a check in what lumi-verify tells."""
@@ -30,25 +31,30 @@ PASSED, SKIPPED = "passed", "skipped"
 async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
     """Run checks in the packed image; raise with all that fail.
 
-    Unless ``every`` is set, those are left out that held before with the same layers.
+    Unless ``every`` is set, those are left out that held before with the same layers; of builds of
+    the same layers at the same time one runs them.
     """
-    waiting = list(checks_of(builder.plan, stack))
-    due = [one for one in waiting if every or not builder.cache.holds(one.mark)]
     with builder.progress.step("check") as task:
-        if len(due) < len(waiting):
-            builder.progress.say(
-                f"{len(waiting) - len(due)} checks of unchanged layers held before"
-            )
-        if not due:
-            return
-        command = verify_command(builder, partial, [one.check.name for one in due])
-        said = io.StringIO()  # Tree, layers and image fill the disk: what holds leaves no log.
-        with tempfile.TemporaryFile() as told:
-            status = await process.logged(
-                command, said, env=machine.clean_environment(), on_line=task.line, result=told
-            )
-            told.seek(0)
-            found = told.read()
+        async with alone(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
+            waiting = list(checks_of(builder.plan, stack))
+            due = [one for one in waiting if every or not builder.cache.holds(one.mark)]
+            if len(due) < len(waiting):
+                builder.progress.say(
+                    f"{len(waiting) - len(due)} checks of unchanged layers held before"
+                )
+            if due:
+                await _run(builder, partial, due, task)
+
+
+async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) -> None:
+    command = verify_command(builder, partial, [one.check.name for one in due])
+    said = io.StringIO()  # Tree, layers and image fill the disk: what holds leaves no log.
+    with tempfile.TemporaryFile() as told:
+        status = await process.logged(
+            command, said, env=machine.clean_environment(), on_line=task.line, result=told
+        )
+        told.seek(0)
+        found = told.read()
     if status not in (0, EXAMINED_FAILED) or not found:
         _log(builder, "check", said.getvalue())
         what = f"the image cannot be checked ({process.describe(status)})"

@@ -25,6 +25,7 @@ from lumicontainer.errors import (
 from lumicontainer.machine import namespace_command
 from lumicontainer.plan import STAGE
 from lumicontainer.sources import FOLDER
+from lumicontainer.workspace import FAILED
 
 if TYPE_CHECKING:
     from lumicontainer.layers import Builder, Run
@@ -45,8 +46,8 @@ _NOT_HAD = re.compile(
 the base's own check, the engine (its conveyor brings a base), apt and pip, whose codes do not."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 _NOT_KEPT = 'echo "passwords and secrets were not kept: they read *** here" >&2\n'
-OPENER, FAILED = "shell", "failed.json"
-"""In a workspace that is kept: what opens a shell in it, and what it is."""
+OPENER = "shell"
+"""In a workspace that is kept: what opens a shell in it."""
 
 
 def tail(log: Path) -> str:

@@ -95,8 +95,20 @@ async def begin(builder: Builder) -> None:
     whole = tuple(entry for entry in takewhile(bool, found) if entry)
     builder.proven.update({entry.name: entry for entry in found if entry})
     if whole and len(whole) <= len(builder.plan.steps):
+        if _is_made_elsewhere(builder, whole):
+            builder.progress.cached("unpack", "not needed: another build makes the next step")
+            return
         with builder.progress.step("unpack") as task:
             await Run(builder, "unpack", whole, task).ground.prepare()
+
+
+def _is_made_elsewhere(builder: Builder, below: Stack) -> bool:
+    """Tell whether another build makes the step upon ``below`` at this moment."""
+    step = builder.plan.steps[len(below) - 1]
+    held = locks.exclusive(builder.cache.make_lock(cache.object_name(step.key, below[-1].tree)))
+    if held is not None:
+        os.close(held)
+    return held is None
 
 
 async def base_layer(builder: Builder) -> Entry:
@@ -153,9 +165,10 @@ async def _made(
         builder.progress.cached(shown)
         return entry
     with builder.progress.step(shown) as task:
-        async with _alone(store.make_lock(name), task):
+        async with alone(store.make_lock(name), task) as others:
             # Another build may have made it between the look and the lock.
             if entry := await _found(builder, name):
+                task.found(f"made by {others or 'another build'}")
                 return entry
             began = time.monotonic()
             draft = store.draft(name)
@@ -231,15 +244,17 @@ async def _to_the_end(work: Callable[..., Entry], *values: Any) -> Entry:
 
 
 @contextlib.asynccontextmanager
-async def _alone(path: Path, task: Task) -> AsyncIterator[None]:
-    """Hold a lock, and tell whom it has to be waited for."""
+async def alone(path: Path, task: Task) -> AsyncIterator[str]:
+    """Hold a lock, and tell at once for whom it waits; give who held it last meanwhile, if any."""
+    other = ""
     while (held := locks.exclusive(path)) is None:
         if who := locks.holder(path):
+            other = who.partition(", since ")[0]
             task.waiting(f"waiting for {who}")
         await asyncio.sleep(_POLL)
     task.waiting("")
     try:
-        yield
+        yield other
     finally:
         os.close(held)
 

@@ -69,7 +69,7 @@ class Progress:
         except BaseException:
             self._end(task, "failed")
             raise
-        self._end(task, "end")
+        self._end(task, "cached" if task._found else "end")
 
     def cached(self, name: str, detail: str = "") -> None:
         """Count a step that needed no work."""
@@ -87,8 +87,9 @@ class Progress:
             task._tell_amount()
             if event == "end":
                 self.times[task.name] = time.monotonic() - task._begun
-                self._done += 1
-            self._tell(self._about(task, event))
+            self._done += event != "failed"
+            about = self._about(task, event)
+            self._tell(about._replace(text=task._found) if event == "cached" else about)
 
     def _tick(self) -> None:
         while not self._closed.wait(_TICK):
@@ -119,7 +120,7 @@ class Task:
         self.name = name
         self._progress = progress
         self._begun = self._told = self._heard = time.monotonic()
-        self._latest = self._reason = ""
+        self._latest = self._reason = self._found = ""
         self._amount: tuple[int, int] | None = None
 
     def line(self, text: str) -> None:
@@ -138,7 +139,12 @@ class Task:
         """Show what the step waits for instead of its lines, until the reason is empty."""
         if reason != self._reason:
             self._heard, self._reason = time.monotonic(), reason
-            self._progress._tell(_Event("waiting", self.name, text=reason), self)
+            about = self._progress._about(self, "waiting")
+            self._progress._tell(about._replace(text=reason), self)
+
+    def found(self, origin: str) -> None:
+        """Count the step as cached when it ends: ``origin`` says who made it meanwhile."""
+        self._found = origin
 
     def _tell_amount(self) -> None:
         """Tell how far the step is, where that is new; the caller holds the lock."""
@@ -222,7 +228,7 @@ class _Plain(_Form):
     """Lines of a log, which begin with the time of day."""
 
     def tell(self, event: _Event) -> bool:
-        if event.event in ("line", "reached", "waiting"):
+        if event.event in ("line", "reached") or (event.event == "waiting" and not event.text):
             return False
         moment = time.strftime("%H:%M:%S")
         self._write("".join(f"{moment} {line}\n" for line in _lines(event, width=120)))
@@ -303,6 +309,7 @@ def _lines(event: _Event, width: int) -> list[str]:
         "failed": f"not finished after {seconds:.1f} s",
         "cached": f"cached  {text}",
         "alive": f"{seconds:.0f} s  {text}",
+        "waiting": text,
     }[event.event]
     of = f"/{event.total}" if event.total else ""
     gauge = f"[{event.done:>{max(len(of) - 1, 0)}}{of}]"

@@ -8,8 +8,9 @@
             ├── step-<step>/          one running step: its /tmp, and where it compiles its overlay
             └── logs/<step>.log
 
-A build that ended leaves the ground, one that failed leaves all. Neither holds its lock any more:
-the next build of the same recipe takes the ground over and removes the rest.
+A build that ended leaves the ground, unless another build of the recipe has one; one that failed
+leaves all. Neither holds its lock any more: the next build of the same recipe takes the ground over
+and removes the rest. What a build left that died, any next build removes.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import signal
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from lumicontainer import locks, process, trust
@@ -36,6 +38,8 @@ LOCK = ".lock"
 """Stands after a recipe where its inputs are asked for, beside the build of it."""
 _IDLE = "idle"
 """Stands in a folder in which nothing is at work any more."""
+FAILED = "failed.json"
+"""Stands in a folder that is kept for a look inside, and tells what failed."""
 NEED_TREE = 4 * GIB
 """Free bytes without which no build begins; the tree of PyTorch takes 2.3 GB."""
 
@@ -110,8 +114,8 @@ def workspace(recipe: str) -> Iterator[Workspace]:
     """Make the folder of one build.
 
     Of what earlier builds of the same recipe left, the tree is taken over and the rest removed, and
-    so is what was kept of a lock of it. At the end the tree stays, or all where ``keep`` is set;
-    after an interruption nothing does.
+    so is what was kept of a lock of it, and what dead builds of any recipe left. At the end the
+    tree stays, or all where ``keep`` is set; after an interruption nothing does.
     """
     root = temporary_root()
     # Between the making of a folder and its lock no other build may take it for a dead one's; and
@@ -121,7 +125,8 @@ def workspace(recipe: str) -> Iterator[Workspace]:
         lock = locks.exclusive(place.root / "lock")
         stale = []
         mine = (recipe, recipe + LOCK)
-        for folder, was_aside in _set_aside(root, lambda folder: _recipe_of(folder) in mine):
+        wanted = partial(_is_stale, mine)
+        for folder, was_aside in _set_aside(root, wanted):
             stale.append(folder)
             if not was_aside and _recipe_of(folder) == recipe:
                 _take_over(folder, place)
@@ -129,7 +134,7 @@ def workspace(recipe: str) -> Iterator[Workspace]:
     done = False
     try:
         for folder in stale:
-            remove_tree(folder)
+            _remove_aside(folder, wait=_recipe_of(folder) in mine)
         yield place
         done = True
     finally:
@@ -150,15 +155,34 @@ def _take_over(folder: Path, place: Workspace) -> None:
         (folder / "ground").rename(place.ground)
 
 
+def _is_stale(recipes: Collection[str], folder: Path) -> bool:
+    """Tell whether a folder that no living build holds is to go: of these recipes, or a dead's."""
+    kept = any((folder / name).exists() for name in (_IDLE, FAILED))
+    return folder.name.startswith(".") or not kept or _recipe_of(folder) in recipes
+
+
 def _leave_ground(root: Path, place: Workspace) -> None:
-    """Leave the tree alone of a build, and no tree of another recipe's: one takes much room."""
+    """Leave the tree alone of a build, and no other tree but of builds that live: it is large.
+
+    Where another build of the recipe has a tree, which stays in its turn, this one is removed.
+    """
     for each in place.root.iterdir():
         if each.name not in ("ground", "lock"):
             remove_tree(each)
     with _guard(root):
-        others = list(_set_aside(root, lambda folder: _is_left(folder) and folder != place.root))
-    for folder, _ in others:
-        remove_tree(folder)
+        others = [each for each, _ in _set_aside(root, _is_left)]
+        if _has_another_tree(root, place.root):
+            others.append(place.root.rename(place.root.with_name(f".{place.root.name}")))
+    for folder in others:
+        _remove_aside(folder, wait=False)
+
+
+def _has_another_tree(root: Path, own: Path) -> bool:
+    recipe = _recipe_of(own)
+    return any(
+        folder != own and _recipe_of(folder) == recipe and (folder / "ground").exists()
+        for folder in root.glob("[!.]*")
+    )
 
 
 def _recipe_of(folder: Path) -> str:
@@ -198,6 +222,25 @@ def _set_aside(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[Pat
             folder.rename(aside)
             os.close(lock)
             yield aside, False
+
+
+def _remove_aside(folder: Path, *, wait: bool) -> None:
+    """Remove a folder that was set aside; one that another build removes is left to that build.
+
+    With ``wait`` it is gone in any case at the end.
+    """
+    mark = folder.with_name(f".removing{folder.name}")
+    held = None
+    with contextlib.suppress(OSError):  # A full disk has no room for the mark.
+        held = locks.exclusive(mark)
+        if held is None and not wait:
+            return
+    try:
+        remove_tree(folder)
+    finally:
+        if held is not None:
+            mark.unlink(missing_ok=True)
+            os.close(held)
 
 
 def remove_tree(folder: Path) -> None:

@@ -17,9 +17,9 @@ from lumicontainer import locks, process, words
 from lumicontainer.cache import LAYER
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, HostError, InputError, Problem
-from lumicontainer.failure import FAILED, OPENER
+from lumicontainer.failure import OPENER
 from lumicontainer.machine import clean_environment
-from lumicontainer.workspace import temporary_root, workspace
+from lumicontainer.workspace import FAILED, temporary_root, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

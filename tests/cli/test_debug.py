@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import locks
-from lumicontainer.failure import FAILED, OPENER
-from lumicontainer.workspace import LOCK, temporary_root
+from lumicontainer.failure import OPENER
+from lumicontainer.workspace import FAILED, LOCK, temporary_root
 
 from .conftest import Run
 

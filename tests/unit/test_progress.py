@@ -216,7 +216,11 @@ def test_a_log_tells_when_steps_begin_and_how_they_end() -> None:
         with progress.step("python") as task:
             task.line("not told: the step is not silent")
             task.reached(1, 2)
-            task.waiting("host n1")
+            task.waiting("waiting for host n1")
+            task.waiting("")
+            task.waiting("waiting for host n2")
+        with progress.step("torch") as task:
+            task.found("made by host n2")
     lines = [re.sub(r"\d+\.\d s", "N s", line) for line in log_lines(stream)]
     assert lines == [
         "[1/3] base                cached",
@@ -225,8 +229,13 @@ def test_a_log_tells_when_steps_begin_and_how_they_end() -> None:
         "      broken              begins",
         "      broken              not finished after N s",
         "      python              begins",
+        "      python              waiting for host n1",
+        "      python              waiting for host n2",
         "[2/3] python              N s",
+        "      torch               begins",
+        "[3/3] torch               cached  made by host n2",
     ]
+    assert list(progress.times) == ["python"]
 
 
 def test_steps_are_counted_also_when_nobody_knows_how_many_come() -> None:
@@ -302,8 +311,8 @@ def test_json_is_one_object_a_line_with_what_happened() -> None:
         {"event": "cached", "step": "base", "text": "since Monday", "done": 1, "total": 2},
         {"event": "begin", "done": 1, **steps},
         {"event": "line", "step": "python", "text": "漢字"},
-        {"event": "waiting", "step": "python", "text": "host n1"},
-        {"event": "waiting", "step": "python", "text": ""},
+        {"event": "waiting", "text": "host n1", "done": 1, **steps},
+        {"event": "waiting", "text": "", "done": 1, **steps},
         {"event": "say", "text": "done"},
         {"event": "reached", "step": "python", "done": 3, "total": 4},
     ]

@@ -87,5 +87,53 @@ def test_what_another_build_is_removing_gets_nothing_new(root: Path) -> None:
     assert seen[0] == []
 
 
+def test_of_builds_of_one_recipe_that_end_at_once_one_leaves_its_tree(root: Path) -> None:
+    together = threading.Barrier(8)
+
+    def build() -> None:
+        with workspace.workspace("one") as place:
+            (place.ground / "tree").mkdir(parents=True)
+            together.wait(30)
+
+    threads = [threading.Thread(target=build) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(folders(root))) == 1
+
+
+def test_a_build_removes_its_tree_where_a_living_one_has_the_recipes_tree(root: Path) -> None:
+    with workspace.workspace("one") as place:
+        (place.ground / "tree").mkdir(parents=True)
+        leave_tree("one")
+        assert list(folders(root)) == [place.root]
+    assert list(folders(root)) == [place.root]
+
+
+def test_a_build_leaves_its_tree_where_a_living_one_has_none(root: Path) -> None:
+    with workspace.workspace("one"):
+        left = leave_tree("one")
+    assert list(folders(root)) == [left]
+
+
+@pytest.mark.parametrize("name", ["two-dead", ".two-dead"])
+def test_what_a_dead_build_left_goes_with_the_next_build_of_any_recipe(
+    root: Path, name: str
+) -> None:
+    (root / name / "ground" / "tree").mkdir(parents=True)
+    (root / name / "lock").touch()
+    with workspace.workspace("one") as place:
+        assert list(folders(root)) == [place.root]
+    assert [each.name for each in root.iterdir()] == [".guard"]
+
+
+def test_what_lives_or_is_kept_for_a_look_is_not_taken_for_dead(root: Path) -> None:
+    with workspace.workspace("failed") as kept:
+        kept.keep = True
+    with workspace.workspace("two") as living, workspace.workspace("one") as place:
+        assert set(folders(root)) == {kept.root, living.root, place.root}
+
+
 def folders(root: Path) -> Iterator[Path]:
     return (each for each in root.iterdir() if each.is_dir())

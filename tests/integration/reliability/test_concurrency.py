@@ -34,7 +34,12 @@ def test_eight_builds_at_once_make_each_layer_once(place: Place, outputs: int) -
     assert Counter(name for build in builds for name in build.made()) == dict.fromkeys(LAYERS, 1)
     made = [Cache(place.cache).entry(name) for name in set(place.objects()) - before]
     assert sorted(entry.step for entry in made if entry) == sorted(STEPS)
+    ended = Counter(step for build in builds for step in build.steps("end"))
+    assert ended == dict.fromkeys(STEPS, 1)
+    checked = [any(each["step"] == "check" for each in b.events("line")) for b in builds]
+    assert sorted(checked) == [False] * 7 + [True]
     assert place.left() == []
+    assert len(place.trees()) == 1
 
     reasons = {each["text"] for b in builds for each in b.events("waiting") if each["text"]}
     form = r"waiting for host (\S+), process (\d+), since \d\d:\d\d:\d\d"
