@@ -29,11 +29,12 @@ from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.failure import no_room
 from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
-from lumicontainer.layers import Builder, Run, Stack, together
+from lumicontainer.layers import Builder, Run, Stack
 from lumicontainer.model import LayerFile, Platform
 from lumicontainer.plan import Compile, Plan, Step
 from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring
+from lumicontainer.waiting import together
 from lumicontainer.workspace import GIB, remove_tree
 
 PACKS = ("layered", "flat")

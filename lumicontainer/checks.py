@@ -18,11 +18,12 @@ from lumicontainer.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.checking import HOST_PATHS
-from lumicontainer.layers import Builder, Stack, alone
+from lumicontainer.layers import Builder, Stack
 from lumicontainer.model import Check, Checks
 from lumicontainer.places import cache_root
 from lumicontainer.plan import VERIFY, Plan
 from lumicontainer.progress import Task
+from lumicontainer.waiting import alone
 
 PASSED, SKIPPED = "passed", "skipped"
 """States of a check in what lumi-verify tells."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from lumicontainer import links, masking, process
 from lumicontainer.errors import (
     DOWNLOAD_FAILED,
     DownloadError,
+    InputError,
     LumicontainerError,
     Problem,
     SpaceError,
@@ -44,10 +46,28 @@ _NOT_HAD = re.compile(
 )
 """What tells, in the last lines of a step, that it lacks what it takes from elsewhere: the words of
 the base's own check, the engine (its conveyor brings a base), apt and pip, whose codes do not."""
+_SILENCE = 30.0
+"""Minutes; the compiler of DeepSpeed's largest source prints nothing for some of them."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 _NOT_KEPT = 'echo "passwords and secrets were not kept: they read *** here" >&2\n'
 OPENER = "shell"
 """In a workspace that is kept: what opens a shell in it."""
+
+
+def silence_limit() -> float | None:
+    """Return the seconds without output after which a step is ended; None where it never is.
+
+    Raises ``InputError`` where LUMICONTAINER_SILENCE is no number of minutes.
+    """
+    named = os.environ.get("LUMICONTAINER_SILENCE", "")
+    try:
+        minutes = float(named) if named else _SILENCE
+    except ValueError:
+        minutes = math.nan
+    if not 0 <= minutes < math.inf:
+        what = f"invalid LUMICONTAINER_SILENCE {named!a}: expected a number of minutes"
+        raise InputError(Problem(what, mend="export LUMICONTAINER_SILENCE=60, or 0 for no limit"))
+    return minutes * 60 or None
 
 
 def tail(log: Path) -> str:
@@ -77,18 +97,39 @@ def no_room(builder: Builder, text: str, *, output: Path | None = None) -> Space
 
 def step_failure(run: Run, status: int) -> LumicontainerError:
     """Return the error of a step that ended with ``status``."""
-    place, log = run.builder.place, run.builder.place.log(run.name)
+    log = run.builder.place.log(run.name)
     if full := no_room(run.builder, tail(log), output=run.output):
         return full
-    if links.is_folder(run.staged):
-        mend = f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
-    else:
-        saved = place.root.parent / f"{place.root.name}.{run.name}.log"
-        mend = f"read the whole log: {shutil.copy(log, saved)}"
+    mend = _look(run, log)
     what = f"the step '{run.name}' failed ({process.describe(status)})"
     why = tail(log)
     not_had = status == DOWNLOAD_FAILED or _NOT_HAD.search(why)
     return (DownloadError if not_had else StepError)(Problem(what, why=why, mend=mend))
+
+
+def silent_failure(run: Run, report: str) -> StepError:
+    """Return the error of a step that was ended because it printed nothing; its log gets why."""
+    log = run.builder.place.log(run.name)
+    last, minutes = tail(log), (run.builder.silence or 0) / 60
+    with log.open("a") as file:
+        file.write(f"ended after {minutes:g} min without output; its processes:\n{report}\n")
+    longer = "where it needs longer: export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
+    return StepError(
+        Problem(
+            f"the step '{run.name}' printed nothing for {minutes:g} min and was ended",
+            why="\n".join(filter(None, (last, "its processes at that time:", report))),
+            mend=f"{_look(run, log)}\n{longer}",
+        )
+    )
+
+
+def _look(run: Run, log: Path) -> str:
+    """Return how to look at a failed step; its state is kept, or its log alone."""
+    if links.is_folder(run.staged):
+        return f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
+    place = run.builder.place
+    saved = place.root.parent / f"{place.root.name}.{run.name}.log"
+    return f"read the whole log: {shutil.copy(log, saved)}"
 
 
 def leak_failure(run: Run, names: Sequence[str]) -> StepError:

@@ -19,7 +19,13 @@ from lumicontainer import cache, links, locks, machine, masking, pack, process
 from lumicontainer.cache import Entry
 from lumicontainer.compare import LEAKS
 from lumicontainer.engines import Engine
-from lumicontainer.failure import leak_failure, left_failure, step_failure
+from lumicontainer.failure import (
+    leak_failure,
+    left_failure,
+    silence_limit,
+    silent_failure,
+    step_failure,
+)
 from lumicontainer.ground import ground_of
 from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
@@ -28,11 +34,11 @@ from lumicontainer.render import render_base
 from lumicontainer.secrets import leaks
 from lumicontainer.site import Site, require_mirror, stage_site
 from lumicontainer.tree import STATE
+from lumicontainer.waiting import POLL, alone, to_the_end
 from lumicontainer.workspace import Workspace, remove_tree
 
 STAGED = ".lumicontainer"
 """The folder in /tmp of a step that holds what the host hands in."""
-_POLL = 0.2
 
 Stack: TypeAlias = "tuple[Entry, ...]"
 """Layers, the lowest first."""
@@ -55,6 +61,8 @@ class Builder:
     secrets: Mapping[str, Path] = field(default_factory=dict)
     proven: dict[str, Entry] = field(default_factory=dict)
     """The objects of the cache that this build has proven, by name."""
+    silence: float | None = field(default_factory=silence_limit)
+    """Seconds without output after which a step is ended."""
     began: float = field(default_factory=time.time)
     """In seconds since 1970."""
 
@@ -177,7 +185,7 @@ async def _made(
                 builder.place.drop_log(shown)
                 told = {**about, "seconds": round(time.monotonic() - began, 1)}
                 async with _unused(builder, name, task):
-                    return await _to_the_end(store.store, draft, told)
+                    return await to_the_end(store.store, draft, told)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
 
@@ -201,7 +209,7 @@ async def _found(builder: Builder, name: str) -> Entry | None:
 async def _use(builder: Builder, name: str) -> int:
     """Keep an object from being pruned until the build ends; return what holds its lock."""
     while (held := locks.shared(builder.cache.use_lock(name))) is None:
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(POLL)
     builder.place.held.append(held)
     return held
 
@@ -223,50 +231,13 @@ async def _unused(builder: Builder, name: str, task: Task) -> AsyncIterator[None
         return
     while (held := locks.exclusive(builder.cache.use_lock(name))) is None:
         task.waiting("waiting for a build that uses what is there now")
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(POLL)
     task.waiting("")
     builder.place.held.append(held)
     try:
         yield
     finally:
         locks.share(held)
-
-
-async def _to_the_end(work: Callable[..., Entry], *values: Any) -> Entry:
-    """Do work in a thread, and be interrupted only after it ended: a lock covers it."""
-    # Not a task: at SIGTERM the loop ends all tasks, this one too.
-    running = asyncio.get_running_loop().run_in_executor(None, work, *values)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
-
-
-@contextlib.asynccontextmanager
-async def alone(path: Path, task: Task) -> AsyncIterator[str]:
-    """Hold a lock, and tell at once for whom it waits; give who held it last meanwhile, if any."""
-    other = ""
-    while (held := locks.exclusive(path)) is None:
-        if who := locks.holder(path):
-            other = who.partition(", since ")[0]
-            task.waiting(f"waiting for {who}")
-        await asyncio.sleep(_POLL)
-    task.waiting("")
-    try:
-        yield other
-    finally:
-        os.close(held)
-
-
-@contextlib.asynccontextmanager
-async def together() -> AsyncIterator[asyncio.TaskGroup]:
-    """Run tasks side by side; where one fails, end the others and raise its error itself."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            yield group
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
 
 
 class Run:
@@ -334,20 +305,26 @@ class Run:
         environment: Mapping[str, str] | None = None,
         *,
         given: bytes = b"",
+        writing: bool = False,
     ) -> None:
         """Run a command with its output in the step's log; raise where it fails.
 
+        Without output for the builder's ``silence`` it fails, too, unless it is ``writing`` files.
         ``given`` is its stdin.
         """
         log = self.builder.place.log(self.name)
         with log.open("a") as file:
-            status = await process.logged(
-                command,
-                file,
-                env=environment or self.environment(),
-                on_line=self.task.line,
-                given=given,
-            )
+            try:
+                status = await process.logged(
+                    command,
+                    file,
+                    env=environment or self.environment(),
+                    on_line=self.task.line,
+                    given=given,
+                    patience=process.Patience(self.builder.silence, writing),
+                )
+            except process.SilentError as error:
+                raise silent_failure(self, error.report) from None
         if status:
             raise step_failure(self, status)
 
@@ -406,7 +383,8 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
     if plain_registry(bootstrap.image, site.mirrors):
         environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}
-    await run.run(builder.engine.bootstrap(definition, tree), environment)
+    # The engine fetches an image without a word.
+    await run.run(builder.engine.bootstrap(definition, tree), environment, writing=True)
     links.tidy_base(tree)
     await run.compare(draft)
     builder.place.ground_holds = [draft.name[1:]]

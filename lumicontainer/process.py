@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from lumicontainer.masking import masked, masked_bytes
 from lumicontainer.output import trace
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader
     from asyncio.subprocess import Process
     from subprocess import CompletedProcess
 
@@ -33,6 +34,22 @@ class ProgramError(HostError):
         self.status = status
         shown = masked("\n".join(clean(output).strip().splitlines()[-20:]))
         super().__init__(Problem(f"{command[0]} failed ({describe(status)})", why=shown))
+
+
+class SilentError(Exception):
+    """A program printed nothing for longer than it may; ``report`` says what its processes did."""
+
+    def __init__(self, report: str) -> None:
+        super().__init__(report)
+        self.report = report
+
+
+class Patience(NamedTuple):
+    """Say how long a program may print nothing."""
+
+    seconds: float | None = None
+    writing: bool = False
+    """What it writes to files counts as output, too."""
 
 
 def describe(status: int) -> str:
@@ -115,7 +132,7 @@ def _run(
         raise _not_started(command, error) from error
 
 
-async def logged(
+async def logged(  # noqa: PLR0913 - each is named where it is given
     command: Sequence[str],
     log: IO[str],
     *,
@@ -123,6 +140,7 @@ async def logged(
     on_line: Callable[[str], None] = lambda _: None,
     given: bytes = b"",
     result: IO[bytes] | None = None,
+    patience: Patience | None = None,
 ) -> int:
     """Run a program with its output, cleaned and without secrets, in ``log``; return its status.
 
@@ -130,6 +148,9 @@ async def logged(
     What it overwrites on its line (a progress bar) reaches ``on_line`` alone; its stdout goes to
     ``result`` as it is, where that is given. The program and all that it started end with it when
     this one is interrupted.
+
+    Where they print nothing for longer than ``patience`` lasts, they are killed, and
+    ``SilentError`` is raised.
     """
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
     from subprocess import DEVNULL, PIPE, STDOUT  # noqa: PLC0415
@@ -153,8 +174,19 @@ async def logged(
     talk = child.stderr if result else child.stdout
     assert talk is not None
     try:
-        pending = b""
-        while chunk := await talk.read(1 << 16):
+        await _follow(_heard(talk, child.pid, patience or Patience()), log, on_line)
+        return await child.wait()
+    finally:
+        await _end(child)
+
+
+async def _follow(
+    heard: AsyncIterator[bytes], log: IO[str], on_line: Callable[[str], None]
+) -> None:
+    """Write what is heard of a program to its log, line by line, also a last one without an end."""
+    pending = b""
+    try:
+        async for chunk in heard:
             *lines, pending = (pending + chunk).split(b"\n")
             for raw in lines:
                 line = _shown(raw)
@@ -163,12 +195,10 @@ async def logged(
             log.flush()
             if b"\r" in pending:
                 on_line(_shown(pending.rstrip(b"\r")))
+    finally:
         if pending:
             log.write(_shown(pending) + "\n")
             log.flush()
-        return await child.wait()
-    finally:
-        await _end(child)
 
 
 def _shown(raw: bytes) -> str:
@@ -184,6 +214,31 @@ def _file_of(content: bytes) -> int:
     os.write(file, content)
     os.lseek(file, 0, os.SEEK_SET)
     return file
+
+
+async def _heard(talk: StreamReader, pid: int, patience: Patience) -> AsyncIterator[bytes]:
+    """Yield what a program prints; kill it and raise ``SilentError`` after too long a silence."""
+    import asyncio  # noqa: PLC0415
+
+    from lumicontainer import processes  # noqa: PLC0415 - only builds need it
+
+    before = -1
+    while True:
+        try:
+            chunk = await asyncio.wait_for(talk.read(1 << 16), patience.seconds)
+        except TimeoutError:
+            written = processes.written(pid) if patience.writing else before
+            if written == before:
+                report = masked(processes.report(pid))
+                processes.kill(pid)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(talk.read(), _GRACE)
+                raise SilentError(report) from None
+            before = written
+            continue
+        if not chunk:
+            return
+        yield chunk
 
 
 async def _end(child: Process) -> None:

@@ -178,6 +178,39 @@ def test_a_failing_script_shows_its_end_its_log_and_a_shell_and_keeps_the_old_im
     assert "code 3" in opened.stdout
 
 
+def test_a_step_that_hangs_is_ended_with_its_stacks_named_and_kept_for_a_look(
+    small: Path, tmp_path: Path
+) -> None:
+    script = (
+        "touch /opt/reached\necho begun\ntrap '' INT TERM HUP\n"
+        "setsid sleep 54321 &\nwhile :; do :; done\n"
+    )
+    folder = write_small(tmp_path / "own", {"layers/greet/install.sh": script})
+    image, before = copied(small, tmp_path)
+    limit = {"LUMICONTAINER_SILENCE": "0.1"}
+    done = lumicontainer("build", "small", "--recipes", folder, "--output", image, env=limit)
+    assert done.returncode == 5, done.stderr
+    assert (
+        "the step 'greet' printed nothing for 0.1 min and was ended\n    why: begun" in done.stderr
+    )
+    for told in (
+        r"running, .*: bash ./install.sh",
+        r"sleeping, .*: sleep 54321",
+        r"in the kernel: ",
+    ):
+        assert re.search(told, done.stderr), done.stderr
+    assert "export LUMICONTAINER_SILENCE=MINUTES" in done.stderr
+    assert image.read_bytes() == before
+
+    log = Path(re.search(r"the whole log: (\S+)", done.stderr).group(1))
+    assert re.search(
+        r"(?s)\Abegun\n.*ended after 0.1 min without output.*sleep 54321", log.read_text()
+    )
+    assert "sleep 54321" not in run(["ps", "-eo", "args"]).stdout
+    command = [sys.executable, "-m", "lumicontainer", "debug", "small"]
+    assert "/opt/reached" in run(command, stdin="ls /opt/reached\n").stdout
+
+
 def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: Path) -> None:
     check = f"{CHECK}echo 'the greeting is missing'; exit 1\n"
     folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
