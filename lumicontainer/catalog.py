@@ -167,6 +167,11 @@ class Catalog:
             layer = self._layers[name] = _read(self._layer_file(name), read)
         return sorted(parts.names(layer))
 
+    def choices(self, name: str, parameter: str) -> list[str]:
+        """Return the values that a layer's parameter can be chosen of; none where it takes any."""
+        self.parameters(name)
+        return parts.choices(self._layers[name], parameter)
+
     def _layer_file(self, name: str) -> File:
         file = _lookup([(root, f"{LAYERS}/") for root in self.recipes], f"{name}/layer.yaml")
         assert file is not None

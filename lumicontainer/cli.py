@@ -27,6 +27,7 @@ from lumicontainer.errors import (
 )
 
 VERBS = {
+    "init": "write a recipe and a layer to start from",
     "list": "list recipes, layers and platforms",
     "show": "show every resolved value of a recipe and where it came from",
     "render": "print the definition or the Dockerfile of a recipe",
@@ -37,6 +38,7 @@ VERBS = {
     "reframe": "write a test class with which ReFrame proves an image",
     "inspect": "tell what an image holds",
     "run": "run a command in an image",
+    "shell": "open a shell in an image",
     "binds": "list what an image needs of this host, each with the reason",
     "cache": "list, prove, prune and explain the cached layers",
     "debug": "open a shell in the state of a failed build",

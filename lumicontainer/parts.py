@@ -35,6 +35,20 @@ def names(layer: Layer) -> set[str]:
     return {each.name for variant in variants for each in parameters(layer, variant)}
 
 
+def choices(layer: Layer, name: str) -> list[str]:
+    """Return the values that a parameter can be chosen of; none where it takes any."""
+    variants = [*layer.variants.values(), Variant()]
+    if name == VERSION:
+        parts = [layer.versions, *(each.versions for each in variants)]
+        for providers in (layer.providers, *(each.providers for each in variants)):
+            parts += [provider.versions for provider in providers.values()]
+        return sorted({version for part in parts for version in part})
+    found = [each for v in variants for each in parameters(layer, v) if each.name == name]
+    if any(each.type == "boolean" for each in found):
+        return ["false", "true"]
+    return sorted({choice for each in found for choice in each.choices})
+
+
 def content(
     layer: Layer, variant: Variant, settings: Iterable[Setting], problems: Problems
 ) -> Content:

@@ -94,6 +94,8 @@ def find_recipe(arguments: argparse.Namespace) -> None:
         raise InputError(Problem("a recipe has one folder", given, why, mend))
     shipped = path.parent.resolve() == shipped_folder("recipes").resolve()
     arguments.recipe, arguments.recipes = path.stem, None if shipped else path.parent
+    if getattr(arguments, "kind", "") is None:
+        arguments.kind = "recipe"
 
 
 _INIT = "lumicontainer init NAME writes a recipe to start from"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer import process, sif
@@ -17,10 +18,15 @@ from lumicontainer.needs import needs_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
+    add_image(parser)
+    parser.add_argument("command", metavar="-- COMMAND", nargs=argparse.REMAINDER)
+
+
+def add_image(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide how an image is started."""
     parser.add_argument("image", metavar="IMAGE", type=Path)
     parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
     common.add_catalog(parser)
-    parser.add_argument("command", metavar="-- COMMAND", nargs=argparse.REMAINDER)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,6 +47,15 @@ def run(arguments: argparse.Namespace) -> int:
                 "-- COMMAND",
             )
         )
+    start(arguments, command)
+    return OK
+
+
+def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "exec") -> None:
+    """Become a command in an image, with the binds and the options that it needs here.
+
+    ``way`` is that of ``Engine.execute``.
+    """
     sif.read_objects(arguments.image)
     platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
     needs = needs_of(arguments.image, platform)
@@ -52,6 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
         command,
         binds=[str(mount) for mount in needs.mounts],
         environment={each.name: each.value for each in needs.variables},
+        way=way,
     )
     process.become(words, os.environ)
-    return OK

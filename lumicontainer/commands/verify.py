@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the files of another host: prove that what the image takes of it loads",
     )
     common.add_catalog(parser)
-    add("--json", metavar="FILE", help="write the results as JSON; - for stdout")
+    common.add_json(parser)
     add("--junit", metavar="FILE", help="write the results as JUnit's XML")
     add("--html", metavar="FILE", help="write the results as a page with pictures")
 
@@ -76,7 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     every = [*hostchecks.rows(asked), *subject.checks, *ways]
     due = chosen(every, arguments.level, arguments.names)
     if arguments.list:
-        _tried(partial(report.write_list, due), arguments.json)
+        if arguments.json:
+            common.print_json({"form": report.FORM, "checks": list(due)})
+        else:
+            sys.stdout.write(report.listed(due))
         return OK
     with Progress() as progress:
         came = _made(arguments, asked, due, progress)
@@ -97,7 +99,7 @@ def _check_input(arguments: argparse.Namespace, catalog: Catalog) -> None:
         raise InputError(
             Problem("there is no such folder", str(root), mend="name one that is there")
         )
-    for file in filter(None, (arguments.json, arguments.junit, arguments.html)):
+    for file in filter(None, (arguments.junit, arguments.html)):
         _tried(report.check_writable, file)
 
 
@@ -175,11 +177,13 @@ _NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer v
 
 def _told(result: Mapping[str, Any], arguments: argparse.Namespace) -> int:
     """Write the reports and the summary; return the exit code."""
-    files = (arguments.json, arguments.junit, arguments.html)
-    (sys.stderr if report.STDOUT in files else sys.stdout).write(results.summary(result))
-    forms: tuple[Callable[[Row], bytes], ...] = (report.as_json, report.as_junit, page.page)
+    files = ((arguments.junit, report.as_junit), (arguments.html, page.page))
+    taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)
+    (sys.stderr if taken else sys.stdout).write(results.summary(result))
+    if arguments.json:
+        common.print_json(result)
     problems: list[Problem] = []
-    for file, form in zip(files, forms, strict=True):
+    for file, form in files:
         if file:
             try:
                 _tried(report.write, file, form(result))

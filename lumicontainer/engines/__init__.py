@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from lumicontainer import process
-from lumicontainer.engines.apptainer import Apptainer, Singularity
+from lumicontainer.engines.apptainer import INTERACTIVE, Apptainer, Singularity
 from lumicontainer.errors import HostError, Problem
+
+__all__ = ["ENGINES", "INTERACTIVE", "Engine", "find_engine"]
 
 ENGINES: dict[str, type[Apptainer]] = {"apptainer": Apptainer, "singularity": Singularity}
 """By the name of the program, the preferred one first."""
@@ -64,7 +66,8 @@ class Engine(Protocol):
         """Return the command that runs ``command`` in an image as the present user.
 
         ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
-        ``way`` is one of ``checkfile.WAYS``.
+        ``way`` is one of ``checkfile.WAYS``, or ``INTERACTIVE``: a shell for people, and no
+        ``command``.
         """
 
 

@@ -13,7 +13,9 @@ from lumicontainer.machine import namespace_options
 DIVIDERS = ",:"
 """What divides the parts of --bind and --overlay; no engine has a way to quote it."""
 
+INTERACTIVE = "interactive"
 _WAYS = {
+    INTERACTIVE: ("shell",),
     "run": ("run",),
     "shell": ("shell",),
     "cleanenv": ("exec", "--cleanenv"),
@@ -87,7 +89,8 @@ class Apptainer:
         """Return the command that runs ``command`` in an image as the present user.
 
         ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
-        ``way`` is one of ``checkfile.WAYS``.
+        ``way`` is one of ``checkfile.WAYS``, or ``INTERACTIVE``: a shell for people, and no
+        ``command``.
         """
         action, *options = _WAYS.get(way, ("exec",))
         options += namespace_options()

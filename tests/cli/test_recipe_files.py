@@ -91,3 +91,11 @@ def test_a_name_that_is_a_file_here_too_is_said(lumicontainer: Run, write: Write
     done = lumicontainer("build", "hello", cwd=write(HELLO))
     assert done.returncode == 2
     assert "lumicontainer build ./hello.yaml" in done.stderr
+
+
+def test_a_file_is_shown_as_a_recipe_whatever_else_has_its_name(
+    lumicontainer: Run, write: Write
+) -> None:
+    recipe = "summary: x\nbase: tiny\nlayers: [greet]\n"
+    done = lumicontainer("show", write({**HELLO, "greet.yaml": recipe}) / "greet.yaml")
+    assert (done.returncode, done.stderr) == (0, "")

@@ -107,7 +107,7 @@ def test_an_image_without_a_record_passes_nothing_and_is_built_again(image: Imag
         file.write(bytes(range(16)))
         file.seek(siformat.DESCRIPTOR_OFFSET + (record.number - 1) * siformat.DESCRIPTOR_SIZE)
         file.write(bytes(siformat.DESCRIPTOR_SIZE))
-    done = lumicontainer("verify", image.path, "-k", "host/whole", "--json", "-")
+    done = lumicontainer("verify", image.path, "-k", "host/whole", "--json")
     (row,) = json.loads(done.stdout)["checks"]
     assert (row["state"], done.returncode) == ("skipped", 0)
     assert "no record of its digests" in row["reason"]

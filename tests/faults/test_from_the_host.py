@@ -136,7 +136,7 @@ OF_HOSTS = {
 
 def found(image: Path, name: str, *words: object) -> tuple[str, str]:
     """Return the state of a check of an image, and the reason."""
-    done = lumicontainer("verify", image, "-k", name, "--json", "-", *words)
+    done = lumicontainer("verify", image, "-k", name, "--json", *words)
     assert done.stdout, done.stderr
     (row,) = json.loads(done.stdout)["checks"]
     assert (row["name"], done.returncode) == (name, int(row["state"] == "failed"))

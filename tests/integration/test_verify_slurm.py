@@ -25,7 +25,7 @@ def verify(
     image: Path, folder: Path, cluster: dict[str, str], *words: object
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """Verify an image in a job that is sent from ``folder``."""
-    done = lumicontainer("verify", image, "--json", "-", *words, cwd=folder, env=cluster)
+    done = lumicontainer("verify", image, "--json", *words, cwd=folder, env=cluster)
     return done, json.loads(done.stdout) if done.stdout else {}
 
 

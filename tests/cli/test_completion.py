@@ -1,0 +1,144 @@
+"""What a real bash and a real zsh make of a line when somebody presses the tabulator."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..conftest import HELLO
+from ..unit.terminals import DEADLINE
+from .conftest import Run
+
+START = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
+BEGIN = {"bash": "", "zsh": "autoload -Uz compinit; compinit -u -D; "}
+# What is completed is printed, not run.
+PRINT = """lumicontainer() {
+    [ "$1" = completion ] && command lumicontainer "$@" || printf "<%s>\\n" "$*"; }; """
+
+
+class Shell:
+    """A shell at a terminal, and somebody who types."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.child, self.terminal = pty.fork()
+        if not self.child:
+            os.chdir(folder)
+            path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+            env = {**os.environ, "PATH": path, "TERM": "dumb", "HOME": str(folder)}
+            os.execvpe(START[name][0], START[name], env)
+        begin = f'{BEGIN[name]}eval "$(lumicontainer completion {name})"; '
+        self._type(begin + PRINT.replace("\n", " ") + "echo '<''begun>'\n")
+        self._printed("<begun>")
+
+    def completed(self, line: str) -> str:
+        """Return what a line is run as after a press of the tabulator at its end."""
+        self._type(f"lumicontainer {line}\t\n")
+        return self._printed(r"<[^\r\n]*>")[1:-1].rstrip()
+
+    def _type(self, keys: str) -> None:
+        os.write(self.terminal, keys.encode())
+
+    def _printed(self, wanted: str) -> str:
+        shown, end = "", time.monotonic() + DEADLINE
+        while not (found := re.search(f"^({wanted})\r?$", shown, re.MULTILINE)):
+            assert time.monotonic() < end, f"no {wanted!r} in {shown!r}"
+            if select.select([self.terminal], [], [], 0.5)[0]:
+                shown += os.read(self.terminal, 4096).decode("utf-8", "replace")
+        return found[1]
+
+    def close(self) -> None:
+        os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0)
+        os.close(self.terminal)
+
+
+@pytest.fixture(scope="module", params=sorted(START))
+def shell(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shell]:
+    folder = tmp_path_factory.mktemp("typing")
+    for name, text in {**HELLO, "envs/nowhere.yaml": "summary: x\naccelerator: cpu\n"}.items():
+        path = folder / "mine" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    made = Shell(request.param, folder)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("typed", "added"),
+    [
+        ("rend", "er"),
+        ("build pytorch-d", "eepspeed"),
+        ("build --platform lum", "i-g"),
+        ("check rocm --profile rocm-7", ".0.2"),
+        ("build pytorch-deepspeed --set deepspeed.ma", "rch="),
+        ("build --set deepspeed.DS_BUILD_AIO=t", "rue"),
+        ("show --set deepspeed.march=zn", "ver3"),
+        ("build --set mpich.version=4.3.2 pytorch-d", "eepspeed"),
+        ("show deeps", "peed"),
+        ("cache explain megatron-d", "eepspeed"),
+        ("verify x.sif --recipe pytorch-d", "eepspeed"),
+        ("help refr", "ame"),
+        ("build mine/he", "llo.yaml"),
+        ("build mine/hello.yaml --set greet.gr", "eeting="),
+        ("build --recipes mine hel", "lo"),
+        ("show --recipes mine --platform no", "where"),
+    ],
+)
+def test_the_tabulator_completes(shell: Shell, typed: str, added: str) -> None:
+    assert shell.completed(typed) == typed + added
+
+
+def offered(lumicontainer: Run, *words: object) -> list[str]:
+    done = lumicontainer("completion", "names", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_layers_of_the_recipe_alone_are_offered(lumicontainer: Run) -> None:
+    every = offered(lumicontainer, "parameter", "build", "")
+    of_one = offered(lumicontainer, "parameter", "build", "pytorch", "--set", "")
+    assert "deepspeed.DS_BUILD_AIO=" in set(every) - set(of_one)
+    assert "pytorch.index=" in set(every) & set(of_one)
+
+
+def test_what_cannot_be_read_hides_no_other_name(lumicontainer: Run, tmp_path: Path) -> None:
+    layer = tmp_path / "layers/broken/layer.yaml"
+    layer.parent.mkdir(parents=True)
+    layer.write_text("sumary: x\n")
+    told = offered(lumicontainer, "parameter", "build", "--recipes", tmp_path, "")
+    assert "deepspeed.DS_BUILD_AIO=" in told
+    assert "pytorch" in offered(lumicontainer, "recipe", "build", "--recipes", "/nowhere", "")
+
+
+def test_names_come_before_somebody_waits_for_them(tmp_path: Path) -> None:
+    """The fastest of five, for a busy machine takes longer; it is a whole process of Python."""
+    command = [
+        sys.executable,
+        "-m",
+        "lumicontainer",
+        "completion",
+        "names",
+        "parameter",
+        "build",
+        "",
+    ]
+
+    def seconds() -> float:
+        begun = time.monotonic()
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+        return time.monotonic() - begun
+
+    assert min(seconds() for _ in range(5)) < 0.5

@@ -1,0 +1,63 @@
+"""What a user does first: a recipe of one's own, its image, and a shell in it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from .conftest import lumicontainer
+
+
+def test_what_init_writes_is_built_as_it_is(tmp_path: Path) -> None:
+    assert lumicontainer("init", "demo", cwd=tmp_path).returncode == 0
+    built = lumicontainer("build", "demo/demo.yaml", "-q", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert (built.stdout, built.stderr) == (f"{tmp_path / 'demo.sif'}\n", "")
+    done = lumicontainer("run", "demo.sif", "--", "demo", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+
+
+def test_a_verbose_build_tells_its_commands_and_their_output(
+    recipes: Path, small: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "small.sif"
+    words = ("build", recipes / "small.yaml", "--output", output, "--set", "greet.greeting=anew")
+    done = lumicontainer(*words, "--verbose")
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert any(line.startswith("+ ") and "mksquashfs" in line for line in lines)
+    assert any(line[9:].startswith("check: ") for line in lines)
+
+
+def typed(image: Path, keys: str) -> tuple[int, str]:
+    """Type into ``lumicontainer shell`` at a terminal; return its exit code and what it showed."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "lumicontainer", "shell", str(image)]
+    child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    os.write(master, keys.encode())
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:  # Its other side is closed.
+        pass
+    os.close(master)
+    return child.wait(), shown.decode()
+
+
+def test_a_shell_in_an_image_has_its_variables_and_gives_its_exit_code(small: Path) -> None:
+    code, shown = typed(small, "echo style=$GREETING_STYLE; cat /opt/greet/greeting; exit 7\n")
+    assert code == 7
+    assert "style=plain" in shown
+    assert "it's $(id)" in shown
+
+
+def test_a_shell_in_what_is_no_image_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.sif").write_text("none")
+    done = lumicontainer("shell", tmp_path / "x.sif")
+    assert done.returncode == 2
+    assert "error: " in done.stderr
