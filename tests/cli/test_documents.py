@@ -1,0 +1,171 @@
+"""Each code block of the manual is sound: what is not run as it stands is at least understood."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lumicontainer.cli import VERBS, make_parser
+from lumicontainer.inside.verify import options
+from lumicontainer.mirrors import read_mirrors
+
+from ..conftest import ROOT
+from ..documents import (
+    CODE,
+    COMMANDS,
+    DOCUMENTS,
+    NOT_COMPARED,
+    NOT_RUN,
+    RUN_BY,
+    SHOWN,
+    Block,
+    blocks,
+    calls,
+)
+
+BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
+SHELL = [block for block in BLOCKS if block.language in COMMANDS]
+FILES = [block for block in BLOCKS if block.language not in (*COMMANDS, SHOWN)]
+LEFT = [block for block in SHELL if not block.is_run]
+"""What the manual itself says is not run by the test that pastes it."""
+TYPED = re.compile(r"(?m)^(?:\$|lumicontainer|singularity|apptainer|srun|make|pip|docker) ")
+INLINE = re.compile(r"`(lumicontainer [^`]+)`")
+
+
+def named(block: Block) -> str:
+    why = block.said.get(NOT_RUN) or block.said.get(RUN_BY, "")
+    return f"{block} {why}".strip().encode("ascii", "replace").decode()
+
+
+@cache
+def names_of_tests() -> set[str]:
+    found = set()
+    for path in ROOT.glob("tests/**/test_*.py"):
+        tree = ast.parse(path.read_text())
+        found |= {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+    return found
+
+
+def understood(command: str) -> None:
+    """Have the programs' own parsers read all that is typed of them."""
+    for words in calls(command):
+        make_parser([words[0]] if words[0] in VERBS else []).parse_args(words)
+    for words in calls(command, "lumi-verify"):
+        options.read(words)
+
+
+def shell(block: Block) -> str:
+    return "\n".join(command.text for command in block.commands)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_block_says_what_it_is(block: Block) -> None:
+    assert block.language, f"{block}: name its language: console, sh, text or that of a file"
+    assert block.said.keys() <= {NOT_RUN, RUN_BY, NOT_COMPARED, CODE}
+    assert block.said.get(RUN_BY, "test_a_block_says_what_it_is") in names_of_tests()
+    if block.language == SHOWN:
+        assert not TYPED.search(block.text), f"{block}: what is typed is sh or console"
+
+
+@pytest.mark.parametrize("block", SHELL, ids=named)
+def test_what_is_typed_is_bash_and_every_option_in_it_exists(block: Block) -> None:
+    done = subprocess.run(["bash", "-n"], input=shell(block), text=True, check=False)
+    assert done.returncode == 0
+    for command in block.commands:
+        understood(command.text)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_verb_or_an_option_that_a_sentence_names_exists(document: Path) -> None:
+    for text in INLINE.findall(document.read_text()):
+        verb, *words = text.split()[1:]
+        if verb.startswith("-"):
+            continue
+        assert verb in VERBS, text
+        known = option_names(verb)
+        for word in words[: words.index("--") if "--" in words else None]:
+            if word.startswith("-"):
+                assert word.partition("=")[0] in known, text
+
+
+def option_names(verb: str) -> set[str]:
+    """Return the options of a verb and of the verbs below it."""
+
+    def of(parser: object) -> Iterator[str]:
+        for action in parser._actions:
+            yield from action.option_strings
+            if isinstance(action.choices, dict):
+                for below in action.choices.values():
+                    yield from of(below)
+
+    return set(of(make_parser([verb])))
+
+
+@pytest.mark.parametrize("block", FILES, ids=str)
+def test_a_file_has_a_name_and_can_be_read(block: Block, tmp_path: Path) -> None:
+    assert block.name, f"{block}: end the paragraph above it with the file's name: `NAME`:"
+    if block.language == "python":
+        ast.parse(block.text)
+    elif block.language == "bash":
+        subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
+    else:
+        assert block.language == "yaml", f"{block}: nothing here reads this language"
+        assert yaml.safe_load(block.text)
+
+
+def test_the_mirrors_that_are_shown_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = (block for block in FILES if block.name.endswith("/mirrors.yaml"))
+    text = block.text.replace("/srv/", f"{tmp_path}/")
+    for folder in re.findall(rf"{re.escape(str(tmp_path))}\S+/", text):
+        Path(folder).mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "lumicontainer").mkdir()
+    (tmp_path / "lumicontainer/mirrors.yaml").write_text(text)
+    assert len(read_mirrors(())) == len(yaml.safe_load(block.text))
+
+
+CI = {block.name: yaml.safe_load(block.text) for block in FILES if block.name.startswith(".git")}
+GITHUB, GITLAB = CI[".github/workflows/image.yml"], CI[".gitlab-ci.yml"]
+
+
+def lines(value: Any, key: str = "") -> Iterator[str]:
+    """Yield the lines of shell in a CI file."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield from lines(below, name)
+    elif isinstance(value, list):
+        for below in value:
+            yield from lines(below, key)
+    elif key in ("run", "script", "before_script"):
+        yield value
+
+
+@pytest.mark.parametrize("file", CI.values(), ids=CI)
+def test_a_ci_file_installs_builds_and_verifies_by_commands_that_exist(file: Any) -> None:
+    shell = list(lines(file))
+    for line in shell:
+        understood(line)
+    assert [words[0] for line in shell for words in calls(line)] == ["build", "verify"]
+    script = next(line for line in shell if line.endswith(".sh"))
+    assert os.access(ROOT / script, os.X_OK)
+
+
+def test_a_ci_file_keeps_the_reports_that_verify_writes() -> None:
+    assert GITHUB[True] == ["push"]  # YAML 1.1 reads `on` so, and GitHub's own reader does not
+    kept = GITHUB["jobs"]["image"]["steps"][-1]
+    assert (kept["if"], kept["with"]["path"]) == ("always()", "verify.*")
+    assert GITLAB["image"]["artifacts"]["reports"]["junit"] == "verify.xml"
+    for file in CI.values():
+        (verify,) = (line for line in lines(file) if " verify " in line)
+        assert "--junit verify.xml --html verify.html" in verify

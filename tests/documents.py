@@ -1,0 +1,113 @@
+"""Read the code blocks of Markdown documents, so that tests run what a reader would paste.
+
+A block names its language: ``console`` holds commands after ``$ `` with what they print, ``sh``
+commands alone, ``text`` what is shown and never typed; any other is a file, whose name in backticks
+ends the paragraph above it. Comments right above a block say how it is tested:
+
+    <!-- not run here: WHY -->         it is parsed, and each lumicontainer command in it must exist
+    <!-- run by: TEST -->              the same, and this test runs it
+    <!-- output not compared: WHY -->  it is run, and what it prints is only an example
+    <!-- exit code: N -->              the block ends with this code; 0 where none is named
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .conftest import ROOT
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+COMMANDS, SHOWN = ("console", "sh"), "text"
+NOT_RUN, RUN_BY, NOT_COMPARED, CODE = "not run here", "run by", "output not compared", "exit code"
+_FENCE = re.compile(r"```(\S*)$")
+_COMMENT = re.compile(r"<!-- ([a-z ]+): (.+) -->$")
+_NAMED = re.compile(r"`([^`\s]+)`:$")
+_PUNCTUATION = frozenset("();<>|&\n")
+
+
+@dataclass(frozen=True)
+class Command:
+    """Hold a command as it is typed, and the lines that it prints where they are shown."""
+
+    text: str
+    printed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """Hold one fenced block, where it begins, and what is said of it."""
+
+    document: Path
+    line: int
+    language: str
+    text: str
+    name: str = ""
+    said: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def is_run(self) -> bool:
+        """Tell whether its commands are run as they stand."""
+        return self.language in COMMANDS and not self.said.keys() & {NOT_RUN, RUN_BY}
+
+    @property
+    def commands(self) -> list[Command]:
+        """Return the commands, with the lines that a backslash goes on with."""
+        found: list[tuple[str, list[str]]] = []
+        for line in self.text.splitlines():
+            if found and found[-1][0].endswith("\\") and not found[-1][1]:
+                found[-1] = (f"{found[-1][0]}\n{line}", [])
+            elif self.language == "sh":
+                found += [(line, [])] if line.strip() else []
+            elif line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+        return [Command(text, tuple(printed)) for text, printed in found]
+
+
+def blocks(document: Path) -> list[Block]:
+    """Return the fenced blocks of a document."""
+    found: list[Block] = []
+    said: dict[str, str] = {}
+    name = ""
+    lines = iter(enumerate(document.read_text().splitlines(), 1))
+    for number, line in lines:
+        if fence := _FENCE.match(line):
+            inside = itertools.takewhile(lambda each: each[1] != "```", lines)
+            text = "".join(f"{each}\n" for _, each in inside)
+            found.append(Block(document, number, fence[1], text, name, said))
+            said, name = {}, ""
+        elif comment := _COMMENT.match(line):
+            said = {**said, comment[1]: comment[2]}
+        elif line.strip():
+            named = _NAMED.search(line)
+            said, name = {}, named[1] if named else ""
+    return found
+
+
+def calls(text: str, program: str = "lumicontainer") -> Iterator[list[str]]:
+    """Yield the words behind each call of a program in a command of shell, also in ``$(…)``."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace = " \t"
+    lexer.whitespace_split = True
+    words: list[str] | None = None
+    for token in [*lexer, ";"]:
+        if set(token) <= _PUNCTUATION:
+            if words is not None:
+                # Of `2>&1` the number is no word of the command.
+                yield words[:-1] if token[0] in "<>" and words[-1:] == ["2"] else words
+            words = None
+        elif words is not None:
+            words.append(token)
+        elif token == program:
+            words = []
+        elif "$(" in token:
+            yield from calls(token.partition("$(")[2].rpartition(")")[0], program)
