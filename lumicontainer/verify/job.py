@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer import process
 from lumicontainer.engines import Engine
-from lumicontainer.errors import HostError, JobError, Problem
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.cpus import parse
 from lumicontainer.model import Platform
+from lumicontainer.verify import slurm
 from lumicontainer.verify.local import words
 from lumicontainer.verify.results import Part, held, read
 from lumicontainer.verify.subject import Row
@@ -32,8 +34,8 @@ _MOST = 60
 """Minutes that a job asks for at most: checks seldom take their limits. SBATCH_TIMELIMIT wins."""
 _TURN = 0.5
 """Seconds between two looks at the log, which lies on a file system of several machines."""
-_ASK = 10.0
-"""Seconds between two questions to Slurm, whose servers all users share."""
+_FIRST, _ASK = 1.0, 10.0
+"""Seconds to the first question to Slurm, and at most between two: its servers are shared."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ class Job:
     required: str = ""
     recipes: Path | None = None
     """A user's own recipes, in which the platform may be."""
+
+
+class Listener(NamedTuple):
+    """Hold who takes each line of a job's log, and what the job waits for (nothing: empty)."""
+
+    tell: Callable[[str], None]
+    waiting: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ def script(job: Job, folder: Path) -> str:
     )
 
 
-def run(job: Job, tell: Callable[[str], None]) -> Collected:
+def run(job: Job, listener: Listener) -> Collected:
     """Run a job to its end and return what came of it; cancel it where this is interrupted."""
     if not job.steps:
         return Collected(())
@@ -154,8 +163,8 @@ def run(job: Job, tell: Callable[[str], None]) -> Collected:
     folder.chmod(0o755)
     try:
         number = _sent(job, folder)
-        tell(f"job {number} is sent; its log: {folder / LOG}")
-        how = _followed(number, folder, tell)
+        listener.tell(f"job {number} is sent; its log: {folder / LOG}")
+        how = _followed(number, folder, listener)
         collected = _collected(job, folder, how)
     except BaseException:
         # By its name, because it may have been sent and not told yet by which number.
@@ -169,7 +178,7 @@ def run(job: Job, tell: Callable[[str], None]) -> Collected:
 
 
 def _sent(job: Job, folder: Path) -> str:
-    """Send a job; return its number."""
+    """Send a job that Slurm says it could run; return its number."""
     path = folder / "job.sh"
     path.write_text(script(job, folder))
     options = [f"--job-name={folder.name}", f"--output={str(folder / LOG).replace('%', '%%')}"]
@@ -177,35 +186,56 @@ def _sent(job: Job, folder: Path) -> str:
         options.append(f"--partition={job.partition}")
     if job.account:
         options.append(f"--account={job.account}")
-    try:
-        sent = process.capture(["sbatch", "--parsable", *options, str(path)])
-    except process.ProgramError as error:
-        why = error.problems[0].why
-        raise JobError(Problem("Slurm does not take the job", "sbatch", why, _ASKS)) from error
-    return sent.strip().partition(";")[0]
+    slurm.check([*options, str(path)], job.partition)
+    return slurm.send([*options, str(path)])
 
 
-def _followed(number: str, folder: Path, tell: Callable[[str], None]) -> str:
+def _followed(number: str, folder: Path, listener: Listener) -> str:
     """Tell a job's log while it grows, until the job is over; return in words how it ended.
 
-    Empty where its script came to its end.
+    Empty where its script came to its end. Raises ``JobError`` where it cannot start.
     """
-    lines = _new_lines(folder / LOG)
-    asked, told = 0.0, ""
+    lines, queue = _new_lines(folder / LOG), _Queue(number, listener)
     while True:
         ended = (folder / ENDED).exists()
         for line in next(lines):
-            tell(line)
+            listener.tell(line)
         if ended:
             return ""
-        if time.monotonic() - asked >= _ASK:
-            asked, state = time.monotonic(), _state(number)
-            if state.startswith("PENDING") and state not in (told, "PENDING None"):
-                tell(f"job {number}: {state}")
-            told = state
-            if not state:
-                return _over(number, folder / ENDED)
+        if queue.is_left():
+            return _over(number, folder / ENDED)
         time.sleep(_TURN)
+
+
+class _Queue:
+    """Ask for the state of a job now and then, and say why it waits."""
+
+    def __init__(self, number: str, listener: Listener) -> None:
+        self._number = number
+        self._listener = listener
+        self._since = time.strftime("%H:%M:%S")
+        self._pause, self._next = _FIRST, time.monotonic() + _FIRST
+        self._state = slurm.UNKNOWN
+
+    def is_left(self) -> bool:
+        """Tell whether the job is over; raise ``JobError`` where it will never start."""
+        if time.monotonic() < self._next:
+            return False
+        self._pause = min(_ASK, 2 * self._pause)
+        self._next = time.monotonic() + self._pause
+        before, self._state = self._state, slurm.look(self._number)
+        if self._state != before:
+            self._say(self._state)
+        elif self._state.never_starts:
+            # Seen twice: a site may hold a job for a moment while it is looked at.
+            raise slurm.stuck(self._number, self._state)
+        return self._state == slurm.GONE
+
+    def _say(self, state: slurm.State) -> None:
+        reason = f"in the queue since {self._since}: {state.reason or 'no reason yet'}"
+        self._listener.waiting(f"job {self._number} {reason}" if state.waits else "")
+        if state.waits and state.reason:
+            self._listener.tell(f"job {self._number} {reason}")
 
 
 def _over(number: str, ended: Path) -> str:
@@ -213,7 +243,7 @@ def _over(number: str, ended: Path) -> str:
     end = time.monotonic() + _ASK
     while not ended.exists():
         if time.monotonic() >= end:
-            return _last_state(number)
+            return slurm.last_state(number)
         time.sleep(_TURN)
     return ""
 
@@ -229,27 +259,6 @@ def _new_lines(log: Path) -> Iterator[list[str]]:
         whole = text[: text.rfind(b"\n") + 1]
         at += len(whole)
         yield process.clean(whole.decode("utf-8", "replace")).splitlines()
-
-
-def _state(number: str) -> str:
-    """Return the state of a job and the reason of it; empty where it is over.
-
-    Slurm that does not answer, being busy, is asked again.
-    """
-    command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"]
-    try:
-        return process.capture(command).strip()
-    except process.ProgramError as error:
-        return "" if "Invalid job id" in str(error) else "not known"
-
-
-def _last_state(number: str) -> str:
-    try:
-        told = process.capture(["scontrol", "--oneliner", "show", "job", number])
-    except process.ProgramError:
-        return "it is over, and Slurm does not know it any more"
-    fields = dict(word.split("=", 1) for word in told.split() if "=" in word)
-    return f"{fields.get('JobState', 'it is over')}, reason {fields.get('Reason', 'not told')}"
 
 
 def _collected(job: Job, folder: Path, how: str) -> Collected:
@@ -275,5 +284,4 @@ def _collected(job: Job, folder: Path, how: str) -> Collected:
     return Collected(tuple(parts), Problem("the job failed", where, why, _MEND))
 
 
-_ASKS = "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for"
-_MEND = f"{_ASKS}; the script beside the log can be sent again with sbatch"
+_MEND = f"{slurm.ASKS}; the script beside the log can be sent again with sbatch"
