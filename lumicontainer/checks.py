@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from lumicontainer.model import Check, Checks
 from lumicontainer.places import cache_root
 from lumicontainer.plan import VERIFY, Plan
 from lumicontainer.progress import Task
+from lumicontainer.verify.results import again
 from lumicontainer.waiting import alone
 
 PASSED, SKIPPED = "passed", "skipped"
@@ -59,9 +61,12 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
     if status not in (0, EXAMINED_FAILED) or not found:
         _log(builder, "check", said.getvalue())
         what = f"the image cannot be checked ({process.describe(status)})"
-        why = last_lines(said.getvalue())
-        raise _refused(builder, partial, [Problem(what, process.quoted(command), why=why)])
-    _judge(builder, partial, due, json.loads(found)["checks"])
+        _, refusal = _refused(builder, partial)
+        raise ExaminedError(Problem(what, why=last_lines(said.getvalue())), refusal)
+    failed = _failed(builder, due, json.loads(found)["checks"])
+    if failed:
+        kept, refusal = _refused(builder, partial)
+        raise ExaminedError(*(_problem(builder, *each, kept=kept) for each in failed), refusal)
 
 
 @dataclass(frozen=True)
@@ -97,17 +102,21 @@ def _due(checks: Checks, tree: str) -> Iterator[Due]:
 def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[str]:
     """Return the command that runs the named checks, and prints what came of them as JSON."""
     chosen = [word for name in names for word in ("-k", name)]
-    folders = ":".join(map(str, (builder.place.root.parent, cache_root())))
     words = [VERIFY, "--json", "-", *chosen]
-    return builder.engine.execute(image, words, binds=(), environment={HOST_PATHS: folders})
+    environment = {HOST_PATHS: _host_paths(builder)}
+    return builder.engine.execute(image, words, binds=(), environment=environment)
 
 
-def _judge(
-    builder: Builder, partial: Path, due: Sequence[Due], rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Note the checks that held, tell of those that were skipped, raise with the others."""
+def _host_paths(builder: Builder) -> str:
+    return ":".join(map(str, (builder.place.root.parent, cache_root())))
+
+
+def _failed(
+    builder: Builder, due: Sequence[Due], rows: Sequence[Mapping[str, Any]]
+) -> list[tuple[Check, Mapping[str, Any]]]:
+    """Note the checks that held, tell of those that were skipped, return the others."""
     states = {row["name"]: row for row in rows}
-    problems = []
+    failed = []
     for one in due:
         row = states[one.check.name]
         if row["state"] == PASSED:
@@ -116,11 +125,23 @@ def _judge(
             builder.progress.say(f"check skipped: {row['name']}: {row['reason']}")
         else:
             _log(builder, f"check-{row['name'].replace('/', '-')}", row["output"])
-            what = f"the check '{row['name']}' does not hold: {row['proves']}"
-            where = process.quoted(verify_command(builder, partial, [row["name"]]))
-            problems.append(Problem(what, where, why=row["reason"], mend=row["mend"]))
-    if problems:
-        raise _refused(builder, partial, problems)
+            failed.append((one.check, row))
+    return failed
+
+
+def _problem(
+    builder: Builder, check: Check, row: Mapping[str, Any], *, kept: Path | None
+) -> Problem:
+    """Return the problem of a check that does not hold, with the command that makes it again."""
+    mend = row["mend"]
+    if kept:
+        # A check that looks for the folders of a build is told of them only there.
+        looks = b"HOST_PATHS" in check.file.content
+        told = f"{HOST_PATHS}={shlex.quote(_host_paths(builder))} " if looks else ""
+        mend = f"{mend}\nrun the check again: {told}{again(kept, check.name)}"
+    return Problem(
+        f"the check '{check.name}' does not hold: {check.proves}", "", row["reason"], mend
+    )
 
 
 def _log(builder: Builder, name: str, text: str) -> None:
@@ -129,17 +150,19 @@ def _log(builder: Builder, name: str, text: str) -> None:
         builder.place.log(name).write_text(masking.masked(text))
 
 
-def _refused(builder: Builder, partial: Path, problems: Sequence[Problem]) -> ExaminedError:
+def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
+    """Keep an image that fails its checks; return where, and the problem that says so."""
     kept = builder.place.root / "image.sif"
     try:
         shutil.copyfile(partial, kept)
         command = builder.engine.execute(kept, ["bash"], binds=())
         how = failure.keep(builder, "check", builder.place.root / "logs", command)
-        mend = f"the image is kept: {kept}\n{how}"
     except OSError as error:
         builder.place.keep = False
         mend = (
             f"the image is not kept: {builder.place.root.parent}: {error.strerror}\n"
             "make room, or name another place with LUMICONTAINER_TMPDIR, to have it kept"
         )
-    return ExaminedError(*problems, Problem("the image was not put in place", mend=mend))
+        return None, Problem("the image was not put in place", mend=mend)
+    mend = f"the image is kept: {kept}\n{how}"
+    return kept, Problem("the image was not put in place", mend=mend)

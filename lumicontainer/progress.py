@@ -77,6 +77,24 @@ class Progress:
             self._done += 1
             self._tell(_Event("cached", name, None, detail, self._done, self._total))
 
+    @contextmanager
+    def work(self, name: str) -> Iterator[Task]:
+        """Show that work goes on whose parts are counted one by one, by ``counted``."""
+        task = Task(self, name)
+        self._running.append(task)
+        try:
+            yield task
+        finally:
+            with self._lock:
+                self._running.remove(task)
+
+    def counted(self, text: str) -> None:
+        """Count a part of a work that is done, and print talk of it."""
+        with self._lock:
+            self._done += 1
+            self._total = max(self._done, self._total)
+            self.say(f"{_gauge(self._done, self._total)} {text}")
+
     def say(self, text: str) -> None:
         """Print talk without tearing what is redrawn."""
         self._tell(_Event("say", text=text))
@@ -311,10 +329,14 @@ def _lines(event: _Event, width: int) -> list[str]:
         "alive": f"{seconds:.0f} s  {text}",
         "waiting": text,
     }[event.event]
-    of = f"/{event.total}" if event.total else ""
-    gauge = f"[{event.done:>{max(len(of) - 1, 0)}}{of}]"
+    gauge = _gauge(event.done or 0, event.total or 0)
     start = gauge if event.event in ("end", "cached") else " " * len(gauge)
     return [_cut(f"{start} {event.step:<18}  {told}".rstrip(), width)]
+
+
+def _gauge(done: int, total: int) -> str:
+    of = f"/{total}" if total else ""
+    return f"[{done:>{max(len(of) - 1, 0)}}{of}]"
 
 
 def _cells(text: str) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Prob
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.options import add_choice
-from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
+from lumicontainer.inside.verify.outcome import ERROR, FAILED, PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.machine import platform_of
 from lumicontainer.model import Platform
-from lumicontainer.progress import Progress
+from lumicontainer.progress import Progress, Task
 from lumicontainer.verify import hostchecks, job, local, page, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
 
@@ -111,47 +112,69 @@ def _tried(writes: Callable[..., None], file: str, *content: bytes) -> None:
         raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
 
 
+class _Teller:
+    """Tell what came of each check when it is done, and count them all as one row."""
+
+    def __init__(self, progress: Progress, task: Task) -> None:
+        self._progress = progress
+        self._task = task
+        self.waiting = task.waiting
+
+    def line(self, line: str) -> None:
+        """Tell a line of lumi-verify, which counts the checks of its own run alone."""
+        text, counts = _COUNT.subn("", line)
+        (self._progress.counted if counts else self._progress.say)(text)
+        self._task.line(text)
+
+    def done(self, row: Row) -> Row:
+        """Tell what came of a check that was made from here; return it."""
+        text = _line(row)
+        self._progress.counted(text)
+        self._task.line(text)
+        return row
+
+
 def _made(
     arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], progress: Progress
 ) -> job.Collected:
     """Make checks, each where it belongs; a line is told of each when it is done."""
-    with progress.step("verify") as task:
-
-        def tell(line: str) -> None:
-            progress.say(line)
-            task.line(line)
-
-        rows = []
-        for check in due:
-            if hostchecks.is_own(check):
-                rows.append(hostchecks.make(asked, check))
-                tell(_line(rows[-1]))
+    in_job = bool(arguments.nodes or arguments.partition)
+    progress.expect(sum(not (in_job and "way" in check) for check in due))
+    with progress.work("verify") as task:
+        teller = _Teller(progress, task)
+        own = [check for check in due if hostchecks.is_own(check)]
+        rows = tuple(teller.done(hostchecks.make(asked, check)) for check in own)
         if len(rows) == len(due):
-            return job.Collected((), rows=tuple(rows))
-        came = _in_containers(arguments, asked, due, tell)
+            return job.Collected((), rows=rows)
+        came = (_in_a_job if in_job else _here)(arguments, asked, due, teller)
     return replace(came, rows=(*rows, *came.rows))
 
 
-def _in_containers(
-    arguments: argparse.Namespace,
-    asked: hostchecks.Asked,
-    due: Sequence[Row],
-    tell: Callable[[str], None],
+def _in_a_job(
+    arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], teller: _Teller
 ) -> job.Collected:
-    """Make those of the checks that run in the image, here or in a job."""
-    inside = [each for each in due if "file" in each and "way" not in each]
-    ways = [each for each in due if "way" in each]
+    """Make those of the checks that run in the image in a job of Slurm."""
+    ways = [results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in due if "way" in each]
     platform = platform_of(asked.catalog, arguments.platform)
-    if arguments.nodes or arguments.partition:
-        left = tuple(results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways)
-        return replace(job.run(_job(arguments, inside, platform), tell), rows=left)
-    host = local.host_for(arguments.image, platform, tell)
-    part = local.run(host, inside, required=arguments.require)
-    rows = []
-    for check in ways:
-        rows.append(local.run_way(host, check, required=arguments.require))
-        tell(_line(rows[-1]))
+    listener = job.Listener(teller.line, teller.waiting)
+    came = job.run(_job(arguments, _inside(due), platform), listener)
+    return replace(came, rows=tuple(ways))
+
+
+def _here(
+    arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], teller: _Teller
+) -> job.Collected:
+    """Make those of the checks that run in the image in containers of this host."""
+    platform = platform_of(asked.catalog, arguments.platform)
+    host = local.host_for(arguments.image, platform, teller.line)
+    part = local.run(host, _inside(due), required=arguments.require)
+    ways = [each for each in due if "way" in each]
+    rows = [teller.done(local.run_way(host, each, required=arguments.require)) for each in ways]
     return job.Collected((part,), rows=tuple(rows))
+
+
+def _inside(due: Sequence[Row]) -> list[Row]:
+    return [each for each in due if "file" in each and "way" not in each]
 
 
 def _line(row: Row) -> str:
@@ -172,11 +195,32 @@ def _job(arguments: argparse.Namespace, checks: Sequence[Row], platform: Platfor
     )
 
 
+_NO_CHECK = "lumi-verify/"
+"""Begins the names of what lumi-verify finds beside the checks."""
+_REPEATED = (
+    *("platform", "nodes", "partition", "account", "recipe", "host_root", "recipes", "require"),
+)
+"""The options that decide what a check comes to."""
+_COUNT = re.compile(r"^\[ *\d+/\d+\] ")
 _NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer verify without a job"
 
 
-def _told(result: Mapping[str, Any], arguments: argparse.Namespace) -> int:
+def _with_commands(result: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return a result in which each check that does not hold has the command to make it again."""
+    given = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in _REPEATED}
+    options = [word for name, value in given.items() if value for word in (name, str(value))]
+    rows = [
+        {**row, "again": results.again(arguments.image, row["name"], options)}
+        if row["state"] in (FAILED, ERROR) and not row["name"].startswith(_NO_CHECK)
+        else row
+        for row in result["checks"]
+    ]
+    return {**result, "checks": rows}
+
+
+def _told(result: dict[str, Any], arguments: argparse.Namespace) -> int:
     """Write the reports and the summary; return the exit code."""
+    result = _with_commands(result, arguments)
     files = ((arguments.junit, report.as_junit), (arguments.html, page.page))
     taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)
     (sys.stderr if taken else sys.stdout).write(results.summary(result))

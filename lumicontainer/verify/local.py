@@ -91,5 +91,5 @@ def _part(command: Sequence[str], checks: Sequence[Row], tell: Callable[[str], N
         status = asyncio.run(running)
         told.seek(0)
         data = read(told.read())
-    how = f"lumi-verify did not report ({process.describe(status)}): {process.quoted(command)}"
+    how = f"lumi-verify did not report ({process.describe(status)})"
     return Part(checks, data, "" if data else f"{how}\n{last_lines(said.getvalue())}".rstrip())

@@ -7,9 +7,10 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from lumicontainer import __version__
+from lumicontainer import __version__, process
 from lumicontainer.image import key
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
@@ -92,6 +93,11 @@ def joined(
     }
 
 
+def again(image: Path, name: str, options: Sequence[str] = ()) -> str:
+    """Return the command that makes one check of an image again, as a user types it."""
+    return process.quoted(["lumicontainer", "verify", str(image), *options, "-k", name])
+
+
 def held(result: Mapping[str, Any]) -> bool:
     """Tell whether no check failed."""
     counts = result["counts"]
@@ -99,10 +105,12 @@ def held(result: Mapping[str, Any]) -> bool:
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """Return a line for each check that failed, then how many checks came to what."""
-    lines = [
-        f"{row['state']:8} {row['name']}: {report.printable(row['reason'].partition(chr(10))[0])}\n"
-        for row in result["checks"]
-        if row["state"] in (FAILED, ERROR)
-    ]
+    """Return what is said of each check that failed, then how many checks came to what."""
+    lines = []
+    for row in result["checks"]:
+        if row["state"] in (FAILED, ERROR):
+            reason = report.printable(row["reason"].partition("\n")[0])
+            lines.append(f"{row['state']:8} {row['name']}: {reason}\n")
+            if command := row.get("again"):
+                lines.append(f"{'':8} run it again: {command}\n")
     return "".join(lines) + report.summary(result)

@@ -77,6 +77,12 @@ def lumicontainer(*words: object, cwd: Path | None = None, env: dict[str, str] |
     return run([sys.executable, "-m", "lumicontainer", *words], cwd=cwd, env=env)
 
 
+def pasted(command: str, *, cwd: Path | None = None, env: dict[str, str] | None = None):
+    """Run a command that was printed, as who pastes it into a shell that has lumicontainer."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return run(["bash", "-c", command], cwd=cwd, env={"PATH": path, **(env or {})})
+
+
 LIMIT = "300s"
 """What ends a run whose ranks wait for each other; one takes half a minute."""
 

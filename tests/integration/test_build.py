@@ -18,7 +18,7 @@ from lumicontainer.site import debootstrap_mirror
 
 from ..conftest import CHECK
 from ..namespaces import owned, prepared
-from .conftest import DATA, ENGINE, lumicontainer, run, write_small
+from .conftest import DATA, ENGINE, lumicontainer, pasted, run, write_small
 
 
 def inside(image: Path, *command: object) -> str:
@@ -221,7 +221,11 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     assert "mend: build it again" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert image.read_bytes() == before
-    kept = re.search(r"\S+/image\.sif", done.stderr).group(0)
+    command = re.search(r"run the check again: (.+)", done.stderr).group(1)
+    again = pasted(command)
+    assert again.returncode == 1, again.stderr
+    assert "failed   greet/greeting: the greeting is missing" in again.stdout
+    kept = re.search(r"the image is kept: (\S+)", done.stderr).group(1)
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
 
@@ -240,6 +244,7 @@ def test_a_check_that_does_not_hold_is_told_although_the_disk_is_full(
     assert done.returncode == 1, done.stderr
     assert "the check 'greet/greeting' does not hold: something holds" in done.stderr
     assert f"the image is not kept: {room}/" in done.stderr
+    assert "run the check again" not in done.stderr
     assert "No space left on device" in done.stderr
     assert image.read_bytes() == before
 

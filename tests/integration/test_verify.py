@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from .conftest import ENGINE, lumicontainer, run
+from .conftest import ENGINE, lumicontainer, pasted, run
 from .proof import WAYS
 
 
@@ -95,6 +96,7 @@ def test_the_page_shows_reasons_mends_and_pictures_and_needs_nothing_else(
         "&lt;b&gt;it is broken&lt;/b&gt;",
         "write &amp; mend it",
         "a guide &amp; its page",
+        "lumicontainer verify",
     ):
         assert words in text
     assert "<b>it is broken" not in text
@@ -138,6 +140,30 @@ def test_an_image_with_an_option_of_the_command_line_is_current(
     assert lumicontainer("build", "proof", "--recipes", proof_recipes, *options).returncode == 0
     words = ("-k", "host/recipe", "--recipe", "proof", "--recipes", proof_recipes)
     assert states(verify(image, *words)[1]) == {"host/recipe": "passed"}
+
+
+def test_the_command_that_is_printed_makes_a_failed_check_again(full: tuple[Any, ...]) -> None:
+    done, result, folder = full
+    commands = {row["name"]: row["again"] for row in result["checks"] if "again" in row}
+    assert commands.keys() == {
+        row["name"] for row in result["checks"] if row["state"] in ("failed", "error")
+    }
+    for name in ("proof/fails", "proof/mask [umask]"):
+        assert f"run it again: {commands[name]}\n" in done.stderr
+        again = pasted(commands[name], cwd=folder)
+        assert again.returncode == 1, again.stderr
+        assert f"failed   {name}: " in again.stdout
+
+
+def test_each_check_is_counted_once_when_it_is_done(full: tuple[Any, ...]) -> None:
+    done, result, _ = full
+    counted = re.findall(r"(?m)^[\d:]{8} \[ *(\d+)/(\d+)\] (\w+)", done.stderr)
+    total = len(result["checks"])
+    assert [(int(number), int(of)) for number, of, _ in counted] == [
+        (number, total) for number in range(1, total + 1)
+    ]
+    assert {state for *_, state in counted} == {"passed", "failed", "error", "skipped"}
+    assert " verify  " not in done.stderr
 
 
 def test_of_an_image_that_is_cut_short_nothing_is_started(proof: Path, tmp_path: Path) -> None:

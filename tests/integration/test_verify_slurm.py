@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import lumicontainer, run, srun
+from .conftest import lumicontainer, pasted, run, srun
 
 SECONDS = 60
 JOB = ("--nodes", "2")
@@ -36,23 +38,37 @@ def jobs(cluster: dict[str, str], folder: Path) -> list[str]:
     return [number for number, sent_from in rows if Path(sent_from) == folder]
 
 
-@pytest.fixture
-def slow(proof: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Send a job whose check ends by itself only when it is too late; return once it runs."""
-    words = [sys.executable, "-m", "lumicontainer", "verify", proof, *JOB]
+@contextmanager
+def started(
+    image: Path, cluster: dict[str, str], folder: Path, *names: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a verification in a job, of a check that ends by itself only when it is too late."""
+    words = [sys.executable, "-m", "lumicontainer", "verify", image, *JOB, "-k", "proof/slow"]
     process = subprocess.Popen(
-        [*map(str, words), "-k", "proof/slow", "-k", "proof/pictures"],
-        cwd=tmp_path,
+        [*map(str, words), *(word for name in names for word in ("-k", name))],
+        cwd=folder,
         env={**os.environ, **cluster},
         stderr=subprocess.PIPE,
         text=True,
     )
-    for line in process.stderr:
-        if "proof/pictures" in line:
-            break
     yield process
     process.kill()
     process.communicate()
+
+
+@pytest.fixture
+def slow(proof: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Send a job whose check ends by itself only when it is too late; return once it runs."""
+    with started(proof, cluster, tmp_path, "proof/pictures") as process:
+        next(line for line in process.stderr if "proof/pictures" in line)
+        yield process
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
@@ -107,7 +123,13 @@ def test_a_check_that_fails_in_a_job_is_a_failed_check_and_no_failed_job(
 ) -> None:
     done, result = verify(proof, tmp_path, cluster, *JOB, "-k", "proof/fails")
     assert done.returncode == 1
-    assert result["checks"][0]["reason"] == "<b>it is broken</b>"
+    (row,) = result["checks"]
+    assert row["reason"] == "<b>it is broken</b>"
+    assert f"run it again: {row['again']}\n" in done.stderr
+    again = pasted(row["again"], cwd=tmp_path, env=cluster)
+    assert again.returncode == 1, again.stderr
+    assert "failed   proof/fails: <b>it is broken</b>" in again.stdout
+    assert "job " in again.stderr
 
 
 def test_the_binds_of_the_platform_are_found_out_on_the_node(
@@ -131,10 +153,7 @@ def test_ctrl_c_cancels_the_job(
     slow.send_signal(signal.SIGINT)
     slow.communicate(timeout=SECONDS)
     assert slow.returncode == 130
-    end = time.monotonic() + SECONDS
-    while jobs(cluster, tmp_path) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert jobs(cluster, tmp_path) == []
+    wait_for(lambda: jobs(cluster, tmp_path) == [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -151,12 +170,56 @@ def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
     assert "proof/pictures" in log.read_text()
 
 
-def test_what_slurm_does_not_take_is_told_in_its_words(
+@pytest.mark.parametrize(
+    ("words", "limit", "why"),
+    [
+        (("--partition", "nowhere"), "", "invalid partition"),
+        (("--nodes", "99"), "", "Requested node configuration is not available"),
+        (JOB, "5:00:00", "PartitionTimeLimit"),
+    ],
+    ids=["no such partition", "too many nodes", "too long"],
+)
+def test_a_job_that_slurm_would_never_start_is_refused_with_its_reason(
+    proof: Path,
+    cluster: dict[str, str],
+    tmp_path: Path,
+    words: tuple[str, ...],
+    limit: str,
+    why: str,
+) -> None:
+    asks = {**cluster, **({"SBATCH_TIMELIMIT": limit} if limit else {})}
+    done, _ = verify(proof, tmp_path, asks, *words, "-k", "proof/pictures")
+    assert done.returncode == 7, done.stderr
+    assert why in done.stderr
+    assert "sinfo --format" in done.stderr
+    assert jobs(cluster, tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def busy(cluster: dict[str, str]) -> Iterator[None]:
+    """Have both nodes taken by a job of somebody else."""
+    words = ["sbatch", "--parsable", "--exclusive", "--nodes=2", "--output=/dev/null"]
+    number = run([*words, "--wrap=exec tail -f /dev/null"], env=cluster).stdout.strip()
+    wait_for(
+        lambda: "RUNNING" in run(["squeue", f"--jobs={number}", "-h", "-o%T"], env=cluster).stdout
+    )
+    yield
+    run(["scancel", number], env=cluster)
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_job_says_why_it_waits_and_is_given_up_once_somebody_holds_it(
     proof: Path, cluster: dict[str, str], tmp_path: Path
 ) -> None:
-    done, _ = verify(proof, tmp_path, cluster, "--partition", "nowhere", "-k", "proof/pictures")
-    assert done.returncode == 7
-    assert "invalid partition" in done.stderr
+    with started(proof, cluster, tmp_path) as process:
+        waits = next(line for line in process.stderr if "in the queue since" in line)
+        assert re.search(r"job \d+ in the queue since \d\d:\d\d:\d\d: (Resources|Priority)", waits)
+        run(["scontrol", "hold", *jobs(cluster, tmp_path)], env=cluster)
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 7, stderr
+    assert "Slurm cannot start the job: JobHeldUser" in stderr
+    assert jobs(cluster, tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
