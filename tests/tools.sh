@@ -10,6 +10,10 @@ wanted=()
 for program in bzip2 curl docker-registry git gpg gpg-agent patch proot strace zsh zstd; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
+# The browser that lays reports out: Ubuntu has it as a snap alone, which starts in no container.
+if grep -qx 'ID=debian' /etc/os-release; then
+    type -P chromium >/dev/null || wanted+=(chromium)
+fi
 for program in gcc g++ make; do
     type -P "$program" >/dev/null || wanted+=(build-essential)
 done

@@ -14,17 +14,14 @@ from typing import Any, NamedTuple
 
 from lumicontainer import words
 
-WIDTH, HEIGHT = 760, 360
-LEFT, RIGHT, TOP, BOTTOM = 70, 150, 20, 50
-"""The margins of a chart: for its scales, and right for the names of its lines."""
+WIDTH, HEIGHT = 600, 360
+"""Units of a chart's drawing: so few that its letters can be read on a telephone."""
+LEFT, RIGHT, TOP, BOTTOM = 50, 30, 34, 54
+"""The margins of a chart, for its scales."""
 _TICKS = 8
 """At most so many marks on a scale."""
-BOX, GAP = (176, 104), 10
-"""The size of a rank's box, and the room between two."""
-_A_ROW = 4
-BAR = 22
-_LONGEST = 380
-"""Pixels of the longest bar of the timings."""
+_SIZES = 6
+"""At most so many sizes of messages that are written below a chart."""
 
 
 class Tick(NamedTuple):
@@ -63,10 +60,8 @@ class Chart:
 
 @dataclass(frozen=True)
 class Box:
-    """Hold where a rank is drawn, and the lines that are written there."""
+    """Hold the lines that are written of a rank, and its colour."""
 
-    x: int
-    y: int
     tone: int
     lines: tuple[str, ...]
 
@@ -76,19 +71,7 @@ class Host:
     """Hold the ranks of one node."""
 
     name: str
-    height: int
     boxes: tuple[Box, ...]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Hold how long one check took."""
-
-    name: str
-    state: str
-    y: int
-    length: float
-    text: str
 
 
 def charts(told: Mapping[str, Any]) -> Iterator[Chart]:
@@ -163,7 +146,7 @@ def _scale(highest: float) -> tuple[float, list[float]]:
 def _sizes(low: float, high: float) -> list[int]:
     """Return the powers of two to mark between two of their exponents."""
     first, last = math.ceil(low), math.floor(high)
-    every = max(1, math.ceil((last - first + 1) / _TICKS))
+    every = max(1, math.ceil((last - first + 1) / _SIZES))
     return [2**power for power in range(first, last + 1, every)]
 
 
@@ -183,15 +166,10 @@ def _host(name: str, rows: Sequence[Mapping[str, Any]]) -> Host:
     ordered = sorted(rows, key=lambda row: str(row.get("rank", "")).zfill(8))
     tones = list(dict.fromkeys(str(row.get("numa", "")) for row in ordered))
     boxes = tuple(
-        Box(
-            x=number % _A_ROW * (BOX[0] + GAP),
-            y=number // _A_ROW * (BOX[1] + GAP),
-            tone=tones.index(str(row.get("numa", ""))),
-            lines=tuple(_box_lines(row)),
-        )
-        for number, row in enumerate(ordered)
+        Box(tone=tones.index(str(row.get("numa", ""))), lines=tuple(_box_lines(row)))
+        for row in ordered
     )
-    return Host(name, -(-len(boxes) // _A_ROW) * (BOX[1] + GAP), boxes)
+    return Host(name, boxes)
 
 
 def _box_lines(row: Mapping[str, Any]) -> Iterator[str]:
@@ -206,19 +184,3 @@ def _box_lines(row: Mapping[str, Any]) -> Iterator[str]:
         values = [row.get(key) for key in keys]
         if any(value not in (None, "") for value in values):
             yield form.format(*("?" if value in (None, "") else value for value in values))
-
-
-def bars(rows: Sequence[Mapping[str, Any]]) -> list[Bar]:
-    """Return how long each check took, the longest first; those that took no time are left out."""
-    timed = sorted((row for row in rows if row["seconds"]), key=lambda row: -row["seconds"])
-    longest = max((row["seconds"] for row in timed), default=1)
-    return [
-        Bar(
-            name=row["name"],
-            state=row["state"],
-            y=number * BAR,
-            length=max(1.0, row["seconds"] / longest * _LONGEST),
-            text=f"{row['seconds']:.1f} s",
-        )
-        for number, row in enumerate(timed)
-    ]

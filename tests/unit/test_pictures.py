@@ -97,19 +97,3 @@ def test_ranks_are_grouped_by_node_and_coloured_by_numa_node() -> None:
     )
     assert one.boxes[1].lines == ("rank 1", "GCD 1 0000:c6:00.0", "NUMA node 3", "NIC hsn0")
     assert other.boxes[0].lines == ("rank 2", "NUMA node 0")
-
-
-def test_boxes_of_a_node_do_not_overlap() -> None:
-    (host,) = pictures.hosts({"ranks": [{"rank": rank, "host": "a"} for rank in range(8)]})
-    assert len({(box.x, box.y) for box in host.boxes}) == 8
-    assert max(box.y for box in host.boxes) + pictures.BOX[1] <= host.height
-
-
-def test_bars_are_as_long_as_checks_took_and_the_longest_is_first() -> None:
-    rows = [
-        {"name": name, "state": "passed", "seconds": seconds}
-        for name, seconds in (("short", 1.0), ("skipped", 0), ("long", 4.0))
-    ]
-    long, short = pictures.bars(rows)
-    assert (long.name, short.name) == ("long", "short")
-    assert long.length == 4 * short.length
