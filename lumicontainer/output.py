@@ -51,12 +51,27 @@ class Output(io.TextIOWrapper):
 
     def write(self, text: str, /) -> int:
         """Write text for people."""
-        super().write(printable(text))
+        super().write(self._shown(text))
         return len(text)
 
     def redraw(self, steering: str, text: str) -> None:
         """Write text for people after escape sequences of our own, at once."""
-        super().write(steering + printable(text))
+        super().write(steering + self._shown(text))
+
+    def _shown(self, text: str) -> str:
+        text = printable(text)
+        if not self.isatty():
+            return text
+        from lumicontainer import paint  # noqa: PLC0415 - for terminals alone
+
+        text = paint.wrapped(text, self._columns())
+        return paint.coloured(text) if paint.has_colour() else text
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self.fileno()).columns
+        except OSError:
+            return 0
 
     def document(self, text: str) -> None:
         """Write text for programs: UTF-8 whatever the locale; to a terminal as for people."""

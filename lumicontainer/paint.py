@@ -1,0 +1,81 @@
+"""Set messages for a terminal: long lines keep their indent, and labels and states have colours."""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+
+_TIME = r"(?:\d\d:\d\d:\d\d )?"
+_LABEL = re.compile(rf"({_TIME} *)(error|warning|note|where|why|mend|hint)(?=: )")
+_STATE = re.compile(rf"({_TIME}(?:\[ *\d+/\d+\] )?)(passed|failed|skipped|error)(?=  )")
+_MARK = re.compile(r"()([✓✗])(?= )")
+_COMMANDS = ("lumicontainer ", "singularity ", "apptainer ", "sudo ", "srun ", "make ")
+_BOLD, _RED, _GREEN, _YELLOW, _CYAN = "1", "1;31", "32", "1;33", "1;36"
+_COLOURS: Mapping[str, str] = {
+    **dict.fromkeys(("error", "failed", "✗"), _RED),
+    **dict.fromkeys(("passed", "✓"), _GREEN),
+    **dict.fromkeys(("warning", "skipped"), _YELLOW),
+    **dict.fromkeys(("note", "mend", "hint"), _CYAN),
+    **dict.fromkeys(("where", "why"), _BOLD),
+}
+_PLAIN = "\x1b[0m"
+
+
+def has_colour() -> bool:
+    """Tell whether a terminal gets colours: it has them, and the user does not forbid them."""
+    return os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def coloured(text: str) -> str:
+    """Return messages with colours for their labels, and lines on checks with those of states."""
+    return "".join(_coloured(line) for line in text.splitlines(keepends=True))
+
+
+def _coloured(line: str) -> str:
+    match = _LABEL.match(line) or _STATE.match(line) or _MARK.match(line)
+    if not match:
+        return line
+    start, word = match.groups()
+    return f"{start}\x1b[{_COLOURS[word]}m{word}{_PLAIN}{line[match.end() :]}"
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Return messages whose lines are no wider than a terminal, each part below its beginning."""
+    return "".join(_parts(text, columns)) if columns > _NARROWEST else text
+
+
+_NARROWEST = 30
+"""Columns; below, an indent would leave too little."""
+
+
+def _parts(text: str, columns: int) -> Iterator[str]:
+    indent = ""
+    for line in text.splitlines(keepends=True):
+        label = _LABEL.match(line)
+        if label:
+            indent = " " * (label.end() + len(": "))
+        elif not (indent and line.startswith(indent)):
+            # A line that begins further left begins something else.
+            indent = ""
+        words = line[len(indent) :]
+        # A command is one line, for it is copied.
+        if not indent or len(line.rstrip()) <= columns or words.startswith(_COMMANDS):
+            yield line
+        else:
+            yield _folded(line, indent, columns)
+
+
+def _folded(line: str, indent: str, columns: int) -> str:
+    first, rest = line[: len(indent)], line[len(indent) :]
+    end = "\n" if line.endswith("\n") else ""
+    folded = textwrap.fill(
+        rest.strip(),
+        columns,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return folded + end
