@@ -6,11 +6,8 @@ process has one set of them, because it has one terminal: each that comes to kno
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 SHORTEST = 6
 """Characters: what is shorter stands in any file by chance."""
@@ -65,11 +62,17 @@ def searched() -> tuple[bytes, ...]:
 
 def dumped() -> bytes:
     """Return what is searched for, for another process, which gets it by its stdin."""
+    import base64  # noqa: PLC0415 - where there are secrets
+    import json  # noqa: PLC0415 - where there are secrets
+
     return json.dumps([base64.b64encode(each).decode() for each in searched()]).encode()
 
 
 def load(text: bytes) -> None:
     """Take what another process searches for."""
+    import base64  # noqa: PLC0415 - where there are secrets
+    import json  # noqa: PLC0415 - where there are secrets
+
     global _longest_first  # noqa: PLW0603 - as above
     _hidden.update(dict.fromkeys(map(base64.b64decode, json.loads(text or b"[]")), False))
     _longest_first = tuple(sorted(_hidden, key=len, reverse=True))
@@ -116,6 +119,8 @@ def has_password(text: str) -> bool:
 
 
 def _secret_of(credentials: str) -> str:
+    from urllib.parse import unquote  # noqa: PLC0415 - as above
+
     user, colon, password = credentials.partition(":")
     if password not in _NO_PASSWORDS:
         # A password of few letters is hidden beside its user alone.
@@ -125,6 +130,8 @@ def _secret_of(credentials: str) -> str:
 
 def without_password(url: str) -> str:
     """Return a URL without its user and password."""
+    from urllib.parse import urlsplit, urlunsplit  # noqa: PLC0415 - where there are secrets
+
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
@@ -134,6 +141,8 @@ def _forms(value: str | bytes) -> Iterator[bytes]:
 
     Of "user:password" base64 writes the password by where it begins, in one of three ways.
     """
+    from urllib.parse import quote, unquote  # noqa: PLC0415 - where there are secrets
+
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     if len(raw) < SHORTEST:
         return
@@ -150,6 +159,8 @@ def _forms(value: str | bytes) -> Iterator[bytes]:
 
 
 def _in_base64(secret: bytes) -> Iterator[bytes]:
+    import base64  # noqa: PLC0415 - as above
+
     for before in range(3):
         letters = base64.b64encode(bytes(before) + secret).rstrip(b"=")
         # The first and the last letters hold bits of what stands beside the secret.
