@@ -235,8 +235,7 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
 def _stage_methods(folder: Path, seen_as: str) -> str:
     """Write what stands before apt's methods, and return the settings by which apt runs it."""
     folder.mkdir()
-    (folder / "mirrors.sh").write_bytes((_STEP / "mirrors.sh").read_bytes())
     for name in _APT_METHODS:
-        (folder / name).write_bytes((_STEP / "apt-method.sh").read_bytes())
+        (folder / name).write_bytes((_STEP / "apt-method.pl").read_bytes())
         (folder / name).chmod(0o755)
     return "".join(f'Dir::Bin::Methods::{name} "{seen_as}/{name}";\n' for name in _APT_METHODS)

@@ -1,32 +1,96 @@
-#!/usr/bin/env bash
+#!/usr/bin/perl
 # Stand before the method of apt that has this file's name, and tell apt what a mirror has.
 #
-# A method reads messages, each of lines up to an empty one (libapt-pkg-doc, method). What a mirror has
-# is answered with "103 Redirect", as apt's own method "mirror" does, and all else is the method's own
-# work. Nothing of it is left in an image: apt calls files by the URLs that its sources hold.
-set -euo pipefail
-# shellcheck source=lumicontainer/step/mirrors.sh
-. "${0%/*}/mirrors.sh"
+# Apt has no setting that puts one URL in the place of another for sources that somebody else wrote.
+# So what a mirror has is answered with "103 Redirect", as apt's own method "mirror" does, and all else
+# is passed on to apt's own method and back. A message is lines up to an empty one (libapt-pkg-doc,
+# method). Nothing of it is left in an image: apt calls files by the URLs that its sources hold.
+#
+# It ends, and its method with it, when apt closes a pipe, when the method ends and at every signal
+# that apt or a terminal sends. Perl is in every system that has apt: perl-base is essential there.
+use strict;
+use warnings;
+use IO::Handle;
 
-exec {method}> >(exec "/usr/lib/apt/methods/${0##*/}")
-message='' url=''
-while IFS= read -r line; do
-    message+="$line"$'\n'
-    case "$line" in
-    URI:*)
-        url="${line#URI:}"
-        url="${url# }"
-        ;;
-    '')
-        there="$(mirrored "$url")"
-        if [[ $message == 600* && $there != "$url" ]]; then
-            printf '103 Redirect\nURI: %s\nNew-URI: %s\n\n' "$url" "$there"
-        else
-            printf '%s' "$message" >&"$method"
-        fi
-        message='' url=''
-        ;;
-    esac
-done
-exec {method}>&-
-wait
+my $SECONDS = 3;    # that the method has to end by itself
+my ($name) = $0 =~ m{([^/]+)\z};
+my @mirrors = sort { length $b->[0] <=> length $a->[0] }
+    map { [split ' ', $_, 2] } grep { / \S/ } split /\n/, $ENV{LUMICONTAINER_MIRRORS} // '';
+
+sub mirrored {
+    my ($url) = @_;
+    for my $mirror (@mirrors) {
+        my ($from, $to) = @$mirror;
+        return $to . substr $url, length $from if index($url, $from) == 0;
+    }
+    return $url;
+}
+
+# Return what apt is told, if it is told something; else the message is the method's.
+sub redirect {
+    my ($message) = @_;
+    return '' unless $message =~ /\A600/ && $message =~ /^URI:[ ]?(.*)$/m;
+    my ($url, $there) = ($1, mirrored($1));
+    return $there eq $url ? '' : "103 Redirect\nURI: $url\nNew-URI: $there\n\n";
+}
+
+pipe my $commands, my $to_method or die "pipe: $!\n";
+pipe my $from_method, my $answers or die "pipe: $!\n";
+my $method = fork // die "fork: $!\n";
+if (!$method) {
+    open STDIN, '<&', $commands and open STDOUT, '>&', $answers or die "pipe: $!\n";
+    close $_ for $commands, $to_method, $from_method, $answers;
+    exec "/usr/lib/apt/methods/$name" or die "/usr/lib/apt/methods/$name: $!\n";
+}
+close $_ for $commands, $answers;
+
+# End the method, by force where it does not do so itself, and then this program.
+sub finish {
+    my ($code) = @_;
+    close $to_method;
+    for my $number ('TERM', 'KILL') {
+        for (1 .. 10 * $SECONDS) {
+            exit($code || ($? ? 1 : 0)) if waitpid $method, 1;
+            kill $number, $method if $_ == 1 && ($code || $number eq 'KILL');
+            select undef, undef, undef, 0.1;
+        }
+        $code ||= 1;
+    }
+    exit $code;
+}
+$SIG{$_} = sub { finish(1) } for qw(INT TERM HUP QUIT PIPE);
+
+# Move what can be moved; a pipe that is full holds up nothing but what goes into it.
+$_->blocking(0) for \*STDIN, \*STDOUT, $to_method, $from_method;
+my ($heard, $for_method, $for_apt) = ('', '', '');
+while (1) {
+    my ($read, $write) = ('', '');
+    vec($read, fileno $_, 1) = 1 for \*STDIN, $from_method;
+    vec($write, fileno STDOUT, 1) = 1 if length $for_apt;
+    vec($write, fileno $to_method, 1) = 1 if length $for_method;
+    next if select($read, $write, undef, undef) < 0;
+    if (vec $read, fileno $from_method, 1) {
+        my $got = sysread $from_method, $for_apt, 1 << 16, length $for_apt;
+        if (defined $got && !$got) {
+            STDOUT->blocking(1);
+            syswrite STDOUT, $for_apt if length $for_apt;
+            finish(0);
+        }
+    }
+    if (vec $read, fileno STDIN, 1) {
+        my $got = sysread STDIN, $heard, 1 << 16, length $heard;
+        finish(0) if defined $got && !$got;
+        while ($heard =~ s/\A(.*?\n)\n+//s) {
+            my $message = "$1\n";
+            my $answer = redirect($message);
+            if ($answer) { $for_apt .= $answer }
+            else { $for_method .= $message }
+        }
+    }
+    for ([\*STDOUT, \$for_apt], [$to_method, \$for_method]) {
+        my ($pipe, $text) = @$_;
+        next unless length $$text && vec $write, fileno $pipe, 1;
+        my $put = syswrite $pipe, $$text;
+        substr($$text, 0, $put) = '' if $put;
+    }
+}
