@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from lumicontainer import __version__, masking, output
 from lumicontainer.errors import (
     HOST_UNFIT,
+    INPUT_WRONG,
     INTERNAL,
     INTERRUPTED,
     NO_SPACE,
@@ -143,7 +144,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # Before a verb, what asks for help asks for that of all.
     every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
-    arguments = make_parser([] if every else [verb]).parse_args(words)
+    arguments, rest = make_parser([] if every else [verb]).parse_known_args(words)
+    if rest:
+        return _unknown(verb, rest)
     output.set_talk(getattr(arguments, "talk", output.NORMAL))
     _take_signals()
     try:
@@ -161,6 +164,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Python looks for garbage once more at its end: 5 % of a rendering, for nothing.
     gc.freeze()
     return code
+
+
+def _unknown(verb: str, rest: Sequence[str]) -> int:
+    """Report words that no option of a verb takes."""
+    mend = f"lumicontainer {verb} --help"
+    if verb == "verify" and rest[0].endswith(".json"):
+        mend = f"--json prints to stdout: write --json >{rest[0]}"
+    output.report(Problem(f"unrecognized arguments: {' '.join(rest)}", mend=mend))
+    return INPUT_WRONG
 
 
 def _speak_utf8() -> None:

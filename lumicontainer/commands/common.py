@@ -107,7 +107,8 @@ def _check_recipe_file(path: Path) -> None:
         mend = "name a file in it"
         raise InputError(Problem(what, why="it is a folder", mend=mend))
     if path.suffix != SUFFIXES[0]:
-        mend = f"rename it to {path.with_suffix(SUFFIXES[0]).name}"
+        other = path.with_suffix(SUFFIXES[0])
+        mend = f"did you mean '{other}'?" if other.is_file() else f"rename it to {other.name}"
         raise InputError(Problem(f"'{path}' is not called as a recipe is", mend=mend))
     if not path.is_file():
         there = [str(each) for each in path.parent.glob("*.yaml")]
@@ -132,11 +133,17 @@ def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
 
 
 def _check_name(arguments: argparse.Namespace, catalog: Catalog) -> None:
-    """Raise ``InputError`` where a name is none of a recipe, but a file of it lies here."""
+    """Raise ``InputError`` where a name is none of a recipe, but a file of it lies near."""
     name = arguments.recipe
-    if Path(f"{name}.yaml").is_file() and name not in catalog.recipe_names():
-        mend = f"name its file: lumicontainer {arguments.verb} ./{name}.yaml"
+    if name not in catalog.recipe_names() and (file := nearby(name)):
+        mend = f"name its file: lumicontainer {arguments.verb} {file}"
         raise InputError(Problem(f"there is no recipe '{name}'", mend=mend))
+
+
+def nearby(name: str) -> str:
+    """Return the file of a recipe in the present folder, or where ``init`` puts it."""
+    files = (f"./{name}{SUFFIXES[0]}", f"{name}/{name}{SUFFIXES[0]}")
+    return next((file for file in files if Path(file).is_file()), "")
 
 
 def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:

@@ -61,7 +61,8 @@ def test_the_hint_for_a_missing_lock_names_the_file_again(lumicontainer: Run, wr
     ("word", "hint"),
     [
         ("own/helo.yaml", "did you mean 'own/hello.yaml'?"),
-        ("own/hello.yml", "rename it to hello.yaml"),
+        ("own/hello.yml", "did you mean 'own/hello.yaml'?"),
+        ("own/other.yml", "rename it to other.yaml"),
         ("own/", "name a file in it"),
         ("nowhere/hello.yaml", "lumicontainer init"),
         ("own/rules.yaml", "hello"),
@@ -87,10 +88,17 @@ def test_two_folders_are_refused(lumicontainer: Run, write: Write, tmp_path: Pat
     assert "leave --recipes out" in done.stderr
 
 
-def test_a_name_that_is_a_file_here_too_is_said(lumicontainer: Run, write: Write) -> None:
-    done = lumicontainer("build", "hello", cwd=write(HELLO))
+@pytest.mark.parametrize("verb", ["build", "show"])
+def test_of_a_name_whose_file_lies_near_the_file_is_told(
+    lumicontainer: Run, write: Write, verb: str
+) -> None:
+    folder = write(HELLO)
+    done = lumicontainer(verb, "hello", cwd=folder)
     assert done.returncode == 2
-    assert "lumicontainer build ./hello.yaml" in done.stderr
+    assert f"lumicontainer {verb} ./hello.yaml" in done.stderr
+    folder.rename(folder.with_name("hello"))
+    done = lumicontainer(verb, "hello", cwd=folder.parent)
+    assert f"lumicontainer {verb} hello/hello.yaml" in done.stderr
 
 
 def test_a_file_is_shown_as_a_recipe_whatever_else_has_its_name(

@@ -37,6 +37,10 @@ from .conftest import Run
         (["verify", "missing.sif", "--require", "gpus"], "name one of these"),
         (["verify", "missing.sif", "--nodes", "0"], "--help"),
         (["reframe", "missing.sif"], "image.sif"),
+        (["verify", "missing.sif", "--json", "x.json"], "write --json >x.json"),
+        (["build", "pytorch", "--nothing"], "lumicontainer build --help"),
+        (["show", "pytorch", "--kind", "thing"], "lumicontainer show --help"),
+        (["shell", "missing.sif"], "image.sif"),
     ],
 )
 def test_the_error_names_the_mend(lumicontainer: Run, words: list[str], mend: str) -> None:
