@@ -7,6 +7,7 @@ place of its own, and its variables name that place.
 
 from __future__ import annotations
 
+import configparser
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -51,10 +52,11 @@ def trust_of(environment: Mapping[str, str]) -> Trust:
     A variable is left alone where the user gave the container a value of its own, or its path is
     no file of this host: ``REQUESTS_CA_BUNDLE`` may be a folder, too.
     """
+    named = {"PIP_CERT": pip_cert(environment), **environment}
     files = {
-        name: os.path.realpath(environment[name])
+        name: os.path.realpath(named[name])
         for name in VARIABLES
-        if _is_bundle(environment.get(name, ""))
+        if _is_bundle(named.get(name, ""))
         and not any(f"{prefix}{name}" in environment for prefix in _PREFIXES)
     }
     places = _places(dict.fromkeys(files.values()))
@@ -63,6 +65,23 @@ def trust_of(environment: Mapping[str, str]) -> Trust:
         for file, place in places.items()
     )
     return Trust(mounts, {name: places[file] for name, file in files.items()})
+
+
+def pip_cert(environment: Mapping[str, str]) -> str:
+    """Return the bundle that the user's configuration of pip names; empty where it names none.
+
+    pip in a container reads it too, for the home folder is seen there. Of several files the last
+    one wins (pip's documentation, "Configuration files").
+    """
+    home = environment.get("HOME", "")
+    folder = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    own = [f"{home}/.pip/pip.conf", f"{folder}/pip/pip.conf"] if home else []
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read([*own, environment.get("PIP_CONFIG_FILE", "")], encoding="utf-8")
+        return parser.get("global", "cert", fallback="")
+    except (configparser.Error, OSError, UnicodeDecodeError):
+        return ""
 
 
 def _is_bundle(path: str) -> bool:

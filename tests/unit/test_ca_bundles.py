@@ -50,6 +50,29 @@ def test_a_path_that_no_engine_can_bind_is_left_as_it_is(tmp_path: Path) -> None
     assert trust_of({"PIP_CERT": str(path)}) == ((), {})
 
 
+@pytest.mark.parametrize("place", [".pip/pip.conf", ".config/pip/pip.conf", "elsewhere"])
+def test_the_bundle_of_pips_configuration_in_the_home_folder_counts_for_pip(
+    bundle: Path, tmp_path: Path, place: str
+) -> None:
+    file = tmp_path / "home" / place
+    file.parent.mkdir(parents=True)
+    file.write_text(f"[global]\ncert = {bundle}\n")
+    env = {"HOME": str(tmp_path / "home"), "PIP_CONFIG_FILE": str(file)}
+    if place != "elsewhere":
+        del env["PIP_CONFIG_FILE"]
+    assert trust_of(env).variables == {"PIP_CERT": f"{FOLDER}/ca-1.pem"}
+    other = bundle.with_name("other.crt")
+    other.touch()
+    assert trust_of({**env, "PIP_CERT": str(other)}).variables == {"PIP_CERT": f"{FOLDER}/ca-1.crt"}
+
+
+@pytest.mark.parametrize("text", ["[global\ncert", "cert = x", "[global]\n\xff = 1", ""])
+def test_a_configuration_of_pip_that_is_broken_is_left_to_pip(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".pip").mkdir()
+    (tmp_path / ".pip/pip.conf").write_text(text, encoding="latin-1")
+    assert trust_of({"HOME": str(tmp_path)}) == ((), {})
+
+
 @pytest.mark.parametrize("prefix", ["APPTAINERENV_", "SINGULARITYENV_"])
 def test_what_the_user_gives_the_container_wins(bundle: Path, prefix: str) -> None:
     given = {"PIP_CERT": str(bundle), f"{prefix}PIP_CERT": "/etc/ssl/certs/ca-certificates.crt"}
