@@ -15,6 +15,7 @@ from .context import Context
 from .errors import LaunchError
 from .launch import DIRECT, choose
 from .launchers import NONE, RANKS, TORCHRUN, recognise
+from .program import unusable
 from .setting import DEFAULT, USER, Setting, is_number
 
 TYPE_CHECKING = False
@@ -108,6 +109,8 @@ def decide(
     launch = recognise(env)
     context = Context(env, launch, node=node, platform=platform, options=options, program=program)
     cleaned.check(context)
+    if "VIRTUAL_ENV" in env:
+        context.warnings.extend(filter(None, [unusable(env)]))
     context.start = choose(context)
     launch.workers = context.start.workers
     if context.start.launcher != DIRECT:

@@ -63,6 +63,20 @@ def activated(env: Mapping[str, str]) -> str:
     return python if os.path.realpath(os.path.dirname(python)) == bin_folder else ""
 
 
+def unusable(env: Mapping[str, str]) -> str:
+    """Return what is wrong with an active virtual environment whose Python cannot run here."""
+    own = env.get("VIRTUAL_ENV", "")
+    folder = os.path.join(own, "bin")
+    if not own or folder not in env.get("PATH", "").split(":"):
+        return ""
+    if os.access(os.path.join(folder, "python3"), os.X_OK):
+        return ""
+    return (
+        f"VIRTUAL_ENV={own} is active, and its python3 cannot run here: the image's runs the "
+        "program (make the environment in the container: python3 -m venv --system-site-packages)"
+    )
+
+
 def find(name: str, env: Mapping[str, str]) -> str:
     """Return the place of the program ``name``: on PATH, else where ROCm has it; or nothing."""
     for folder in [*env.get("PATH", "").split(":"), "/opt/rocm/bin"]:

@@ -157,6 +157,19 @@ def test_ranks_that_a_launcher_makes_run_under_it_too(
     assert done.stdout == f"{venv}\n", done.stderr
 
 
+def test_an_active_environment_that_was_made_elsewhere_is_told_and_the_images_python_runs(
+    baked: Entry, tmp_path: Path, venv: Path
+) -> None:
+    for name in ("python", "python3"):
+        (venv / "bin" / name).unlink()
+        (venv / "bin" / name).symlink_to("/opt/of-the-host/bin/python3")
+    program = script(tmp_path, "import sys; print(sys.prefix)")
+    done = baked(program, **activated(venv))
+    assert done.stdout == f"{sys.prefix}\n"
+    assert done.stderr.startswith(f"warning: VIRTUAL_ENV={venv} is active, and its python3 cannot")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_virtual_environment_of_the_host_that_is_not_on_path_is_not_active(
     baked: Entry, tmp_path: Path, venv: Path
 ) -> None:
