@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ from lumicontainer.failure import (
     silent_failure,
     step_failure,
 )
+from lumicontainer.following import followed
 from lumicontainer.ground import ground_of
 from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
@@ -328,6 +330,12 @@ class Run:
         if status:
             raise step_failure(self, status)
 
+    def heard(self, line: str) -> None:
+        """Take a line that the command wrote elsewhere than to its output."""
+        with self.builder.place.log(self.name).open("a") as file:
+            file.write(f"{line}\n")
+        self.task.line(line)
+
     def environment(self) -> dict[str, str]:
         """Return the environment of the engine."""
         scratch = self.root / "engine"
@@ -383,8 +391,10 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
     if plain_registry(bootstrap.image, site.mirrors):
         environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}
+    logs = partial(builder.engine.bootstrap_logs, tree, run.root / "engine")
     # The engine fetches an image without a word.
-    await run.run(builder.engine.bootstrap(definition, tree), environment, writing=True)
+    async with followed(logs, run.heard):
+        await run.run(builder.engine.bootstrap(definition, tree), environment, writing=True)
     links.tidy_base(tree)
     await run.compare(draft)
     builder.place.ground_holds = [draft.name[1:]]

@@ -68,6 +68,13 @@ def clean(text: str) -> str:
     return _UNPRINTABLE.sub("", _ESCAPE.sub("", last))
 
 
+def shown(raw: bytes) -> str:
+    """Return a line of another program as it is told and kept."""
+    text = clean(masked_bytes(raw).decode("utf-8", "replace"))
+    # What steers a terminal may have stood within a secret.
+    return masked(text)
+
+
 def quoted(command: Sequence[str]) -> str:
     """Return a command as a user would type it."""
     return shlex.join(command)
@@ -189,23 +196,16 @@ async def _follow(
         async for chunk in heard:
             *lines, pending = (pending + chunk).split(b"\n")
             for raw in lines:
-                line = _shown(raw)
+                line = shown(raw)
                 log.write(line + "\n")
                 on_line(line)
             log.flush()
             if b"\r" in pending:
-                on_line(_shown(pending.rstrip(b"\r")))
+                on_line(shown(pending.rstrip(b"\r")))
     finally:
         if pending:
-            log.write(_shown(pending) + "\n")
+            log.write(shown(pending) + "\n")
             log.flush()
-
-
-def _shown(raw: bytes) -> str:
-    """Return a line of another program as it is told and kept."""
-    text = clean(masked_bytes(raw).decode("utf-8", "replace"))
-    # What steers a terminal may have stood within a secret.
-    return masked(text)
 
 
 def _file_of(content: bytes) -> int:

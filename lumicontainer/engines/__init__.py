@@ -5,7 +5,7 @@ A new engine is one module with a class that satisfies ``Engine``, and one line 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +33,9 @@ class Engine(Protocol):
 
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
         """Return the command that makes the base of ``definition`` in the folder ``tree``."""
+
+    def bootstrap_logs(self, tree: Path, scratch: Path) -> Iterator[Path]:
+        """Yield the log of debootstrap while it makes ``tree``; ``scratch`` is the engine's own."""
 
     def step(
         self,

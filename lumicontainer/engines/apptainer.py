@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer import process
@@ -48,6 +48,11 @@ class Apptainer:
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
         """Return the command that makes the base of ``definition`` in the folder ``tree``."""
         return [self.program, "build", "--fakeroot", "--sandbox", str(tree), str(definition)]
+
+    def bootstrap_logs(self, tree: Path, scratch: Path) -> Iterator[Path]:
+        """Yield the log of debootstrap while it makes ``tree``; what it prints the engine drops."""
+        for folder in (tree.parent, scratch):
+            yield from folder.glob("build-temp-*/rootfs/debootstrap/debootstrap.log")
 
     def step(
         self,

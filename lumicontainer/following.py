@@ -1,0 +1,83 @@
+"""Follow the log of debootstrap, whose own output the engines drop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import stat
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+
+from lumicontainer.process import shown
+
+_POLL = 0.3
+_FETCHED = re.compile(r"\bURL:\s*(\S+)")
+"""Stands in the lines of wget's --no-verbose (retr.c)."""
+
+Find = Callable[[], Iterable[Path]]
+
+
+@contextlib.asynccontextmanager
+async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[None]:
+    """Give each line to ``take`` that is written to the first file found, until the block ends.
+
+    The file may come later, and be removed while it is read.
+    """
+    log = _Log(find, take)
+
+    async def follow() -> None:
+        while True:
+            log.read()
+            await asyncio.sleep(_POLL)
+
+    task = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        log.read()
+        log.close()
+
+
+class _Log:
+    def __init__(self, find: Find, take: Callable[[str], None]) -> None:
+        self._find, self._take = find, take
+        self._file: int | None = None
+        self._pending = b""
+
+    def read(self) -> None:
+        """Take the lines that are new."""
+        with contextlib.suppress(OSError):
+            if self._file is None:
+                self._file = next(map(_opened, self._find()), None)
+            while self._file is not None and (chunk := os.read(self._file, 1 << 16)):
+                *lines, self._pending = (self._pending + chunk).split(b"\n")
+                for text in filter(None, (told(shown(line)) for line in lines)):
+                    self._take(text)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+
+def _opened(path: Path) -> int:
+    """Open a file of the tree that is made; a package could put anything in its place."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise OSError(f"{path} is no file")
+
+
+def told(line: str) -> str:
+    """Return what a line of debootstrap's log says of a package, or nothing.
+
+    Most lines are warnings of dpkg that belong to every bootstrap.
+    """
+    fetched = _FETCHED.search(line)
+    if not fetched:
+        return line if line.startswith(("Unpacking ", "Setting up ")) else ""
+    folder, _, name = fetched[1].rpartition("/")
+    return f"Retrieving {'a list of packages' if '/by-hash/' in folder else name}"
