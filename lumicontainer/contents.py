@@ -36,7 +36,11 @@ _taken = fields.record(
 )
 _CONTENT: dict[str, fields.Reader[Any]] = {
     "packages": fields.record(
-        "packages", {"apt": fields.sequence(apt_package), "python": fields.sequence(requirement)}
+        "packages",
+        {
+            "apt": fields.sequence(fields.with_place(apt_package)),
+            "python": fields.sequence(fields.with_place(requirement)),
+        },
     ),
     "repositories": fields.with_place(_script),
     "sources": read_sources,
@@ -75,9 +79,10 @@ def content(values: Mapping[str, Any]) -> Content:
     """Return the content that a record of these keys says."""
     packages = values.get("packages", {})
     return Content(
-        apt=packages.get("apt", ()),
+        apt=tuple(word for word, _ in packages.get("apt", ())),
         repositories=values.get("repositories", ("",))[0],
-        python=packages.get("python", ()),
+        python=tuple(word for word, _ in packages.get("python", ())),
+        places={word: place for each in packages.values() for word, place in each or ()},
         sources=values.get("sources", ()),
         environment=values.get("environment", {}),
         path=values.get("path", ()),

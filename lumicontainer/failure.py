@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lumicontainer
-from lumicontainer import links, masking, process
+from lumicontainer import absent, links, masking, process
 from lumicontainer.errors import (
     DOWNLOAD_FAILED,
     DownloadError,
@@ -101,10 +101,24 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
     if full := no_room(run.builder, tail(log), output=run.output):
         return full
     mend = _look(run, log)
+    if missing := _absent(run, log.read_text()):
+        return InputError(*missing, Problem(f"the step '{run.name}' was not made", mend=mend))
     what = f"the step '{run.name}' failed ({process.describe(status)})"
     why = tail(log)
     not_had = status == DOWNLOAD_FAILED or _NOT_HAD.search(why)
     return (DownloadError if not_had else StepError)(Problem(what, why=why, mend=mend))
+
+
+def _absent(run: Run, text: str) -> list[Problem]:
+    """Return what is wrong with the packages that the step's layer names and that are not there."""
+    name = run.name.partition(": ")[0]
+    for layer in run.builder.plan.resolved.included():
+        if layer.name == name:
+            missing = absent.absent(text)
+            names = links.packages_listed(run.builder.place.ground / "tree") if missing else ()
+            found = (absent.problem(each, layer, names) for each in missing)
+            return [each for each in found if each]
+    return []
 
 
 def silent_failure(run: Run, report: str) -> StepError:

@@ -6,11 +6,14 @@ A link in them that an engine resolves in the container may, on the host, lead t
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+_PACKAGE = re.compile(rb"(?m)^Package: ([a-z0-9.+-]+)$")
 
 
 def is_folder(path: Path) -> bool:
@@ -37,6 +40,18 @@ def write_new(folder: Path, text: str) -> Path:
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
     return Path(name)
+
+
+def packages_listed(tree: Path) -> set[str]:
+    """Return the names of the Debian packages that a tree's lists of apt hold, if it has any."""
+    found: set[str] = set()
+    folder = tree / "var/lib/apt/lists"
+    if folder.resolve() != tree.resolve() / "var/lib/apt/lists":
+        return found
+    for path in folder.glob("*_Packages"):
+        if path.is_file() and not path.is_symlink():
+            found |= {name.decode() for name in _PACKAGE.findall(path.read_bytes())}
+    return found
 
 
 def laid_upon(folder: Path, tree: Path) -> list[str]:

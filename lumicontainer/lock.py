@@ -187,6 +187,7 @@ def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pin
         apt=_once(each.pin for each in entries if each.kind == APT),
         python=(),
         takes=(),
+        places={},
         locked=requirements(each for each in entries if not (each.where or each.index)),
         indexed={
             url: requirements(each for each in entries if each.index == url)
@@ -201,6 +202,7 @@ def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pin
     }
     return layer._replace(
         content=content,
+        folder="",
         files=tuple(_held_file(each, files) for each in layer.files),
     )
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from lumicontainer import fields, trust
 from lumicontainer.document import Node, Place, Problems, Scalar, parse
-from lumicontainer.errors import DownloadError, HostError, InputError, Problem
+from lumicontainer.errors import DownloadError, HostError, InputError, Problem, did_you_mean
 
 OPTION = "--mirror"
 VARIABLE = "LUMICONTAINER_MIRRORS"
@@ -75,9 +75,8 @@ def _new(node: Node, problems: Problems) -> str | None:
         return None
     address = Path(text).as_uri() + "/" * text.endswith("/") if text.startswith("/") else text
     found = _address(Scalar(node.place, address, plain=False), problems, "a mirror", _TO)
-    folder = folder_of(found or "")
-    if folder is not None and not folder.exists():
-        problems.add("this mirror is not there", node.place, why=f"{folder} does not exist")
+    if missing := missing_folder(found or ""):
+        problems.add("this mirror is not there", node.place, why=missing[0], mend=missing[1])
         return None
     return found
 
@@ -123,6 +122,32 @@ def folder_of(mirror: str) -> Path | None:
         return None
     path = Path(unquote(urlsplit(mirror).path))
     return path if path.is_dir() else path.parent
+
+
+def missing_folder(mirror: str) -> tuple[str, str] | None:
+    """Return why a mirror that should be a folder of this host is none, and what to do, or None.
+
+    What stands there may also be the beginning of names: /srv/git/lib serves libcxi and libfabric.
+    """
+    folder = folder_of(mirror)
+    root = folder is not None and not str(folder).strip("/")
+    if folder is None or (not root and _begins_something(mirror, folder)):
+        return None
+    path = Path(unquote(urlsplit(mirror).path))
+    if path == folder and root:
+        return "it is all of this host", "name the folder of the mirror itself"
+    names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    near = did_you_mean(path.name, names)
+    hint = near if near.startswith("did") else f"make {path}, or correct {OPTION} FROM=TO"
+    return f"{path} does not exist", hint
+
+
+def _begins_something(mirror: str, folder: Path) -> bool:
+    name = Path(unquote(urlsplit(mirror).path)).relative_to(folder)
+    if not folder.is_dir() or str(name) == ".":
+        return folder.is_dir()
+    whole = mirror.endswith("/")
+    return not whole and any(each.name.startswith(str(name)) for each in folder.iterdir())
 
 
 def lines(mirrors: Mapping[str, str]) -> str:

@@ -97,6 +97,8 @@ class Content(NamedTuple):
     """Lines of pip's requirements, each with its hash, in place of ``python`` and ``takes``."""
     indexed: Mapping[str, tuple[str, ...]] = {}
     """Such lines by the URL of the index that is asked for them beside the configured one."""
+    places: Mapping[str, Place] = {}
+    """Where ``apt`` and ``python`` are named, by their words."""
 
 
 class Provider(NamedTuple):

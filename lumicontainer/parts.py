@@ -112,6 +112,7 @@ def merge(base: Content, more: Content) -> Content:
         takes=base.takes + more.takes,
         locked=base.locked + more.locked,
         indexed={**base.indexed, **more.indexed},
+        places={**base.places, **more.places},
     )
 
 

@@ -151,6 +151,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         requires=layer.requires + variant.requires,
         secrets=layer.secrets,
         differs=layer.differs,
+        folder=layer.place.file.removesuffix("/layer.yaml"),
     )
 
 

@@ -47,6 +47,8 @@ class ResolvedLayer(NamedTuple):
     secrets: tuple[str, ...] = ()
     differs: Mapping[str, str] = {}
     omitted: str = ""
+    folder: str = ""
+    """Where its files lie, for messages; empty where a lock takes their place."""
 
     def values(self) -> dict[str, Value]:
         """Return the decided values by name."""

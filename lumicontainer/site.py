@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from lumicontainer import aptsources, masking, process, shell
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.hazards import fits_a_line
-from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored
+from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
 
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FILES = (
@@ -49,6 +49,10 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     """Read the host's CA bundle, proxies, pip configuration and apt mirror."""
     pip, mirrors = pip_settings(), mirrors or {}
     debian = mirrored(debian_mirror(release), mirrors) if release else ""
+    if missing := missing_folder(debian):
+        raise HostError(
+            Problem("the mirror of Debian is not there", "LUMICONTAINER_MIRROR", *missing)
+        )
     folders = [folder for folder in map(folder_of, (debian, *mirrors.values())) if folder]
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}

@@ -83,6 +83,45 @@ def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> No
     assert "--mirror" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("there", "why", "hint"),
+    [
+        ("/nope", "/nope does not exist", "make /nope, or correct --mirror FROM=TO"),
+        ("/nope/", "/nope does not exist", "make /nope"),
+        ("file:///nope", "/nope does not exist", "make /nope"),
+        ("/", "it is all of this host", "name the folder of the mirror itself"),
+        ("file:///", "it is all of this host", "name the folder of the mirror itself"),
+        ("{here}/mirorr/", "mirorr does not exist", "did you mean 'mirror'?"),
+        ("{here}/mirr/", "mirr does not exist", "did you mean 'mirror'?"),
+        ("{here}/x", "x does not exist", "correct --mirror FROM=TO"),
+    ],
+)
+def test_a_folder_that_is_not_there_is_refused_before_an_engine_would_mount_it(
+    tmp_path: Path, there: str, why: str, hint: str
+) -> None:
+    (tmp_path / "mirror").mkdir()
+    with pytest.raises(InputError, match="this mirror is not there") as error:
+        read_mirrors([f"{HUB}={there.format(here=tmp_path)}"])
+    (problem,) = error.value.problems
+    assert why in problem.why
+    assert hint in problem.mend
+    assert problem.where == "--mirror"
+
+
+def test_a_mirror_may_be_the_beginning_of_names(tmp_path: Path) -> None:
+    (tmp_path / "libcxi").mkdir()
+    assert read_mirrors([f"{HUB}={tmp_path}/lib"]) == {HUB: f"file://{tmp_path}/lib"}
+
+
+def test_a_mirror_of_debian_that_is_not_there_is_told_by_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_MIRROR", "file:///nope")
+    with pytest.raises(HostError, match="/nope does not exist") as error:
+        read_site("bookworm")
+    assert error.value.problems[0].where == "LUMICONTAINER_MIRROR"
+
+
 def test_what_is_wrong_with_the_file_is_told_at_its_place(
     configured: Callable[[str], Path],
 ) -> None:

@@ -1,0 +1,113 @@
+"""Find in what apt and pip print which package is not there, and where the recipe names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from lumicontainer import requirements
+from lumicontainer.errors import Problem, did_you_mean
+from lumicontainer.facts import normal
+from lumicontainer.inputs import requirement_files
+from lumicontainer.model import PythonSource
+from lumicontainer.resolve import ResolvedLayer
+
+_UNREACHED = re.compile(
+    "|".join(
+        (
+            r"^(?:W: |E: )?Failed to fetch",
+            r"^Err:[0-9]",
+            r"^WARNING: (?:Retrying|[0-9]{3} |.*timed out)",
+            r"(?i:could not (?:fetch url|resolve|connect)|temporary failure)",
+            r"(?i:connection (?:broken|refused))",
+        )
+    ),
+    re.MULTILINE,
+)
+"""What says that an index or an archive did not answer: then nothing is known to be absent."""
+_APT_NAME = re.compile(
+    r"(?m)^E: (?:Unable to locate package (\S+)|Package '(\S+)' has no installation candidate)"
+)
+_APT_VERSION = re.compile(r"(?m)^E: Version '(.*)' for '(.*)' was not found")
+_PIP = re.compile(
+    r"(?m)^ERROR: Could not find a version that satisfies the requirement (\S+)(?: \(from .*?\))?"
+    r" \(from versions: (.*)\)"
+)
+_SHOWN = 8
+
+
+class Absent(NamedTuple):
+    """Name a package that is not there."""
+
+    kind: str
+    """``apt`` or ``pip``."""
+    word: str
+    """As the recipe has it: a name, perhaps with a version."""
+    offered: tuple[str, ...] = ()
+    """The versions that there are of it, the oldest first."""
+
+
+def absent(text: str) -> list[Absent]:
+    """Return the packages that apt and pip did not find, where all that they asked answered."""
+    if _UNREACHED.search(text):
+        return []
+    found = [Absent("apt", first or second) for first, second in _APT_NAME.findall(text)]
+    found += [Absent("apt", f"{name}={version}") for version, name in _APT_VERSION.findall(text)]
+    for word, versions in _PIP.findall(text):
+        offered = () if versions == "none" else tuple(re.split(r",\s*", versions))
+        found.append(Absent("pip", word, offered))
+    return list(dict.fromkeys(found))
+
+
+def problem(of: Absent, layer: ResolvedLayer, names: Iterable[str] = ()) -> Problem | None:
+    """Return what is wrong with a package that a layer names, or None where it does not name it.
+
+    ``names`` are those of the packages that there are.
+    """
+    where = next((place for word, place in _named(layer) if _is(of, word)), "")
+    if not where:
+        return None
+    source = "Debian package" if of.kind == "apt" else "Python package"
+    place = "apt's sources" if of.kind == "apt" else "the configured index"
+    name, version = _parted(of)
+    if not version or (of.kind == "pip" and not of.offered):
+        what = f"{source} '{name}' not found in {place}"
+        near = did_you_mean(name, names) if names else ""
+        hint = near if near.startswith("did") else f"correct the name, or {_other(of)}"
+        return Problem(what, where, mend=hint)
+    why = f"it has {', '.join(of.offered[-_SHOWN:])}" if of.offered else ""
+    hint = f"write one of these, or {name} alone" if why else f"write {name} alone, and lock it"
+    return Problem(f"{source} '{name}' has no version '{version}' in {place}", where, why, hint)
+
+
+def _other(of: Absent) -> str:
+    if of.kind == "apt":
+        return "add its repository (the key 'repositories' of a layer)"
+    return "name another index by pip config"
+
+
+def _parted(of: Absent) -> tuple[str, str]:
+    sign = "=" if of.kind == "apt" else "=="
+    name, _, version = of.word.partition(sign)
+    return (name, version) if of.kind == "apt" else (re.split(r"[^\w.-]", name)[0], version)
+
+
+def _is(of: Absent, word: str) -> bool:
+    """Tell whether a layer's word is the package; apt names the version only where that lacks."""
+    if of.kind == "apt":
+        return word == of.word or word.partition("=")[0] == of.word
+    return word.replace(" ", "") == of.word or normal(word) == normal(of.word)
+
+
+def _named(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
+    """Yield what a layer itself asks apt and pip for, each with its place."""
+    yield from ((word, str(place)) for word, place in layer.content.places.items())
+    version = next((each for each in layer.settings if each.name == "version"), None)
+    python = [each.python for each in layer.content.sources if isinstance(each, PythonSource)]
+    if version is not None:
+        for name in (*python, *(taken.python for taken in layer.content.takes)):
+            yield f"{name}=={version.value}", version.place
+    for file in requirement_files(layer.files) if layer.folder else ():
+        for line in requirements.lines(file.content):
+            yield line.text, f"{layer.folder}/{file.name}:{line.line}:{line.column}"
