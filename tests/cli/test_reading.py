@@ -79,7 +79,10 @@ def test_show_tells_what_a_platform_says_of_its_nodes_and_variables(lumicontaine
     why = done.stdout.partition(row)[2].partition("\n")[0]
     assert "from ROCm 6.2 on" in why
     assert "shs-ccl-docs" in why
+    assert "discouraged NCCL_NET_GDR_LEVEL: PHB|SYS|3  when rocm >=7\n" in done.stdout
+    assert "discouraged MIOPEN_USER_DB: any value\n" in done.stdout
     data = json.loads(lumicontainer("show", "lumi-g", "--json").stdout)
+    assert {"name", "why", "source", "hint"} <= data["discouraged"][0].keys()
     assert [gpu["numa"] for gpu in data["gpus"]] == [3, 3, 1, 1, 0, 0, 2, 2]
     names = {each["name"]: each for each in data["variables"]}
     assert names["FI_CXI_RDZV_PROTO"]["when"]["network"] == "disable_rdzv_get"

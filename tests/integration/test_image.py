@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.catalog import open_catalog
+from lumicontainer.inside.ranges import holds
 from lumicontainer.site import pip_settings, read_site
 
 from .conftest import ENGINE, lumicontainer, run, unpacked
@@ -81,6 +83,27 @@ def test_a_users_virtual_environment_has_the_packages_of_the_image_and_its_ranks
     seen = inside(image, *command).splitlines()
     torch = "/opt/venv/lib/python3.11/site-packages/torch/__init__.py"
     assert seen == [f"{tmp_path}/own {torch}"] * 4
+
+
+READS = """
+import mmap, os, sys, torch
+path = os.path.join(os.path.dirname(torch.__file__), "lib/libtorch_cpu.so")
+with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
+    print(*(name for name in sys.argv[1:] if library.find(name.encode() + b"\\0") >= 0))
+"""
+
+
+def test_the_flight_recorder_of_the_image_reads_the_variables_that_its_version_gets(
+    image: Path,
+) -> None:
+    version = str(inside(image, "python3", "-c", "import torch; print(torch.__version__)"))
+    names = [
+        row.name
+        for row in open_catalog().platform("lumi-g").variables
+        if row.name.startswith("TORCH_FR_") and holds(row.when["pytorch"], version)
+    ]
+    assert names == ["TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE"]
+    assert inside(image, "python3", "-c", READS, *names).split() == names
 
 
 def test_python_is_three_eleven(image: Path) -> None:
