@@ -72,10 +72,22 @@ class _Parser(argparse.ArgumentParser):
         what = "print every command that is started, and what the steps print"
         talk.add_argument("-v", "--verbose", const=output.VERBOSE, help=what, **kind)
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse words, and end where one is nearly an option of this parser."""
+        found, rest = super().parse_known_args(args, namespace)
+        for word in (each.partition("=")[0] for each in rest if each.startswith("--")):
+            mend = did_you_mean(word, self._option_string_actions)
+            if mend.startswith("did"):
+                output.report(Problem(f"there is no option '{word}'", mend=mend))
+                raise SystemExit(INPUT_WRONG)
+        return found, rest
+
     def error(self, message: str) -> NoReturn:
         """Print the error and end with the code of wrong input."""
-        sys.stderr.write(f"error: {message}\n   mend: {self.prog} --help\n")
-        raise SystemExit(2)
+        output.report(Problem(message, mend=f"{self.prog} --help"))
+        raise SystemExit(INPUT_WRONG)
 
 
 def verb_module(verb: str) -> ModuleType:
@@ -139,9 +151,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     masking.hide_urls([*os.environ.values(), *words])
     verb = next((word for word in words if not word.startswith("-")), "")
     if verb and verb not in VERBS:
-        mend = did_you_mean(verb, VERBS)
-        sys.stderr.write(f"error: there is no command '{verb}'\n   mend: {mend}\n")
-        return 2
+        output.report(Problem(f"there is no command '{verb}'", mend=did_you_mean(verb, VERBS)))
+        return INPUT_WRONG
     # Before a verb, what asks for help asks for that of all.
     every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
     arguments, rest = make_parser([] if every else [verb]).parse_known_args(words)

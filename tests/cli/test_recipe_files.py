@@ -65,18 +65,21 @@ def test_the_hint_for_a_missing_lock_names_the_file_again(lumicontainer: Run, wr
         ("own/other.yml", "rename it to other.yaml"),
         ("own/", "name a file in it"),
         ("nowhere/hello.yaml", "lumicontainer init"),
-        ("own/rules.yaml", "hello"),
     ],
 )
 @pytest.mark.parametrize("verb", [["build"], ["verify", "x.sif", "--recipe"], ["lock"]])
 def test_a_file_that_is_none_of_a_recipe_gets_a_hint(
     lumicontainer: Run, write: Write, verb: list[str], word: str, hint: str
 ) -> None:
-    folder = write({**HELLO, "rules.yaml": ""})
-    done = lumicontainer(*verb, word, cwd=folder.parent)
+    done = lumicontainer(*verb, word, cwd=write(HELLO).parent)
     assert done.returncode == 2
-    if verb == ["build"] or "rules" not in word:
-        assert hint in done.stderr
+    assert hint in done.stderr
+
+
+def test_rules_beside_recipes_are_no_recipe(lumicontainer: Run, write: Write) -> None:
+    done = lumicontainer("build", write({**HELLO, "rules.yaml": "{}\n"}) / "rules.yaml")
+    assert done.returncode == 2
+    assert "there is no recipe 'rules'" in done.stderr
 
 
 def test_two_folders_are_refused(lumicontainer: Run, write: Write, tmp_path: Path) -> None:

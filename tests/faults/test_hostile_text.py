@@ -200,3 +200,20 @@ def test_files_of_any_name_are_found_whatever_the_locale(
     done = run(*words, **env)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["image"] == str(output)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["x\nerror: y"],
+        ["show", "x\nerror: y"],
+        ["show", "pytorch", "--x\nerror: y"],
+        ["show", "pytorch", "--kind", "x\nerror: y"],
+        ["show", "pytorch", "--set", "x\nerror: y"],
+        ["show", "pytorch", "--set", "pytorch.index=x\nerror: y"],
+        ["inspect", "x\nerror: y"],
+    ],
+)
+def test_no_line_of_a_word_looks_like_a_message(words: list[str]) -> None:
+    done = run(*words)
+    assert b"\nerror: y" not in b"\n" + done.stdout + b"\n" + done.stderr
