@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from .. import launchers
 from ..errors import UNFIT, LaunchError
 from ..hostlist import HostlistError, expand
-from . import joining, meeting, outcome, protocol
+from . import joining, keys, meeting, outcome, protocol
 from .outcome import ERROR, Outcome
 from .place import MPI
 from .team import NODE, ONCE, RANKS, Team
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .child import Stop
     from .place import Place
 
 _TICK = 0.2
-_NEXT = 0.1
-"""Seconds after which a rank looks for rank 0 again, which may not have started yet."""
+_NEXT, _SELDOM = 0.1, 1.0
+"""Seconds after which a rank looks for rank 0 again, at first and later: it may start late, and
+of a thousand ranks all look into the same folder."""
 
 
 class Crew(Team):
@@ -40,6 +43,7 @@ class Crew(Team):
     ) -> None:
         super().__init__(place, env, folder, stop=stop)
         self.host = host
+        self._withdraw_key: Callable[[], None] = lambda: None
         self._layout = layout(env)
         self._with_mpi = ""
 
@@ -78,6 +82,28 @@ class Crew(Team):
         here = {each.host for each in came}
         lost = [each for each in absent if not each.host or each.host not in here]
         return outcome.together([*came, *lost])
+
+    def gather(self, *, checks: str, seconds: float) -> None:
+        """Let the others join; return once they are here, or ``seconds`` are over."""
+        place = self.place
+        candidates = protocol.ports(self.env, place.launch)
+        key = keys.given(self.env)
+        listener = meeting.listen(protocol.address(self.env, place.launch), candidates)
+        if key is None:
+            key = os.urandom(32)
+            port = int(listener.getsockname()[1])
+            written = keys.publish(keys.files(self.env, place.launch), port, key)
+            self._withdraw_key = partial(keys.withdraw, written, port, key)
+        self.host = meeting.Host(listener, place.ranks, key=key, checks=checks)
+        self.host.await_all(seconds, lambda: self.stop.why)
+        if not self._all_absent():
+            self._withdraw_key()
+
+    def dismiss(self) -> None:
+        """Let the others go."""
+        self._withdraw_key()
+        if self.host:
+            self.host.close()
 
     def own(self, check: Mapping[str, Any], rank: int) -> Outcome:
         """Run this rank's process of a check, with what the launcher told and handed it."""
@@ -176,19 +202,45 @@ def layout(env: Mapping[str, str]) -> list[str]:
     return [node for node, count in zip(nodes, counts) for _ in range(count)]
 
 
-def assemble(crew: Crew, *, checks: str, seconds: float) -> None:
-    """Let the others join rank 0; return once they are here, or ``seconds`` are over.
+class Search:
+    """Look for rank 0 from another rank, and keep why it is not found."""
 
-    ``checks`` tells the checks of this image from those of another.
-    """
-    place, env = crew.place, crew.env
-    if place.ranks == 1:
-        return
-    listener = meeting.listen(
-        protocol.address(env, place.launch), protocol.ports(env, place.launch)
-    )
-    crew.host = meeting.Host(listener, place.ranks, key=protocol.secret(env), checks=checks)
-    crew.host.await_all(seconds, lambda: crew.stop.why)
+    def __init__(self, crew: Crew) -> None:
+        self._env = crew.env
+        self._given = keys.given(crew.env)
+        self._ports = protocol.ports(crew.env, crew.place.launch)
+        self._files = keys.files(crew.env, crew.place.launch)
+        self.where = protocol.address(crew.env, crew.place.launch)
+        self.why = ""
+
+    def offers(self) -> Iterator[tuple[int, bytes]]:
+        """Yield where rank 0 may listen, with the key that it then has."""
+        if self._given:
+            yield from ((port, self._given) for port in self._ports)
+            return
+        known = set()
+        for path in self._files:
+            try:
+                offer = keys.read(path)
+            except keys.UntrustedError as error:
+                self.why = f"its key is not trusted: {error}"
+                continue
+            if offer and offer not in known:
+                known.add(offer)
+                yield offer
+        if not known and not self.why:
+            self.why = f"it has left no key in {' or '.join(map(os.path.dirname, self._files))}"
+
+    def once(self, me: Mapping[str, Any]) -> joining.Door | None:
+        """Join rank 0 where it is there; else keep the reason."""
+        for port, key in self.offers():
+            try:
+                return joining.join(self.where, port, key=key, me=me)
+            except joining.RefusedError as error:
+                self.why = f"port {port}: {error}"
+            except OSError as error:
+                self.why = self.why or f"port {port}: {error.strerror or error}"
+        return None
 
 
 def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door | None:
@@ -196,27 +248,23 @@ def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door | None:
 
     Raises LaunchError where rank 0 is not found in ``seconds``.
     """
-    place, env = crew.place, crew.env
-    where, candidates = protocol.address(env, place.launch), protocol.ports(env, place.launch)
+    place, search = crew.place, Search(crew)
     me = {"rank": place.rank, "node": place.node, "host": place.host, "checks": checks}
-    end = time.monotonic() + seconds
-    nobody = refused = ""
+    end, pause = time.monotonic() + seconds, _NEXT
     while time.monotonic() < end and not crew.stop.why:
-        for port in candidates:
-            try:
-                return joining.join(where, port, key=protocol.secret(env), me=me)
-            except joining.RefusedError as error:
-                refused = str(error)
-            except OSError as error:
-                nobody = f"port {port}: {error.strerror or error}"
-        time.sleep(_NEXT)
+        door = search.once(me)
+        if door:
+            return door
+        time.sleep(pause)
+        pause = min(1.5 * pause, _SELDOM)
     if crew.stop.why:
         return None
     raise LaunchError(
         f"rank {place.rank} did not find rank 0 in {seconds:.0f} s",
-        where=f"{where}, ports {', '.join(map(str, candidates))}",
-        why=refused or nobody,
-        mend="see what became of rank 0; every rank has to run the same image",
+        where=search.where,
+        why=search.why,
+        mend="see what became of rank 0, and run the same image on every rank; where the nodes "
+        f"share no folder: {keys.SET_ONE}",
         code=UNFIT,
     )
 
@@ -233,21 +281,25 @@ def serve(crew: Crew, door: joining.Door, checks: Sequence[Mapping[str, Any]]) -
         if not crew.stop.why:
             door.tell({"id": number, "came": came.plain()})
 
+    def heed(message: Mapping[str, Any]) -> None:
+        """Do what an order says; raise ValueError or KeyError where it is none."""
+        if "run" in message:
+            protocol.check_fields(message, {"run": str, "id": int})
+            crew.begin(known[message["run"]])
+            pool.submit(obey, known[message["run"]], message["id"])
+        else:
+            protocol.check_fields(message, {"halt": str, "why": str})
+            crew.halt(known[message["halt"]], message["why"])
+
     with ThreadPoolExecutor(1) as pool:
         while not crew.stop.why:
             try:
                 message = door.next(_TICK)
-            except (protocol.GoneError, ValueError) as error:
+                if message and "end" in message:
+                    break
+                if message:
+                    heed(message)
+            except (protocol.GoneError, ValueError, KeyError) as error:
                 crew.stop.why = f"rank 0: {error}"
-                break
-            if message is None:
-                continue
-            if "run" in message:
-                crew.begin(known[message["run"]])
-                pool.submit(obey, known[message["run"]], message["id"])
-            elif "halt" in message:
-                crew.halt(known[message["halt"]], message["why"])
-            elif "end" in message:
-                break
     door.close()
     return crew.stop.why

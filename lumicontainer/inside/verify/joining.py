@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 
-from .protocol import MOST, PROTOCOL, PROVE, GoneError, is_same, packed, proof, unpacked
+from . import protocol
+from .protocol import MOST, PROVE, GoneError, Seal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,12 +29,32 @@ class Door:
         self._buffer = bytearray()
         self._poll = select.poll()
         self._poll.register(stream, select.POLLIN)
+        self._seal: Seal
+
+    def greet(self, key: bytes) -> None:
+        """Exchange the first lines, from which the key of the connection follows."""
+        own = protocol.number()
+        self._stream.sendall(protocol.hello(own))
+        zero = protocol.greeted(self._line(PROVE) or b"")
+        self._seal = Seal(key, zero, own, is_zero=False)
 
     def next(self, seconds: float) -> dict[str, Any] | None:
         """Return the next message, None where none comes in ``seconds``.
 
         Raises GoneError where rank 0 has ended, ValueError where it does not speak as it should.
         """
+        line = self._line(seconds)
+        return None if line is None else self._seal.unpacked(line)
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send a message, however long it is."""
+        self._stream.sendall(self._seal.packed(message))
+
+    def close(self) -> None:
+        """Leave."""
+        self._stream.close()
+
+    def _line(self, seconds: float) -> bytes | None:
         while b"\n" not in self._buffer:
             if not self._poll.poll(seconds * 1000):
                 return None
@@ -49,15 +69,7 @@ class Door:
                 raise ValueError("too long a line")
         line, _, rest = bytes(self._buffer).partition(b"\n")
         self._buffer = bytearray(rest)
-        return unpacked(line)
-
-    def tell(self, message: Mapping[str, Any]) -> None:
-        """Send a message, however long it is."""
-        self._stream.sendall(packed(message))
-
-    def close(self) -> None:
-        """Leave."""
-        self._stream.close()
+        return line
 
 
 def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
@@ -73,21 +85,25 @@ def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
     stream.settimeout(_SEND)
     door = Door(stream)
     try:
-        hello = door.next(PROVE) or {}
-        if hello.get("lumi-verify") != PROTOCOL:
-            raise RefusedError("another program answers there")
-        nonce = os.urandom(16).hex()
-        said = [me[name] for name in ("rank", "node", "host", "checks")]
-        door.tell({**me, "nonce": nonce, "proof": proof(key, hello.get("nonce"), *said)})
-        answer = door.next(PROVE) or {}
-        if "refused" in answer:
-            raise RefusedError(f"rank 0 answers: {answer['refused']}")
-        if not is_same(answer.get("proof"), proof(key, nonce)):
-            raise RefusedError("another step's rank 0 answers there")
-    except (RefusedError, ValueError, GoneError) as error:
+        door.greet(key)
+        _ask(door, me)
+    except (ValueError, GoneError) as error:
         door.close()
-        raise error if isinstance(error, RefusedError) else RefusedError(str(error)) from None
+        raise RefusedError(str(error)) from None
     except BaseException:
         door.close()
         raise
     return door
+
+
+def _ask(door: Door, me: Mapping[str, Any]) -> None:
+    """Ask to be let in, and see that it is rank 0 who lets in."""
+    door.tell(me)
+    try:
+        answer = door.next(PROVE)
+    except GoneError:
+        raise RefusedError("it ends the connection, as it does where keys differ") from None
+    if answer is None:
+        raise RefusedError(f"it says nothing for {PROVE} s")
+    if answer.get("welcome") is not True:
+        raise RefusedError(f"rank 0 answers: {answer.get('refused')}")

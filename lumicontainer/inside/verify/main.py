@@ -68,8 +68,9 @@ def _run(given: argparse.Namespace) -> int:
     team: Team = Team(place, os.environ, _folder(), stop=stop)
     if place.launched:
         team = crew.Crew(place, os.environ, team.folder, stop=stop)
-        crew.assemble(team, checks=seen, seconds=given.wait)
     try:
+        if isinstance(team, crew.Crew) and place.ranks > 1:
+            team.gather(checks=seen, seconds=given.wait)
         # Once the others are here, so that they are let go where its files cannot be written.
         told = report.Report(
             due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
@@ -79,8 +80,8 @@ def _run(given: argparse.Namespace) -> int:
         if lost and not stop.why:
             told.add(_RANKS, lost)
     finally:
-        if isinstance(team, crew.Crew) and team.host:
-            team.host.close()
+        if isinstance(team, crew.Crew):
+            team.dismiss()
     told.finish(stop.why)
     if stop.why:
         return INTERRUPTED

@@ -13,8 +13,9 @@ from concurrent.futures import Future
 
 from ..errors import UNFIT, LaunchError
 from ..rendezvous import LOOPBACK
+from . import protocol
 from .outcome import Outcome, from_plain
-from .protocol import MOST, PROTOCOL, PROVE, GoneError, is_same, packed, proof, unpacked
+from .protocol import MOST, ForgedError, GoneError, Seal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
 _GREETING = 1 << 12
 """Bytes of a line of one who has not proven anything."""
-_STRANGERS = 64
-"""How many of these are listened to at the same time, beside as many as there are ranks."""
+_HANDSHAKE = 5
+"""Seconds in which one who comes has to prove that it is a rank."""
+_STRANGERS = 256
+"""How many who have not are listened to at the same time, beside as many as there are ranks; for
+one more the oldest goes, so that those who only wait keep no rank out."""
 _TICK = 0.2
 _OWN_FILES = 128
 """Files that rank 0 itself has open at most, beside a connection for each other rank."""
@@ -35,7 +39,8 @@ class Guest:
 
     def __init__(self, stream: socket.socket) -> None:
         self.stream = stream
-        self.nonce = os.urandom(16).hex()
+        self.number = protocol.number()
+        self.seal: Seal | None = None
         self.since = time.monotonic()
         self.rank = -1
         self.node = ""
@@ -64,7 +69,8 @@ class Guest:
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a message; those of rank 0 are short, and fit in the socket's own memory."""
-        self.stream.send(packed(message))
+        assert self.seal is not None
+        self.stream.send(self.seal.packed(message))
 
 
 class Host:
@@ -79,7 +85,7 @@ class Host:
         self._changed = threading.Condition()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        self._strangers: set[Guest] = set()
+        self._strangers: dict[Guest, None] = {}
         self._gone: dict[int, str] = {}
         self._hosts: dict[int, str] = {}
         self._count = 0
@@ -155,8 +161,11 @@ class Host:
                         self._hear(key.data)
                     self._changed.notify_all()
             with self._changed:
-                for guest in [each for each in self._strangers if _is_slow(each)]:
-                    self._lose(guest, "")
+                while self._strangers and _is_slow(self._oldest()):
+                    self._lose(self._oldest(), "")
+
+    def _oldest(self) -> Guest:
+        return next(iter(self._strangers))
 
     def _accept(self) -> None:
         try:
@@ -164,59 +173,69 @@ class Host:
         except ConnectionError:  # it is gone already
             return
         except OSError:  # this process has all the files that it may have
-            time.sleep(_TICK)
+            if self._strangers:
+                self._lose(self._oldest(), "")
+            else:
+                time.sleep(_TICK)
             return
         if len(self._strangers) >= self.ranks + _STRANGERS:
-            stream.close()
-            return
+            self._lose(self._oldest(), "")
         stream.setblocking(False)
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         guest = Guest(stream)
-        self._strangers.add(guest)
+        self._strangers[guest] = None
         self._selector.register(stream, selectors.EVENT_READ, guest)
-        self._tell(guest, {"lumi-verify": PROTOCOL, "nonce": guest.nonce})
+        try:
+            stream.send(protocol.hello(guest.number))
+        except OSError:
+            self._lose(guest, "")
 
     def _hear(self, guest: Guest) -> None:
         try:
             for line in guest.lines():
-                if guest.rank > 0:
-                    self._answered(guest, unpacked(line))
+                if guest.seal is None:
+                    other = protocol.greeted(line)
+                    guest.seal = Seal(self._key, guest.number, other, is_zero=True)
+                elif guest.rank > 0:
+                    self._answered(guest, guest.seal.unpacked(line))
                 else:
-                    self._greeted(guest, unpacked(line))
+                    self._asked(guest, guest.seal.unpacked(line))
         except GoneError as error:
             self._lose(guest, str(error))
         except OSError as error:
             self._lose(guest, f"its connection broke: {error.strerror}")
-        except (ValueError, KeyError, TypeError):
+        except ForgedError:
+            self._lose(guest, "a message came that is not its own")
+        except ValueError:
             self._lose(guest, "it does not speak as lumi-verify does")
 
-    def _greeted(self, guest: Guest, message: Mapping[str, Any]) -> None:
-        """Let a rank in that proves to be one of this step, with the same checks."""
-        rank, node, host = message["rank"], str(message["node"]), str(message["host"])
-        checks, nonce = message["checks"], message["nonce"]
-        wanted = proof(self._key, guest.nonce, rank, node, host, checks)
-        if not is_same(message["proof"], wanted):
-            why = "it is not of this step"
-        elif checks != self._checks:
-            why = self._gone[rank] = "its image has other checks than that of rank 0"
-        elif not (isinstance(rank, int) and 0 < rank < self.ranks) or rank in self.guests:
+    def _asked(self, guest: Guest, message: Mapping[str, Any]) -> None:
+        """Let a rank of this step in, which has the same checks."""
+        protocol.check_fields(message, {"rank": int, "node": str, "host": str, "checks": str})
+        rank, why = message["rank"], ""
+        if not 0 < rank < self.ranks or rank in self.guests:
             why = f"there is no place for a rank {rank}"
-        else:
-            guest.rank, guest.node, guest.host = rank, node, host
-            self._strangers.discard(guest)
-            self._gone.pop(rank, None)
-            self.guests[rank] = guest
-            self._hosts[rank] = host
-            guest.tell({"proof": proof(self._key, nonce)})
+        elif message["checks"] != self._checks:
+            why = self._gone[rank] = "its image has other checks than that of rank 0"
+        if why:
+            guest.tell({"refused": why})
+            self._lose(guest, why)
             return
-        guest.tell({"refused": why})
-        self._lose(guest, why)
+        guest.rank, guest.node, guest.host = rank, message["node"], message["host"]
+        self._strangers.pop(guest, None)
+        self._gone.pop(rank, None)
+        self.guests[rank] = guest
+        self._hosts[rank] = guest.host
+        guest.tell({"welcome": True})
 
     @staticmethod
     def _answered(guest: Guest, message: Mapping[str, Any]) -> None:
-        answer = guest.orders.pop(message["id"])
+        protocol.check_fields(message, {"id": int, "came": dict})
         came = from_plain(message["came"])
         came.rank, came.host = guest.rank, guest.host
+        answer = guest.orders.pop(message["id"], None)
+        if answer is None:
+            raise ValueError("no such order")
         answer.set_result(came)
 
     def _lose(self, guest: Guest, why: str) -> None:
@@ -224,7 +243,7 @@ class Host:
             return
         self._selector.unregister(guest.stream)
         guest.stream.close()
-        self._strangers.discard(guest)
+        self._strangers.pop(guest, None)
         if self.guests.get(guest.rank) is guest:
             del self.guests[guest.rank]
             self._gone[guest.rank] = why
@@ -243,7 +262,7 @@ def _allow_files(count: int) -> None:
 
 
 def _is_slow(guest: Guest) -> bool:
-    return time.monotonic() - guest.since > PROVE
+    return time.monotonic() - guest.since > _HANDSHAKE
 
 
 def listen(where: str, candidates: Sequence[int]) -> socket.socket:

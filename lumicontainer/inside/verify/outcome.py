@@ -11,7 +11,7 @@ from ..checking import SKIPPED as EXIT_SKIPPED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from .child import Ended
@@ -68,17 +68,72 @@ class Outcome:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+_HUGE = 1e300
+"""Numbers of more digits cannot be printed as others are."""
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> bool:
+    # No comparison holds for NaN.
+    return isinstance(value, (int, float)) and not _truth(value) and -_HUGE < value < _HUGE
+
+
+def _words(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _measured(row: Any) -> bool:
+    """Tell whether something is a row that ``judge`` returns."""
+    if not (isinstance(row, dict) and {"name", "value", "holds"} <= row.keys()):
+        return False
+    limits = row.keys() & {"floor", "ceiling"}
+    return (
+        all(_text(row[name]) for name in ("name", "unit", "source", "unjudged") if name in row)
+        and all(_number(row[name]) for name in limits)
+        and (not limits or {"unit", "source"} <= row.keys())
+        and (row["value"] is None or _number(row["value"]))
+        and (row["holds"] is None or _truth(row["holds"]))
+    )
+
+
+def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (list, tuple)) and all(map(holds, value))
+
+
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "halted": _truth,
+    "host": _text,
+    "left": _each(_whole),
+    "measured": _each(_measured),
+    "output": _text,
+    "rank": _whole,
+    "ranks": _each(_words),
+    "reason": _text,
+    "seconds": _number,
+    "state": OUTCOMES.__contains__,
+    "told": _words,
+}
+"""What each field of an outcome must be."""
+
+
 def from_plain(data: Mapping[str, Any]) -> Outcome:
     """Return the outcome that ``plain`` made plain data of; raise ValueError where it is none."""
     outcome = Outcome("")
-    for name in Outcome.__slots__:
-        there, wanted = data.get(name), getattr(outcome, name)
-        kinds = (int, float) if isinstance(wanted, float) else (type(wanted), list)
-        if not isinstance(there, kinds):
-            raise ValueError(name)
-        setattr(outcome, name, there)
-    if outcome.state not in OUTCOMES:
-        raise ValueError("state")
+    for name, holds in _KINDS.items():
+        if name not in data or not holds(data[name]):
+            raise ValueError(f"'{name}' is not what an outcome has there")
+        setattr(outcome, name, data[name])
     return outcome
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from ..checking import CHECK, REPORT, home
 from ..program import find, interpreter
 from . import child, outcome
+from .keys import GIVEN
 from .outcome import ERROR, PASSED, Outcome
 from .place import alone
 
@@ -144,6 +145,8 @@ class Team:
         files: bool = False,
     ) -> Outcome:
         ranks = check.get("runs", ONCE) == RANKS
+        # What a check prints of its environment is for others to read.
+        env = {name: value for name, value in env.items() if name != GIVEN}
         folder = ""
         try:
             folder = tempfile.mkdtemp(prefix="lumi-verify-", dir=self.folder)

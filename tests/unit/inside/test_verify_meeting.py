@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import recognise
 from lumicontainer.inside.rendezvous import port
-from lumicontainer.inside.verify import joining, meeting, protocol
+from lumicontainer.inside.verify import joining, keys, meeting, protocol
 from lumicontainer.inside.verify.joining import Door, RefusedError
 from lumicontainer.inside.verify.meeting import Host
 from lumicontainer.inside.verify.outcome import Outcome
@@ -126,11 +127,10 @@ def test_who_has_gone_may_come_again(host: Open) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"key": b"of another step"}, "not of this step"),
+        ({"key": b"of another step"}, "as it does where keys differ"),
         ({"me": me(3)}, "no place for a rank 3"),
         ({"me": me(0)}, "no place for a rank 0"),
         ({"me": me(-1)}, "no place for a rank -1"),
-        ({"me": {**me(1), "rank": "1"}}, "no place for a rank 1"),
         ({"me": me(1, "those of another")}, "other checks"),
     ],
 )
@@ -161,21 +161,21 @@ def test_one_who_pretends_to_be_rank_0_is_found_out() -> None:
 
         def pretend() -> None:
             stream, _ = listener.accept()
-            stream.sendall(b'{"lumi-verify": 1, "nonce": "00"}\n')
+            stream.sendall(protocol.hello("0" * 32))
             stream.recv(4096)
-            stream.sendall(b'{"proof": "made up"}\n{"run": "t/x", "id": 1}\n')
+            stream.sendall(b'{"welcome": true}\n{"run": "t/x", "id": 1}\n')
 
         threading.Thread(target=pretend, daemon=True).start()
-        with pytest.raises(RefusedError, match="another step's rank 0"):
+        with pytest.raises(RefusedError, match="another key"):
             joining.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
 DEEP = b"[" * 4000 + b"\n"
-ODD = b'{"lumi-verify": 1, "nonce": "00"}\n{"proof": "\\u00fc\\udc80"}\n'
+OLDER = b'{"lumi-verify": 1, "nonce": "00"}\n'
 
 
 @pytest.mark.parametrize(
-    "said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b"", DEEP, ODD]
+    "said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b"", DEEP, OLDER]
 )
 def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
     with meeting.listen("127.0.0.1", [0]) as listener:
@@ -191,7 +191,7 @@ def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
             joining.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
-HELLO = {**me(1), "nonce": "00", "proof": "x"}
+ASKS = protocol.hello("0" * 32)
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,10 @@ HELLO = {**me(1), "nonce": "00", "proof": "x"}
         b"{}\n",
         b'{"id": 1, "came": {}}\n',
         b"[" * 4000 + b"\n",
-        json.dumps({**HELLO, "proof": "ü\udc80"}).encode() + b"\n",
-        json.dumps(HELLO).encode() + b"\n",
-        json.dumps({**HELLO, "rank": [1]}).encode() + b"\n",
+        ASKS + json.dumps(me(1)).encode() + b"\n",
+        ASKS + b"0" * 64 + b" " + json.dumps(me(1)).encode() + b"\n",
+        ASKS + b"\xff\n",
+        ASKS + ASKS,
         b"x" * 10_000,
     ],
 )
@@ -236,13 +237,15 @@ def test_strangers_who_say_nothing_keep_nobody_out(host: Open) -> None:
         each.close()
 
 
-@pytest.mark.parametrize("said", [b"{}\n", b'{"id": 99, "came": {}}\n', b"nonsense\n"])
-def test_a_rank_that_answers_nonsense_is_gone(host: Open, said: bytes) -> None:
+@pytest.mark.parametrize(
+    "said", [{}, {"id": 99, "came": Outcome("passed").plain()}, {"id": 1, "came": {}}]
+)
+def test_a_rank_that_answers_nonsense_is_gone(host: Open, said: dict[str, Any]) -> None:
     rank0 = host(2)
     door = join(rank0, 1)
     rank0.await_all(SOON)
     answer = rank0.order(1, "t/x")
-    door._stream.sendall(said)
+    door.tell(said)
     with pytest.raises(GoneError, match="does not speak"):
         answer.result(SOON)
 
@@ -269,9 +272,28 @@ def test_ports_are_the_step_s_own_and_not_master_port() -> None:
     assert found[0] not in protocol.ports(taken, launch)
 
 
-def test_another_step_has_another_secret() -> None:
-    changes = [{}, {"SLURM_STEP_ID": "4"}, {"PMI_SHARED_SECRET": "7"}, {"MASTER_PORT": "1"}]
-    assert len({protocol.secret({**STEP, **change}) for change in changes}) == len(changes)
+def test_another_step_has_a_key_file_and_a_key_of_its_own() -> None:
+    secret = {keys.GIVEN: "0123456789abcdef"}
+    changes = [{}, {"SLURM_STEP_ID": "4"}, {"SLURM_JOB_ID": "1"}, {"MASTER_PORT": "1"}]
+    steps = [{**STEP, **secret, **change} for change in changes]
+    assert len({keys.of_step(step) for step in steps}) == len(steps)
+    assert len({keys.given(step) for step in steps}) == len(steps)
+
+
+def test_a_secret_that_can_be_guessed_is_refused() -> None:
+    with pytest.raises(LaunchError, match="LUMI_VERIFY_SECRET is too short"):
+        keys.given({keys.GIVEN: "short"})
+
+
+def test_ranks_of_one_node_look_where_that_node_s_ranks_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    env = {**STEP, "HOME": str(tmp_path)}
+    one = {Path(path).parent for path in keys.files(env, recognise(env))}
+    assert one == {tmp_path, Path("/dev/shm"), Path("/tmp")}
+    two = {**env, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+    assert {Path(path).parent for path in keys.files(two, recognise(two))} == {tmp_path}
 
 
 def test_where_no_port_is_free_it_is_told() -> None:

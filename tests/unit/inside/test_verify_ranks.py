@@ -15,6 +15,7 @@ import pytest
 
 from lumicontainer.inside.verify.crew import layout
 
+from . import seen
 from .verifying import DAEMON, STEP, Image, Ran, awaited, interrupt
 
 SHOW = "import os; print(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"
@@ -280,6 +281,40 @@ def test_a_file_that_cannot_be_written_lets_the_other_ranks_go_at_once(image: Im
     assert (ran.code, ran.stdout) == (2, "")
     assert "cannot write '/nowhere/x.json'" in ran.stderr
     assert time.monotonic() - begun < 30
+
+
+NOWHERE = {"HOME": "/proc", "before": ("env", "-C", "/proc")}
+
+
+def test_ranks_that_share_no_folder_are_refused_with_a_hint(image: Image) -> None:
+    image.add("one", SHOW)
+    first, *others = [Ran(each) for each in image.tasks("--wait", "2", **NOWHERE)]
+    assert (first.code, [each.code for each in others]) == (3, [3] * 3)
+    for ran in (first, others[1]):
+        assert "export LUMI_VERIFY_SECRET=$(od " in ran.stderr
+    assert "cannot share a key" in first.stderr
+    assert "it has left no key in /proc" in others[1].stderr
+
+
+def test_a_secret_takes_the_place_of_a_folder_and_no_check_sees_it(image: Image) -> None:
+    image.add("show", "#!/bin/bash\nenv\n", **ALL)
+    secret = "0123456789abcdef"
+    ran = reports(image.tasks("--json", "-", LUMI_VERIFY_SECRET=secret, **NOWHERE))
+    assert ran.states == {"show": "passed"}
+    assert secret not in ran.stdout
+
+
+def test_of_the_key_nothing_is_left(image: Image) -> None:
+    image.add("sees", f"#!/bin/bash\nls -A {image.root}\n", **ALL)
+    ran = reports(image.tasks("--json", "-"))
+    assert ran.states == {"sees": "passed"}
+    assert ".lumi-verify" not in ran.check("sees")["output"]
+
+
+def test_ranks_of_mpiexec_meet_though_it_tells_nothing_of_the_run(image: Image) -> None:
+    image.add("ranks", SHOW, **ALL)
+    ran = reports([image.start("--json", "-", **seen.mpiexec(rank, 4)) for rank in range(4)])
+    assert (ran.states, ran.report["place"]["ranks"]) == ({"ranks": "passed"}, 4)
 
 
 def test_a_rank_that_is_interrupted_while_it_looks_for_rank_0_ends_with_130(image: Image) -> None:

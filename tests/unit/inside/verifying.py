@@ -59,10 +59,11 @@ class Image:
         (self.home / "checks.json").write_text(json.dumps(self.rows))
 
     def start(self, *words: str, before: Sequence[str] = (), **env: str) -> subprocess.Popen[str]:
-        """Start lumi-verify by the words ``before``; ``env`` is all its environment but PATH."""
+        """Start lumi-verify by the words ``before``, with nothing but ``env``, PATH and HOME."""
         return subprocess.Popen(
             [*before, self.home / "bin/lumi-verify", *words],
-            env={"PATH": PATH, "MARK": str(self.root), **env},
+            env={"PATH": PATH, "MARK": str(self.root), "HOME": str(self.root), **env},
+            cwd=self.root,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
