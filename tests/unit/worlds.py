@@ -102,6 +102,7 @@ def random_layer(number: int, source: Random) -> Layer:
             Parameter("level", "string", source.choice(WORDS), HERE),
             Parameter("fast", "boolean", source.random() < 0.5, HERE),
             Parameter("version", "string", "1.0", HERE),
+            Parameter("index", "string", "https://wheels.example/cpu", HERE),
         ),
         content=Content(
             apt=("tar",),
