@@ -67,7 +67,7 @@ def check_output(output: Path) -> None:
                 Problem(
                     "the output is there and is no image",
                     str(output),
-                    why="only an image is replaced by an image",
+                    why=f"{error.problems[0].why}; only an image is replaced by an image",
                     mend="name another --output, or move the file away",
                 )
             ) from error

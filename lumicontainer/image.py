@@ -1,66 +1,60 @@
-"""Read an image without starting a container: its metadata, its key, its files."""
+"""Read the bytes of an image without starting a container: its metadata object, its files."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from lumicontainer import process, sif
-from lumicontainer.errors import HostError, Problem
-from lumicontainer.model import Bind
+from lumicontainer import digests, process, sif, wholeness
+from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.plan import HOME
 from lumicontainer.regular import open_regular
 
 KEY_LABEL = "org.lumicontainer.key"
 CHECKED_LABEL = "org.lumicontainer.checked"
 """What an image that was not checked has beside its key, as ``no``."""
-RECORD = "opt/lumicontainer/resolved.json"
+METADATA = sif.METADATA
+LIMIT = 64 << 20
+"""Bytes that are read of a record at most; a definition with all its files has 400,000."""
 _NO_SUCH_FILE = 2
 """The exit status of unsquashfs where all it lacks is the file; 1 is of what it cannot read."""
 
 
-def metadata(image: Path) -> dict[str, Any]:
-    """Return the metadata object of an image; empty where it has none, or a damaged one.
+def metadata(image: Path) -> bytes | None:
+    """Return the metadata object of an image; None where it has none.
 
     Raises ``InputError`` where ``image`` is no image.
     """
     for each in sif.read_objects(image):
-        if each.kind == sif.JSON and each.name == sif.METADATA:
+        if each.kind == sif.JSON and each.name == METADATA:
+            if each.offset < 0 or not 0 <= each.size <= LIMIT:
+                raise sif.no_image(image, f"its descriptor of {METADATA} is damaged")
             with open_regular(image) as file:
                 file.seek(each.offset)
-                return _object(file.read(each.size))
-    return {}
+                return file.read(each.size)
+    return None
 
 
-def _object(text: bytes) -> dict[str, Any]:
-    """Return a JSON object; an empty one where the text is damaged, which then tells nothing."""
-    try:
-        return dict(json.loads(text))
-    except (ValueError, TypeError):
-        return {}
-
-
-def labels(image: Path) -> Mapping[str, Any]:
-    """Return the labels of an image."""
-    found: Mapping[str, Any] = metadata(image).get("data", {}).get("attributes", {})
-    return dict(found.get("labels") or {})
-
-
-def key(image: Path) -> str:
-    """Return the key of the plan that an image was built from, or nothing."""
-    return str(labels(image).get(KEY_LABEL, ""))
-
-
-def checked(image: Path) -> bool:
-    """Tell whether an image was built with its checks, and not with ``--no-verify``."""
-    return labels(image).get(CHECKED_LABEL) != "no"
+def recorded(image: Path, name: str) -> bytes:
+    """Return a record of lumicontainer in an image; raise ``InputError`` where it has none."""
+    found = read_file(image, f"{HOME[1:]}/{name}")
+    if found is not None:
+        return found
+    _refuse_changed(image)
+    raise InputError(
+        Problem(
+            "the image has no record of lumicontainer",
+            str(image),
+            why=f"{HOME}/{name} is not in it: something else built it, or an older lumicontainer",
+            mend="build it with lumicontainer build; singularity exec starts any image",
+        )
+    )
 
 
 def read_file(image: Path, name: str) -> bytes | None:
     """Return the bytes of one file in an image; None where it has none.
 
-    Raises ``HostError`` where this host cannot read the image's file systems.
+    Raises ``HostError`` where this host cannot read the image's file systems, and ``InputError``
+    where these are damaged.
     """
     for each in reversed(sif.partitions(image)):
         # What an engine's user lays on top of an image is ext3; what the image tells is below.
@@ -70,31 +64,25 @@ def read_file(image: Path, name: str) -> bytes | None:
     return None
 
 
-def wanted_of_host(image: Path) -> tuple[tuple[Bind, ...], tuple[Bind, ...]]:
-    """Return what of its host an image needs, and which of its host's libraries.
-
-    An image that tells of nothing needs nothing.
-    """
-    try:
-        record = json.loads(read_file(image, RECORD) or b"")
-    except ValueError:
-        return (), ()
-    return _binds(record.get("binds", ())), _binds(record.get("host_libraries", ()))
-
-
-def _binds(rows: Iterable[Mapping[str, str]]) -> tuple[Bind, ...]:
-    return tuple(Bind(row["path"], row.get("why", ""), row.get("source", "")) for row in rows)
-
-
 def _cat(image: Path, offset: int, name: str) -> bytes | None:
     command = ["unsquashfs", "-offset", str(offset), "-cat", str(image), name]
     try:
-        return process.capture_bytes(command)
+        return process.capture_bytes(command, limit=LIMIT)
     except process.ProgramError as error:
         if error.status == _NO_SUCH_FILE:
             return None
-        mend = "get squashfs-tools 4.5 or later with its compression, or bring the image here anew"
+        _refuse_changed(image)
         said = "\n".join(f"{each.what}: {each.why}" for each in error.problems)
+        if "ompression" not in said:
+            raise sif.no_image(image, f"its file system cannot be read\n{said}") from error
+        mend = "get squashfs-tools 4.5 or later with its compression, or copy the image here again"
         raise HostError(
             Problem("this host cannot read the image", str(image), said, mend)
         ) from error
+
+
+def _refuse_changed(image: Path) -> None:
+    """Raise ``InputError`` where a byte of an image is not as it was written."""
+    found = wholeness.examined(image)
+    if found.state == digests.CHANGED:
+        raise InputError(wholeness.problem(image, found))

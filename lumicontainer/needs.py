@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from lumicontainer import image as images
-from lumicontainer import libraries, process
+from lumicontainer import imagerecords, libraries, process
 from lumicontainer.ca_bundles import trust_of
 from lumicontainer.closure import FOLDER, Closure, Mount, close, names
 from lumicontainer.engines import find_engine
@@ -52,10 +52,11 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     """Return what an image needs on this host, which is one of ``platform``.
 
     Beside what the platform, the layers and their libraries need, it holds the CA bundles that the
-    present environment names. Raises ``ProgramError`` where the image has to be asked and does not
-    start.
+    present environment names. Raises ``InputError`` where the image has no record, or a damaged
+    one, and ``ProgramError`` where the image has to be asked and does not start.
     """
-    found = _of_the_image(image, platform)
+    record = imagerecords.resolved(image)
+    found = _of_the_image(image, record, platform)
     trust = trust_of(os.environ)
     why = "the CA bundle of this host is seen there"
     variables = [Set(name, path, why) for name, path in trust.variables.items()]
@@ -63,10 +64,24 @@ def needs_of(image: Path, platform: Platform) -> Needs:
         found,
         mounts=(*found.mounts, *trust.mounts),
         variables=(*found.variables, *variables),
+        problems=(*_of_another(image, record, platform), *found.problems),
     )
 
 
-def _of_the_image(image: Path, platform: Platform) -> Needs:
+def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> Iterator[Problem]:
+    """Yield a warning where an image was built for another platform."""
+    built = record["platform"]["name"]
+    if built != platform.name:
+        yield Problem(
+            f"the image was built for platform '{built}', and is started as on '{platform.name}'",
+            str(image),
+            why="its programs may lack what that platform needs: its GPUs, its network",
+            mend=f"name --platform {built}, or build the image for {platform.name}",
+            level="warning",
+        )
+
+
+def _of_the_image(image: Path, record: Mapping[str, Any], platform: Platform) -> Needs:
     """Return what an image's platform and layers need.
 
     A platform that binds nothing has nothing of what a layer could want: there an image runs with
@@ -74,7 +89,7 @@ def _of_the_image(image: Path, platform: Platform) -> Needs:
     """
     if not platform.binds:
         return Needs()
-    own, wanted = images.wanted_of_host(image)
+    own, wanted = imagerecords.binds(record), imagerecords.binds(record, "host_libraries")
     binds: dict[str, Bind] = {}
     for bind in (*platform.binds, *own):
         binds.setdefault(bind.path, bind)
@@ -98,7 +113,8 @@ def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
 
     None where it takes no library of a host.
     """
-    own, wanted = images.wanted_of_host(image)
+    record = imagerecords.resolved(image)
+    own, wanted = imagerecords.binds(record), imagerecords.binds(record, "host_libraries")
     if not wanted:
         return None
     paths = [bind.path for bind in (*platform.binds, *own)]

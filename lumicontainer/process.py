@@ -93,9 +93,14 @@ def capture(
     return done.stdout.decode("utf-8", "replace")
 
 
-def capture_bytes(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> bytes:
-    """Run a program and return the bytes it printed; raise ``ProgramError`` where it fails."""
-    done = _run(command, env=env, capture=True)
+def capture_bytes(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, limit: int | None = None
+) -> bytes:
+    """Run a program and return the bytes it printed; raise ``ProgramError`` where it fails.
+
+    It fails where it prints more than ``limit`` bytes.
+    """
+    done = _limited(command, limit) if limit else _run(command, env=env, capture=True)
     if done.returncode:
         raise ProgramError(command, done.returncode, done.stderr.decode("utf-8", "replace"))
     return done.stdout
@@ -137,6 +142,31 @@ def _run(
         return subprocess.run(command, env=env, capture_output=capture, check=False, input=given)
     except OSError as error:
         raise _not_started(command, error) from error
+
+
+def _limited(command: Sequence[str], limit: int) -> CompletedProcess[bytes]:
+    """Run a program, and end it once it has printed more than ``limit`` bytes."""
+    import subprocess  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    trace(command)
+    with tempfile.TemporaryFile() as said:
+        try:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+            )
+        except OSError as error:
+            raise _not_started(command, error) from error
+        with child:
+            assert child.stdout is not None
+            printed = child.stdout.read(limit + 1)
+            if len(printed) > limit:
+                child.kill()
+        said.seek(0)
+        why = said.read(1 << 16)
+        if len(printed) > limit:
+            why = f"it printed more than {limit} bytes".encode()
+        return subprocess.CompletedProcess(command, child.returncode, printed, why)
 
 
 async def logged(  # noqa: PLR0913 - each is named where it is given

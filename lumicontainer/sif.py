@@ -47,11 +47,16 @@ class Layout:
     offset: int
 
 
-def layout(definition: str, metadata: Mapping[str, object]) -> Layout:
-    """Lay out an image file: its definition and metadata stand before the squashfs."""
+def layout(definition: str, metadata: Mapping[str, object] | bytes) -> Layout:
+    """Lay out an image file: its definition and metadata stand before the squashfs.
+
+    Metadata that are bytes are taken as they are.
+    """
+    if not isinstance(metadata, bytes):
+        metadata = json.dumps(metadata, sort_keys=True).encode()
     texts = {
         "definition": definition.encode(),
-        METADATA: json.dumps(metadata, sort_keys=True).encode(),
+        METADATA: metadata,
     }
     data, parts = b"", []
     for name, text in texts.items():
@@ -142,11 +147,13 @@ def read_objects(path: Path) -> list[Descriptor]:
 
 def partitions(path: Path) -> list[Descriptor]:
     """Return the file systems of an image, the root's first and what lies on top of it after."""
-    found = [each for each in read_objects(path) if each.kind == PARTITION]
+    every = read_objects(path)
+    found = [each for each in every if each.kind == PARTITION]
     if not found:
         raise no_image(path, "it holds no file system")
-    if any(each.end > path.stat().st_size for each in found):
-        raise no_image(path, "it is cut short: a file system ends behind its end")
+    size = path.stat().st_size
+    if behind := [each.name or "an object" for each in every if each.end > size]:
+        raise no_image(path, f"it is cut short: {behind[0]} ends behind the end of the file")
     return found
 
 

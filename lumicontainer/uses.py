@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import image as images
+from lumicontainer import imagerecords
 from lumicontainer.cache import Cache, Entry
 from lumicontainer.errors import InputError
 
@@ -33,7 +33,7 @@ class Use:
     def counts(self) -> bool:
         """Tell whether the image is there, and is the one of which this was noted."""
         try:
-            return images.key(Path(self.image)) == self.key
+            return imagerecords.key(Path(self.image)) == self.key
         except (InputError, ValueError):
             return False
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import build, digests, image, layers, sif, site, uses, wholeness
+from lumicontainer import build, digests, imagerecords, layers, sif, site, uses, wholeness
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.commands import common, locked
 from lumicontainer.engines import find_engine
@@ -86,7 +86,7 @@ def _jobs(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build the image, unless the one that is there was built from the same inputs."""
+    """Build the imagerecords, unless the one that is there was built from the same inputs."""
     resolved = common.resolved_recipe(arguments)
     warnings = refuse(common.judged(resolved, arguments))
     resolved = locked.locked(resolved, arguments) if arguments.locked else resolved
@@ -124,8 +124,8 @@ def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> boo
         # What an engine's user lays on top of an image is ext3, and none of its layers.
         own = [each for each in sif.partitions(output) if each.form == sif.SQUASHFS]
         form = "flat" if len(own) == 1 else "layered"
-        checked = arguments.no_verify or image.checked(output)
-        fits = image.key(output) == wanted and arguments.pack in (None, form)
+        checked = arguments.no_verify or imagerecords.checked(output)
+        fits = imagerecords.key(output) == wanted and arguments.pack in (None, form)
         return checked and fits and _is_whole(output)
     except (InputError, ValueError):
         return False

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from lumicontainer import digests, sif, wholeness
-from lumicontainer import image as images
+from lumicontainer import digests, imagerecords, sif, wholeness
 from lumicontainer.commands import common
-from lumicontainer.errors import OK, ExaminedError, Problem
+from lumicontainer.errors import OK, ExaminedError, InputError, Problem
 from lumicontainer.output import line, write_document
-from lumicontainer.plan import HOME
 from lumicontainer.shell import shell_value
 
 
@@ -37,11 +34,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         _check(image, as_json=arguments.json)
     elif arguments.recipe:
-        _print_text("recipe", _record(image, "recipe.yaml"), as_json=arguments.json)
+        _print_text("recipe", imagerecords.recipe(image), as_json=arguments.json)
     elif arguments.definition:
         _print_text("definition", _definition(image), as_json=arguments.json)
     elif arguments.packages:
-        _print_packages(json.loads(_record(image, "packages.json")), as_json=arguments.json)
+        _print_packages(imagerecords.packages(image), as_json=arguments.json)
     else:
         _print_summary(image, as_json=arguments.json)
     return OK
@@ -63,31 +60,17 @@ def _check(image: Path, *, as_json: bool) -> None:
 
 
 def _definition(image: Path) -> str:
-    found = images.metadata(image).get("data", {}).get("attributes", {}).get("deffile")
+    found = imagerecords.metadata(image).definition
     if found is None:
-        raise ExaminedError(
+        raise InputError(
             Problem(
                 "the image has no definition",
                 str(image),
-                why="it was made from none, as by a conversion, or what it tells is damaged",
+                why="it was made from none, as by a conversion",
                 mend="singularity inspect tells what the engine knows of it",
             )
         )
-    return str(found)
-
-
-def _record(image: Path, name: str) -> str:
-    found = images.read_file(image, f"{HOME[1:]}/{name}")
-    if found is None:
-        raise ExaminedError(
-            Problem(
-                "the image has no record of lumicontainer",
-                str(image),
-                why=f"{HOME}/{name} is not in it: it was built by something else",
-                mend="singularity inspect tells what the engine knows of it",
-            )
-        )
-    return found.decode()
+    return found
 
 
 def _print_text(what: str, text: str, *, as_json: bool) -> None:
@@ -97,7 +80,7 @@ def _print_text(what: str, text: str, *, as_json: bool) -> None:
         write_document(text)
 
 
-def _print_packages(packages: dict[str, dict[str, str]], *, as_json: bool) -> None:
+def _print_packages(packages: Mapping[str, Mapping[str, str]], *, as_json: bool) -> None:
     if as_json:
         common.print_json(packages)
         return
@@ -107,9 +90,9 @@ def _print_packages(packages: dict[str, dict[str, str]], *, as_json: bool) -> No
 
 
 def _print_summary(image: Path, *, as_json: bool) -> None:
-    data: dict[str, Any] = json.loads(_record(image, "resolved.json"))
+    data = imagerecords.resolved(image)
     if as_json:
-        common.print_json({**data, "key": images.key(image), "bytes": image.stat().st_size})
+        common.print_json({**data, "key": imagerecords.key(image), "bytes": image.stat().st_size})
         return
     out = sys.stdout.write
     platform = data["platform"]
@@ -121,7 +104,7 @@ def _print_summary(image: Path, *, as_json: bool) -> None:
         out(f"  bind {bind['path']}\n")
     for library in data.get("host_libraries", ()):
         out(f"  library of the host {library['path']}\n")
-    out(f"{image.stat().st_size / 1e6:.0f} MB, key {images.key(image)[:12]}\n")
+    out(f"{image.stat().st_size / 1e6:.0f} MB, key {imagerecords.key(image)[:12]}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
         for parameter, value in layer["parameters"].items():

@@ -14,6 +14,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.machine import platform_of
 from lumicontainer.needs import needs_of
+from lumicontainer.output import report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +62,8 @@ def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "
     needs = needs_of(arguments.image, platform)
     if needs.unfit():
         raise HostError(*needs.problems)
+    for problem in needs.problems:
+        report(problem)
     engine = find_engine()
     words = engine.execute(
         arguments.image,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import image as images
-from lumicontainer import sif, wholeness, words
+from lumicontainer import imagerecords, sif, wholeness, words
 from lumicontainer.catalog import Catalog
 from lumicontainer.checkfile import HOST
 from lumicontainer.digests import NOT_RECORDED, Check
-from lumicontainer.errors import LumicontainerError
+from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.lock import faults, file_name, held
 from lumicontainer.lockfile import open_lock
@@ -112,7 +112,7 @@ def _cut(image: Path, parts: Iterable[Descriptor]) -> Iterator[str]:
 
 def labelled(asked: Asked) -> Outcome:
     """Tell whether an image says by which key it was built."""
-    labels = images.labels(asked.image)
+    labels = imagerecords.labels(asked.image)
     if labels.get(images.KEY_LABEL):
         return _of([], str(labels[images.KEY_LABEL]))
     if _ENGINES_LABEL in labels:
@@ -127,7 +127,7 @@ def current(asked: Asked) -> Outcome:
         plans = dict(_plans(asked, subject.resolved))
     except LumicontainerError as error:
         return _of(str(error).splitlines())
-    key = images.key(asked.image)
+    key = imagerecords.key(asked.image)
     if key in plans:
         return _of([], f"{asked.recipe}{plans[key]}: key {key}")
     now = json.loads(json.dumps(record(_resolved(asked, subject.resolved))))
@@ -246,4 +246,9 @@ def is_own(check: Row) -> bool:
 
 def make(asked: Asked, check: Row) -> Row:
     """Make one of the checks; return it with what came of it."""
-    return row(check, CHECKS[check["name"].partition("/")[2]].make(asked))
+    try:
+        came = CHECKS[check["name"].partition("/")[2]].make(asked)
+    except InputError as error:
+        # A record of the image is damaged.
+        came = _of([f"{problem.what}: {problem.why}" for problem in error.problems])
+    return row(check, came)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import __version__, process
-from lumicontainer.image import key
+from lumicontainer.errors import InputError
+from lumicontainer.imagerecords import key
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
 from lumicontainer.verify.subject import Row, Subject
@@ -83,7 +84,7 @@ def joined(
     return {
         "form": report.FORM,
         "lumicontainer": __version__,
-        "image": {**told, "file": str(head["file"]), "key": key(head["file"])},
+        "image": {**told, "file": str(head["file"]), "key": _key(head["file"])},
         "level": head["level"],
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head["begun"])),
         "seconds": round(time.time() - head["begun"], 2),
@@ -96,6 +97,14 @@ def joined(
 def again(image: Path, name: str, options: Sequence[str] = ()) -> str:
     """Return the command that makes one check of an image again, as a user types it."""
     return process.quoted(["lumicontainer", "verify", str(image), *options, "-k", name])
+
+
+def _key(image: Path) -> str:
+    """Return the key of an image; nothing where the image is too damaged to say it."""
+    try:
+        return key(image)
+    except InputError:
+        return ""
 
 
 def held(result: Mapping[str, Any]) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import image as images
-from lumicontainer.errors import ExaminedError, InputError, Problem
+from lumicontainer import imagerecords
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import options
-from lumicontainer.plan import HOME
 
 Row = Mapping[str, Any]
 """A check as the image's checks.json has it, or with what came of it."""
@@ -28,20 +26,8 @@ class Subject:
 
 
 def read_subject(image: Path) -> Subject:
-    """Read what an image tells of itself; raise ``ExaminedError`` where it brings no checks."""
-    names = ("checks.json", "resolved.json")
-    checks, resolved = (images.read_file(image, f"{HOME[1:]}/{name}") for name in names)
-    if checks is None or resolved is None:
-        raise ExaminedError(
-            Problem(
-                "the image brings no checks",
-                str(image),
-                why=f"{HOME}/checks.json is not in it: something else built it, or a lumicontainer "
-                "that was older than lumi-verify",
-                mend="build it with lumicontainer build",
-            )
-        )
-    return Subject(image, tuple(json.loads(checks)), json.loads(resolved))
+    """Read what an image tells of itself; raise ``InputError`` where it has no checks."""
+    return Subject(image, tuple(imagerecords.checks(image)), imagerecords.resolved(image))
 
 
 def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:

@@ -89,10 +89,10 @@ def test_inspect_of_an_image_from_elsewhere_says_so(small: Path, tmp_path: Path)
     done = run([*add, "--partarch", "2", "--groupid", "1", other, tmp_path / "x.sqfs"])
     assert done.returncode == 0, done.stderr
     done = lumicontainer("inspect", other)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "no record of lumicontainer" in done.stderr
     done = lumicontainer("inspect", other, "--definition")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "the image has no definition" in done.stderr
 
 

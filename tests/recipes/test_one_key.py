@@ -102,7 +102,7 @@ def test_an_image_that_was_built_by_its_lock_is_current_too(tmp_path: Path) -> N
     resolved = Asked("pytorch-deepspeed", "workstation").resolved()
     path = CATALOG.lock(file_name(resolved))
     assert path is not None
-    image = image_of(held(resolved, open_lock(path)), tmp_path / "x")
+    image = image_of(held(resolved, open_lock(*path)), tmp_path / "x")
     came = judged(image, "pytorch-deepspeed")
     assert (came.state, came.reason) == ("passed", "")
     assert "locked" in came.output

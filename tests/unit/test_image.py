@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -13,23 +14,34 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import image as images
-from lumicontainer import sif
-from lumicontainer.errors import HostError
+from lumicontainer import imagerecords, sif
+from lumicontainer.catalog import open_catalog
+from lumicontainer.errors import HostError, InputError
+from lumicontainer.needs import needs_of
 from lumicontainer.verify.subject import read_subject
 
 from ..conftest import ROOT
 from .test_sif import image
 
-RECORD = {"binds": [{"path": "/opt/cray", "why": "x"}, {"path": "/run/cxi", "why": "y"}]}
+HELLO = {
+    "recipe": "hello",
+    "summary": "a small image",
+    "platform": {"name": "site", "accelerator": "cpu"},
+    "layers": {},
+    "omitted": {},
+}
+"""What the smallest image records of its decided values."""
+RECORD = {**HELLO, "binds": [{"path": "/opt/cray", "why": "x"}, {"path": "/run/cxi", "why": "y"}]}
 
 
-def packed(folder: Path, files: Mapping[str, str], metadata: Mapping[str, object]) -> Path:
+def packed(
+    folder: Path, files: Mapping[str, str | bytes], metadata: Mapping[str, object] | bytes
+) -> Path:
     """Write an image of one file system that holds these files."""
     tree, squashed = folder / "tree", folder / "tree.squashfs"
     for name, text in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text(text)
+        (tree / name).write_bytes(text.encode() if isinstance(text, str) else text)
     subprocess.run(["mksquashfs", tree, squashed, "-quiet", "-no-progress"], check=True)
     return image(folder / "x.sif", payload=squashed.read_bytes(), metadata=metadata)
 
@@ -44,14 +56,33 @@ def made(folder: Path, record: str | None) -> Path:
 
 @pytest.mark.parametrize(
     ("record", "found"),
-    [(json.dumps(RECORD), ["/opt/cray", "/run/cxi"]), ("{}", []), ("{", []), (None, [])],
+    [(RECORD, ["/opt/cray", "/run/cxi"]), (HELLO, [])],
 )
 def test_the_binds_of_an_image_are_those_of_its_record(
-    tmp_path: Path, record: str | None, found: list[str]
+    tmp_path: Path, record: dict[str, object], found: list[str]
 ) -> None:
-    binds, libraries = images.wanted_of_host(made(tmp_path, record))
-    assert [bind.path for bind in binds] == found
-    assert libraries == ()
+    data = imagerecords.resolved(made(tmp_path, json.dumps(record)))
+    assert [bind.path for bind in imagerecords.binds(data)] == found
+    assert imagerecords.binds(data, "host_libraries") == ()
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (None, "the image has no record of lumicontainer"),
+        ("{", "it is not JSON"),
+        ("{}", "recipe is not there"),
+        ("[" * 60_000, "it is nested too deep"),
+        (json.dumps({**HELLO, "platform": None}), "platform: expected a mapping, got null"),
+    ],
+)
+@pytest.mark.parametrize("platform", ["workstation", "lumi-g"])
+def test_an_image_without_a_good_record_needs_nobody_knows_what(
+    tmp_path: Path, record: str | None, words: str, platform: str
+) -> None:
+    path = made(tmp_path, record)
+    with pytest.raises(InputError, match=re.escape(words)):
+        needs_of(path, open_catalog().platform(platform))
 
 
 def without_unsquashfs(image: Path, tools: Path) -> None:
@@ -64,6 +95,8 @@ def of_an_unknown_compression(image: Path, tools: Path) -> None:
     with image.open("r+b") as file:
         file.seek(packed.offset + 20)
         file.write(b"\x63")
+    plan = sif.layout("Bootstrap: x\n", {"data": {}})
+    sif.complete(image, plan, [sif.Partition(packed.offset, packed.size)])
 
 
 @pytest.mark.parametrize(
@@ -84,7 +117,7 @@ def test_an_image_that_this_host_cannot_read_is_none_that_needs_nothing(
     break_it(path, tools)
     monkeypatch.setenv("PATH", str(tools))
     with pytest.raises(HostError) as error:
-        images.wanted_of_host(path)
+        imagerecords.resolved(path)
     assert all(word in str(error.value) for word in words)
     with pytest.raises(HostError):
         read_subject(path)
@@ -103,7 +136,7 @@ def test_what_a_user_laid_on_top_of_an_image_hides_no_record(tmp_path: Path) -> 
         assert file.read(8) == struct.pack("<ii", sif.SQUASHFS, 4)
         file.seek(-8, 1)
         file.write(struct.pack("<i", 2))  # ext3, as `apptainer overlay create` adds it.
-    binds, _ = images.wanted_of_host(path)
+    binds = imagerecords.binds(imagerecords.resolved(path))
     assert [bind.path for bind in binds] == ["/opt/cray", "/run/cxi"]
 
 
@@ -115,7 +148,7 @@ def test_run_binds_what_the_platform_and_the_layers_need_and_the_host_has(
     for folder in (there, other):
         folder.mkdir()
     wanted = [{"path": str(other)}, {"path": str(there)}, {"path": "/nowhere/at/all"}]
-    path = made(tmp_path, json.dumps({"binds": wanted}))
+    path = made(tmp_path, json.dumps({**HELLO, "binds": wanted}))
     envs, tools = tmp_path / "own/envs", tmp_path / "tools"
     for folder in (envs, tools):
         folder.mkdir(parents=True)

@@ -20,7 +20,7 @@ from lumicontainer.machine import is_there, namespace_options
 
 from ..conftest import ROOT
 from .compiled import Root
-from .test_image import made
+from .test_image import HELLO, made
 
 ENGINE = """\
 #!/bin/sh
@@ -42,7 +42,7 @@ class Site:
     seen: Path
 
     def image(self, **record: object) -> Path:
-        return made(self.folder / "image", json.dumps(record))
+        return made(self.folder / "image", json.dumps({**HELLO, **record}))
 
     def tell(self, **has: object) -> None:
         """Let the image have libraries and folders."""

@@ -18,9 +18,9 @@ def image(
     path: Path,
     definition: str = "Bootstrap: x\n",
     payload: bytes = b"squash" * 99,
-    metadata: Mapping[str, object] | None = None,
+    metadata: Mapping[str, object] | bytes | None = None,
 ) -> Path:
-    plan = sif.layout(definition, metadata or {"data": {}})
+    plan = sif.layout(definition, {"data": {}} if metadata is None else metadata)
     with path.open("wb") as file:
         file.seek(plan.offset)
         file.write(payload)
