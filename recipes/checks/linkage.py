@@ -24,9 +24,29 @@ EXCUSED = {
 MAGIC = b"\x7fELF"
 SHORTEST = 64
 """Bytes of an ELF file's header."""
+LIBRARY = re.compile(r"\.so(\.[0-9]+)*$")
+PROGRAMS = ("bin", "sbin")
+"""Folders of programs: elsewhere an empty file may well be marked as one that can be started."""
 OTHER = ("another processor",)
 """What is said of a file for another processor, such as code for a GPU."""
 IMPORTS = re.compile(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)")
+
+
+def hollow(one):
+    """Return in words why a file that should be loadable is none; nothing where it may be another.
+
+    A copy that broke off leaves a file empty, or filled with zeros. A short text named like a
+    library is a script of the linker.
+    """
+    folder, name = os.path.split(one.path)
+    library = LIBRARY.search(name)
+    if not one.stat.st_size:
+        program = os.path.basename(folder) in PROGRAMS and one.stat.st_mode & 0o111
+        return "it is empty" if library or program else ""
+    if not library:
+        return ""
+    with open(one.path, "rb", buffering=0) as stream:
+        return "it holds zeros where an ELF file begins" if stream.read(4) == bytes(4) else ""
 
 
 def elf_files():
@@ -35,9 +55,13 @@ def elf_files():
     for one in walk():
         # To look into each of the others takes longer than all the rest.
         loadable = one.stat.st_mode & 0o111 or ".so" in os.path.basename(one.path)
-        if not one.is_file() or not loadable or one.stat.st_size < SHORTEST:
+        if not one.is_file() or not loadable:
             continue
         try:
+            if why := hollow(one):
+                damaged.append(f"{one.path} cannot be loaded: {why}")
+            if one.stat.st_size < SHORTEST:
+                continue
             with open(one.path, "rb", buffering=0) as stream:
                 if stream.read(len(MAGIC)) != MAGIC:
                     continue

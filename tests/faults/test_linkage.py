@@ -46,6 +46,12 @@ def faulty(image: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     libc = scratch.library("/libc.so.6", defines={"GLIBC_2.99": ["newest"]})
     over.library(f"{LIBRARIES}/libnew.so.1", uses=["newest"], needs=[libc])
     broken.write(f"{LIBRARIES}/libcut.so.1", Path("/bin/true").read_bytes()[:500])
+    broken.write(f"{LIBRARIES}/libempty.so.2", b"", 0o644)
+    broken.write("/usr/bin/empty", b"", 0o755)
+    broken.write("/opt/own/libzeros.so", bytes(5000), 0o644)
+    # None of these is a library or a program.
+    broken.write("/opt/own/libscript.so", b"INPUT(-lm)\n", 0o644)
+    broken.write("/opt/own/__init__.py", b"", 0o755)
     # An extension of a package that imports nothing of PyTorch.
     torch = scratch.library("/libtorch_cpu.so")
     over.library(f"{SITE}/einops/_fast.so", needs=[torch])
@@ -61,6 +67,9 @@ FAULTS = {
     "a library that is too old": f"FABRIC_9.9, which {LIBRARIES}/libnet.so.1 needs",
     "a glibc that is too old": f"GLIBC_2.99, which {LIBRARIES}/libnew.so.1 needs",
     "a library that is cut short": f"{LIBRARIES}/libcut.so.1 cannot be loaded: it is damaged",
+    "an empty library": f"{LIBRARIES}/libempty.so.2 cannot be loaded: it is empty",
+    "an empty program": "/usr/bin/empty cannot be loaded: it is empty",
+    "a library of zeros": "/opt/own/libzeros.so cannot be loaded: it holds zeros",
     "an extension that nobody loads PyTorch for": f"libtorch_cpu.so, which {SITE}/einops/_fast.so",
 }
 
@@ -68,6 +77,10 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_not_found_is_named_with_who_wants_it(faulty: list[str], fault: str) -> None:
     assert any(FAULTS[fault] in line for line in faulty), faulty
+
+
+def test_what_only_looks_like_a_library_or_a_program_is_passed_over(faulty: list[str]) -> None:
+    assert not any("libscript" in line or "__init__" in line for line in faulty)
 
 
 def test_a_library_that_was_taken_away_is_named(image: Path, broken: Broken) -> None:
