@@ -73,7 +73,7 @@ def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> I
     built = record["platform"]["name"]
     if built != platform.name:
         yield Problem(
-            f"the image was built for platform '{built}', and is started as on '{platform.name}'",
+            f"the image was built for platform '{built}', not for '{platform.name}'",
             str(image),
             why="its programs may lack what that platform needs: its GPUs, its network",
             mend=f"name --platform {built}, or build the image for {platform.name}",

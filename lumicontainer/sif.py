@@ -135,13 +135,13 @@ def read_objects(path: Path) -> list[Descriptor]:
         with open_regular(path) as file:
             header = siformat.read_header(file.read(siformat.HEADER_SIZE))
             if header is None:
-                raise no_image(path, "it does not begin like an image (SIF)")
+                raise no_image(path, "it does not begin like an image (SIF)", NO_IMAGE)
             if min(header.total, header.table) < 0:
                 raise no_image(path, "its header is damaged")
             file.seek(header.table)
             table = file.read(min(header.total, 1024) * DESCRIPTOR_SIZE)
     except OSError as error:
-        raise no_image(path, error.strerror or str(error)) from error
+        raise no_image(path, error.strerror or str(error), NO_IMAGE) from error
     return [row for row in siformat.read_descriptors(table) if row.used]
 
 
@@ -157,10 +157,10 @@ def partitions(path: Path) -> list[Descriptor]:
     return found
 
 
-def no_image(path: Path, why: str) -> InputError:
-    """Return the error that a file is no image that can be read."""
-    return InputError(
-        Problem(
-            "this is no image that can be read", str(path), why, "name a file such as image.sif"
-        )
-    )
+NO_IMAGE = "name an image file, such as image.sif"
+DAMAGED = "copy the image here again, or build it again"
+
+
+def no_image(path: Path, why: str, mend: str = DAMAGED) -> InputError:
+    """Return the error that a file cannot be read as an image."""
+    return InputError(Problem("cannot read the image", str(path), why, mend))

@@ -11,7 +11,9 @@ from lumicontainer.catalog import open_catalog
 from lumicontainer.checkfile import LEVELS
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import OK
+from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.inside.errors import LaunchError
+from lumicontainer.inside.verify import report
 from lumicontainer.machine import platform_of
 from lumicontainer.output import write_document
 from lumicontainer.verify import job
@@ -36,10 +38,18 @@ def run(arguments: argparse.Namespace) -> int:
     sif.read_objects(arguments.image)
     text = written(arguments)
     if arguments.output:
-        arguments.output.write_text(text, encoding="utf-8")
+        _write(str(arguments.output), text.encode())
     else:
         write_document(text)
     return OK
+
+
+def _write(file: str, content: bytes) -> None:
+    """Write a file whole; raise ``InputError`` where that cannot be done."""
+    try:
+        report.write(file, content)
+    except LaunchError as error:
+        raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
 
 
 def written(arguments: argparse.Namespace) -> str:

@@ -287,3 +287,27 @@ def test_what_is_no_file_is_no_image_and_nobody_waits_for_it(
     )
     assert done.returncode == 2, done.stderr
     assert kind in done.stderr
+
+
+def test_a_pipe_that_nobody_reads_is_no_place_for_a_document(tmp_path: Path) -> None:
+    path = image(tmp_path, "checks.json", json.dumps([CHECK]).encode())
+    make_fifo(tmp_path / "fifo")
+    for words in (
+        ("reframe", "--output", tmp_path / "fifo", path),
+        ("verify", "-k", "host/key", "--json", tmp_path / "fifo", path),
+    ):
+        program = [sys.executable, "-m", "lumicontainer", *map(str, words)]
+        done = subprocess.run(
+            program, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 2, done.stderr
+        assert "nobody reads this pipe" in done.stderr
+
+
+def test_a_pipe_that_somebody_reads_takes_a_document(tmp_path: Path) -> None:
+    path = image(tmp_path, "checks.json", json.dumps([CHECK]).encode())
+    make_fifo(tmp_path / "fifo")
+    with subprocess.Popen(["cat", tmp_path / "fifo"], stdout=subprocess.PIPE, text=True) as reader:
+        done = lumicontainer("verify", "-k", "host/key", "--json", tmp_path / "fifo", path)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(reader.communicate(timeout=60)[0])["checks"][0]["name"] == "host/key"

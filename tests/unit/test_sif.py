@@ -82,4 +82,4 @@ def test_a_header_that_counts_below_nothing_is_told(tmp_path: Path, at: int) -> 
 def test_a_missing_image_and_a_folder_are_told(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError) as error:
         sif.read_objects(tmp_path / name)
-    assert "no image" in str(error.value)
+    assert "cannot read the image" in str(error.value)

@@ -210,10 +210,17 @@ def write(file: str, content: bytes) -> None:
             sys.stdout.buffer.write(content)
             sys.stdout.flush()
         elif not _is_file(file) or os.path.islink(file) or not _replaced(file, content):
-            with open(file, "wb") as stream:
+            with open(file, "wb", opener=_not_waiting) as stream:
                 stream.write(content)
     except OSError as error:
         raise _unwritable(file, error) from None
+
+
+def _not_waiting(file: str, flags: int) -> int:
+    """Open a file; raise OSError for a pipe that nobody reads, where open() waits for ever."""
+    descriptor = os.open(file, flags | os.O_NONBLOCK, 0o666)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _replaced(file: str, content: bytes) -> bool:
@@ -252,7 +259,7 @@ def _unwritable(file: str, error: OSError) -> LaunchError:
     return LaunchError(
         f"cannot write '{file}'",
         where=os.getcwd(),
-        why=error.strerror or "",
+        why="nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or "",
         mend="name a file in a folder that is there, bound and writable, or - for stdout",
     )
 
