@@ -14,6 +14,7 @@ from lumicontainer.model import (
     CacheFolder,
     CheckNeeds,
     Content,
+    Discouraged,
     GitSource,
     Gpu,
     LayerFile,
@@ -89,6 +90,7 @@ the last step, which bakes in the record; nothing."""
 
 
 VARIABLE = Variable("A", "why", "source")
+DISCOURAGED = Discouraged("A", "why", "source", "hint")
 GIT = GitSource("https://git.example/tool", "0" * 40, "tool")
 URL = UrlSource("https://files.example/x.tgz", "x.tgz", "0" * 64)
 
@@ -271,6 +273,11 @@ MATRIX: list[tuple[str, str, Change]] = [
         RECORD,
         platform_field(variables=lambda word: (Variable(word, "", ""),)),
     ),
+    (
+        "Platform.discouraged",
+        RECORD,
+        platform_field(discouraged=lambda word: (DISCOURAGED._replace(name=word),)),
+    ),
     ("Platform.caches", RECORD, platform_field(caches=lambda word: (cache(name=word),))),
     ("Gpu.pci", RECORD, table_field("gpus", Gpu("a", "1", 0), pci=lambda word: word)),
     ("Gpu.cores", RECORD, table_field("gpus", Gpu("a", "1", 0), cores=lambda word: word)),
@@ -288,6 +295,32 @@ MATRIX: list[tuple[str, str, Change]] = [
         "Variable.when",
         RECORD,
         table_field("variables", VARIABLE, when=lambda word: {"rocm": word}),
+    ),
+    (
+        "Variable.yields_to",
+        RECORD,
+        table_field("variables", VARIABLE, yields_to=lambda word: (word,)),
+    ),
+    *(
+        (
+            f"Discouraged.{each}",
+            RECORD,
+            table_field("discouraged", DISCOURAGED, **{each: lambda word: word}),
+        )
+        for each in ("name", "why", "source", "hint")
+    ),
+    *(
+        (
+            f"Discouraged.{each}",
+            RECORD,
+            table_field("discouraged", DISCOURAGED, **{each: lambda word: (word,)}),
+        )
+        for each in ("values", "other_than")
+    ),
+    (
+        "Discouraged.when",
+        RECORD,
+        table_field("discouraged", DISCOURAGED, when=lambda word: {"rocm": word}),
     ),
     *(
         (f"CacheFolder.{each}", RECORD, table_field("caches", cache(), **{each: lambda word: word}))
