@@ -61,18 +61,20 @@ def own(tmp_path: Path) -> Own:
 
 @pytest.fixture
 def step(image: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[Step]:
-    """Start a step of four tasks on two nodes that run lumi-verify; none is left at the end."""
+    """Start a step on two nodes whose tasks run lumi-verify; none is left at the end."""
     started = []
 
-    def start(*words: object, binds: list[str] | None = None, mpi: str = "none") -> Any:
+    def start(
+        *words: object, tasks: int = 4, mpi: str = "none", binds: list[str] | None = None
+    ) -> Any:
         srun = (
             "srun",
             f"--job-name={name_of(tmp_path)}",
             "--nodes=2",
-            "--ntasks-per-node=2",
+            f"--ntasks-per-node={tasks // 2}",
             f"--mpi={mpi}",
             "--kill-on-bad-exit=0",
-            "--time=5",
+            "--time=10",
         )
         engine = ("singularity", "-s", "exec", *(binds or []), image)
         command = (*srun, *engine, "lumi-verify", *words)
@@ -115,14 +117,14 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in json.loads(path.read_text())["checks"]}
 
 
-def test_the_whole_suite_holds_on_four_ranks_of_two_nodes_and_one_reports(
+def test_the_whole_suite_holds_on_the_ranks_of_two_nodes_and_one_reports(
     step: Step, tmp_path: Path
 ) -> None:
     """horovod/training takes MPI's ranks, and a rank that has begun MPI may not do so twice."""
     file = tmp_path / "report.json"
     binds = ["--bind", str(tmp_path)]
-    running_step = step("--level", "perf", "--json", file, binds=binds, mpi="pmi2")
-    stdout, stderr = running_step.communicate(timeout=SECONDS)
+    running_step = step("--level", "perf", "--json", file, tasks=2, mpi="pmi2", binds=binds)
+    stdout, stderr = running_step.communicate(timeout=2 * SECONDS)
     assert running_step.returncode == 0, stderr
     rows = read(file)
     assert {row["state"] for row in rows.values()} == {"passed"}, stderr
@@ -132,14 +134,9 @@ def test_the_whole_suite_holds_on_four_ranks_of_two_nodes_and_one_reports(
         f"[{number}/{count}" for number in range(1, count + 1)
     ]
     report = json.loads(file.read_text())
-    assert (report["place"]["nodes"], report["place"]["ranks"]) == (2, 4)
+    assert (report["place"]["nodes"], report["place"]["ranks"]) == (2, 2)
     for name in ("pytorch/training", "deepspeed/training", "horovod/training"):
-        assert [(row["rank"], row["host"]) for row in rows[name]["ranks"]] == [
-            (0, "nid005001"),
-            (1, "nid005001"),
-            (2, "nid005002"),
-            (3, "nid005002"),
-        ]
+        assert [row["host"] for row in rows[name]["ranks"]] == ["nid005001", "nid005002"]
     assert running(tmp_path) == []
 
 

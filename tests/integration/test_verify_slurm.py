@@ -105,6 +105,9 @@ def test_the_whole_suite_of_the_shipped_image_holds_in_a_job(
     assert {row["state"] for name, row in rows.items() if name not in skipped} == {"passed"}
     assert {"image/environment", "pytorch/training", "horovod/training"} <= rows.keys() - skipped
     assert (result["place"]["nodes"], result["place"]["ranks"]) == (nodes, 2 * nodes)
+    hosts = [host for host in ("nid005001", "nid005002")[:nodes] for _ in range(2)]
+    for name in ("pytorch/training", "deepspeed/training", "horovod/training"):
+        assert [row["host"] for row in rows[name]["ranks"]] == hosts
     assert list(tmp_path.iterdir()) == []
 
 
