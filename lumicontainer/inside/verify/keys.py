@@ -65,7 +65,7 @@ def given(env: Mapping[str, str]) -> bytes | None:
 
 def files(env: Mapping[str, str], launch: Launch) -> list[str]:
     """Return where the key of a step may lie: in folders that the other ranks may see."""
-    folders = [os.getcwd(), env.get("HOME") or os.path.expanduser("~")]
+    folders = [_here(), env.get("HOME") or os.path.expanduser("~")]
     if launch.on_one_node():
         folders += [env.get("TMPDIR", ""), *_OF_NODE]
     known: dict[tuple[int, int], str] = {}
@@ -77,6 +77,13 @@ def files(env: Mapping[str, str], launch: Launch) -> list[str]:
         known.setdefault((seen.st_dev, seen.st_ino), folder)
     name = f".lumi-verify-{of_step(env)}.key"
     return [os.path.join(folder, name) for folder in known.values()]
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # somebody has removed it
+        return ""
 
 
 def publish(paths: Sequence[str], port: int, key: bytes) -> list[str]:

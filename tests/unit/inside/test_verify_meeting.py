@@ -296,6 +296,17 @@ def test_ranks_of_one_node_look_where_that_node_s_ranks_do(
     assert {Path(path).parent for path in keys.files(two, recognise(two))} == {tmp_path}
 
 
+def test_a_working_directory_that_is_gone_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    env = {**STEP, "HOME": str(tmp_path), "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+    assert {Path(path).parent for path in keys.files(env, recognise(env))} == {tmp_path}
+
+
 def test_where_no_port_is_free_it_is_told() -> None:
     with meeting.listen("127.0.0.1", [0]) as taken:
         candidates = [taken.getsockname()[1]]
