@@ -5,7 +5,7 @@
     │   ├── entry.json          what it is: step, inputs of its key, parent, when made
     │   ├── …                   its files (layer.squashfs and files.json; or *.whl)
     │   └── sums                sha256 of each of these, as sha256sum(1) writes and checks them
-    ├── held/<hash>             a check that held for a step
+    ├── held/<hash>             a check that held for a step, or an image file that was found whole
     ├── images/<hash>           which image uses which objects
     ├── bad/<name>-<time>/      an object found damaged, with the reason
     └── locks/<name>.{use,make}

@@ -65,6 +65,24 @@ def choice(*known: str) -> Schema:
     return read
 
 
+def flag(value: Any, where: str) -> None:
+    """Expect true or false."""
+    _expect(isinstance(value, bool), "true or false", value, where)
+
+
+def row(*schemas: Schema) -> Schema:
+    """Return a schema of a list of so many values, each of a form of its own."""
+
+    def read(value: Any, where: str) -> None:
+        _expect(isinstance(value, list), "a list", value, where)
+        if len(value) != len(schemas):
+            raise RecordError(f"{where}: expected {len(schemas)} values, got {len(value)}")
+        for position, (schema, each) in enumerate(zip(schemas, value, strict=True)):
+            schema(each, f"{where}[{position}]")
+
+    return read
+
+
 def optional(schema: Schema) -> Schema:
     """Return a schema that allows null too."""
     return lambda value, where: None if value is None else schema(value, where)
@@ -144,6 +162,15 @@ CHECKS = sequence(
         | {"thresholds": mapping(mapping(scalar))},
     )
 )
+_ELF = record(
+    {"soname": text, "requires": sequence(row(text, text, flag))}
+    | {"undefined": sequence(row(text, text, text, flag))}
+    | dict.fromkeys(("needed", "rpath", "runpath", "provides", "defined"), sequence(text))
+)
+ANSWER = record(
+    {"folders": sequence(text), "libraries": mapping(record({"path": text, "elf": _ELF}))}
+)
+"""What a program in the image says of its libraries (``libraries.search.tell``)."""
 PACKAGES = mapping(mapping(text))
 METADATA = record(
     {},
@@ -262,6 +289,12 @@ def binds(data: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
     """Return, of decided values, the ``binds`` or the ``host_libraries``."""
     rows = data.get(name, ())
     return tuple(Bind(row["path"], row.get("why", ""), row.get("source", "")) for row in rows)
+
+
+def answer(image: Path, said: bytes) -> Mapping[str, Any]:
+    """Return what a program in an image said of its libraries; raise ``InputError`` for rubbish."""
+    found: Mapping[str, Any] = _read(image, said, ANSWER, "what python3 in it says of libraries")
+    return found
 
 
 def _of(image: Path, name: str, schema: Schema) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -140,7 +139,8 @@ def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[s
         f"import sys; sys.path.insert(0, '{_PROBE}'); from libraries.search import main; main()"
     )
     command = ["python3", "-I", "-B", "-c", program, *asked]
-    data = json.loads(process.capture(find_engine().execute(image, command, binds=[mount])))
+    said = process.capture_bytes(find_engine().execute(image, command, binds=[mount]))
+    data = imagerecords.answer(image, said)
     return told(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)
 
 

@@ -16,7 +16,7 @@ from .elf import Elf, UnreadableError, from_plain, read, to_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
 CONFIGURATION = "/etc/ld.so.conf"
@@ -168,7 +168,7 @@ def tell(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def told(data: dict[str, Any]) -> dict[str, Library]:
+def told(data: Mapping[str, Any]) -> dict[str, Library]:
     """Return the libraries that ``tell`` told of, by the names that they were asked for."""
     return {
         name: Library(os.path.basename(name), row["path"], from_plain(row["elf"]))

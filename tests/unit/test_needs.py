@@ -222,3 +222,15 @@ def test_binds_as_json_tells_the_problems_too(site: Site) -> None:
     data = json.loads(done.stdout)
     assert data["works"] is False
     assert [each["what"] for each in data["problems"]] == ["the host has no libtop.so.1"]
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[]", "{}", '{"folders": [], "libraries": {"libtop.so.1": {"path": "/x"}}}']
+)
+def test_an_image_whose_python_says_rubbish_of_its_libraries_is_refused(
+    site: Site, said: str
+) -> None:
+    (site.folder / "told").write_text(said)
+    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "what python3 in it says of libraries" in done.stderr
