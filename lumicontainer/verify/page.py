@@ -59,7 +59,7 @@ def verdict(counts: Mapping[str, int]) -> str:
     total, passed, skipped = sum(counts.values()), counts[PASSED], counts[SKIPPED]
     wrong = total - passed - skipped
     if wrong:
-        return f"{wrong} of {total} checks {'do' if wrong > 1 else 'does'} not hold"
+        return f"{wrong} of {total} checks failed"
     if not passed:
         return "Nothing was proven"
     if skipped:

@@ -1,4 +1,4 @@
-"""The report says first what does not hold, and can be read on a narrow screen."""
+"""The report says first what failed, and can be read on a narrow screen."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def test_headings_are_in_order_and_tables_name_their_columns_and_rows(name: str)
             assert attributes.get("aria-label") or attributes["aria-hidden"] == "true"
 
 
-def test_what_does_not_hold_comes_first_with_its_reason_its_hint_and_its_command() -> None:
+def test_what_failed_comes_first_with_its_reason_its_hint_and_its_command() -> None:
     text = text_of("one failed")
-    order = ("What does not hold (1)", "it is not there", "build it again", "-k a/failed")
+    order = ("Failed (1)", "it is not there", "build it again", "-k a/failed")
     places = [text.index(words) for words in (*order, "Not proven (1)", "Passed (1)")]
     assert places == sorted(places)
     assert text.count(f"{LONG}\n") >= 20, "the end of what it printed is there"
@@ -101,8 +101,8 @@ def test_what_was_skipped_stands_below_its_reason_and_is_not_counted_as_passed()
         ({"passed": 1, "skipped": 0, "failed": 0, "error": 0}, "The check passed"),
         ({"passed": 0, "skipped": 2, "failed": 0, "error": 0}, "Nothing was proven"),
         ({"passed": 0, "skipped": 0, "failed": 0, "error": 0}, "Nothing was proven"),
-        ({"passed": 5, "skipped": 1, "failed": 1, "error": 0}, "1 of 7 checks does not hold"),
-        ({"passed": 5, "skipped": 1, "failed": 1, "error": 1}, "2 of 8 checks do not hold"),
+        ({"passed": 5, "skipped": 1, "failed": 1, "error": 0}, "1 of 7 checks failed"),
+        ({"passed": 5, "skipped": 1, "failed": 1, "error": 1}, "2 of 8 checks failed"),
     ],
 )
 def test_the_verdict_is_a_sentence(counts: dict[str, int], words: str) -> None:
