@@ -232,10 +232,9 @@ class _Queue:
         return self._state == slurm.GONE
 
     def _say(self, state: slurm.State) -> None:
-        reason = f"in the queue since {self._since}: {state.reason or 'no reason yet'}"
-        self._listener.waiting(f"job {self._number} {reason}" if state.waits else "")
-        if state.waits and state.reason:
-            self._listener.tell(f"job {self._number} {reason}")
+        waits = f"job {self._number} in the queue since {self._since}"
+        reason = f"{waits}: {state.reason}" if state.reason else waits
+        self._listener.waiting(reason if state.waits else "")
 
 
 def _over(number: str, ended: Path) -> str:
