@@ -29,17 +29,20 @@ _DEFAULTS = """\
     # lines of __exported_env__, and gives back afterwards what is unset then.
     __line__="$(printf '\\n.')"
     __line__="${__line__%.}"
-    __default__() {
+    __exported__() {
         case "$__line__${__exported_env__:-}" in
-            *"$__line__$1="*) ;;
-            *) export "$1=$2" ;;
+            *"$__line__$1="*) return 0 ;;
+            *) return 1 ;;
         esac
     }
 """
 _NO_DEFAULTS = """\
-    unset -f __default__
+    unset -f __exported__
     unset __line__
 """
+_BRACES = re.compile(r"\{(?=\{)")
+_PRINTF = {"\\": "\\\\", "%": "%%", "\n": "\\n"}
+"""What stands for a character in the format of printf, where that is not the character itself."""
 
 RUNSCRIPT = f'exec {HOME}/bin/lumi-entry "$@"\n'
 
@@ -111,14 +114,47 @@ def variables(subject: Subject) -> str:
     defaults = []
     for name, value in subject.environment.items():
         if _CONSTANT.fullmatch(name):
-            lines.append(f"    export {name}={shlex.quote(value)}\n")
+            lines += _assigned(name, value)
         else:
-            defaults.append(f"    __default__ {name} {shlex.quote(value)}\n")
+            defaults += _assigned(name, value, unless=f"__exported__ {name} || ")
     if defaults:
         lines += [_DEFAULTS, *defaults, _NO_DEFAULTS]
     if subject.path:
         lines.append(f'    export PATH="{":".join(subject.path)}:$PATH"\n')
     return "".join(lines)
+
+
+def _assigned(name: str, value: str, *, unless: str = "") -> list[str]:
+    """Return the lines that export a variable, none of which an engine reads as its own.
+
+    The engines' shell (mvdan.cc/sh) expands a tilde at the beginning of the value of
+    ``export "$1=$2"``, and leaves one that is quoted behind ``export NAME=``.
+    """
+    if not _control(value):
+        return [f"    {unless}export {name}={_quote(value)}\n"]
+    # The end of the text keeps the newlines before it, which "$( )" would take away.
+    text = "".join(map(_printed, value)) + "."
+    text = text.replace("-", "\\055", 1) if text.startswith("-") else text
+    return [
+        f'    __value__="$(printf {_quote(text)})"\n',
+        f'    {unless}export {name}="${{__value__%.}}"\n',
+        "    unset __value__\n",
+    ]
+
+
+def _control(text: str) -> bool:
+    return any(ord(character) < 32 or ord(character) == 127 for character in text)
+
+
+def _printed(character: str) -> str:
+    """Return a character as the format of printf has it."""
+    octal = f"\\{ord(character):03o}" if _control(character) else character
+    return _PRINTF.get(character, octal)
+
+
+def _quote(value: str) -> str:
+    """Return a value quoted for the shell, without ``{{``: it begins a build argument."""
+    return _BRACES.sub("{''", shlex.quote(value))
 
 
 def _origin(subject: Subject) -> str:

@@ -22,6 +22,7 @@ Reader: TypeAlias = Callable[[Node, Problems], T | None]
 _BOOLEAN = re.compile(r"(?i:true|false|yes|no|on|off|y|n)\Z")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?\Z")
 _OTHER = re.compile(r"(~|(?i:null)|0[xob][0-9a-fA-F_]+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*)?\Z")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)\Z")
 
 
@@ -51,8 +52,9 @@ def text(node: Node, problems: Problems) -> str | None:
             mend=f'write "{scalar.text}"',
         )
         return None
-    if "\0" in scalar.text:
-        problems.add("text cannot hold a NUL character", scalar.place)
+    if _NO_TEXT.search(scalar.text):
+        mend = "remove it, or encode the bytes, such as in base64"
+        problems.add("text cannot hold NUL or half of a surrogate pair", scalar.place, mend=mend)
         return None
     return scalar.text
 

@@ -23,11 +23,12 @@ def render(plan: Plan, form: str, *, mirror: str) -> str:
     """Return the document that builds a plan's image with a plain engine.
 
     ``form`` is one of ``FORMATS``; ``mirror`` is the URL from which debootstrap takes the base.
-    Raises ``InputError`` where a step is too large for a Dockerfile.
+    Raises ``InputError`` for what a Dockerfile cannot hold.
     """
     subject = _subject(plan)
     if form == "dockerfile":
         _check_docker_steps(plan)
+        _check_docker_variables(plan)
         return dockerfile(subject, plan.steps)
     programs: Sequence[str] = [each for step in plan.steps for each in step.documents]
     if plan.resolved.platform.proot:
@@ -99,4 +100,15 @@ def _check_docker_steps(plan: Plan) -> None:
                 )
                 for step in large
             )
+        )
+
+
+def _check_docker_variables(plan: Plan) -> None:
+    """Raise ``InputError`` for values of several lines: ENV takes one, and has no escape for it."""
+    names = [name for name, value in plan.environment.items() if "\n" in value]
+    if names:
+        why = "its value has several lines, and ENV of a Dockerfile takes one"
+        mend = "use --format def, or write the value in one line"
+        raise InputError(
+            *(Problem(f"cannot write '{n}' to a Dockerfile", why=why, mend=mend) for n in names)
         )

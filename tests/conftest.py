@@ -47,7 +47,8 @@ HELLO = {
     "hello.yaml": "summary: a small image\nbase: tiny\nlayers:\n  - greet\n",
     "layers/tiny/layer.yaml": (
         "summary: the base\n"
-        "bootstrap:\n  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm'}\n"
+        "bootstrap:\n  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
+        " include: [python3]}\n"
     ),
     "layers/greet/layer.yaml": (
         "summary: says hello\nparameters:\n"
@@ -59,6 +60,27 @@ HELLO = {
 }
 """A user's own recipe of two layers, as texts by file name."""
 
+
+STRANGE = {
+    "TILDE": "~/x",
+    "TILDE_ALONE": "~",
+    "PERCENT": "%post",
+    "STAGE": "bootstrap: docker",
+    "ARGUMENT": "{{ x }} {{{ y }}}",
+    "COMMANDS": "$(id) `id` ${HOME} $$ !x",
+    "QUOTES": 'it\'s "quoted"',
+    "BACKSLASHES": "\\ \\n \\",
+    "OPTION": "-n x",
+    "BLANKS": " before and after ",
+    "CONTROL": "\t\x01\x1b[2J\x7f",
+    "RETURN": "a\r",
+    "LETTERS": "é \u2028",
+    "EMPTY": "",
+    "LINES": "one\n%two\n bootstrap: three\n\n",
+    "OPTION_LINES": "-n %s\n\\n $(id)",
+    "TILDE_LINES": "~/x\n~",
+}
+"""Values of variables that a shell, an engine or a document could read as something else."""
 
 CHECK = "# /// check\n# proves: something holds\n# mend: build it again\n# ///\n"
 """The beginning of a check."""

@@ -21,13 +21,16 @@ from lumicontainer.machine import engine_path, namespace_command
 from lumicontainer.places import cache_root
 from lumicontainer.sif import partitions
 
-from ..conftest import CHECK, ROOT
+from ..conftest import CHECK, ROOT, STRANGE
 
 ENGINE = str(engine_path())
 """Apptainer, or SingularityCE, which has no command `apptainer`."""
 
 FORMS = ("layered", "flat") if find_engine().stacks else ("flat",)
 """The forms of images that this host's engine reads, the default first."""
+
+STRANGE_LINES = {name: value for name, value in STRANGE.items() if not {*"\r\n"} & {*value}}
+"""Those that a Dockerfile can hold too, and that reach Docker's client as text."""
 
 SMALL = {
     "small.yaml": (
@@ -38,6 +41,7 @@ SMALL = {
         "summary: Debian with Python\nbootstrap:\n"
         "  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
         " include: [python3]}\n"
+        f"environment: {json.dumps(STRANGE_LINES)}\n"
     ),
     "layers/greet/layer.yaml": (
         "summary: says hello\nparameters:\n  greeting: {type: string, default: hello}\n"
@@ -144,6 +148,14 @@ def described(root: Path) -> dict[str, list[Any]]:
     """
     text = in_namespace(sys.executable, TREES, "describe", root, ".singularity.d")
     return dict(json.loads(text))
+
+
+def strange_values(command: Sequence[object], env: dict[str, str] | None = None) -> dict[str, str]:
+    """Return those of ``STRANGE`` that ``env -0`` prints behind a command, byte for byte."""
+    words = [*map(str, command), "env", "-0"]
+    done = subprocess.run(words, env={**os.environ, **(env or {})}, capture_output=True, check=True)
+    rows = (row.partition("=") for row in done.stdout.decode().split("\0"))
+    return {name: value for name, _, value in rows if name in STRANGE}
 
 
 def events(stderr: str, *kinds: str) -> list[dict[str, Any]]:

@@ -15,7 +15,14 @@ from lumicontainer.plan import HOME
 from lumicontainer.site import DEBIAN_KEYRING, read_site
 
 from ..conftest import ROOT
-from .conftest import DATA, SMALL, lumicontainer, run, write_small
+from .conftest import (
+    DATA,
+    SMALL,
+    STRANGE_LINES,
+    lumicontainer,
+    run,
+    write_small,
+)
 
 BASE = "lumicontainer-test-base"
 IMAGE = "lumicontainer-test-small"
@@ -64,6 +71,12 @@ def started(docker: Docker, recipes: Path) -> Docker:
 def test_a_value_with_shell_characters_arrives_as_that_value(started: Docker) -> None:
     seen = started("--", "cat", "/opt/greet/greeting")
     assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
+
+
+def test_strange_values_of_the_environment_arrive(started: Docker) -> None:
+    rows = (row.partition("=") for row in started("--", "env", "-0").stdout.split("\0"))
+    found = {name: value for name, _, value in rows}
+    assert {name: found.get(name) for name in STRANGE_LINES} == STRANGE_LINES
 
 
 def test_a_file_of_the_layer_arrives_byte_for_byte(started: Docker) -> None:

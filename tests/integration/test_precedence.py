@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from .conftest import ENGINE, SMALL, lumicontainer, run, write_small
+from ..conftest import STRANGE
+from .conftest import (
+    ENGINE,
+    SMALL,
+    STRANGE_LINES,
+    lumicontainer,
+    run,
+    strange_values,
+    write_small,
+)
 
 NAME = "GREETING_STYLE"
 """A layer of the image sets it to ``plain``."""
@@ -75,7 +85,8 @@ def test_what_the_user_set_wins_over_the_image(small: Path, case: str, verb: str
 def plain(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build an image as the engine does without us, with the environment that a document holds."""
     folder = tmp_path_factory.mktemp("plain")
-    environment = f"{{{NAME}: plain, LANG: C.UTF-8, LD_LIBRARY_PATH: /opt/greet/lib}}"
+    constants = {"LANG": "C.UTF-8", "LD_LIBRARY_PATH": "/opt/greet/lib"}
+    environment = json.dumps({NAME: "plain", **constants, **STRANGE})
     layer = SMALL["layers/greet/layer.yaml"].replace(f"{{{NAME}: plain}}", environment)
     recipes = write_small(folder / "recipes", {"layers/greet/layer.yaml": layer})
     text = lumicontainer("render", "small", "--recipes", recipes).stdout
@@ -94,6 +105,16 @@ def test_it_wins_in_an_image_that_the_engine_built_alone(plain: Path, case: str)
     value, *_, path = seen(plain, options=options, env=env)
     assert value == (env[NAME] if expected is None else expected)
     assert path.startswith("/opt/greet/bin:")
+
+
+def test_strange_values_arrive_in_an_image_that_the_engine_built_alone(plain: Path) -> None:
+    assert strange_values([ENGINE, "-s", "exec", "--userns", plain]) == STRANGE
+
+
+@pytest.mark.parametrize("options", [[], ["--cleanenv"], ["--containall"]])
+def test_strange_values_arrive_in_an_image(small: Path, options: list[str]) -> None:
+    found = strange_values([ENGINE, "-s", "exec", "--userns", *options, small])
+    assert found == STRANGE_LINES
 
 
 def test_what_names_files_and_locales_of_the_host_is_the_image_s_own(plain: Path) -> None:

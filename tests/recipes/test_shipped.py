@@ -89,7 +89,7 @@ def test_every_recipe_resolves_for_a_workstation(name: str) -> None:
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
 def test_a_shipped_lock_holds_all_of_its_image(path: Path) -> None:
-    lock = open_lock(path)
+    lock = open_lock(path.parent, path.name)
     recipe, platform = CATALOG.recipe(lock.recipe), CATALOG.platform(lock.platform)
     image = resolve(recipe, CATALOG, platform=platform, profile=lock.profile)
     assert path.name == file_name(image)

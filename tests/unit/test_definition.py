@@ -1,0 +1,108 @@
+"""What layers set arrives in a container as it was written, and no engine reads it otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lumicontainer.definition import Subject, definition, variables
+from lumicontainer.errors import InputError
+from lumicontainer.hazards import hazards
+from lumicontainer.model import Bootstrap
+from lumicontainer.plan import make_plan
+from lumicontainer.render import render
+from lumicontainer.resolve import Resolved
+
+from ..conftest import STRANGE
+
+BASE = Bootstrap("docker", image="debian:bookworm")
+
+
+def subject(environment: Mapping[str, str]) -> Subject:
+    return Subject("x", "x", "x", "", BASE, environment, ())
+
+
+def seen(environment: Mapping[str, str], *, shell: str = "sh", before: str = "") -> dict[str, str]:
+    """Return the variables that a shell has after the lines that set them."""
+    # As the engine does, which leaves nothing exported that it did not find.
+    script = f"{before}\n{variables(subject(environment))}\nenv -0"
+    done = subprocess.run([shell, "-c", script], capture_output=True, check=True, env={})
+    rows = (row.partition(b"=") for row in done.stdout.split(b"\0"))
+    return {name.decode(): value.decode() for name, _, value in rows}
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_value_arrives_as_it_was_written(shell: str) -> None:
+    found = seen(STRANGE, shell=shell)
+    assert {name: found.get(name) for name in STRANGE} == STRANGE
+    assert not [name for name in found if name.startswith("__")]
+
+
+@pytest.mark.parametrize("name", ["LANG", "LD_LIBRARY_PATH"])
+@pytest.mark.parametrize("value", STRANGE.values())
+def test_a_constant_arrives_as_it_was_written(name: str, value: str) -> None:
+    assert seen({name: value})[name] == value
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=60))
+def test_any_text_arrives(values: list[str]) -> None:
+    wanted = {f"X{number}": value for number, value in enumerate(values)}
+    found = seen(wanted)
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert not list(hazards(variables(subject(wanted))))
+
+
+def test_what_the_user_exported_stays() -> None:
+    before = "export __exported_env__='A=mine'; A=unset"
+    assert seen({"A": "x\ny", "B": "~/b"}, before=before) | {"A": ""} == {
+        **seen({"B": "~/b"}, before=before),
+        "A": "",
+    }
+
+
+def test_no_value_is_a_line_of_the_definition_s_own() -> None:
+    text = definition(subject(STRANGE), "", ())
+    sections = [line for line in text.splitlines() if line.startswith("%")]
+    assert sections == ["%labels", "%environment", "%runscript"]
+    assert not list(hazards(variables(subject(STRANGE))))
+
+
+def environment(value: str) -> dict[str, str]:
+    return {"layers/greet/layer.yaml": f"summary: x\nenvironment: {{VALUE: {value}}}\n"}
+
+
+def test_a_value_of_several_lines_is_for_the_definition_alone(
+    resolved: Callable[..., Resolved],
+) -> None:
+    plan = make_plan(resolved(environment(r'"a\n%b"')), [])
+    assert "export VALUE=" in render(plan, "def", mirror="")
+    with pytest.raises(InputError) as error:
+        render(plan, "dockerfile", mirror="")
+    assert "cannot write 'VALUE' to a Dockerfile" in str(error.value)
+    assert "--format def" in str(error.value)
+
+
+def test_a_dockerfile_holds_every_value_of_one_line(resolved: Callable[..., Resolved]) -> None:
+    plan = make_plan(resolved(environment(r'"~/%x \\ \" $(id) \t"')), [])
+    assert 'ENV VALUE="~/%x \\\\ \\" \\$(id) \t"\n' in render(plan, "dockerfile", mirror="")
+
+
+def test_what_no_variable_can_hold_is_refused_with_a_hint(
+    resolved: Callable[..., Resolved],
+) -> None:
+    with pytest.raises(InputError) as error:
+        resolved(environment(r'"\0"'))
+    assert "layer.yaml:2:22" in str(error.value)
+    assert "base64" in str(error.value)
+
+
+def test_bytes_of_the_command_line_that_are_no_text_are_refused(
+    resolved: Callable[..., Resolved],
+) -> None:
+    with pytest.raises(InputError, match="base64"):
+        resolved(None, "greet.greeting=\udcff")
