@@ -34,7 +34,7 @@ WAYS = ("exec", "run", "shell", "cleanenv", "containall", "no-home", "umask")
 """The ways of starting a container in which a check can be asked to hold."""
 SUFFIXES = (".py", ".sh")
 
-_BEGIN, _END = "# /// check", "# ///"
+BEGIN, _END = "# /// check", "# ///"
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
@@ -96,6 +96,12 @@ def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Pr
     return Checks(there, checks)
 
 
+def is_check(name: str) -> bool:
+    """Tell whether a file of this name, below a layer's folder, is a check."""
+    suffix = PurePosixPath(name).suffix
+    return name.startswith(FOLDER) and suffix in SUFFIXES and "/_" not in name
+
+
 def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> None:
     """Note checks that have one name in one image: those of two accelerators are in no image."""
     for number, check in enumerate(checks):
@@ -113,12 +119,12 @@ def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> No
 
 
 def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check | None:
-    if PurePosixPath(file.name).suffix not in SUFFIXES or "/_" in file.name:
+    if not is_check(file.name):
         return None
     text = _commented(file.content.decode("utf-8", "replace"))
     if text is None:
-        why = f"it has no comment from '{_BEGIN}' to '{_END}'"
-        mend = f"begin with: {_BEGIN}, # proves: …, # mend: …, {_END}"
+        why = f"it has no comment from '{BEGIN}' to '{_END}'"
+        mend = f"begin with: {BEGIN}, # proves: …, # mend: …, {_END}"
         problems.add("a check does not say what it proves", Place(path), why=why, mend=mend)
         return None
     before = len(problems.found)
@@ -159,9 +165,9 @@ def _commented(text: str) -> str | None:
     """Return what the comment holds, each line in its place; None where there is no comment."""
     kept: list[str] = []
     lines = text.splitlines()
-    if _BEGIN not in lines:
+    if BEGIN not in lines:
         return None
-    begin = lines.index(_BEGIN)
+    begin = lines.index(BEGIN)
     for line in lines[begin + 1 :]:
         if line == _END:
             return "\n" * (begin + 1) + "\n".join(kept) + "\n"

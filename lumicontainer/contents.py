@@ -44,11 +44,12 @@ _CONTENT: dict[str, fields.Reader[Any]] = {
     ),
     "repositories": fields.with_place(_script),
     "sources": read_sources,
-    "environment": fields.mapping(names.printed, key=names.constant),
+    "environment": fields.mapping(fields.text, key=names.constant),
     "path": fields.sequence(names.absolute),
     "binds": fields.sequence(names.BIND),
     "host_libraries": fields.sequence(names.BIND),
     "brings": fields.mapping(fields.line, key=names.name),
+    "offers": fields.mapping(fields.line, key=names.name),
     "takes": fields.sequence(_taken),
 }
 _VERSION = {**_CONTENT, "docker": fields.with_place(image)}
@@ -90,6 +91,7 @@ def content(values: Mapping[str, Any]) -> Content:
         binds=binds(values.get("binds", ())),
         host_libraries=binds(values.get("host_libraries", ())),
         brings=values.get("brings", {}),
+        offers=values.get("offers", {}),
         takes=tuple(
             Taken(row["python"], row.get("index", "")) for row in values.get("takes", ()) if row
         ),

@@ -94,12 +94,18 @@ class SpaceError(LumicontainerError):
     code = NO_SPACE
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a mend that names the known word nearest to ``word``, or all that are known."""
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.8) -> str:
+    """Return the known word of which ``word`` is a near miss; empty for none, and for itself."""
     from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
 
     choices = sorted(known)
-    near = get_close_matches(word, choices, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean '{near[0]}'?"
+    near = get_close_matches(word, choices, n=1, cutoff=cutoff)
+    return near[0] if near and word not in choices else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a mend that names the known word nearest to ``word``, or all that are known."""
+    choices = sorted(known)
+    if near := nearest(word, choices, cutoff=0.6):
+        return f"did you mean '{near}'?"
     return f"known: {', '.join(choices)}" if choices else ""

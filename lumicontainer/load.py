@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lumicontainer import contents, fields, names
+from lumicontainer import contents, fields, layerfiles, names
 from lumicontainer.checkfile import FOLDER, HOST, IMAGE, read_checks
 from lumicontainer.contents import apt_name
 from lumicontainer.document import Mapping as MappingNode
 from lumicontainer.document import Node, Place, Problems
-from lumicontainer.errors import did_you_mean
-from lumicontainer.hazards import hazards
 from lumicontainer.model import (
     Bootstrap,
     Layer,
@@ -179,7 +177,7 @@ def read_layer(
     root = parse(text, file, problems)
     values = _LAYER(root, problems) if root else None
     if files is not None:
-        _check_scripts(_scripts(values or {}), files, file, problems)
+        layerfiles.judge(_scripts(values or {}), files, file, text, problems)
         check_files(files, file.removesuffix("/layer.yaml"), problems)
     if values is None or len(problems.found) > before or root is None:
         return None
@@ -224,37 +222,6 @@ def _all_parts(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for key in ("variants", "providers", "versions"):
         for part in (values.get(key) or {}).values():
             yield from _all_parts(part) if part else ()
-
-
-def _check_scripts(
-    scripts: dict[str, Place | None], files: tuple[LayerFile, ...], file: str, problems: Problems
-) -> None:
-    """Note scripts that are not there, and lines of scripts that no definition can hold."""
-    there = {each.name: each.content for each in files}
-    for script, place in scripts.items():
-        if script in there:
-            path = file.removesuffix("layer.yaml") + script
-            _check_script(path, there[script], problems)
-        elif place is not None:
-            known = [each for each in there if each.endswith(".sh") and "checks/" not in each]
-            mend = did_you_mean(script, known) or "add the file"
-            problems.add(f"the layer's folder has no file '{script}'", place, mend=mend)
-
-
-def _check_script(path: str, content: bytes, problems: Problems) -> None:
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        problems.add("the script is not UTF-8 text", Place(path), why=str(error))
-        return
-    for number, reason in hazards(text):
-        mend = "write the line so that it begins otherwise, or put the text in a file beside it"
-        problems.add(
-            "a line of the script cannot stand in a definition",
-            Place(path, number),
-            why=reason,
-            mend=mend,
-        )
 
 
 def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> None:

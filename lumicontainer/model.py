@@ -85,6 +85,8 @@ class Content(NamedTuple):
     path: tuple[str, ...] = ()
     brings: Mapping[str, str] = {}
     """The versions of what comes with it under other names: ``glibc``, ``libfabric`` …"""
+    offers: Mapping[str, str] = {}
+    """The versions of what a base's repositories have, where a layer installs it."""
     binds: tuple[Bind, ...] = ()
     """What of the host is seen in the image, beside what its platform binds."""
     host_libraries: tuple[Bind, ...] = ()

@@ -106,6 +106,7 @@ def merge(base: Content, more: Content) -> Content:
         environment={**base.environment, **more.environment},
         path=base.path + more.path,
         brings={**base.brings, **more.brings},
+        offers={**base.offers, **more.offers},
         image=more.image or base.image,
         binds=base.binds + more.binds,
         host_libraries=base.host_libraries + more.host_libraries,

@@ -114,9 +114,11 @@ class Finished(NamedTuple):
     stderr: str
 
 
-def finished(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Finished:
-    """Run a program to its end, whatever that is; return how it ended."""
-    done = _run(command, env=env, capture=True)
+def finished(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, given: bytes = b""
+) -> Finished:
+    """Run a program, with ``given`` as its stdin, to its end; return how it ended."""
+    done = _run(command, env=env, capture=True, given=given)
     told = (each.decode("utf-8", "replace") for each in (done.stdout, done.stderr))
     return Finished(done.returncode, *told)
 

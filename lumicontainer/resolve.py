@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer import masking, parts, profiles, requirements
+from lumicontainer import completeness, masking, order, parts, profiles, requirements
 from lumicontainer.catalog import Catalog
 from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
@@ -61,12 +61,15 @@ def resolve(
     layers = _load_layers(uses, context)
     problems.raise_if_any()
     resolved = tuple(_resolve_layer(use, layers[use.layer], context) for use in uses)
-    _check_order(uses, layers, resolved, problems)
+    order.check(uses, layers, resolved, problems)
     bootstrap = _bootstrap(layers[uses[0].layer], resolved[0], uses[0], context)
+    completeness.check_purpose(uses[1:], resolved[1:], problems)
     checks = parts.fitting_checks(catalog.checks(problems), platform.accelerator)
     problems.raise_if_any()
     assert bootstrap is not None
     found = Resolved(recipe, platform, bootstrap, resolved, chosen, checks)
+    completeness.check_python(found.included(), bootstrap, recipe.place, problems)
+    problems.raise_if_any()
     return found._replace(drivers=of_drivers(catalog.rules().values(), facts_of(found)))
 
 
@@ -266,35 +269,6 @@ def _check_buildable(
             why=parameter.refused[accelerator],
             mend=f"set {parameter.name} to false",
         )
-
-
-def _check_order(
-    uses: Sequence[LayerUse],
-    layers: Mapping[str, Layer],
-    resolved: Sequence[ResolvedLayer],
-    problems: Problems,
-) -> None:
-    present: set[str] = set()
-    names = {each.name for each in resolved if not each.omitted}
-    for use, each in zip(uses, resolved, strict=True):
-        layer = layers[use.layer]
-        if each.omitted:
-            continue
-        for needed in dict.fromkeys(each.requires):
-            if needed not in present:
-                problems.add(
-                    f"layer '{layer.name}' requires '{needed}' before it",
-                    use.place,
-                    mend=f"put '- {needed}' above '- {layer.name}'",
-                )
-        for other in layer.conflicts:
-            if other in names:
-                problems.add(
-                    f"layers '{layer.name}' and '{other}' exclude each other",
-                    use.place,
-                    mend="keep one of them",
-                )
-        present.add(layer.name)
 
 
 def _bootstrap(

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import build, digests, imagerecords, layers, sif, site, uses, wholeness
+from lumicontainer import build, digests, imagerecords, layers, sif, site, syntax, uses, wholeness
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.commands import common, locked
 from lumicontainer.engines import find_engine
@@ -88,6 +88,7 @@ def _jobs(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Build the imagerecords, unless the one that is there was built from the same inputs."""
     resolved = common.resolved_recipe(arguments)
+    syntax.refuse_unparsable(resolved)
     warnings = refuse(common.judged(resolved, arguments))
     resolved = locked.locked(resolved, arguments) if arguments.locked else resolved
     plan = planned(resolved)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from lumicontainer import syntax
 from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
 from lumicontainer.resolve import Resolved
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules that hold and those that cannot be judged; fail where an error holds."""
     resolved = common.resolved_recipe(arguments)
+    syntax.refuse_unparsable(resolved)
     findings = common.judged(resolved, arguments)
     if arguments.explain:
         findings = [_named(arguments.explain, findings)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from ..conftest import HELLO, Write
+from ..conftest import CHECK, HELLO, Write
 from .conftest import Run
 
 
@@ -104,6 +105,37 @@ def test_a_build_tells_of_a_warning_once_and_goes_on(lumicontainer: Run, write: 
     assert done.returncode == 0
     assert done.stderr.count("warning: hello is not heard [no-hello]") == 1
     assert "would build" in done.stdout
+
+
+@pytest.mark.parametrize("verb", [["check"], ["build", "--dry-run"]])
+def test_scripts_that_cannot_be_parsed_are_named_with_their_line_and_not_run(
+    lumicontainer: Run, write: Write, tmp_path: Path, verb: list[str]
+) -> None:
+    ran = tmp_path / "ran"
+    scripts = {
+        "layers/greet/install.sh": f"touch {ran}\nif true; then\n  echo x\n",
+        "layers/greet/finish.sh": f"touch {ran}; echo 'open\n",
+        "layers/greet/checks/shell.sh": f"{CHECK}touch {ran}; done\n",
+        "layers/greet/checks/python.py": f"{CHECK}open({str(ran)!r}, 'w')\nif x:\n",
+        "checks/of_all.sh": f"{CHECK}cat <<'EOF'\n",
+    }
+    folder = write({**HELLO, **scripts})
+    env = {"BASH_ENV": str(folder / "layers/greet/install.sh")}
+    done = lumicontainer(verb[0], "hello", *verb[1:], "--recipes", folder, env=env)
+    assert done.returncode == 2
+    for place in ("install.sh:4", "finish.sh:1", "shell.sh:5", "python.py:6", "of_all.sh:5"):
+        assert place in done.stderr, done.stderr
+    assert done.stderr.count("cannot parse the script") == len(scripts)
+    assert not ran.exists()
+
+
+def test_patterns_that_a_script_allows_itself_are_no_mistake(
+    lumicontainer: Run, write: Write
+) -> None:
+    script = "shopt -s extglob\nrm -f /opt/!(kept|@(a|b))\n"
+    folder = write({**HELLO, "layers/greet/install.sh": script})
+    done = lumicontainer("check", "hello", "--recipes", folder)
+    assert done.returncode == 0, done.stderr
 
 
 def test_wrong_rules_are_told_with_their_place(lumicontainer: Run, write: Write) -> None:

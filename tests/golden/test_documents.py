@@ -54,7 +54,7 @@ NETWORK = {
     "layers/docked/layer.yaml": (
         "summary: a base from a registry\nbootstrap:\n"
         f"  cpu: {{agent: docker, docker: 'ubuntu:noble-20260324@sha256:{'a' * 64}'}}\n"
-        "packages: {apt: [ca-certificates, curl, git]}\n"
+        "packages: {apt: [ca-certificates, curl, git, python3]}\n"
     ),
     "layers/network/layer.yaml": (
         "summary: from source, or the host's\nversion: '2.0'\n"

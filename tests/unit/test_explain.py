@@ -101,9 +101,9 @@ def test_a_changed_base_is_told_first(resolved: Resolve) -> None:
 
 def test_a_package_more_in_the_base_is_told(resolved: Resolve) -> None:
     entries = built(make_plan(resolved(), ()))
-    text = HELLO["layers/tiny/layer.yaml"].replace("bookworm,", "bookworm, include: [sl],")
+    text = HELLO["layers/tiny/layer.yaml"].replace("[python3]", "[python3, sl]")
     plan = make_plan(resolved({"layers/tiny/layer.yaml": text}), ())
-    assert reason(plan, entries) == ("base", ["include: (none) → sl"])
+    assert reason(plan, entries) == ("base", ["include: python3 → python3 sl"])
 
 
 def test_only_the_wheels_are_missing_where_only_what_compiles_changed(resolved: Resolve) -> None:

@@ -123,6 +123,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Content.indexed", STEP, content_field("indexed", lambda word: {f"https://{word}": ("a",)})),
     ("Content.places", NOTHING, content_field("places", lambda word: {word: THERE})),
     ("Content.locked", STEP, content_field("locked", lambda word: (word,))),
+    ("Content.offers", NOTHING, content_field("offers", lambda word: {"glibc": word})),
     ("Content.brings", RECORD, content_field("brings", lambda word: {"glibc": word})),
     ("LayerFile.content", RECORD, file_of_another("finish.sh")),
     ("Content.binds", RECORD, content_field("binds", lambda word: (Bind(f"/{word}", "x"),))),

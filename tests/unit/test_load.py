@@ -212,12 +212,6 @@ def test_a_package_name_cannot_be_an_option_or_a_command(write: Write, package: 
     )
 
 
-def test_an_environment_value_that_a_definition_cannot_hold_is_refused(write: Write) -> None:
-    layer = "summary: x\nenvironment: {A: '{{ secret }}'}\n"
-    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
-    assert "build argument" in text
-
-
 def test_escape_sequences_in_a_summary_are_refused(write: Write) -> None:
     layer = 'summary: "x \\e[2J"\n'
     text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))

@@ -179,6 +179,7 @@ def test_the_same_pins_from_elsewhere_make_the_same_keys(greet: Resolved, lock: 
 
 def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
     base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
+    base += 'brings: {python: "3.12"}\n'
     found = resolved({"layers/tiny/layer.yaml": base})
     pin = f"ubuntu@sha256:{SHA}"
     lock = lock_of(found, {"tiny": [Entry(IMAGE, "ubuntu:noble", pin=pin)]})

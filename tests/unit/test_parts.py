@@ -104,6 +104,7 @@ def test_the_version_of_a_base_chooses_its_image(resolved: Resolve) -> None:
     base = (
         "summary: x\nversion: old\nbootstrap: {cpu: {agent: docker, docker: 'u:any'}}\n"
         f"versions: {{old: {{docker: 'u:old'}}, new: {{docker: 'u:new@sha256:{SHA}'}}}}\n"
+        'brings: {python: "3.12"}\n'
     )
     files = {"layers/tiny/layer.yaml": base}
     assert resolved(files).bootstrap.image == "u:old"
@@ -112,7 +113,10 @@ def test_the_version_of_a_base_chooses_its_image(resolved: Resolve) -> None:
 
 def test_a_variant_may_require_more_than_its_layer(resolved: Resolve) -> None:
     layer = "summary: x\nvariants: {cpu: {requires: [other]}, rocm: {requires: [another]}}\n"
-    files = {"layers/greet/layer.yaml": layer, "layers/other/layer.yaml": "summary: x\n"}
+    files = {
+        "layers/greet/layer.yaml": layer,
+        "layers/other/layer.yaml": "summary: x\npath: [/x]\n",
+    }
     assert "'greet' requires 'other' before it" in error_of(resolved, files)
     files["hello.yaml"] = "summary: x\nbase: tiny\nlayers: [other, greet]\n"
     assert resolved(files).layers[2].requires == ("other",)
@@ -152,6 +156,7 @@ def test_what_no_hash_holds_is_told(resolved: Resolve) -> None:
 @pytest.mark.parametrize(("digest", "pinned"), [("", False), (f"@sha256:{SHA}", True)])
 def test_an_image_is_pinned_by_its_digest(resolved: Resolve, digest: str, pinned: bool) -> None:
     base = f"summary: x\nbootstrap: {{cpu: {{agent: docker, docker: 'ubuntu:noble{digest}'}}}}\n"
+    base += 'brings: {python: "3.12"}\n'
     result = resolved({"layers/tiny/layer.yaml": base})
     assert unpinned(result, result.layers[0]) == (() if pinned else ("image ubuntu:noble",))
     assert record(result)["base"]["image"] == f"ubuntu:noble{digest}"

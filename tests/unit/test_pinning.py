@@ -170,7 +170,7 @@ def test_without_a_known_python_nothing_is_asked(
     resolved: Resolve, progress: Progress, offer: Offer
 ) -> None:
     offer("lib", "1.5")
-    base = BASE.replace("IMAGE", DIGEST).partition("brings")[0]
+    base = BASE.replace("IMAGE", DIGEST).partition("brings")[0] + "packages: {apt: [python3]}\n"
     layer = "summary: x\npackages: {python: [lib==1.5]}\n"
     found = resolved({"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": layer})
     lock = make_lock(found, plan_of=_plan, mirrors={}, progress=progress)

@@ -231,7 +231,7 @@ def test_a_platform_tells_its_driver_and_the_variables_that_fit_the_images_rocm(
     )
     files = {
         "envs/workstation.yaml": platform,
-        "layers/rocm/layer.yaml": "summary: x\nversion: '7.0.2'\n",
+        "layers/rocm/layer.yaml": "summary: x\nversion: '7.0.2'\npath: [/x]\n",
         "hello.yaml": "summary: x\nbase: tiny\nlayers: [rocm]\n",
     }
     seen = found(resolved(files))
@@ -243,7 +243,7 @@ def test_a_layer_without_a_version_does_not_hide_what_the_base_brings(resolved: 
     base = HELLO["layers/tiny/layer.yaml"] + "brings: {glibc: '2.36', python: '3.11'}\n"
     files = {
         "layers/tiny/layer.yaml": base,
-        "layers/python/layer.yaml": "summary: x\n",
+        "layers/python/layer.yaml": "summary: x\npath: [/x]\n",
         "hello.yaml": "summary: x\nbase: tiny\nlayers: [python]\n",
     }
     assert found(resolved(files))["python"] == ["3.11"]

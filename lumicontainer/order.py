@@ -1,0 +1,84 @@
+"""Refuse layers that stand in no order: cycles, what is missing, and what excludes each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+from lumicontainer.document import Problems
+from lumicontainer.model import Layer, LayerUse
+
+
+class Placed(Protocol):
+    """A layer whose values are decided."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """What must stand before it."""
+
+    @property
+    def omitted(self) -> str:
+        """Why it is left out, if it is."""
+
+
+def check(
+    uses: Sequence[LayerUse],
+    layers: Mapping[str, Layer],
+    resolved: Sequence[Placed],
+    problems: Problems,
+) -> None:
+    """Note where the layers of an image do not fit together as they stand."""
+    names = {each.name for each in resolved if not each.omitted}
+    requires = {
+        each.name: tuple(dict.fromkeys(each.requires)) for each in resolved if not each.omitted
+    }
+    cycles = list(_cycles(requires))
+    for cycle in cycles:
+        problems.add(
+            f"layers require each other: {' → '.join(cycle)}",
+            layers[cycle[0]].place,
+            mend=f"remove '{cycle[1]}' from the 'requires' of '{cycle[0]}', or one of the others",
+        )
+    circular = {pair for cycle in cycles for pair in pairwise(cycle)}
+    present: set[str] = set()
+    for use, each in zip(uses, resolved, strict=True):
+        if each.omitted:
+            continue
+        for needed in requires[each.name]:
+            if needed not in present and (each.name, needed) not in circular:
+                problems.add(
+                    f"layer '{each.name}' requires '{needed}' before it",
+                    use.place,
+                    mend=f"put '- {needed}' above '- {each.name}'",
+                )
+        for other in layers[use.layer].conflicts:
+            if other in names:
+                problems.add(
+                    f"layers '{each.name}' and '{other}' exclude each other",
+                    use.place,
+                    mend="keep one of them",
+                )
+        present.add(each.name)
+
+
+def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """Yield each cycle once, as the names along it; its first one stands at its end too."""
+    done: set[str] = set()
+    for start in requires:
+        path = [start]
+        choices = [iter(requires[start])]
+        while choices:
+            following = next(choices[-1], None)
+            if following is None:
+                done.add(path.pop())
+                choices.pop()
+            elif following in path:
+                yield (*path[path.index(following) :], following)
+            elif following in requires and following not in done:
+                path.append(following)
+                choices.append(iter(requires[following]))
