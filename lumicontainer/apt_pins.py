@@ -31,16 +31,26 @@ add() {{
     # What a repository is added with comes of the layers before.
     {apt} install --no-install-recommends "${{have[@]}}"
     have=()
-    bash "$1" && {apt} update
+    bash "$1" && update
+}}
+update() {{
+    local status=0
+    {apt} update >"$answers/update" 2>&1 || status="$?"
+    cat "$answers/update"
+    return "$status"
 }}
 ask() {{
     local number="$1"
     shift
     if {apt} install --simulate --no-install-recommends "${{have[@]}}" "$@" \\
-        >"$answers/$number"; then
+        >"$answers/$number" 2>"$answers/$number.why"; then
         have+=("$@")
+        rm "$answers/$number.why"
     else
         rm "$answers/$number"
+        cat "$answers/update" >>"$answers/$number.why"
+        apt-cache pkgnames >"$answers/names"
+        cat "$answers/$number.why" >&2
     fi
 }}
 """
@@ -57,6 +67,10 @@ class Answers:
     layers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By layer what apt would install for it, with all that it needs, and is not there yet; apt
     refuses a layer that is missing here."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """By layer what apt says where it refuses it."""
+    names: Sequence[str] = ()
+    """The packages that there are, where apt refuses a layer."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +116,18 @@ async def _ask(builder: Builder) -> Answers:
             for number, layer in enumerate(wanted)
             if str(number) in answers
         }
+        refused = {
+            layer: answers[f"{number}.why"].decode("utf-8", "replace")
+            for number, layer in enumerate(wanted)
+            if f"{number}.why" in answers
+        }
         builder.place.drop_log(run.name)
         await asyncio.to_thread(shutil.rmtree, run.wheels)
         await asyncio.to_thread(remove_tree, run.root)
     there = dict(line.split("=", 1) for line in base_list.decode().splitlines())
-    return Answers(hashlib.sha256(base_list).hexdigest(), there, closures(said))
+    names = answers.get("names", b"").decode().split()
+    digest = hashlib.sha256(base_list).hexdigest()
+    return Answers(digest, there, closures(said), refused, names)
 
 
 def program(wanted: Sequence[Wanted]) -> str:
@@ -118,7 +139,7 @@ def program(wanted: Sequence[Wanted]) -> str:
     """
     text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
     if wanted:
-        text += f"{APT_GET} update\n" + _ASK.format(apt=APT_GET)
+        text += _ASK.format(apt=APT_GET) + "update\n"
     for number, each in enumerate(wanted):
         if each.repositories:
             file = LayerFile(f"{number}.sh", 0o644, each.repositories.encode())

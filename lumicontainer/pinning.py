@@ -9,8 +9,8 @@ from functools import partial
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from lumicontainer import apt_pins, source_pins
-from lumicontainer.errors import HostError, LumicontainerError, Problem, SpaceError
+from lumicontainer import absent, apt_pins, source_pins
+from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
 from lumicontainer.facts import facts_of, normal, wheel_package
 from lumicontainer.inputs import (
     APT,
@@ -37,6 +37,7 @@ from lumicontainer.site import Site, read_site
 
 RECIPE = "the recipe"
 _BASE = "apt upon the base"
+_SHOWN = 8
 
 
 def make_lock(
@@ -46,7 +47,10 @@ def make_lock(
     mirrors: Mapping[str, str],
     progress: Progress,
 ) -> Lock:
-    """Return the lock of an image; what cannot be asked here is open in it, with the reason."""
+    """Return the lock of an image; what cannot be asked here is open in it, with the reason.
+
+    Raises ``InputError`` where a recipe names what is known not to be there.
+    """
     bootstrap = resolved.bootstrap
     release = bootstrap.release if bootstrap.agent == DEBOOTSTRAP else ""
     maker = _Maker(resolved, read_site(release, mirrors), progress)
@@ -56,6 +60,8 @@ def make_lock(
     maker.fetched()
     maker.upon_the_base(plan_of)
     maker.python()
+    if maker.wrong:
+        raise InputError(*maker.wrong)
     return lock_of(resolved, maker.layers)
 
 
@@ -69,6 +75,8 @@ class _Maker:
     layers: dict[str, list[Entry]] = field(init=False)
     known: dict[str, Entry] = field(default_factory=dict)
     """The wheels of the image by the names of their packages."""
+    wrong: list[Problem] = field(default_factory=list)
+    """What the recipe names and is known not to be there."""
 
     def __post_init__(self) -> None:
         self.layers = {layer.name: [] for layer in self.resolved.included()}
@@ -131,6 +139,7 @@ class _Maker:
         for each in wanted:
             if each.kind == DEBOOTSTRAP:
                 self.pin(each, answers.base, f"the list of its {len(answers.there)} packages")
+        self.wrong += _refused(self.resolved, answers)
         for layer in self.layers:
             there |= answers.layers.get(layer, {})
             mine = [each for each in wanted if each.layer == layer and each.kind == APT]
@@ -214,8 +223,9 @@ class _Maker:
             found = pip.wheels(names, there, same=same, index=index)
         except LumicontainerError as error:
             self.progress.say(str(error))
+            missing = {each.word: each for each in absent.absent(error.problems[0].why)}
             for each in group:
-                self.leave(each, "pip finds no wheels of it, or none that go with the others")
+                self.leave(each, _no_wheel(missing.get(each.name.replace(" ", ""))))
             return {}
         layer, where = group[0].layer, group[0].where
         entries = {normal(each.name): _entry(each, where, index) for each in found}
@@ -253,6 +263,23 @@ def _fetched(wanted: Input, site: Site) -> str:
     if wanted.kind == GIT:
         return source_pins.whole_commit(wanted.name, wanted.given, site.mirrors)
     return source_pins.sha256_of(wanted.name, site.mirrors)
+
+
+def _refused(resolved: Resolved, answers: apt_pins.Answers) -> Iterator[Problem]:
+    """Yield the problems of the packages of layers that apt does not know."""
+    layers = {layer.name: layer for layer in resolved.included()}
+    for name, text in answers.refused.items():
+        for each in absent.absent(text):
+            if problem := absent.problem(each, layers[name], answers.names):
+                yield problem
+
+
+def _no_wheel(missing: absent.Absent | None) -> str:
+    """Return why there is no pin of a requirement, which pip found no wheel of or did."""
+    if missing is None:
+        return "pip finds no wheels of it, or none that go with the others"
+    there = ", ".join(missing.offered[-_SHOWN:])
+    return "the configured index has no wheel of it" + (f"; it has {there}" if there else "")
 
 
 def _entry(wheel: Wheel, where: str, index: str) -> Entry:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer import apt_pins
+from lumicontainer.apt_pins import Answers
+from lumicontainer.errors import InputError
 from lumicontainer.lock import Lock, faults
 from lumicontainer.pinning import make_lock
 from lumicontainer.plan import Plan, make_plan
@@ -138,9 +141,34 @@ def test_what_pip_does_not_find_is_open_and_the_rest_is_not(locked: Locked, offe
         {"one/layer.yaml": python("lost==1"), "two/layer.yaml": python("lib==1.5")}
     )
     (entry,) = lock.of("one")
-    assert entry.open == "pip finds no wheels of it, or none that go with the others"
+    assert entry.open == "the configured index has no wheel of it"
     assert pins(lock, "two") == {"lib==1.5": "lib==1.5"}
     assert [each for each in faults(lock, found) if each.startswith("one: Python lost==1: open")]
+
+
+def test_a_version_that_has_no_wheel_is_open_with_those_that_have(
+    locked: Locked, offer: Offer
+) -> None:
+    for version in ("1.4", "1.5"):
+        offer("lib", version)
+    lock, _ = locked({"one/layer.yaml": python("lib==9")})
+    assert lock.of("one")[0].open == "the configured index has no wheel of it; it has 1.4, 1.5"
+
+
+def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(
+    resolved: Resolve, progress: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "E: Unable to locate package libfabric-devel\n"
+    answers = Answers("0" * 64, {}, refused={"greet": said}, names=["libfabric-dev", "sl"])
+    monkeypatch.setattr(apt_pins, "ask", lambda *_: answers)
+    found = resolved(
+        {"layers/greet/layer.yaml": "summary: x\npackages: {apt: [libfabric-devel]}\n"}
+    )
+    with pytest.raises(InputError, match="'libfabric-devel' not found in apt's sources") as error:
+        make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
+    (problem,) = error.value.problems
+    assert problem.where.endswith("greet/layer.yaml:2:18")
+    assert problem.mend == "did you mean 'libfabric-dev'?"
 
 
 def test_what_an_index_tells_no_sha256_of_is_open_a_dependency_too(
