@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         with path.open("x", encoding="utf-8") as file:
             file.write(filled(f"init/{template}.j2", name=name))
         write_document(f"{path}\n")
+    # What next to do stands below the files, also in a terminal.
+    sys.stdout.flush()
     recipe, _, script, _ = (shlex.quote(str(path)) for path in files)
     say(
         f"what next:\n  $EDITOR {script}\n  lumicontainer check {recipe}\n"

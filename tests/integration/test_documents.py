@@ -62,9 +62,8 @@ def reader(tmp_path: Path, folder: Path, cluster: dict[str, str]) -> dict[str, s
     programs, home = tmp_path / "bin", tmp_path / "home"
     programs.mkdir()
     command = programs / "lumicontainer"
-    # Unbuffered: what it prints on both outputs comes in the order that a terminal shows.
     command.write_text(
-        f'#!/bin/sh\nPYTHONPATH={folder} exec {sys.executable} -u -m lumicontainer "$@"\n'
+        f'#!/bin/sh\nPYTHONPATH={folder} exec {sys.executable} -m lumicontainer "$@"\n'
     )
     command.chmod(0o755)
     (programs / "pytest").symlink_to(BINARY / "pytest")
