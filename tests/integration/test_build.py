@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.places import cache_root
 from lumicontainer.site import debootstrap_mirror
 
 from ..conftest import CHECK
 from ..namespaces import owned, prepared
-from .conftest import DATA, ENGINE, lumicontainer, pasted, run, write_small
+from .conftest import DATA, ENGINE, SMALL, lumicontainer, pasted, run, write_small
 
 
 def inside(image: Path, *command: object) -> str:
@@ -212,8 +213,13 @@ def test_a_step_that_hangs_is_ended_with_its_stacks_named_and_kept_for_a_look(
 
 
 def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: Path) -> None:
-    check = f"{CHECK}echo 'the greeting is missing'; exit 1\n"
-    folder = write_small(tmp_path / "own", {"layers/greet/checks/greeting.sh": check})
+    script = SMALL["layers/greet/install.sh"]
+    changes = {
+        "layers/greet/checks/greeting.sh": f"{CHECK}echo 'the greeting is missing'; exit 1\n",
+        # What image/files looks for in a build alone: a folder of the host that builds.
+        "layers/greet/install.sh": f"{script}echo {cache_root()} >/opt/leak\n",
+    }
+    folder = write_small(tmp_path / "own", changes)
     image, before = copied(small, tmp_path)
     done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
     assert done.returncode == 1
@@ -221,10 +227,11 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     assert "mend: build it again" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert image.read_bytes() == before
-    command = re.search(r"run the check again: (.+)", done.stderr).group(1)
-    again = pasted(command)
-    assert again.returncode == 1, again.stderr
-    assert "failed   greet/greeting: the greeting is missing" in again.stdout
+    commands = re.findall(r"run the check again: (.+)", done.stderr)
+    found = [pasted(command) for command in commands]
+    assert [each.returncode for each in found] == [1, 1], [each.stderr for each in found]
+    assert "failed   greet/greeting: the greeting is missing" in found[0].stdout
+    assert "failed   image/files: " in found[1].stdout
     kept = re.search(r"the image is kept: (\S+)", done.stderr).group(1)
     assert lumicontainer("run", kept, "--", "cat", "/opt/greet/greeting").returncode == 0
 
