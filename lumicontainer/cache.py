@@ -87,18 +87,22 @@ class Damaged(Exception):  # noqa: N818 - it is caught where an object is read, 
     """Say in what an object differs from what was stored."""
 
 
-def parse_size(text: str) -> int:
-    """Return a size such as ``500M`` or ``8G`` in bytes; raise ``InputError`` where it is none."""
+def parse_size(text: str, where: str) -> int:
+    """Return a size such as ``500M`` or ``8G`` in bytes; raise ``InputError`` where it is none.
+
+    ``where`` is the option or the variable that it is the value of.
+    """
     parts = re.fullmatch(r"(?ai)([0-9]{1,15}(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip())
     if parts is None:
-        raise InputError(Problem(f"'{text}' is no size", mend="write it like 500M or 8G"))
+        raise InputError(Problem(f"invalid size {text!r}", where, mend="write it like 500M or 8G"))
     return int(float(parts[1]) * _UNITS[(parts[2] or "").upper()])
 
 
 def size_limit() -> int:
     """Return the bytes above which the least recently used objects go after a build."""
-    named = os.environ.get("LUMICONTAINER_CACHE_SIZE")
-    return parse_size(named) if named else DEFAULT_SIZE
+    variable = "LUMICONTAINER_CACHE_SIZE"
+    named = os.environ.get(variable)
+    return parse_size(named, variable) if named else DEFAULT_SIZE
 
 
 class Cache:

@@ -149,7 +149,9 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
-        problems.add("this is not YAML", place, why=error.problem or "", mend="correct the line")
+        if not _note_tab(text, place, problems):
+            why = error.problem or ""
+            problems.add("this is not YAML", place, why=why, mend="correct the line")
         return None
     except yaml.YAMLError as error:
         why = str(error).splitlines()[0]
@@ -158,6 +160,19 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
     except _RefusedError:
         return None
     return root if len(problems.found) == before else None
+
+
+def _note_tab(text: str, place: Place, problems: Problems) -> bool:
+    """Note a tab at the beginning of a line that cannot be parsed; tell whether there is one."""
+    lines = text.split("\n")
+    line = lines[place.line - 1] if place.line <= len(lines) else ""
+    begin = len(line) - len(line.lstrip(" \t-?:"))
+    if "\t" not in line[:begin]:
+        return False
+    at = place._replace(column=line.index("\t") + 1)
+    why = "YAML takes no tab for indentation"
+    problems.add("a tab stands here", at, why=why, mend="replace it with spaces")
+    return True
 
 
 def _compose(events: Iterator[Any], file: str, problems: Problems) -> Node | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol
 
 from lumicontainer.document import Problems
+from lumicontainer.errors import did_you_mean
 from lumicontainer.model import Layer, LayerUse
 
 
@@ -30,9 +31,16 @@ def check(
     uses: Sequence[LayerUse],
     layers: Mapping[str, Layer],
     resolved: Sequence[Placed],
+    known: Collection[str],
     problems: Problems,
 ) -> None:
-    """Note where the layers of an image do not fit together as they stand."""
+    """Note where the layers of an image do not fit together as they stand.
+
+    ``known`` are the names of all layers that there are.
+    """
+    for each in resolved:
+        for key, named in (("requires", each.requires), ("conflicts", layers[each.name].conflicts)):
+            _check_known(key, named, layers[each.name], known, problems)
     names = {each.name for each in resolved if not each.omitted}
     requires = {
         each.name: tuple(dict.fromkeys(each.requires)) for each in resolved if not each.omitted
@@ -50,7 +58,7 @@ def check(
         if each.omitted:
             continue
         for needed in requires[each.name]:
-            if needed not in present and (each.name, needed) not in circular:
+            if needed in known and needed not in present and (each.name, needed) not in circular:
                 problems.add(
                     f"layer '{each.name}' requires '{needed}' before it",
                     use.place,
@@ -64,6 +72,16 @@ def check(
                     mend="keep one of them",
                 )
         present.add(each.name)
+
+
+def _check_known(
+    key: str, named: Sequence[str], layer: Layer, known: Collection[str], problems: Problems
+) -> None:
+    """Note names of layers that there are not."""
+    for name in dict.fromkeys(named):
+        if name not in known:
+            what = f"layer '{name}' not found, which '{key}' of '{layer.name}' names"
+            problems.add(what, layer.place, mend=did_you_mean(name, known))
 
 
 def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:

@@ -61,7 +61,7 @@ def resolve(
     layers = _load_layers(uses, context)
     problems.raise_if_any()
     resolved = tuple(_resolve_layer(use, layers[use.layer], context) for use in uses)
-    order.check(uses, layers, resolved, problems)
+    order.check(uses, layers, resolved, catalog.layer_names(), problems)
     bootstrap = _bootstrap(layers[uses[0].layer], resolved[0], uses[0], context)
     completeness.check_purpose(uses[1:], resolved[1:], problems)
     checks = parts.fitting_checks(catalog.checks(problems), platform.accelerator)

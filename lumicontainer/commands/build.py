@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         "-j",
         metavar="N",
-        type=_jobs,
+        type=common.number,
         help="compile jobs of a step; default: what the cores and the memory of this host allow",
     )
     parser.add_argument(
@@ -76,13 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="print the steps, and do nothing")
     common.add_json(parser)
-
-
-def _jobs(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least one job is needed")
-    return number
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -161,7 +161,9 @@ def _shown(step: str, kind: str) -> str:
 
 
 def _prune(store: Cache, arguments: argparse.Namespace) -> int:
-    limit = size_limit() if arguments.max_size is None else parse_size(arguments.max_size)
+    limit = (
+        size_limit() if arguments.max_size is None else parse_size(arguments.max_size, "--max-size")
+    )
     dry = arguments.dry_run
     had = [_about(entry) for entry in _latest_first(store)]
     gone: set[str] = set()

@@ -32,6 +32,13 @@ def add_catalog(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def number(text: str) -> int:
+    """Read the value of an option that counts something, from 1 on."""
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
+    return int(text)
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option that prints JSON."""
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")

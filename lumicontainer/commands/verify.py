@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("image", metavar="IMAGE", type=Path)
     add_choice(parser)
     add("--platform", metavar="NAME", help="where it runs; default: what fits this host")
-    add("--nodes", metavar="N", type=_nodes, help="in a job of Slurm, on N nodes")
+    add("--nodes", metavar="N", type=common.number, help="in a job of Slurm, on N nodes")
     add("--partition", metavar="NAME", help="in a job of Slurm, in this partition")
     add("--account", metavar="NAME", default="", help="the project that pays for the job")
     add(
@@ -52,13 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_json(parser)
     add("--junit", metavar="FILE", help="write the results as JUnit's XML")
     add("--html", metavar="FILE", help="write the results as a page with pictures")
-
-
-def _nodes(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least one node is needed")
-    return number
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -241,7 +241,7 @@ def test_a_note_that_cannot_be_read_goes(ask: Ask, store: cache.Cache) -> None:
 def test_a_wrong_size_says_how_to_write_it(lumicontainer: Run, place: Path) -> None:
     done = lumicontainer("cache", "prune", "--max-size", "much")
     assert done.returncode == 2
-    assert "'much' is no size" in done.stderr
+    assert "invalid size 'much'\n  where: --max-size" in done.stderr
     assert "500M" in done.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from lumicontainer.cli import VERBS, make_parser
 
 from ..conftest import HELLO, Write
 from ..namespaces import owned, prepared
@@ -85,6 +88,16 @@ def test_a_number_of_jobs_that_cannot_be_is_refused(
 ) -> None:
     done = lumicontainer("build", "hello", "--recipes", write(HELLO), "--dry-run", f"--jobs={jobs}")
     assert done.returncode == 2
+    assert f"argument --jobs/-j: expected a whole number from 1 on, got '{jobs}'" in done.stderr
+
+
+def test_no_option_shows_the_name_of_a_function_for_a_wrong_value() -> None:
+    parser = make_parser(list(VERBS))
+    (verbs,) = (each for each in parser._actions if isinstance(each.choices, dict))
+    kinds = {action.type for sub in verbs.choices.values() for action in sub._actions}
+    for kind in kinds - {None, Path}:
+        with pytest.raises(argparse.ArgumentTypeError):
+            kind("many \x1b[2J")
 
 
 def test_a_dry_run_refuses_what_the_build_would_refuse(
@@ -134,7 +147,7 @@ def test_a_size_of_the_cache_that_is_none_is_told_before_anything_is_begun(
     nothing = {"PATH": str(tmp_path)}
     done = lumicontainer("build", "hello", "--recipes", write(HELLO), env={**place, **nothing})
     assert done.returncode == 2
-    assert "'8GBs' is no size" in done.stderr
+    assert "invalid size '8GBs'\n  where: LUMICONTAINER_CACHE_SIZE" in done.stderr
     assert not (tmp_path / "cache").exists()
 
 

@@ -337,18 +337,18 @@ def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_a_size_is_read_as_it_is_written(text: str, size: int) -> None:
-    assert parse_size(text) == size
+    assert parse_size(text, "--max-size") == size
 
 
 @pytest.mark.parametrize(
     "text", ["", "G", "-1", "8X", "inf", "nan", "1e400", "8 G 1", "_1", "٣", "1\u212a", "9" * 400]
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no size"):
-        parse_size(text)
+    with pytest.raises(InputError, match="invalid size"):
+        parse_size(text, "--max-size")
 
 
 @given(st.text())
 def test_any_text_is_a_size_or_is_refused(text: str) -> None:
     with contextlib.suppress(InputError):
-        assert parse_size(text) >= 0
+        assert parse_size(text, "--max-size") >= 0

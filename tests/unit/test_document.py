@@ -39,6 +39,13 @@ def read(reader: fields.Reader, text: str) -> tuple[object, list[str]]:
         ("[" * 30 + "]" * 30, "too large or nested too deep"),
         ("? [a]\n: b\n", "a key must be a word"),
         ("a: \x07\n", "this is not YAML"),
+        ("a:\n\tb: 1\n", "x.yaml:2:1 a tab stands here"),
+        ("a:\n  b: 1\n\tc: 2\n", "x.yaml:3:1 a tab stands here"),
+        ("a:\n  - x\n\t- y: z\n", "x.yaml:3:1 a tab stands here"),
+        ("a:\n  \tb: 1\n", "x.yaml:2:3 a tab stands here"),
+        ("a: 1\n\tb: 2\n", "x.yaml:2:1 a tab stands here"),
+        ('a: "x\ty" z\n', "x.yaml:1:10 this is not YAML"),
+        ("-\t-\tx: y\n", "x.yaml:1:2 a tab stands here"),
     ],
 )
 def test_what_would_surprise_is_refused_at_its_place(text: str, complaint: str) -> None:
