@@ -18,6 +18,7 @@ from pathlib import Path
 from lumicontainer import process
 from lumicontainer.cache import INDEX, LAYER
 from lumicontainer.files import FOLDER, GONE, Node, Row, merge, read_index
+from lumicontainer.refusal import guarded
 from lumicontainer.tree import (
     Seen,
     State,
@@ -139,8 +140,12 @@ def _unsquash(tree: Path, layer: Path, *options: str) -> None:
     process.capture(["unsquashfs", *always, *options, str(layer)])
 
 
+def main() -> None:
+    """Read the command line."""
+    _, tree, state, *layers = map(Path, sys.argv)
+    write_state(state, bring(tree, layers, read_state(state)))
+
+
 if __name__ == "__main__":
     gc.disable()  # A hundred thousand small objects, none in a cycle: a third of the time.
-    _, tree_, state_, *layers_ = sys.argv
-    found = bring(Path(tree_), [Path(layer) for layer in layers_], read_state(Path(state_)))
-    write_state(Path(state_), found)
+    sys.exit(guarded(main))

@@ -32,6 +32,7 @@ from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack
 from lumicontainer.model import LayerFile, Platform
 from lumicontainer.plan import Compile, Plan, Step
+from lumicontainer.refusal import refused
 from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring
 from lumicontainer.waiting import together
@@ -142,7 +143,8 @@ async def build(builder: Builder, output: Path, *, form: str, verify: bool = Tru
     try:
         return await _build(builder, output, form=form, verify=verify)
     except OSError as error:
-        raise no_room(builder, str(error), output=output) or error from error
+        full = no_room(builder, str(error), output=output)
+        raise full or refused(error, "cannot build the image") from error
 
 
 def require_room(builder: Builder, output: Path, *, form: str) -> None:

@@ -18,6 +18,7 @@ each of its bytes is proven before it is used.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -33,6 +34,7 @@ from typing import Any
 from lumicontainer import locks
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.places import is_private, require_own
+from lumicontainer.refusal import refused
 from lumicontainer.trust import make_folders
 
 DEFAULT_SIZE = 8 << 30
@@ -121,8 +123,11 @@ class Cache:
                 raise _no_cache(self.root, "it is not a folder of yours with mode 0700")
             for name in ("objects", "held", "images", "bad", "locks"):
                 (self.root / name).mkdir(exist_ok=True, mode=0o700)
+            if not os.access(self.root / "locks", os.W_OK):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         except OSError as error:
-            raise _no_cache(self.root, error.strerror or str(error)) from error
+            other = "name another place with LUMICONTAINER_CACHE"
+            raise refused(error, "cannot write to the cache", str(self.root), other) from error
         return self
 
     def folder(self, name: str) -> Path:

@@ -242,7 +242,7 @@ def _host(error: OSError) -> int:
     """Report what the host refused, such as a full disk or a folder that cannot be written."""
     problem = Problem(error.strerror or str(error), str(error.filename or ""))
     sys.stderr.write(f"{problem}\n")
-    return NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else HOST_UNFIT
+    return NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else HOST_UNFIT
 
 
 def _bug(error: BaseException) -> int:

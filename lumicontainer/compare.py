@@ -21,6 +21,7 @@ from pathlib import Path
 from lumicontainer import masking, pack
 from lumicontainer.cache import INDEX, LAYER
 from lumicontainer.files import FILE, FOLDER, GONE, Row, write_index
+from lumicontainer.refusal import guarded
 from lumicontainer.tree import (
     State,
     families,
@@ -169,4 +170,4 @@ def main(words: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     gc.disable()  # A hundred thousand small objects, none in a cycle: a third of the time.
-    main()
+    sys.exit(guarded(main))

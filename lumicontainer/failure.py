@@ -26,6 +26,7 @@ from lumicontainer.errors import (
 )
 from lumicontainer.machine import namespace_command
 from lumicontainer.plan import STAGE
+from lumicontainer.refusal import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.sources import FOLDER
 from lumicontainer.workspace import FAILED
 
@@ -46,9 +47,9 @@ _NOT_HAD = re.compile(
 )
 """What tells, in the last lines of a step, that it lacks what it takes from elsewhere: the words of
 the base's own check, the engine (its conveyor brings a base), apt and pip, whose codes do not."""
+_NO_SPACE = (*FULL, *TOO_LARGE)
 _SILENCE = 30.0
 """Minutes; the compiler of DeepSpeed's largest source prints nothing for some of them."""
-_FULL = ("No space left on device", "Disk quota exceeded")
 _NOT_KEPT = 'echo "passwords and secrets were not kept: they read *** here" >&2\n'
 OPENER = "shell"
 """In a workspace that is kept: what opens a shell in it."""
@@ -82,8 +83,13 @@ def last_lines(text: str) -> str:
 
 def no_room(builder: Builder, text: str, *, output: Path | None = None) -> SpaceError | None:
     """Return the error of a full disk or quota, where ``text`` tells of one; it names the place."""
-    if not any(words in text for words in _FULL):
+    lines = [line for line in text.splitlines() if any(map(line.__contains__, _NO_SPACE))]
+    if not lines:
         return None
+    why = lines[-1].strip().removeprefix("error: ")
+    if any(words in why for words in TOO_LARGE):
+        what = "cannot write a file as large as the build needs"
+        return SpaceError(Problem(what, why=why, mend=file_size_hint()))
     places = {
         "the temporary folder": builder.place.root.parent,
         "the cache": builder.cache.root,
@@ -92,7 +98,7 @@ def no_room(builder: Builder, text: str, *, output: Path | None = None) -> Space
         places["the image's folder"] = output.parent
     name, where = min(places.items(), key=lambda item: shutil.disk_usage(item[1]).free)
     mend = "make room, or name other places with LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE and "
-    return SpaceError(Problem(f"{name} is full", str(where), text, f"{mend}--output"))
+    return SpaceError(Problem(f"{name} is full", str(where), why, f"{mend}--output"))
 
 
 def step_failure(run: Run, status: int) -> LumicontainerError:

@@ -231,8 +231,8 @@ async def _unused(builder: Builder, name: str, task: Task) -> AsyncIterator[None
         await _use(builder, name)
         yield
         return
-    while (held := locks.exclusive(builder.cache.use_lock(name))) is None:
-        task.waiting("waiting for a build that uses what is there now")
+    while (held := locks.exclusive(path := builder.cache.use_lock(name))) is None:
+        task.waiting(f"waiting for {locks.users(path)}, which uses what is there now")
         await asyncio.sleep(POLL)
     task.waiting("")
     builder.place.held.append(held)

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.masking import masked, masked_bytes
 from lumicontainer.output import trace
+from lumicontainer.refusal import hint
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
@@ -320,6 +321,6 @@ def _not_started(command: Sequence[str], error: OSError) -> HostError:
         Problem(
             f"cannot start {command[0]}",
             why=error.strerror or str(error),
-            mend="lumicontainer doctor says what this host lacks",
+            mend=hint(error.errno) or "lumicontainer doctor says what this host lacks",
         )
     )

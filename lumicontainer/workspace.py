@@ -29,8 +29,9 @@ from functools import partial
 from pathlib import Path
 
 from lumicontainer import locks, process, trust
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.machine import namespace_command
+from lumicontainer.refusal import refused
 from lumicontainer.tree import STATE
 
 GIB = 1 << 30
@@ -93,10 +94,7 @@ def temporary_root() -> Path:
         root.mkdir(mode=0o700, exist_ok=True)
         info = root.lstat()
     except OSError as error:
-        why = error.strerror or str(error)
-        raise HostError(
-            Problem("builds have no place", str(root), why, "name one with LUMICONTAINER_TMPDIR")
-        ) from error
+        raise _no_place(root, error) from error
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise HostError(
             Problem(
@@ -118,23 +116,14 @@ def workspace(recipe: str) -> Iterator[Workspace]:
     tree stays, or all where ``keep`` is set; after an interruption nothing does.
     """
     root = temporary_root()
-    # Between the making of a folder and its lock no other build may take it for a dead one's; and
-    # what is set aside may be on its way to be removed by another build, tree and all.
-    with _guard(root):
-        place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
-        lock = locks.exclusive(place.root / "lock")
-        stale = []
-        mine = (recipe, recipe + LOCK)
-        wanted = partial(_is_stale, mine)
-        for folder, was_aside in _set_aside(root, wanted):
-            stale.append(folder)
-            if not was_aside and _recipe_of(folder) == recipe:
-                _take_over(folder, place)
-    assert lock is not None
+    try:
+        place, lock, stale = _entered(root, recipe)
+    except OSError as error:
+        raise _no_place(root, error) from error
     done = False
     try:
         for folder in stale:
-            _remove_aside(folder, wait=_recipe_of(folder) in mine)
+            _remove_aside(folder, wait=_recipe_of(folder) in _recipes(recipe))
         yield place
         done = True
     finally:
@@ -146,6 +135,32 @@ def workspace(recipe: str) -> Iterator[Workspace]:
             (place.root / _IDLE).touch()
         for each in (*place.held, lock):
             os.close(each)
+
+
+def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
+    """Make the folder of a build; return it, its lock, and the folders that are to be removed."""
+    # Between the making of a folder and its lock no other build may take it for a dead one's; and
+    # what is set aside may be on its way to be removed by another build, tree and all.
+    with _guard(root):
+        place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
+        lock = locks.exclusive(place.root / "lock")
+        stale = []
+        for folder, was_aside in _set_aside(root, partial(_is_stale, _recipes(recipe))):
+            stale.append(folder)
+            if not was_aside and _recipe_of(folder) == recipe:
+                _take_over(folder, place)
+    assert lock is not None
+    return place, lock, stale
+
+
+def _recipes(recipe: str) -> tuple[str, str]:
+    """Return whose folders a build of a recipe removes: its own, and those of its locks."""
+    return recipe, recipe + LOCK
+
+
+def _no_place(root: Path, error: OSError) -> HostError | SpaceError:
+    other = "name another place with LUMICONTAINER_TMPDIR"
+    return refused(error, "cannot make the folder of a build", str(root), other)
 
 
 def _take_over(folder: Path, place: Workspace) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lumicontainer import workspace
+from lumicontainer import locks, workspace
 from lumicontainer.tree import STATE
 
 
@@ -133,6 +135,19 @@ def test_what_lives_or_is_kept_for_a_look_is_not_taken_for_dead(root: Path) -> N
         kept.keep = True
     with workspace.workspace("two") as living, workspace.workspace("one") as place:
         assert set(folders(root)) == {kept.root, living.root, place.root}
+
+
+def test_who_shares_a_lock_is_known_by_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    program = "import sys; from pathlib import Path; from lumicontainer import locks\n"
+    program += "held = locks.shared(Path(sys.argv[1])); print(flush=True); input()"
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert locks.users(path) == f"process {child.pid}"
+        child.communicate(b"\n")
+    assert locks.users(path) == "another build"
 
 
 def folders(root: Path) -> Iterator[Path]:

@@ -114,3 +114,23 @@ def test_a_disk_that_fills_up_costs_neither_the_image_nor_the_cache(
             assert digest(place.there(built.image)) == before
             assert f"where: {built.root / folder}" in build.told, build.told[-3000:]
             assert "is full" in build.told
+            assert "Traceback" not in build.told.rpartition("error: ")[2]
+
+
+@pytest.mark.parametrize("limit", [8 * KIB, 4 * MIB])
+def test_a_limit_of_a_files_size_is_named_with_what_to_do(place: Place, limit: int) -> None:
+    bounded = replace(place, enter=("prlimit", f"--fsize={limit}", "--"))
+    build = bounded.build("--set", f"one.size={10 << 10}", code=8)
+    found = build.told.rpartition("error: ")[2]
+    assert found.startswith("cannot write a file as large as the build needs\n"), build.told
+    assert f"which is {limit >> 10} KiB: ulimit -f unlimited" in found
+    assert "Traceback" not in found
+    assert place.left() == []
+
+
+def test_a_limit_of_open_files_is_named_with_what_to_do(place: Place) -> None:
+    bounded = replace(place, enter=("prlimit", "--nofile=16", "--"))
+    build = bounded.build("--set", "one.value=b", code=3)
+    found = build.told.rpartition("error: ")[2]
+    assert "Too many open files" in found
+    assert "which is 16: ulimit -n 4096" in found

@@ -1,0 +1,66 @@
+"""Say what the system refused, in the one form of messages, with what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sys
+from collections.abc import Callable
+
+from lumicontainer.errors import (
+    INTERNAL,
+    OK,
+    HostError,
+    LumicontainerError,
+    Problem,
+    SpaceError,
+)
+
+FULL = ("No space left on device", "Disk quota exceeded")
+TOO_LARGE = ("File too large", "File size limit exceeded", "SIGXFSZ")
+"""The words of the C library, of bash and of ours for a limit of a process (ulimit -f)."""
+_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def refused(error: OSError, what: str, where: str = "", mend: str = "") -> HostError | SpaceError:
+    """Return the error of ``what`` that the system refused; ``mend`` names another way."""
+    why = error.strerror or str(error)
+    mend = "\n".join(filter(None, (hint(error.errno), mend)))
+    kind = SpaceError if error.errno in _SPACE else HostError
+    return kind(Problem(what, where or os.fsdecode(error.filename or ""), why, mend))
+
+
+def hint(number: int | None) -> str:
+    """Return what to do about an error of the system, or nothing."""
+    if number == errno.EMFILE:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return f"raise the limit of open files, which is {limit}: ulimit -n 4096"
+    if number == errno.EFBIG:
+        return file_size_hint()
+    return "make room" if number in _SPACE else ""
+
+
+def file_size_hint() -> str:
+    """Return what to do where files may not be as large as they have to be."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return f"raise the limit of a file's size, which is {limit >> 10} KiB: ulimit -f unlimited"
+
+
+def guarded(work: Callable[[], None]) -> int:
+    """Do the work of a helper program; print what goes wrong as a message, return the exit code."""
+    try:
+        work()
+    except LumicontainerError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.code
+    except OSError as error:
+        problem = refused(error, "cannot go on with the files of the build")
+        sys.stderr.write(f"{problem}\n")
+        return problem.code
+    except Exception as error:
+        if os.environ.get("LUMICONTAINER_DEBUG"):
+            raise
+        sys.stderr.write(f"error: a bug in lumicontainer: {type(error).__name__}: {error}\n")
+        return INTERNAL
+    return OK
