@@ -187,9 +187,39 @@ def open_catalog(own: Path | None = None) -> Catalog:
             raise InputError(
                 Problem("there is no such folder of recipes", str(own), mend="check --recipes")
             )
+        _refuse_misnamed(own)
         recipes.insert(0, own)
         envs.insert(0, own / "envs")
     return Catalog(tuple(recipes), tuple(envs))
+
+
+_MISNAMED = {
+    "*.yml": "{stem}.yaml",
+    f"{LAYERS}/*/layer.yml": "layer.yaml",
+    "layer/*/layer.yaml": LAYERS,
+    "profile/*.yaml": "profiles",
+    "env/*.yaml": "envs",
+    "platforms/*.yaml": "envs",
+    "rule.yaml": f"{RULES}.yaml",
+    "lock/*.lock.yaml": LOCKS,
+}
+"""Names that nobody reads, with the one that is meant: a file's, or its folder's."""
+
+
+def _refuse_misnamed(own: Path) -> None:
+    """Raise ``InputError`` for files that nothing would read though they are meant to be read."""
+    problems: dict[str, Problem] = {}
+    for pattern, meant in _MISNAMED.items():
+        for path in sorted(own.glob(pattern)):
+            # Files of other programs have this suffix, too: a recipe names its base.
+            if pattern == "*.yml" and "\nbase:" not in read_text(own, path.name):
+                continue
+            file = meant.endswith(".yaml")
+            wrong = path if file else own / pattern.partition("/")[0]
+            mend = f"rename it to {meant.format(stem=path.stem)}"
+            problems[str(wrong)] = Problem("nothing reads this name", display(wrong), mend=mend)
+    if problems:
+        raise InputError(*problems.values())
 
 
 def _stems(folders: Folders) -> list[str]:

@@ -15,6 +15,8 @@ from lumicontainer.errors import InputError, Problem
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_NODES = 20_000
+_HINTS = {"mapping values are not allowed in this context": "quote text that holds ': '"}
+"""What mends a line, by what the parser calls wrong."""
 
 
 class Place(NamedTuple):
@@ -151,7 +153,8 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
         if not _note_tab(text, place, problems):
             why = error.problem or ""
-            problems.add("this is not YAML", place, why=why, mend="correct the line")
+            mend = _HINTS.get(why, "correct the line")
+            problems.add("this is not YAML", place, why=why, mend=mend)
         return None
     except yaml.YAMLError as error:
         why = str(error).splitlines()[0]

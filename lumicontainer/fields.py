@@ -22,6 +22,7 @@ Reader: TypeAlias = Callable[[Node, Problems], T | None]
 _BOOLEAN = re.compile(r"(?i:true|false|yes|no|on|off|y|n)\Z")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?\Z")
 _OTHER = re.compile(r"(~|(?i:null)|0[xob][0-9a-fA-F_]+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*)?\Z")
+_MAPPING = "write 'key: value' lines, or {key: value}"
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)\Z")
 
@@ -44,6 +45,9 @@ def text(node: Node, problems: Problems) -> str | None:
     """Read text; an unquoted word that YAML takes for something else must be quoted."""
     scalar = _scalar(node, problems, "text")
     if scalar is None:
+        return None
+    if scalar.plain and not scalar.text:
+        problems.add("expected text, got nothing", scalar.place, mend='write "" or the text')
         return None
     if scalar.plain and any(form.match(scalar.text) for form in (_BOOLEAN, _NUMBER, _OTHER)):
         problems.add(
@@ -146,7 +150,8 @@ def mapping(value: Reader[T], *, key: Reader[str] = text) -> Reader[dict[str, T]
 
     def read(node: Node, problems: Problems) -> dict[str, T] | None:
         if not isinstance(node, MappingNode):
-            problems.add(f"a mapping is wanted here, not {kind_of(node)}", node.place)
+            what = f"a mapping is wanted here, not {kind_of(node)}"
+            problems.add(what, node.place, mend=_MAPPING)
             return None
         result = {}
         for name_node, value_node in node.entries:
@@ -165,7 +170,9 @@ def record(
 
     def read(node: Node, problems: Problems) -> dict[str, Any] | None:
         if not isinstance(node, MappingNode):
-            problems.add(f"{what} must be a mapping, not {kind_of(node)}", node.place)
+            known = ", ".join(sorted(keys))
+            wrong = f"{what} must be a mapping, not {kind_of(node)}"
+            problems.add(wrong, node.place, why=f"its keys are {known}", mend=_MAPPING)
             return None
         result: dict[str, Any] = {}
         for name, value in node.entries:

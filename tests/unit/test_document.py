@@ -52,6 +52,17 @@ def test_what_would_surprise_is_refused_at_its_place(text: str, complaint: str) 
     assert any(complaint in problem for problem in problems_of(text)), problems_of(text)
 
 
+def test_a_value_that_is_missing_is_called_so() -> None:
+    _, problems = read(fields.record("x", {"a": fields.text}), "a:\n")
+    assert problems == ['expected text, got nothing | write "" or the text']
+
+
+def test_text_that_holds_a_colon_is_to_be_quoted() -> None:
+    problems = Problems()
+    parse("summary: a: b\n", "x.yaml", problems)
+    assert problems.found[0].mend == "quote text that holds ': '"
+
+
 def test_a_bomb_of_aliases_is_refused_before_it_unfolds() -> None:
     lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
     assert "anchors and aliases" in problems_of("\n".join(lines))[0]
