@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build the imagerecords, unless the one that is there was built from the same inputs."""
+    """Build the image, unless the one that is there was built from the same inputs."""
     resolved = common.resolved_recipe(arguments)
     syntax.refuse_unparsable(resolved)
     warnings = refuse(common.judged(resolved, arguments))

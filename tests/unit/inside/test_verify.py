@@ -78,7 +78,11 @@ def test_python_that_a_script_starts_tells_its_stacks_too(image: Image) -> None:
     assert "bash" in output.partition("what ran on")[2]
 
 
-@pytest.mark.parametrize("script", [LEAVES, LEAVES + "exit 1\n", LEAVES + "sleep 1000\n", DEAF])
+@pytest.mark.parametrize(
+    "script",
+    [LEAVES, LEAVES + "exit 1\n", LEAVES + "sleep 1000\n", DEAF],
+    ids=["leaves", "leaves and fails", "leaves and hangs", "deaf"],  # the scripts hold a number
+)
 def test_nothing_is_left_of_a_check_whatever_it_does_to_stay(image: Image, script: str) -> None:
     image.add("stays", script, seconds=1)
     image.run()
