@@ -20,7 +20,7 @@ def stand_in_rocm(version: str = "6.4.4", build: str = "129") -> dict[str, list[
         f"{home}/lib/llvm/bin/amdgpu-arch": TRUE_TOOL,
     }
     full = f"{version}-{build}"
-    library: dict[str, str | Path] = {f"{home}/lib/librccl.so.1": ""}
+    library: dict[str, str | Path] = {f"{home}/lib/librccl.so.1": "a stand-in\n"}
     return {
         "rocm/apt/6.4.4": [
             Package("rocm-dev", files, full),

@@ -52,6 +52,7 @@ from .sets_of_worlds import (
 from .worlds import (
     HERE,
     THERE,
+    UNUSED,
     Change,
     World,
     baked_in,
@@ -195,7 +196,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Layer.summary", NOTHING, layer_field(summary=lambda word: word)),
     ("Layer.place", NOTHING, layer_field(place=THERE)),
     ("Layer.requires", NOTHING, no_need),
-    ("Layer.conflicts", NOTHING, layer_field(conflicts=lambda word: (word,))),
+    ("Layer.conflicts", NOTHING, layer_field(conflicts=lambda _: (UNUSED,))),
     ("Layer.parameters", STEP, one_more_parameter),
     ("Layer.parameters", NOTHING, in_another_order),
     ("Layer.content", STEP, layer_field(content=lambda word: Content(apt=(word,)))),

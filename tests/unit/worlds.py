@@ -27,6 +27,8 @@ from lumicontainer.resolve import resolve
 from lumicontainer.rules import Rule
 
 HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
+UNUSED = "unused"
+"""A layer that every catalog has and no recipe names."""
 
 
 class World(NamedTuple):
@@ -54,7 +56,7 @@ class World(NamedTuple):
         return next(profile for profile in self.profiles if profile.name == name)
 
     def layer_names(self) -> list[str]:
-        return [layer.name for layer in self.layers]
+        return [*(layer.name for layer in self.layers), UNUSED]
 
     def layer(self, name: str, problems: Problems) -> Layer:
         del problems
