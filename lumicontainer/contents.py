@@ -68,7 +68,7 @@ VARIANT = fields.record(
     {
         **KEYS,
         "parameters": names.values,
-        "requires": fields.sequence(names.name),
+        "requires": fields.sequence(fields.with_place(names.name)),
         "omit": fields.line,
         "script": fields.with_place(_script),
         "compile": fields.with_place(_script),
@@ -98,6 +98,11 @@ def content(values: Mapping[str, Any]) -> Content:
     )
 
 
+def names_of(values: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Return the names that stand under a key, without their places."""
+    return tuple(name for name, _ in values.get(key, ()))
+
+
 def binds(rows: tuple[dict[str, str], ...]) -> tuple[Bind, ...]:
     """Return the binds that rows of them say."""
     return tuple(Bind(**row) for row in rows)
@@ -124,7 +129,7 @@ def variant(values: Mapping[str, Any]) -> Variant:
         versions=versions(values),
         providers=providers(values),
         parameters=values.get("parameters", {}),
-        requires=values.get("requires", ()),
+        requires=names_of(values, "requires"),
         omit=values.get("omit", ""),
         script=values.get("script", ("",))[0],
         compile=values.get("compile", ("",))[0],

@@ -59,8 +59,8 @@ _LAYER = fields.record(
     {
         "summary": printed,
         "version": fields.with_place(fields.line),
-        "requires": fields.sequence(name),
-        "conflicts": fields.sequence(name),
+        "requires": fields.sequence(fields.with_place(name)),
+        "conflicts": fields.sequence(fields.with_place(name)),
         "parameters": fields.mapping(fields.with_place(_PARAMETER), key=variable),
         "variants": fields.mapping(contents.VARIANT, key=names.accelerator),
         "bootstrap": fields.mapping(_BOOTSTRAP, key=names.accelerator),
@@ -190,8 +190,9 @@ def read_layer(
         name=stem,
         summary=values["summary"],
         place=root.place,
-        requires=values.get("requires", ()),
-        conflicts=values.get("conflicts", ()),
+        requires=contents.names_of(values, "requires"),
+        conflicts=contents.names_of(values, "conflicts"),
+        places=_layers_named(values),
         parameters=parameters,
         content=contents.content(values),
         versions=contents.versions(values),
@@ -203,6 +204,13 @@ def read_layer(
         secrets=values.get("secrets", ()),
         differs=values.get("differs", {}),
     )
+
+
+def _layers_named(values: dict[str, Any]) -> dict[str, Place]:
+    """Return the other layers that a layer names, each with the first place that names it."""
+    keys = ("requires", "conflicts")
+    rows = [row for part in _all_parts(values) for key in keys for row in part.get(key, ())]
+    return dict(reversed(rows))
 
 
 def _scripts(values: dict[str, Any]) -> dict[str, Place | None]:

@@ -208,6 +208,8 @@ class Layer(NamedTuple):
     place: Place
     requires: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    places: Mapping[str, Place] = {}
+    """Where it and its variants name other layers, by their names."""
     parameters: tuple[Parameter, ...] = ()
     content: Content = Content()
     versions: Mapping[str, Content] = {}

@@ -49,7 +49,7 @@ def check(
     for cycle in cycles:
         problems.add(
             f"layers require each other: {' → '.join(cycle)}",
-            layers[cycle[0]].place,
+            layers[cycle[0]].places[cycle[1]],
             mend=f"remove '{cycle[1]}' from the 'requires' of '{cycle[0]}', or one of the others",
         )
     circular = {pair for cycle in cycles for pair in pairwise(cycle)}
@@ -81,7 +81,7 @@ def _check_known(
     for name in dict.fromkeys(named):
         if name not in known:
             what = f"layer '{name}' not found, which '{key}' of '{layer.name}' names"
-            problems.add(what, layer.place, mend=did_you_mean(name, known))
+            problems.add(what, layer.places.get(name, layer.place), mend=did_you_mean(name, known))
 
 
 def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:

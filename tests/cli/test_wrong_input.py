@@ -158,7 +158,7 @@ def test_a_place_for_builds_that_cannot_be_written_is_told(
         "build", "hello", "--recipes", write(HELLO), env={"LUMICONTAINER_TMPDIR": "/proc/self"}
     )
     assert done.returncode == 3
-    assert "name one with LUMICONTAINER_TMPDIR" in done.stderr
+    assert "name another place with LUMICONTAINER_TMPDIR" in done.stderr
 
 
 def test_a_folder_for_builds_that_others_can_enter_is_refused(

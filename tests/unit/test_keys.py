@@ -195,6 +195,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Layer.name", STEP, renamed),
     ("Layer.summary", NOTHING, layer_field(summary=lambda word: word)),
     ("Layer.place", NOTHING, layer_field(place=THERE)),
+    ("Layer.places", NOTHING, layer_field(places={"tiny": THERE})),
     ("Layer.requires", NOTHING, no_need),
     ("Layer.conflicts", NOTHING, layer_field(conflicts=lambda _: (UNUSED,))),
     ("Layer.parameters", STEP, one_more_parameter),

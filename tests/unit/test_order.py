@@ -56,19 +56,23 @@ def test_what_only_stands_too_late_is_no_cycle(resolved: Resolve) -> None:
     assert "put '- b' above '- a'" in text
 
 
-@pytest.mark.parametrize("key", ["requires: [pyton]", "conflicts: [pyton]"])
-def test_a_misspelled_layer_gets_a_suggestion(resolved: Resolve, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "column"), [("requires: [tiny, pyton]", 18), ("conflicts: [pyton]", 13)]
+)
+def test_a_misspelled_layer_gets_a_suggestion(resolved: Resolve, key: str, column: int) -> None:
     layer = f"summary: x\n{key}\n"
     text = error_of(resolved, {"layers/greet/layer.yaml": layer})
     assert "layer 'pyton' not found" in text
-    assert "layers/greet/layer.yaml:1:1" in text
+    assert f"layers/greet/layer.yaml:2:{column}" in text
     assert "did you mean 'python'?" in text
     assert "put '- pyton'" not in text
 
 
 def test_so_does_one_that_a_variant_names(resolved: Resolve) -> None:
     layer = "summary: x\nvariants: {cpu: {requires: [horovd]}}\n"
-    assert "did you mean 'horovod'?" in error_of(resolved, {"layers/greet/layer.yaml": layer})
+    text = error_of(resolved, {"layers/greet/layer.yaml": layer})
+    assert "did you mean 'horovod'?" in text
+    assert "layers/greet/layer.yaml:2:29" in text
 
 
 NOTHING = "summary: x\nparameters: {a: {type: string, default: x}}\nrequires: [tiny]\n"
