@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import sif
+from lumicontainer import digests, sif, siformat
 from lumicontainer.image import KEY_LABEL
 
 from ..integration.conftest import (
@@ -62,9 +62,15 @@ def overwrite(subject: Subject) -> None:
 
 
 def unlabel(subject: Subject) -> None:
+    """Take the key from an image, and the record of its digests, which would tell of that."""
     content = subject.image.read_bytes()
-    assert content.count(KEY_LABEL.encode()) == 1
-    subject.image.write_bytes(content.replace(KEY_LABEL.encode(), b"x" * len(KEY_LABEL)))
+    for name in (KEY_LABEL.encode(), digests.NAME.encode()):
+        assert content.count(name) == 1
+        content = content.replace(name, b"x" * len(name))
+    header = siformat.read_header(content)
+    assert header is not None
+    other = header._replace(identity=bytes(16)).packed()
+    subject.image.write_bytes(other + content[len(other) :])
 
 
 def edit(name: str, old: str, new: str) -> Callable[[Subject], None]:
