@@ -24,10 +24,12 @@ def install(content: Content, stage: str) -> str:
         quoted = shell.words(content.python)
         text += f"python3 -m pip install {quoted}\n"
     for file in locked_files(content):
+        # In isolation pip fetches, by no hash, what a source is built with.
         # What another index has comes first: some of the rest may need it, and it needs the rest.
         alone = "" if file.name == _LOCKED else "--no-deps "
         text += (
-            f"python3 -m pip install {alone}--require-hashes --requirement {stage}/{file.name}\n"
+            f"python3 -m pip install --no-build-isolation {alone}--require-hashes"
+            f" --requirement {stage}/{file.name}\n"
         )
     return text
 

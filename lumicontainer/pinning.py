@@ -9,7 +9,7 @@ from functools import partial
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from lumicontainer import absent, apt_pins, source_pins
+from lumicontainer import absent, apt_pins, sdist_pins, source_pins
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
 from lumicontainer.facts import facts_of, normal, wheel_package
 from lumicontainer.inputs import (
@@ -53,12 +53,12 @@ def make_lock(
     """
     bootstrap = resolved.bootstrap
     release = bootstrap.release if bootstrap.agent == DEBOOTSTRAP else ""
-    maker = _Maker(resolved, read_site(release, mirrors), progress)
+    maker = _Maker(resolved, read_site(release, mirrors), progress, plan_of)
     for each in inputs(resolved):
         if each.pinned and each.kind != APT:
             maker.add(each, Entry(each.kind, each.name, each.where, each.given, RECIPE))
     maker.fetched()
-    maker.upon_the_base(plan_of)
+    maker.upon_the_base()
     maker.python()
     if maker.wrong:
         raise InputError(*maker.wrong)
@@ -72,6 +72,7 @@ class _Maker:
     resolved: Resolved
     site: Site
     progress: Progress
+    plan_of: Callable[[Resolved], Plan]
     layers: dict[str, list[Entry]] = field(init=False)
     known: dict[str, Entry] = field(default_factory=dict)
     """The wheels of the image by the names of their packages."""
@@ -121,13 +122,13 @@ class _Maker:
             origin, why = _ASKED[each.kind]
             self.find(each, partial(_fetched, each, self.site), origin, why)
 
-    def upon_the_base(self, plan_of: Callable[[Resolved], Plan]) -> None:
+    def upon_the_base(self) -> None:
         """Ask the base for its packages, and its apt for those of the layers."""
         wanted = self.wanted(DEBOOTSTRAP, APT)
         if not wanted:
             return
         try:
-            answers = apt_pins.ask(plan_of(self._with_base()), self.site, self.progress)
+            answers = apt_pins.ask(self.plan_of(self._with_base()), self.site, self.progress)
         except SpaceError:
             raise
         except LumicontainerError as error:
@@ -219,13 +220,8 @@ class _Maker:
         """Take the wheels of requirements that are installed together; return their versions."""
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
-        try:
-            found = pip.wheels(names, there, same=same, index=index)
-        except LumicontainerError as error:
-            self.progress.say(str(error))
-            missing = {each.word: each for each in absent.absent(error.problems[0].why)}
-            for each in group:
-                self.leave(each, _no_wheel(missing.get(each.name.replace(" ", ""))))
+        found = self._found(pip, group, partial(pip.wheels, names, there, same=same, index=index))
+        if found is None:
             return {}
         layer, where = group[0].layer, group[0].where
         entries = {normal(each.name): _entry(each, where, index) for each in found}
@@ -238,6 +234,46 @@ class _Maker:
         ]
         self.known |= {} if where == BUILD_REQUIREMENTS else entries
         return {normal(each.name): each.version for each in found}
+
+    def _found(
+        self, pip: Pip, group: Sequence[Input], ask: Callable[[], list[Wheel]]
+    ) -> list[Wheel] | None:
+        """Return what pip finds here, else in the image; None where the requirements stay open."""
+        try:
+            return ask()
+        except LumicontainerError as error:
+            missing = {each.word: each for each in absent.absent(error.problems[0].why)}
+            index = next((each.index_url for each in group if each.index_url), "")
+            if word := next((each for each in missing if pip.has_source(each, index)), ""):
+                return self._of_sources(group, index, word)
+            self.progress.say(str(error))
+            for each in group:
+                self.leave(each, _no_wheel(missing.get(each.name.replace(" ", ""))))
+            return None
+
+    def _of_sources(self, group: Sequence[Input], index: str, word: str) -> list[Wheel] | None:
+        """Ask in the image, where code of sources may run; None where that cannot be done."""
+        layer, where = group[0].layer, group[0].where
+        lines = [f"--extra-index-url {index}"] if index else []
+        lines += [each.name for each in group]
+        try:
+            if where:
+                what = f"'{where}' is read by a script of the layer, which would build it otherwise"
+                raise HostError(Problem(what, mend="name it in 'packages: python' of layer.yaml"))
+            self.progress.say(f"{layer}: {word} has no wheel: the image's pip is asked")
+            image = sdist_pins.asking(self.resolved, layer, lines, self.layers)
+            return sdist_pins.ask(self.plan_of(image), self.site, self.progress)
+        except SpaceError:
+            raise
+        except LumicontainerError as error:
+            self.progress.say(str(error))
+            first = error.problems[0]
+            # That of a failed step names a log of this host.
+            hint = first.mend if isinstance(error, HostError) else "lock again to see why"
+            why = "; ".join(filter(None, (f"{word} has no wheel", first.what, hint)))
+            for each in group:
+                self.leave(each, " ".join(why.split()))
+            return None
 
     def _one_of(self, known: Mapping[str, Entry], each: Input) -> None:
         entry = known.get(normal(each.name))

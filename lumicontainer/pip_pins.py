@@ -24,6 +24,7 @@ _STAND_IN = "in.the.image"
 _WITHOUT_CODE = Path(__file__).parent / "host/pip_without_code.py"
 _GOT = re.compile(r"(?m)^\s*Got\s+([0-9a-f]{64})\s*$")
 """How pip tells the hash of what it found (HashMismatch; the same from pip 8 to 26)."""
+_ENDED = "a source would run code of its own on this host"
 _BRIEF = ("--timeout", "15", "--retries", "1")
 """An index of a layer's own may be out of reach, and is asked for each package."""
 _OLD_TAGS = {"manylinux2014": (2, 17), "manylinux2010": (2, 12), "manylinux1": (2, 5)}
@@ -156,6 +157,18 @@ class Pip:
             raise process.ProgramError(["pip"], done.returncode, done.stderr)
         return str(found[0])
 
+    def has_source(self, requirement: str, index: str = "") -> bool:
+        """Tell whether there is a source distribution that meets a requirement.
+
+        Pip is ended where it would run code of what it found, to learn what that needs.
+        """
+        with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
+            words = ["download", "--no-input", "--no-deps", "--no-binary=:all:"]
+            words += ["--python-version", self.target.python, "--dest", folder]
+            words += ["--extra-index-url", index, *_BRIEF] if index else []
+            done = self._finished(folder, *words, requirement)
+        return not done.returncode or _ENDED in done.stderr
+
     def _run(self, folder: str, *words: str) -> None:
         """Run pip in a folder; raise ``ProgramError`` where it fails."""
         done = self._finished(folder, *words)
@@ -165,7 +178,9 @@ class Pip:
     def _finished(self, folder: str, *words: str) -> process.Finished:
         """Run pip in a folder, without code of what it looks at; return how it ended."""
         command = [*self._python, str(_WITHOUT_CODE), folder, *words]
-        return process.finished(command, env={**os.environ, "PIP_QUIET": "0"})
+        # Where it is ended at once it leaves its own temporary folders.
+        settings = {"PIP_QUIET": "0", "TMPDIR": folder}
+        return process.finished(command, env={**os.environ, **settings})
 
 
 def _python_for(python: str) -> list[str]:

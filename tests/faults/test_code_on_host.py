@@ -87,6 +87,11 @@ def test_the_hash_of_a_source_is_found_without_its_code(
     assert not canary.exists()
 
 
+def test_a_source_is_found_without_its_code(archive: Path, canary: Path) -> None:
+    assert Pip(Target(OWN_VERSION)).has_source("evil==1.0")
+    assert not canary.exists()
+
+
 def test_a_source_that_is_not_there_is_told(offer: Offer) -> None:
     with pytest.raises(ProgramError, match="No matching distribution found"):
         Pip(Target(OWN_VERSION)).source("evil==2.0")

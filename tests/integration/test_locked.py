@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import os
 import re
 import subprocess
+import tarfile
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +25,7 @@ from .conftest import lumicontainer
 UPSTREAM = "https://upstream.invalid/"
 FILE = "words.txt"
 LAYERS = {
-    "held.yaml": "summary: an image to lock\nbase: tiny\nlayers: [venv, thing]\n",
+    "held.yaml": "summary: an image to lock\nbase: tiny\nlayers: [venv, built, thing]\n",
     "layers/tiny/layer.yaml": (
         "summary: Debian with Python\nbootstrap:\n"
         "  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
@@ -37,6 +41,10 @@ LAYERS = {
         "set -euo pipefail\nmkdir /opt/thing\n"
         f'cp "$sources/{FILE}" "$sources/tool/tool" /opt/thing\n'
     ),
+    "layers/built/layer.yaml": (
+        "summary: of packages that have no wheel\nrequires: [venv]\n"
+        "packages: {apt: [hello], python: [innerofheld==1.0+held]}\n"
+    ),
     "layers/thing/checks/thing.sh": f"{CHECK}test -s /opt/thing/tool\n",
 }
 THING = (
@@ -46,6 +54,86 @@ THING = (
     f"  - {{{{git: '{UPSTREAM}tool', commit: '{{commit}}', folder: tool}}}}\n"
     f"  - {{{{url: '{UPSTREAM}{FILE}', file: {FILE}}}}}\n"
 )
+
+PROJECT = """\
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+BACKEND = """\
+import os, pathlib, zipfile
+
+NAME, NEED, CANARY = {name!r}, {need!r}, pathlib.Path({canary!r})
+INFO = NAME + "-1.0+held.dist-info"
+
+
+def told(hook):
+    CANARY.parent.mkdir(parents=True, exist_ok=True)
+    with CANARY.open("a") as file:
+        file.write(f"{{hook}} of {{NAME}} on {{os.uname().nodename}}\\n")
+
+
+def metadata():
+    told("metadata")
+    # A package of apt's that the layer itself takes says that this is the image.
+    need = NEED if pathlib.Path("/usr/bin/hello").exists() else "apt-package-is-missing"
+    lines = ["Metadata-Version: 2.1", "Name: " + NAME, "Version: 1.0+held"]
+    return "\\n".join(lines + ["Requires-Dist: " + need] * bool(NEED)) + "\\n"
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    told("requires")
+    return []
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    folder = pathlib.Path(metadata_directory, INFO)
+    folder.mkdir()
+    (folder / "METADATA").write_text(metadata())
+    return INFO
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    name = NAME + "-1.0+held-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(wheel_directory, name), "w") as wheel:
+        wheel.writestr(NAME + ".py", "NAME = " + repr(NAME))
+        wheel.writestr(INFO + "/METADATA", metadata())
+        wheel.writestr(INFO + "/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        wheel.writestr(INFO + "/RECORD", "")
+    return name
+"""
+
+
+def write_source(folder: Path, name: str, canary: Path, need: str = "") -> str:
+    """Write a source distribution whose code writes the canary; return its sha256."""
+    backend = BACKEND.format(name=name, need=need, canary=str(canary))
+    path = folder / f"{name}-1.0+held.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        for member, text in {"pyproject.toml": PROJECT, "backend.py": backend}.items():
+            info = tarfile.TarInfo(f"{name}-1.0+held/{member}")
+            info.size = len(text)
+            file.addfile(info, io.BytesIO(text.encode()))
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file that code of the sources writes wherever it runs."""
+    return tmp_path_factory.mktemp("host") / "canary"
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory, canary: Path) -> Iterator[dict[str, str]]:
+    """Offer pip two sources, of which one needs the other, and return their sha256 by name."""
+    folder = tmp_path_factory.mktemp("sources")
+    # No public index has a version with a local part.
+    found = {"deeperofheld": write_source(folder, "deeperofheld", canary)}
+    needed = "deeperofheld==1.0+held"
+    found["innerofheld"] = write_source(folder, "innerofheld", canary, needed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_FIND_LINKS", f"{os.environ.get('PIP_FIND_LINKS', '')} {folder}".strip())
+        yield found
 
 
 def git(folder: Path, *words: str) -> str:
@@ -87,7 +175,10 @@ def mirrors(served: Path) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def held(
-    tmp_path_factory: pytest.TempPathFactory, served: Path, mirrors: list[str]
+    tmp_path_factory: pytest.TempPathFactory,
+    served: Path,
+    mirrors: list[str],
+    sources: dict[str, str],
 ) -> tuple[Path, str]:
     """Return a folder of recipes with the lock of ``held``, and its text."""
     folder = tmp_path_factory.mktemp("held")
@@ -121,6 +212,17 @@ def test_the_lock_holds_one_of_each_kind_and_what_they_need(
     assert "open: " not in text
 
 
+def test_the_code_of_a_source_says_in_the_image_alone_what_it_needs(
+    held: tuple[Path, str], sources: dict[str, str], canary: Path
+) -> None:
+    _, text = held
+    pins = {name: f"{name}==1.0+held --hash=sha256:{sources[name]}" for name in sources}
+    inner, deeper = pins["innerofheld"], pins["deeperofheld"]
+    assert f"- python: innerofheld==1.0+held\n      pin: {inner}\n" in text
+    assert f"- python: deeperofheld\n      dependency: true\n      pin: {deeper}\n" in text
+    assert not canary.exists()
+
+
 def test_an_image_is_built_of_what_is_locked_and_of_nothing_that_came_since(
     held: tuple[Path, str], served: Path, mirrors: list[str], tmp_path: Path
 ) -> None:
@@ -146,6 +248,9 @@ def test_an_image_is_built_of_what_is_locked_and_of_nothing_that_came_since(
     versions = {each["name"].lower(): each["version"] for each in json.loads(listed.stdout)}
     assert versions["jinja2"] == "3.1.6"
     assert f"markupsafe=={versions['markupsafe']} " in text
+    names = "import innerofheld as a, deeperofheld as b; print(a.NAME, b.NAME)"
+    shown = lumicontainer("run", image, "--", "python3", "-c", names)
+    assert shown.stdout == "innerofheld deeperofheld\n"
     shown = lumicontainer("run", image, "--", "cat", "/opt/thing/tool", f"/opt/thing/{FILE}")
     assert shown.stdout == "a tool\nfirst\n"
 
@@ -194,6 +299,8 @@ def test_what_cannot_be_asked_is_open_and_not_built(
     assert (
         "- debootstrap: bookworm\n      open: the base could not be made here\n" in own.read_text()
     )
+    told = "innerofheld==1.0+held has no wheel; the layers below cannot be made: bookworm of 'tiny'"
+    assert told in " ".join(own.read_text().split())
     (folder / "locks/held.workstation.lock.yaml").write_text(own.read_text())
     done = lumicontainer("build", "held", "--recipes", folder, "--locked", *mirrors)
     assert done.returncode == LOCK_STALE

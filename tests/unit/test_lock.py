@@ -143,7 +143,7 @@ def test_the_pins_take_the_place_of_what_they_pin(greet: Resolved, lock: Lock) -
 def test_a_locked_step_installs_by_hash_and_by_version_alone(greet: Resolved, lock: Lock) -> None:
     step = make_plan(held(greet, lock), ()).steps[0]
     assert "install --no-install-recommends sl=5.02-1+b1 libtinfo6=6.4-4\n" in step.program
-    assert "pip install --require-hashes --requirement" in step.program
+    assert "pip install --no-build-isolation --require-hashes --requirement" in step.program
     assert wheel("six==1.17.0") in step.program
     assert f"--extra-index-url https://wheels.example/\n{wheel('torch==1.0+cpu')}\n" in step.program
     assert "pip install six==1.17.0" not in step.program
