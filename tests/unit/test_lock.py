@@ -311,7 +311,7 @@ printable = st.text(st.characters(exclude_categories=("C", "Z"), include_charact
 lines = printable.filter(lambda text: text.strip() and text.isprintable())
 digests = st.sampled_from([SHA, OTHER, "a" * 64])
 layer_names = st.from_regex(r"[a-z0-9][a-z0-9.+-]*", fullmatch=True)
-versions = st.from_regex(r"[0-9][A-Za-z0-9.+~-]{0,5}", fullmatch=True)
+versions = st.from_regex(r"[0-9]([A-Za-z0-9.+~-]{0,4}[A-Za-z0-9.+~])?", fullmatch=True)
 PIN = {
     IMAGE: digests.map(lambda digest: f"ubuntu@sha256:{digest}"),
     APT: versions.map(lambda version: f"libc6={version}"),
