@@ -24,7 +24,8 @@ def cache_root() -> Path:
 
 def require_own(root: Path) -> None:
     """Raise ``HostError`` where others decide what the cache ``root`` is."""
-    if root.is_symlink():
+    # Of a folder that is closed to this user pathlib would raise; to open the cache says why.
+    if os.path.islink(root):  # noqa: PTH114
         why, target = f"it is a symbolic link to {root.readlink()}", os.path.realpath(root)
         mend = f"name the folder itself: export LUMICONTAINER_CACHE={shlex.quote(target)}"
         raise HostError(Problem("cannot use a link as the cache", str(root), why, mend))

@@ -106,7 +106,7 @@ def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
         try:
             folder = os.open(root, _FLAGS | os.O_DIRECTORY)
         except OSError as error:
-            raise _unreadable(root, error) from error
+            raise _unreadable(root, error, "folder") from error
         stack.callback(os.close, folder)
         path = root
         for name in folders:
@@ -122,7 +122,7 @@ def _opened_in(folder: int, name: str, path: Path) -> Iterator[int]:
     try:
         below = os.open(name, _FLAGS | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(path, error, "folder") from error
     try:
         yield below
     finally:
@@ -179,5 +179,6 @@ def _error(path: Path, what: str, *, why: str = "", mend: str = "") -> InputErro
     return InputError(Problem(f"cannot read {what}", display(path), why, mend))
 
 
-def _unreadable(path: Path, error: OSError) -> InputError:
-    return InputError(Problem("cannot read the file", display(path), error.strerror or str(error)))
+def _unreadable(path: Path, error: OSError, kind: str = "file") -> InputError:
+    why = error.strerror or str(error)
+    return InputError(Problem(f"cannot read the {kind}", display(path), why))

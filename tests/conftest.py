@@ -76,7 +76,7 @@ STRANGE = {
     "RETURN": "a\r",
     "LETTERS": "é \u2028",
     "EMPTY": "",
-    "LINES": "one\n%two\n bootstrap: three\n\n",
+    "SEVERAL": "one\n%two\n bootstrap: three\n\n",
     "OPTION_LINES": "-n %s\n\\n $(id)",
     "TILDE_LINES": "~/x\n~",
 }

@@ -82,8 +82,9 @@ def test_a_folder_of_a_layer_that_is_closed_to_the_user_is_not_left_out(
     closed.mkdir()
     closed.chmod(0)
     done = run([*program, "render", "small", "--recipes", recipes])
-    assert (done.returncode, done.stdout) == (3, "")
-    assert f"error: Permission denied\n  where: {closed}" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+    told = f"error: cannot read the folder\n  where: {closed}\n    why: Permission denied"
+    assert told in done.stderr
 
 
 def test_files_are_readable_for_others_whatever_the_umask_of_the_builder(
