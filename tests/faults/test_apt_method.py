@@ -119,18 +119,23 @@ def test_what_a_mirror_has_is_redirected_and_all_else_is_apts_own_work(method: M
     assert "URI: http://127.0.0.1:9/x" in heard
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
-@pytest.mark.parametrize("whom", ["method", "all"])
-@pytest.mark.parametrize("state", ["at once", "idle", "at work"])
-def test_a_signal_ends_it_with_what_it_started(
-    method: Method, stalled: str, number: signal.Signals, whom: str, state: str
-) -> None:
+def reach(state: str, method: Method, stalled: str) -> None:
+    """Bring a method to where it has just begun, has nothing to do, or waits for a server."""
     if state != "at once":
         method.hear()
         method.say(CONFIGURATION)
     if state == "at work":
         method.say(f"600 URI Acquire\nURI: {stalled}x\nFilename: /x\n\n")
         assert "Status" in method.hear()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("whom", ["method", "all"])
+@pytest.mark.parametrize("state", ["at once", "idle", "at work"])
+def test_a_signal_ends_it_with_what_it_started(
+    method: Method, stalled: str, number: signal.Signals, whom: str, state: str
+) -> None:
+    reach(state, method, stalled)
     send = os.killpg if whom == "all" else os.kill
     send(method.child.pid, number)
     assert method.left() == []
@@ -147,12 +152,7 @@ def test_a_signal_in_the_midst_of_messages_ends_it(method: Method, after: float)
 
 @pytest.mark.parametrize("state", ["at once", "idle", "at work"])
 def test_it_ends_when_apt_has_closed_its_pipes(method: Method, stalled: str, state: str) -> None:
-    if state != "at once":
-        method.hear()
-        method.say(CONFIGURATION)
-    if state == "at work":
-        method.say(f"600 URI Acquire\nURI: {stalled}x\nFilename: /x\n\n")
-        assert "Status" in method.hear()
+    reach(state, method, stalled)
     assert method.child.stdin and method.child.stdout
     method.child.stdin.close()
     method.child.stdout.close()
