@@ -13,7 +13,7 @@ TESTS_AT_ONCE := 2
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test check engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test check docs engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -48,6 +48,9 @@ check: venv ## linters, strict types, shellcheck
 test: check image tools cluster docker ## run every test, with the real engines and the real Slurm
 	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
+docs: venv ## build the manual into build/site
+	$(BIN)/mkdocs build --strict --quiet
+
 tools: venv ## install what else tests call
 	@tests/tools.sh
 	@tests/reframe.sh >/dev/null
@@ -64,7 +67,7 @@ docker: ## start a Docker engine of its own on this machine
 docker-stop: ## stop it
 	@tests/docker/stop.sh
 
-bench: image ## measure what README quotes
+bench: image ## measure what the manual quotes
 	$(BIN)/python tests/bench/run.py
 
 bench-builds: engine venv ## measure builds against plain Apptainer and Docker

@@ -1,12 +1,12 @@
 """Read the code blocks of Markdown documents, so that tests run what a reader would paste.
 
-A block names its language: ``console`` holds commands after ``$ `` with what they print, ``sh``
-commands alone, ``text`` what is shown and never typed; any other is a file, whose name in backticks
-ends the paragraph above it. Comments right above a block say how it is tested:
+A block names its language: ``console`` holds commands after ``$ `` with their output, ``sh`` holds
+commands alone, ``text`` is never typed. Any other block is a file; its name in backticks ends the
+paragraph above it. Comments right above a block say how it is tested:
 
     <!-- not run here: WHY -->         it is parsed, and each lumicontainer command in it must exist
     <!-- run by: TEST -->              the same, and this test runs it
-    <!-- output not compared: WHY -->  it is run, and what it prints is only an example
+    <!-- output not compared: WHY -->  it is run, and its output is only an example
     <!-- exit code: N -->              the block ends with this code; 0 where none is named
 """
 
@@ -28,6 +28,9 @@ _FENCE = re.compile(r"```(\S*)$")
 _COMMENT = re.compile(r"<!-- ([a-z ]+): (.+) -->$")
 _NAMED = re.compile(r"`([^`\s]+)`:$")
 _PUNCTUATION = frozenset("();<>|&\n")
+_IMAGE_VERBS = frozenset(("binds", "build", "inspect", "lock", "reframe", "run", "shell", "verify"))
+_ENGINES = re.compile(r"(?m)^(?:singularity|apptainer|srun|pytest) ")
+_SLURM = re.compile(r"(?m)^srun ")
 
 
 @dataclass(frozen=True)
@@ -40,26 +43,31 @@ class Command:
 
 @dataclass(frozen=True)
 class Block:
-    """Hold one fenced block, where it begins, and what is said of it."""
+    """Hold one fenced block, its place, and the comments above it."""
 
     document: Path
     line: int
     language: str
     text: str
     name: str = ""
-    said: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.document.relative_to(ROOT)}:{self.line}"
 
     @property
     def is_run(self) -> bool:
-        """Tell whether its commands are run as they stand."""
-        return self.language in COMMANDS and not self.said.keys() & {NOT_RUN, RUN_BY}
+        """Return whether its commands are run as they stand."""
+        return self.language in COMMANDS and not self.notes.keys() & {NOT_RUN, RUN_BY}
+
+    @property
+    def is_job(self) -> bool:
+        """Return whether it is a batch script of Slurm."""
+        return self.language == "bash" and "\n#SBATCH " in self.text
 
     @property
     def commands(self) -> list[Command]:
-        """Return the commands, with the lines that a backslash goes on with."""
+        """Return the commands; a backslash continues a command on the next line."""
         found: list[tuple[str, list[str]]] = []
         for line in self.text.splitlines():
             if found and found[-1][0].endswith("\\") and not found[-1][1]:
@@ -72,24 +80,41 @@ class Block:
                 found[-1][1].append(line)
         return [Command(text, tuple(printed)) for text, printed in found]
 
+    @property
+    def script(self) -> str:
+        """Return the commands as lines of shell."""
+        return "\n".join(command.text for command in self.commands)
+
+    @property
+    def needs_engine(self) -> bool:
+        """Return whether its commands build images or start containers."""
+        verbs = {words[0] for words in calls(self.script) if words}
+        return bool(verbs & _IMAGE_VERBS or _ENGINES.search(self.script))
+
+    @property
+    def needs_slurm(self) -> bool:
+        """Return whether its commands start Slurm steps."""
+        return bool(_SLURM.search(self.script))
+
 
 def blocks(document: Path) -> list[Block]:
     """Return the fenced blocks of a document."""
     found: list[Block] = []
-    said: dict[str, str] = {}
+    notes: dict[str, str] = {}
     name = ""
     lines = iter(enumerate(document.read_text().splitlines(), 1))
     for number, line in lines:
         if fence := _FENCE.match(line):
             inside = itertools.takewhile(lambda each: each[1] != "```", lines)
             text = "".join(f"{each}\n" for _, each in inside)
-            found.append(Block(document, number, fence[1], text, name, said))
-            said, name = {}, ""
+            name = "" if fence[1] in COMMANDS else name
+            found.append(Block(document, number, fence[1], text, name, notes))
+            notes, name = {}, ""
         elif comment := _COMMENT.match(line):
-            said = {**said, comment[1]: comment[2]}
+            notes = {**notes, comment[1]: comment[2]}
         elif line.strip():
             named = _NAMED.search(line)
-            said, name = {}, named[1] if named else ""
+            notes, name = {}, named[1] if named else ""
     return found
 
 
@@ -102,7 +127,7 @@ def calls(text: str, program: str = "lumicontainer") -> Iterator[list[str]]:
     for token in [*lexer, ";"]:
         if set(token) <= _PUNCTUATION:
             if words is not None:
-                # Of `2>&1` the number is no word of the command.
+                # In `2>&1` the number is not a word of the command.
                 yield words[:-1] if token[0] in "<>" and words[-1:] == ["2"] else words
             words = None
         elif words is not None:
@@ -111,3 +136,14 @@ def calls(text: str, program: str = "lumicontainer") -> Iterator[list[str]]:
             words = []
         elif "$(" in token:
             yield from calls(token.partition("$(")[2].rpartition(")")[0], program)
+
+
+BLOCKS = {document: blocks(document) for document in DOCUMENTS}
+RUN = [document for document in DOCUMENTS if any(block.is_run for block in BLOCKS[document])]
+WITH_ENGINE = [
+    document
+    for document in RUN
+    if any(block.is_run and block.needs_engine for block in BLOCKS[document])
+]
+WITHOUT_ENGINE = [document for document in RUN if document not in WITH_ENGINE]
+"""Documents that a test of the command line can run: their commands only read and print."""

@@ -31,6 +31,6 @@ if ! fits "$WANTED"; then
 fi
 # One that was interrupted has no pip yet.
 "$FOLDER/bin/python" -m pip --version >/dev/null 2>&1 || "$WANTED" -m venv --clear "$FOLDER"
-"$FOLDER/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+"$FOLDER/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
 # What pip does for a wheel: else a user who lets Python write no bytecode compiles at every start.
 "$FOLDER/bin/python" -m compileall -q lumicontainer

@@ -1,4 +1,4 @@
-"""Each code block of the manual is sound: what is not run as it stands is at least understood."""
+"""Each code block of the manual is sound, and the manual becomes a site."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from lumicontainer.mirrors import read_mirrors
 
 from ..conftest import ROOT
 from ..documents import (
+    BLOCKS,
     CODE,
     COMMANDS,
     DOCUMENTS,
@@ -27,22 +29,23 @@ from ..documents import (
     NOT_RUN,
     RUN_BY,
     SHOWN,
+    WITHOUT_ENGINE,
     Block,
-    blocks,
     calls,
 )
+from ..reader import make_reader
 
-BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
-SHELL = [block for block in BLOCKS if block.language in COMMANDS]
-FILES = [block for block in BLOCKS if block.language not in (*COMMANDS, SHOWN)]
-LEFT = [block for block in SHELL if not block.is_run]
-"""What the manual itself says is not run by the test that pastes it."""
+ALL = [block for blocks in BLOCKS.values() for block in blocks]
+SHELL = [block for block in ALL if block.language in COMMANDS]
+FILES = [block for block in ALL if block.language not in (*COMMANDS, SHOWN)]
 TYPED = re.compile(r"(?m)^(?:\$|lumicontainer|singularity|apptainer|srun|make|pip|docker) ")
+LOADED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+LINKS = re.findall(r"\]\(([^)#:]+)[^):]*\)", (ROOT / "README.md").read_text())
 INLINE = re.compile(r"`(lumicontainer [^`]+)`")
 
 
 def named(block: Block) -> str:
-    why = block.said.get(NOT_RUN) or block.said.get(RUN_BY, "")
+    why = block.notes.get(NOT_RUN) or block.notes.get(RUN_BY, "")
     return f"{block} {why}".strip().encode("ascii", "replace").decode()
 
 
@@ -56,29 +59,25 @@ def names_of_tests() -> set[str]:
 
 
 def understood(command: str) -> None:
-    """Have the programs' own parsers read all that is typed of them."""
+    """Give the words of each call to the program's own parser."""
     for words in calls(command):
         make_parser([words[0]] if words[0] in VERBS else []).parse_args(words)
     for words in calls(command, "lumi-verify"):
         options.read(words)
 
 
-def shell(block: Block) -> str:
-    return "\n".join(command.text for command in block.commands)
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize("block", ALL, ids=str)
 def test_a_block_says_what_it_is(block: Block) -> None:
     assert block.language, f"{block}: name its language: console, sh, text or that of a file"
-    assert block.said.keys() <= {NOT_RUN, RUN_BY, NOT_COMPARED, CODE}
-    assert block.said.get(RUN_BY, "test_a_block_says_what_it_is") in names_of_tests()
+    assert block.notes.keys() <= {NOT_RUN, RUN_BY, NOT_COMPARED, CODE}
+    assert block.notes.get(RUN_BY, "test_a_block_says_what_it_is") in names_of_tests()
     if block.language == SHOWN:
         assert not TYPED.search(block.text), f"{block}: what is typed is sh or console"
 
 
 @pytest.mark.parametrize("block", SHELL, ids=named)
 def test_what_is_typed_is_bash_and_every_option_in_it_exists(block: Block) -> None:
-    done = subprocess.run(["bash", "-n"], input=shell(block), text=True, check=False)
+    done = subprocess.run(["bash", "-n"], input=block.script, text=True, check=False)
     assert done.returncode == 0
     for command in block.commands:
         understood(command.text)
@@ -169,3 +168,32 @@ def test_a_ci_file_keeps_the_reports_that_verify_writes() -> None:
     for file in CI.values():
         (verify,) = (line for line in lines(file) if " verify " in line)
         assert "--junit verify.xml --html verify.html" in verify
+
+
+@pytest.mark.parametrize("document", WITHOUT_ENGINE, ids=lambda path: path.name)
+def test_what_a_reader_pastes_works_and_prints_what_is_shown(
+    document: Path, tmp_path: Path
+) -> None:
+    reader = make_reader(tmp_path, {"LUMICONTAINER_CACHE": str(tmp_path / "cache")})
+    found = reader.faults(document)
+    assert not found, "\n\n".join(found)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 250
+
+
+def test_the_manual_becomes_a_site_that_loads_nothing_from_other_servers(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = sorted(site.glob("*.html"))
+    assert {page.stem for page in pages} >= {path.stem for path in ROOT.glob("docs/*.md")}
+    for page in pages:
+        assert not LOADED.findall(page.read_text()), page.name
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_of_the_readme_leads_to_a_file(link: str) -> None:
+    assert (ROOT / link).is_file()
