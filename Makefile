@@ -41,8 +41,8 @@ check: venv ## linters, strict types, shellcheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --python-version 3.10 lumicontainer/inside lumicontainer/libraries
-	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside/lumi-entry lumicontainer/{inside,inside/verify,libraries}/*.py
+	$(BIN)/mypy --python-version 3.10 lumicontainer/inside
+	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside lumicontainer/inside/lumi-entry
 	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
 
 test: check image tools cluster docker ## run every test, with the real engines and the real Slurm

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from posixpath import basename
 
 from lumicontainer.errors import Problem
-from lumicontainer.libraries.elf import Symbol, Version, opened
-from lumicontainer.libraries.search import Library, Tree
+from lumicontainer.inside.elf.loader import Library, Tree
+from lumicontainer.inside.elf.reader import Symbol, Version, opened
 from lumicontainer.model import Bind
 
 FOLDER = "/opt/lumicontainer/host"

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import imagerecords, libraries, process
+from lumicontainer import imagerecords, process
 from lumicontainer.ca_bundles import trust_of
 from lumicontainer.closure import FOLDER, Closure, Mount, close, names
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import Problem
-from lumicontainer.libraries.search import VARIABLE, Library, Tree, told
+from lumicontainer.inside import elf
+from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, told
 from lumicontainer.machine import is_there
 from lumicontainer.model import Bind, Platform
 
@@ -134,10 +135,8 @@ def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[s
 
     The image itself is asked, so that all its file systems and variables count.
     """
-    mount = f"{Path(libraries.__file__).parent}:{_PROBE}/libraries:ro"
-    program = (
-        f"import sys; sys.path.insert(0, '{_PROBE}'); from libraries.search import main; main()"
-    )
+    mount = f"{Path(elf.__file__).parent}:{_PROBE}/elf:ro"
+    program = f"import sys; sys.path.insert(0, '{_PROBE}'); from elf.loader import main; main()"
     command = ["python3", "-I", "-B", "-c", program, *asked]
     said = process.capture_bytes(find_engine().execute(image, command, binds=[mount]))
     data = imagerecords.answer(image, said)

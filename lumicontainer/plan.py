@@ -367,11 +367,11 @@ def planned(resolved: Resolved) -> Plan:
 
 
 def read_inside(folder: Path) -> tuple[LayerFile, ...]:
-    """Read the programs that are baked into images, and the readers of libraries beside them."""
-    parts = {"": folder, "verify/": folder / "verify", "libraries/": folder.parent / "libraries"}
+    """Read the programs that are baked into images, with all of their packages."""
     return tuple(
-        LayerFile(f"{prefix}{p.name}", 0o644 if p.suffix == ".py" else 0o755, p.read_bytes())
-        for prefix, part in parts.items()
-        for p in sorted(part.iterdir())
-        if p.is_file() and not p.name.startswith(".")
+        LayerFile(
+            p.relative_to(folder).as_posix(), 0o644 if p.suffix == ".py" else 0o755, p.read_bytes()
+        )
+        for p in sorted(folder.rglob("*"))
+        if p.is_file() and not p.name.startswith(".") and p.parent.name != "__pycache__"
     )

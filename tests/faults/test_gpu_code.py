@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.libraries.fatbin import codes
+from lumicontainer.inside.elf.fatbin import codes
 
 from ..conftest import ROOT
 from . import bundles

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.closure import FOLDER, close
-from lumicontainer.libraries.search import Tree
+from lumicontainer.inside.elf.loader import Tree
 from lumicontainer.resolve import resolve
 
 from ..unit.compiled import Root

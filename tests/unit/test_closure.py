@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.closure import FOLDER, GLIBC, Closure, close, names
-from lumicontainer.libraries.search import Library, Tree
+from lumicontainer.inside.elf.loader import Library, Tree
 from lumicontainer.model import Bind
 
 from .compiled import Root, weaken

@@ -42,7 +42,7 @@ MOST = 1 << 25
 """Bytes of a line; what came of a check has a megabyte of output at most."""
 PROVE = 10
 """Seconds in which rank 0 answers to one who asks to be let in."""
-_HELLO = re.compile(rf"lumi-verify {PROTOCOL} ([0-9a-f]{{32}})".encode())
+_HELLO = re.compile(b"lumi-verify %d ([0-9a-f]{32})" % PROTOCOL)
 _ZERO, _OTHER = b"0 ", b"n "
 """The directions of messages: from rank 0, and to it."""
 

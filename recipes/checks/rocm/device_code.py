@@ -10,9 +10,9 @@ import re
 import sys
 
 from lumi_inside.checking import failed, tell
+from lumi_inside.elf.fatbin import codes
+from lumi_inside.elf.reader import UnreadableError
 from lumi_inside.imagefiles import walk
-from lumi_inside.libraries.elf import UnreadableError
-from lumi_inside.libraries.fatbin import codes
 
 ARCHITECTURE = "gfx90a"
 MAGIC = b"\x7fELF"

@@ -30,11 +30,10 @@ def lay_out(root: Path, platform: dict[str, object] | None = None) -> Path:
     """Lay out lumi-entry below ``root``, with what its platform says; return its place."""
     home = root / "opt/lumicontainer"
     modules = home / "lib/lumi_inside"
-    modules.mkdir(parents=True)
-    for file in SOURCE.glob("*.py"):
-        shutil.copy(file, modules)
+    shutil.copytree(SOURCE, modules, ignore=shutil.ignore_patterns("__pycache__"))
     (home / "bin").mkdir()
-    shutil.copy(SOURCE / "lumi-entry", home / "bin")
+    for program in ("lumi-entry", "lumi-verify"):
+        (modules / program).rename(home / "bin" / program)
     link = root / "usr/local/bin/lumi-entry"
     link.parent.mkdir(parents=True)
     link.symlink_to(home / "bin/lumi-entry")

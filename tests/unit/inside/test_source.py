@@ -19,7 +19,7 @@ from lumicontainer.records import platform_tables
 from . import seen
 from .conftest import PATH, SOURCE, lay_out
 
-FILES = [SOURCE / "lumi-entry", *sorted(SOURCE.glob("*.py"))]
+FILES = [SOURCE / "lumi-entry", SOURCE / "lumi-verify", *sorted(SOURCE.rglob("*.py"))]
 ALL = ("--affinity-report", "--smi", "--preflight", "--remove-caches", "--gpu-visibility", "hip")
 SLOW = {"argparse", "dataclasses", "enum", "json", "re", "signal", "socket", "subprocess", "typing"}
 
@@ -35,12 +35,12 @@ def imports(file: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_a_file_is_python_3_9_and_imports_the_standard_library_only(file: Path) -> None:
     assert imports(file) <= sys.stdlib_module_names | {"lumi_inside"}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_a_file_can_stand_in_a_definition(file: Path) -> None:
     assert not is_hazardous(file.read_text())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .conftest import PATH, SOURCE, lay_out
+from .conftest import PATH, lay_out
 
 NODES = ("localhost", "nid2")
 """The first one is this machine, where rank 0 is looked for."""
@@ -41,10 +40,6 @@ class Image:
         self.root = root
         self.home = root / "opt/lumicontainer"
         lay_out(root)
-        for name in ("verify", "libraries"):
-            source = SOURCE / name if name == "verify" else SOURCE.parent / name
-            shutil.copytree(source, self.home / f"lib/lumi_inside/{name}")
-        shutil.copy(SOURCE / "lumi-verify", self.home / "bin")
         (self.home / "checks/t").mkdir(parents=True)
         self.rows: list[dict[str, Any]] = []
 

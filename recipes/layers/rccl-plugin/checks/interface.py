@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 
 from lumi_inside.checking import failed, record
-from lumi_inside.libraries.linkage import unmet
-from lumi_inside.libraries.search import VARIABLE, Library, Tree
+from lumi_inside.elf.linkage import unmet
+from lumi_inside.elf.loader import VARIABLE, Library, Tree
 
 ASKED = "NCCL_NET_PLUGIN"
 RCCL, PLUGIN, FABRIC = "librccl.so.1", "librccl-net.so", "libfabric.so.1"

@@ -20,7 +20,7 @@ for library in librccl.so.1 libmpi.so.12; do
         exit 1
     fi
 done
-carried=" $(PYTHONPATH=/opt/lumicontainer/lib python3 -m lumi_inside.libraries.fatbin "$program") "
+carried=" $(PYTHONPATH=/opt/lumicontainer/lib python3 -m lumi_inside.elf.fatbin "$program") "
 if [[ $carried != *" gfx90a "* ]]; then
     echo "$program has code for${carried% }, and none for gfx90a" >&2
     exit 1

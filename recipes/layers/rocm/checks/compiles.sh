@@ -18,7 +18,7 @@ int main() {
 }
 END
 hipcc --offload-arch=gfx90a "$folder/twice.cpp" -o "$folder/twice"
-carried=$(PYTHONPATH=/opt/lumicontainer/lib python3 -m lumi_inside.libraries.fatbin "$folder/twice")
+carried=$(PYTHONPATH=/opt/lumicontainer/lib python3 -m lumi_inside.elf.fatbin "$folder/twice")
 if [[ " $carried " != *" gfx90a "* ]]; then
     echo "hipcc made a program with code for ${carried:-no GPU}, and not for gfx90a" >&2
     exit 1

@@ -9,8 +9,8 @@ from importlib.metadata import files
 from pathlib import Path
 
 from lumi_inside.checking import failed
-from lumi_inside.libraries.elf import UnreadableError
-from lumi_inside.libraries.fatbin import codes
+from lumi_inside.elf.fatbin import codes
+from lumi_inside.elf.reader import UnreadableError
 
 WAVE = 64
 TOLD = re.compile(rb"ROCM_WAVEFRONT_SIZE=([0-9]*)\0")

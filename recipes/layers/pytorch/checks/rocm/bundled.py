@@ -9,7 +9,7 @@ import os
 
 from lumi_inside.checking import failed
 from lumi_inside.distributions import packages
-from lumi_inside.libraries.search import Tree
+from lumi_inside.elf.loader import Tree
 
 ONCE = {
     "librccl.so": ("librccl.so.1",),

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumicontainer.libraries import elf
-from lumicontainer.libraries.search import DEFAULTS
+from lumicontainer.inside.elf import reader
+from lumicontainer.inside.elf.loader import DEFAULTS
 
-from ..compiled import Root, gcc, weaken
+from ...compiled import Root, gcc, weaken
 
 
 @pytest.fixture
@@ -26,18 +26,20 @@ def root(tmp_path: Path) -> Root:
 def test_the_name_the_needs_and_the_search_paths_of_a_library_are_read(root: Root) -> None:
     below = root.library("libbelow.so.2", defines=["below"])
     flags = ["-Wl,-rpath,$ORIGIN/../lib:/opt/x", "-Wl,--enable-new-dtags"]
-    found = elf.read(str(root.library("libtop.so.1", uses=["below"], needs=[below], flags=flags)))
+    found = reader.read(
+        str(root.library("libtop.so.1", uses=["below"], needs=[below], flags=flags))
+    )
     assert found.soname == "libtop.so.1"
     assert found.needed == ("libbelow.so.2",)
     assert found.runpath == ("$ORIGIN/../lib", "/opt/x")
     assert found.rpath == ()
-    assert found.undefined == (elf.Symbol("below"),)
+    assert found.undefined == (reader.Symbol("below"),)
     assert "use_libtop" in found.defined
 
 
 def test_the_older_kind_of_search_path_is_told_from_the_newer(root: Root) -> None:
     flags = ["-Wl,-rpath,/opt/x", "-Wl,--disable-new-dtags"]
-    found = elf.read(str(root.library("libtop.so", soname="", flags=flags)))
+    found = reader.read(str(root.library("libtop.so", soname="", flags=flags)))
     assert (found.soname, found.rpath, found.runpath) == ("", ("/opt/x",), ())
 
 
@@ -48,13 +50,13 @@ def test_versions_of_symbols_are_read_where_they_are_defined_and_where_they_are_
     flags = [f"-Wl,--hash-style={style}"]
     defines = {"BELOW_1.0": ["old"], "BELOW_1.2": ["new", "newer"]}
     below = root.library("libbelow.so.2", defines=defines, flags=flags)
-    found = elf.read(str(below))
+    found = reader.read(str(below))
     assert found.provides == ("BELOW_1.0", "BELOW_1.2")
     assert {"old", "old@BELOW_1.0", "newer@BELOW_1.2"} <= found.defined
     assert "old@BELOW_1.2" not in found.defined
-    top = elf.read(str(root.library("libtop.so.1", uses=["new"], needs=[below], flags=flags)))
-    assert top.requires == (elf.Version("libbelow.so.2", "BELOW_1.2"),)
-    assert top.undefined == (elf.Symbol("new", "BELOW_1.2", "libbelow.so.2"),)
+    top = reader.read(str(root.library("libtop.so.1", uses=["new"], needs=[below], flags=flags)))
+    assert top.requires == (reader.Version("libbelow.so.2", "BELOW_1.2"),)
+    assert top.undefined == (reader.Symbol("new", "BELOW_1.2", "libbelow.so.2"),)
     assert str(top.undefined[0]) == "new@BELOW_1.2"
 
 
@@ -62,32 +64,32 @@ def test_what_a_library_does_without_is_told_from_what_it_must_have(root: Root) 
     below = root.library("libbelow.so.2", defines={"BELOW_1": ["some", "maybe"]})
     flags = ["-O0"]
     top = root.library("libtop.so", uses=["some"], weak=["maybe"], needs=[below], flags=flags)
-    assert {each.name: each.weak for each in elf.read(str(top)).undefined} == {
+    assert {each.name: each.weak for each in reader.read(str(top)).undefined} == {
         "some": False,
         "maybe": True,
     }
-    assert [each.weak for each in elf.read(str(top)).requires] == [False]
+    assert [each.weak for each in reader.read(str(top)).requires] == [False]
     weaken(top, "BELOW_1")
-    assert [each.weak for each in elf.read(str(top)).requires] == [True]
+    assert [each.weak for each in reader.read(str(top)).requires] == [True]
     assert as_we_say(top) == as_readelf_says(readelf(top))
 
 
 def test_a_program_is_read_like_a_library(root: Root) -> None:
     root.write("main.c", "int main(void) { return 0; }\n")
     gcc("-o", root.path / "main", root.path / "main.c")
-    assert "libc.so.6" in elf.read(str(root.path / "main")).needed
+    assert "libc.so.6" in reader.read(str(root.path / "main")).needed
 
 
 def test_a_static_program_needs_nothing(root: Root) -> None:
     root.write("main.c", "void _start(void) { for (;;) {} }\n")
     gcc("-static", "-nostdlib", "-no-pie", "-o", root.path / "main", root.path / "main.c")
-    assert elf.read(str(root.path / "main")) == elf.Elf()
+    assert reader.read(str(root.path / "main")) == reader.Elf()
 
 
 def test_the_paths_that_a_library_opens_are_found_in_its_constants(root: Root) -> None:
     path = root.library("libcx.so", opens="/usr/lib64/libcurl.so.4")
-    assert elf.opened(str(path)) == ["/usr/lib64/libcurl.so.4"]
-    assert elf.opened(str(root.library("liby.so", opens="libcurl.so.4"))) == []
+    assert reader.opened(str(path)) == ["/usr/lib64/libcurl.so.4"]
+    assert reader.opened(str(root.library("liby.so", opens="libcurl.so.4"))) == []
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,8 @@ def test_what_is_no_library_for_this_processor_is_refused_with_the_reason(
 ) -> None:
     path = root.library("libtop.so.1", defines=["x"])
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(elf.UnreadableError, match=re.escape(why)):
-        elf.read(str(path))
+    with pytest.raises(reader.UnreadableError, match=re.escape(why)):
+        reader.read(str(path))
 
 
 @pytest.fixture(scope="module")
@@ -131,16 +133,16 @@ def test_a_damaged_library_is_read_or_refused_and_nothing_else(
     broken = whole.with_name("broken")
     broken.write_bytes(content[: data.draw(st.integers(0, len(content)))])
     try:
-        elf.read(str(broken))
-    except elf.UnreadableError as error:
+        reader.read(str(broken))
+    except reader.UnreadableError as error:
         assert str(error)
 
 
 def test_what_is_read_goes_through_json_unchanged(root: Root) -> None:
     below = root.library("libbelow.so.2", defines={"BELOW_1": ["below"]})
     for path in (below, root.library("libtop.so.1", uses=["below"], needs=[below])):
-        found = elf.read(str(path))
-        assert elf.from_plain(json.loads(json.dumps(elf.to_plain(found)))) == found
+        found = reader.read(str(path))
+        assert reader.from_plain(json.loads(json.dumps(reader.to_plain(found)))) == found
 
 
 def machines_libraries() -> list[Path]:
@@ -203,7 +205,7 @@ def as_readelf_says(text: str) -> dict[str, object]:
 
 
 def as_we_say(path: Path) -> dict[str, object]:
-    found = elf.read(str(path))
+    found = reader.read(str(path))
     return {
         "soname": found.soname,
         "needed": list(found.needed),

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.libraries import elf
-from lumicontainer.libraries.search import Library, Tree, told
+from lumicontainer.inside.elf import reader
+from lumicontainer.inside.elf.loader import Library, Tree, told
 
-from ..compiled import Root
+from ...compiled import Root
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_what_is_for_another_processor_is_passed_over(root: Root) -> None:
 def asker(path: str, *, rpath: str = "", runpath: str = "") -> Library:
     lists = {"rpath": rpath, "runpath": runpath}
     split = {name: tuple(text.split(":")) if text else () for name, text in lists.items()}
-    return Library(path.rpartition("/")[2], path, elf.Elf(**split))
+    return Library(path.rpartition("/")[2], path, reader.Elf(**split))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_the_loader_of_this_machine_finds_is_found() -> None:
     program = os.path.realpath(sys.executable)
     text = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
     tree = Tree("/", first=os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    top = Library("python", program, elf.read(program))
+    top = Library("python", program, reader.read(program))
     rows = re.findall(r"(\S+) => (/\S+)", text)
     assert rows
     chain = dict.fromkeys(top.elf.needed, (top,))
@@ -124,8 +124,8 @@ def test_what_the_loader_of_this_machine_finds_is_found() -> None:
 
 def test_a_program_of_its_own_tells_what_it_finds(root: Root) -> None:
     path = root.library("/own/libtold.so.1", defines={"TOLD_1": ["told"]})
-    root.link("/probe/libraries", str(Path(elf.__file__).parent))
-    program = "from libraries.search import main; main()"
+    root.link("/probe/elf", str(Path(reader.__file__).parent))
+    program = "from elf.loader import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, "libtold.so.1", str(path), "libnone.so.9"],
         env={"PYTHONPATH": str(root.path / "probe"), "LD_LIBRARY_PATH": str(path.parent)},
@@ -137,5 +137,5 @@ def test_a_program_of_its_own_tells_what_it_finds(root: Root) -> None:
     assert data["folders"] == [str(path.parent)]
     libraries = told(data)
     assert set(libraries) == {"libtold.so.1", str(path)}
-    assert libraries["libtold.so.1"].elf == elf.read(str(path))
+    assert libraries["libtold.so.1"].elf == reader.read(str(path))
     assert libraries["libtold.so.1"].path == str(path)

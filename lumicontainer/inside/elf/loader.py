@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from dataclasses import dataclass, field
 
-from .elf import Elf, UnreadableError, from_plain, read, to_plain
+from .reader import Elf, UnreadableError, from_plain, read, to_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

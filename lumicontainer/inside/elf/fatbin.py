@@ -14,7 +14,7 @@ import sys
 import zlib
 from dataclasses import dataclass
 
-from .elf import UnreadableError, section
+from .reader import UnreadableError, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.libraries.elf import UnreadableError
-from lumicontainer.libraries.fatbin import Code, codes
+from lumicontainer.inside.elf.fatbin import Code, codes
+from lumicontainer.inside.elf.reader import UnreadableError
 
-from ...faults.bundles import bundle, compressed, library, section
+from ....faults.bundles import bundle, compressed, library, section
 
 
 def told(path: Path) -> str:

@@ -6,14 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .search import Library
+from .loader import Library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from .elf import Elf, Version
-    from .search import Tree
+    from .loader import Tree
+    from .reader import Elf, Version
 
 
 class Unmet(NamedTuple):
