@@ -75,8 +75,8 @@ for program in {" ".join(PROGRAMS)}; do
     ln -sfn {HOME}/bin/$program /usr/local/bin/$program
 done
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
-PYTHONPATH={HOME}/lib python3 -m lumi_inside.venvs
-PYTHONPATH={HOME}/lib python3 -m lumi_inside.inventory >{HOME}/packages.json
+PYTHONPATH={HOME}/lib python3 -m lumi_inside.image.venvs
+PYTHONPATH={HOME}/lib python3 -m lumi_inside.image.inventory >{HOME}/packages.json
 find /usr /opt -xdev -type f -perm /6000 -exec chmod ug-s {{}} +
 (
     cd {HOME}

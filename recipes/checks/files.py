@@ -12,8 +12,8 @@ from fnmatch import fnmatch, translate
 from pathlib import Path
 
 from lumi_inside.checking import HOST_PATHS, failed, resolved, tell
-from lumi_inside.distributions import packages
-from lumi_inside.imagefiles import mounts, walk
+from lumi_inside.image.distributions import packages
+from lumi_inside.image.files import mounts, walk
 
 MOST = 10
 """Paths that are named for one reason."""

@@ -13,7 +13,7 @@ import sys
 import warnings
 
 from lumi_inside.checking import failed, record, tell
-from lumi_inside.distributions import packages, plain_name
+from lumi_inside.image.distributions import packages, plain_name
 
 UNTOLD = {
     "flash_attn": "asks for a GPU as it is imported, where its kernels are Triton's",

@@ -10,11 +10,11 @@ import re
 from fnmatch import fnmatch
 
 from lumi_inside.checking import failed, tell
-from lumi_inside.distributions import packages, plain_name
 from lumi_inside.elf.linkage import brought_by_others, unmet
 from lumi_inside.elf.loader import VARIABLE, Tree
 from lumi_inside.elf.reader import UnreadableError, linked
-from lumi_inside.imagefiles import walk
+from lumi_inside.image.distributions import packages, plain_name
+from lumi_inside.image.files import walk
 
 EXCUSED = {
     "*/torch/bin/test_*": "a test of PyTorch's own build, which gives it the libraries' folder",

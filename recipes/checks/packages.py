@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 from lumi_inside.checking import failed, record, resolved, tell
-from lumi_inside.distributions import UNSAID, packages, plain_name
-from lumi_inside.inventory import system_packages
+from lumi_inside.image.distributions import UNSAID, packages, plain_name
+from lumi_inside.image.inventory import system_packages
 
 MOST = 10
 """Files that are named for one package."""

@@ -12,7 +12,7 @@ import sys
 from lumi_inside.checking import failed, tell
 from lumi_inside.elf.fatbin import codes
 from lumi_inside.elf.reader import UnreadableError
-from lumi_inside.imagefiles import walk
+from lumi_inside.image.files import walk
 
 ARCHITECTURE = "gfx90a"
 MAGIC = b"\x7fELF"

@@ -8,8 +8,8 @@ import hashlib
 import os
 
 from lumi_inside.checking import failed
-from lumi_inside.distributions import packages
 from lumi_inside.elf.loader import Tree
+from lumi_inside.image.distributions import packages
 
 ONCE = {
     "librccl.so": ("librccl.so.1",),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.venvs import NAME, folder, home, text
+from lumicontainer.inside.image.venvs import NAME, folder, home, text
 
 SEES = "import importlib.util as u; print(bool(u.find_spec('of_the_image')))"
 
