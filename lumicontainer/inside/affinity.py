@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import os
 
-from . import cpus
 from .launchers import NONE, TORCHRUN
+from .node import cpulist
 from .setting import is_number
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .context import Context
-    from .node import Gpu, Interface, Node
+    from .node.hardware import Gpu, Interface, Node
     from .setting import Setting
 
 
@@ -78,7 +78,7 @@ def bind(context: Context) -> None:
         try:
             context.node.bind(context.binding.cpus)
         except OSError as error:
-            wanted = cpus.written(context.binding.cpus)
+            wanted = cpulist.written(context.binding.cpus)
             context.notes.append(_line(context, f"cannot be bound to {wanted}: {error.strerror}"))
     if context.options.affinity_report:
         context.notes.append(reported(context))
@@ -95,7 +95,7 @@ def place(context: Context, running: frozenset[int] | None = None) -> list[tuple
     node, gpu = context.node, context.gpu
     on = node.affinity() if running is None else running
     facts = [("gpu", gpu.pci)] if gpu is not None else []
-    facts.append(("cores", cpus.written(on)))
+    facts.append(("cores", cpulist.written(on)))
     if gpu is None:
         return facts
     numa = _row(context, gpu).get("numa", node.numa(gpu.pci))
@@ -112,8 +112,8 @@ def _interface(context: Context, pci: str) -> Interface | None:
 
 def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     node, now = context.node, context.node.affinity()
-    own = cpus.parse(row["cores"])
-    reserved = cpus.parse(row.get("reserved", ""))
+    own = cpulist.parse(row["cores"])
+    reserved = cpulist.parse(row.get("reserved", ""))
     ccd = own | reserved | node.ccd(min(own))
     asked = _asked(context)
     seconds = _second_threads(node, own, now)
@@ -123,16 +123,21 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     narrow = context.launch.name == TORCHRUN and len(now) < len(own)
     if (now <= ccd and not narrow) or more:
         if not asked and len(now) < len(own) and context.launch.name == "slurm":
-            _tell(context, now, f"its GPU's are {cpus.written(own)} (srun -c {len(own)})")
+            _tell(context, now, f"its GPU's are {cpulist.written(own)} (srun -c {len(own)})")
         return Binding(now, own, changed=False)
     may = node.permitted(own | seconds)
     # Fewer cores than the rank has a use for would cost more than the distance does.
     if len(may & own) < min(len(own), len(now)):
-        others = f"of its GPU's cores {cpus.written(own)} the job has {cpus.written(may) or 'none'}"
+        cores = cpulist.written(may) or "none"
+        others = f"of its GPU's cores {cpulist.written(own)} the job has {cores}"
         _tell(context, now, f"{others}, so it stays there (whole nodes: --exclusive)")
         return Binding(now, own, changed=False)
     if not may <= now:
-        _tell(context, now, f"its GPU's are {cpus.written(own)}: bound to {cpus.written(may)} now")
+        _tell(
+            context,
+            now,
+            f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now",
+        )
     return Binding(may, own, changed=True)
 
 
@@ -154,7 +159,9 @@ def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> fro
 
 
 def _tell(context: Context, now: frozenset[int], text: str) -> None:
-    context.notes.append(_line(context, f"was given cores {cpus.written(now) or 'none'}; {text}"))
+    context.notes.append(
+        _line(context, f"was given cores {cpulist.written(now) or 'none'}; {text}")
+    )
 
 
 def _line(context: Context, text: str) -> str:

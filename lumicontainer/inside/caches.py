@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .context import Context
-    from .node import Node
+    from .node.hardware import Node
 
 NAMES = 8
 """How many names are tried where others took them."""

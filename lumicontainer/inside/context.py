@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .launchers import NONE
-from .node import Node
+from .node.hardware import Node
 from .options import Options
 from .setting import USER, Setting, is_number
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .affinity import Binding
     from .launch import Start
     from .launchers import Launch
-    from .node import Gpu
+    from .node.hardware import Gpu
 
 
 class Context:

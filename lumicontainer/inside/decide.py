@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .launchers import Launch
-    from .node import Node
+    from .node.hardware import Node
     from .options import Options
 
 SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (

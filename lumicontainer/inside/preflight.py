@@ -121,10 +121,10 @@ def plugin(context: Context) -> str:
 
 
 def _load(library: str) -> str:
-    from . import limited  # noqa: PLC0415 - slow to import, and not every check needs it
+    from .node import time_limit  # noqa: PLC0415 - slow to import, and not every check needs it
 
     load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
-    code, text = limited.run([sys.executable, "-I", "-S", "-B", "-c", load, library], SECONDS)
+    code, text = time_limit.run([sys.executable, "-I", "-S", "-B", "-c", load, library], SECONDS)
     if code == 0:
         return ""
     if code is None:

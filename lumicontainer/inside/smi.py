@@ -32,11 +32,11 @@ def show(context: Context) -> None:
 
 def _told(command: list[str]) -> str:
     """Run the tool; return what it wrote, in one piece, so that nodes do not mix."""
-    from . import limited  # noqa: PLC0415 - slow to import, and nothing runs where no tool is
+    from .node import time_limit  # noqa: PLC0415 - slow to import, and nothing runs where no tool is
 
     head = f"{os.path.basename(command[0])} on {os.uname().nodename}"
     try:
-        code, text = limited.run(command, SECONDS)
+        code, text = time_limit.run(command, SECONDS)
     except OSError as error:
         return f"warning: {head} does not start: {error.strerror}\n"
     if code is None:

@@ -16,7 +16,7 @@ from lumicontainer import process
 from lumicontainer.engines import Engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.failure import last_lines
-from lumicontainer.inside.cpus import parse
+from lumicontainer.inside.node.cpulist import parse
 from lumicontainer.model import Platform
 from lumicontainer.verify import slurm
 from lumicontainer.verify.local import words

@@ -6,7 +6,7 @@ import os
 
 from ..launchers import NONE, SLURM, recognise
 from ..launchers import RANKS as _RANKS
-from ..node import Node
+from ..node.hardware import Node
 from ..setting import is_number
 
 TYPE_CHECKING = False

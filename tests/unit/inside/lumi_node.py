@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.inside.cpus import written
-from lumicontainer.inside.node import Node
+from lumicontainer.inside.node.cpulist import written
+from lumicontainer.inside.node.hardware import Node
 
 BUSES = ("c1", "c6", "c9", "ce", "d1", "d6", "d9", "de")
 """PCI bus of each GCD in the order of ROCr."""

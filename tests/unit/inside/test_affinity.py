@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside import affinity, cpus, report
+from lumicontainer.inside import affinity, report
 from lumicontainer.inside.decide import Decision, decide
+from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.options import Options
 
 from . import lumi_node, seen
@@ -44,13 +45,13 @@ class Rank:
         platform: Mapping[str, Any] = PLATFORM,
         **options: str | bool,
     ) -> None:
-        self.node = Machine(root, mask=cpus.parse(mask), cpuset=cpus.parse(cpuset))
+        self.node = Machine(root, mask=cpulist.parse(mask), cpuset=cpulist.parse(cpuset))
         self.decision: Decision = decide(
             env, node=self.node, platform=platform, options=Options(**options)
         )
         affinity.bind(self.decision.context)
         self.notes = self.decision.context.notes
-        self.cores = cpus.written(self.node.mask)
+        self.cores = cpulist.written(self.node.mask)
 
     def threads(self) -> str | None:
         return {s.name: s.value for s in self.decision.settings}.get("OMP_NUM_THREADS")
@@ -244,9 +245,9 @@ def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_the
 ) -> None:
     cpuset = mask | others
     rank = Rank(
-        node_of_all_tests, task(local), mask=cpus.written(mask), cpuset=cpus.written(cpuset)
+        node_of_all_tests, task(local), mask=cpulist.written(mask), cpuset=cpulist.written(cpuset)
     )
-    own = cpus.parse(OWN[local])
+    own = cpulist.parse(OWN[local])
     got = rank.node.mask
     assert got
     assert got <= cpuset
@@ -259,18 +260,19 @@ def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_the
 
 def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
     done = entry("--affinity-report", "--", "true")
-    cores = cpus.written(os.sched_getaffinity(0))
+    cores = cpulist.written(os.sched_getaffinity(0))
     assert done.stderr == f"affinity: {os.uname().nodename} rank 0 cores {cores}\n"
 
 
 RANK = """
 import os, sys
-from lumicontainer.inside import affinity, cpus
+from lumicontainer.inside import affinity
 from lumicontainer.inside.decide import decide
-from lumicontainer.inside.node import Node
+from lumicontainer.inside.node import cpulist
+from lumicontainer.inside.node.hardware import Node
 
 root, cores, given = sys.argv[1:]
-os.sched_setaffinity(0, cpus.parse(given))
+os.sched_setaffinity(0, cpulist.parse(given))
 table = [{"pci": "0000:c1:00.0", "cores": cores}]
 platform = {"accelerator": "rocm", "gpus": table}
 decision = decide(dict(os.environ), node=Node(root), platform=platform)
@@ -285,7 +287,7 @@ os.execv(sys.executable, [sys.executable, "-c", f"{shown}; print({threads})"])
 def program(root: Path, *, cores: str, given: Iterable[int]) -> subprocess.CompletedProcess[str]:
     """Run a program by way of a rank that this machine's own kernel binds."""
     env = {**task(0, of=1, gpus=1), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", RANK, root, cores, cpus.written(given)]
+    command = [sys.executable, "-c", RANK, root, cores, cpulist.written(given)]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True)
 
 

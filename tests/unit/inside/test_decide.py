@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lumicontainer.inside.decide import MARK, Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import speaks
-from lumicontainer.inside.node import Node
+from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rendezvous import port_of
 
 from . import seen

@@ -14,7 +14,7 @@ from lumicontainer.inside import preflight
 from lumicontainer.inside.context import Context
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import recognise
-from lumicontainer.inside.node import Node
+from lumicontainer.inside.node.hardware import Node
 
 from . import seen
 from .conftest import PATH, Entry, lay_out

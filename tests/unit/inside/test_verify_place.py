@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.inside.node import Node
+from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.verify.place import Place, alone
 
 from . import lumi_node

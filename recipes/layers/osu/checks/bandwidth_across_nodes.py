@@ -40,7 +40,7 @@ import time
 
 import _osu
 from lumi_inside.checking import failed, measured, tell, threshold
-from lumi_inside.node import Node
+from lumi_inside.node.hardware import Node
 
 LAUNCH, LAUNCHED = "HYDRA_LAUNCH: ", "HYDRA_LAUNCH_END"
 SECONDS = 60

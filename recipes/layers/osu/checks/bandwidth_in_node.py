@@ -41,7 +41,7 @@
 
 import _osu
 from lumi_inside.checking import failed, measured, record, tell, threshold
-from lumi_inside.node import Node
+from lumi_inside.node.hardware import Node
 
 SECONDS = 60
 

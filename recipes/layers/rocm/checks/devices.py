@@ -15,7 +15,7 @@
 import os
 
 from lumi_inside.checking import failed, record, skipped, tell
-from lumi_inside.node import Node
+from lumi_inside.node.hardware import Node
 
 node = Node()
 wanted = [row["pci"].lower() for row in record("platform.json").get("gpus", ())]

@@ -16,7 +16,7 @@ import _gpu as gpu
 import torch
 from lumi_inside.checking import failed, skipped, tell
 from lumi_inside.gpus import Visible
-from lumi_inside.node import Node
+from lumi_inside.node.hardware import Node
 
 node = Node()
 shown = node.gpus()

@@ -18,9 +18,9 @@ import os
 import _gpu as gpu
 import _places
 import torch
-from lumi_inside import cpus
 from lumi_inside.checking import record
-from lumi_inside.node import Node
+from lumi_inside.node import cpulist
+from lumi_inside.node.hardware import Node
 
 
 def pci_of(on, node):
@@ -52,7 +52,7 @@ def row(ranks, platform):
         "host": os.uname().nodename,
         "pci": pci,
         "gcd": next((at for at, each in enumerate(known) if each["pci"].lower() == pci), ""),
-        "cores": cpus.written(on),
+        "cores": cpulist.written(on),
         "ccd": min(ccd) // len(ccd) if ccd else "",
         "numa": node.numa(pci),
         "nic": near.name if near else "",

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside import cpus
+from lumicontainer.inside.node import cpulist
 
-SETS = st.frozensets(st.integers(0, cpus.MOST - 1))
+SETS = st.frozensets(st.integers(0, cpulist.MOST - 1))
 
 
 @given(SETS)
 def test_what_is_written_is_read_again(some: frozenset[int]) -> None:
-    assert cpus.parse(cpus.written(some)) == some
+    assert cpulist.parse(cpulist.written(some)) == some
 
 
 @given(SETS)
 def test_a_list_is_the_shortest_there_is(some: frozenset[int]) -> None:
-    runs = [part for part in cpus.written(some).split(",") if part]
+    runs = [part for part in cpulist.written(some).split(",") if part]
     assert len(runs) == sum(cpu - 1 not in some for cpu in some)
 
 
@@ -29,16 +29,16 @@ def test_a_list_is_the_shortest_there_is(some: frozenset[int]) -> None:
 def test_runs_may_overlap_and_come_in_any_order(runs: list[tuple[int, int]]) -> None:
     pairs = [(min(run), max(run)) for run in runs]
     text = ",".join(f"{low}-{high}" for low, high in pairs)
-    assert cpus.parse(text) == {c for low, high in pairs for c in range(low, high + 1)}
+    assert cpulist.parse(text) == {c for low, high in pairs for c in range(low, high + 1)}
 
 
 def test_the_kernel_s_own_list_is_read() -> None:
     lines = Path("/proc/self/status").read_text().splitlines()
     line = next(line for line in lines if line.startswith("Cpus_allowed_list:"))
-    assert cpus.parse(line.partition(":")[2]) == os.sched_getaffinity(0)
+    assert cpulist.parse(line.partition(":")[2]) == os.sched_getaffinity(0)
 
 
 @pytest.mark.parametrize("text", ["x", "1-", "3-1", "-1", "0-999999999", "1;2", "0x7"])
 def test_what_is_no_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        cpus.parse(text)
+        cpulist.parse(text)

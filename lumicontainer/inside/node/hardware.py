@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from . import cpus
+from . import cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Node:
 
     def _cpus(self, path: str) -> frozenset[int]:
         try:
-            return cpus.parse(self._text(path))
+            return cpulist.parse(self._text(path))
         except ValueError:
             return frozenset()
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside import cpus
-from lumicontainer.inside.node import Node
+from lumicontainer.inside.node import cpulist
+from lumicontainer.inside.node.hardware import Node
 
-from . import lumi_node
-from .lumi_node import BUSES, pci
+from .. import lumi_node
+from ..lumi_node import BUSES, pci
 
 
 def node(root: Path) -> Node:
@@ -133,7 +133,7 @@ _DEVICE = f"sys/bus/pci/devices/{pci('c1')}"
 
 def test_this_machine_is_read_as_python_knows_it() -> None:
     here = Node()
-    assert here.affinity() <= cpus.parse(Path("/sys/devices/system/cpu/online").read_text())
+    assert here.affinity() <= cpulist.parse(Path("/sys/devices/system/cpu/online").read_text())
     assert 0 in here.ccd(0) | {0}
 
 
