@@ -12,11 +12,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lumicontainer.inside import ranges
+from lumicontainer.inside import version_range
 
 ANY, ABSENT = "any", "absent"
 OTHER = "!="
-OPERATORS = (OTHER, *ranges.OPERATORS)
+OPERATORS = (OTHER, *version_range.OPERATORS)
 DRIVER = "driver"
 KNOWN = (DRIVER, "glibc", "python")
 """What every image has, although nothing may say which."""
@@ -70,7 +70,7 @@ def parse(text: str, names: Collection[str], *, free: bool = False) -> Condition
     terms = tuple(_term(word.strip(), names) for word in text.split(","))
     for term in terms:
         fits = term.names_fact or bool(_NUMBER.fullmatch(term.operand))
-        if not fits and term.operator not in ranges.OPERATORS:
+        if not fits and term.operator not in version_range.OPERATORS:
             fits = bool(_COMMIT.fullmatch(term.operand) or (free and term.operand))
         if not fits:
             raise ValueError(f"'{term.operator}{term.operand}' names no version and no other fact")
@@ -154,7 +154,7 @@ def _compared(found: str, operator: str, other: str) -> bool | None:
 
 def _lies(found: str, operator: str, limit: str) -> bool | None:
     here = release(found)
-    return None if here is None else ranges.holds(operator + limit, ".".join(map(str, here)))
+    return None if here is None else version_range.holds(operator + limit, ".".join(map(str, here)))
 
 
 def _cut(numbers: tuple[int, ...], length: int) -> tuple[int, ...]:
@@ -173,6 +173,6 @@ def release(text: str) -> tuple[int, ...] | None:
         pass
     try:
         # What PEP 440 does not know, such as the tag v2.7.3-cktile.
-        return ranges.version(text)
+        return version_range.version(text)
     except ValueError:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from lumicontainer.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
-from lumicontainer.inside import ranges
+from lumicontainer.inside import version_range
 from lumicontainer.model import GitSource, Platform, UrlSource, Value
 from lumicontainer.resolved import Resolved, ResolvedLayer
 
@@ -80,7 +80,7 @@ def _of_platform(platform: Platform, rocm: str) -> Iterator[tuple[str, Fact]]:
         yield "driver", Fact(platform.driver, where)
     for row in platform.variables:
         wanted = row.when.get("rocm")
-        if row.value and (wanted is None or (rocm and ranges.holds(wanted, rocm))):
+        if row.value and (wanted is None or (rocm and version_range.holds(wanted, rocm))):
             yield ENVIRONMENT + row.name, Fact(row.value, where)
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lumicontainer import fields
 from lumicontainer.document import Mapping, Node, Place, Problems, Scalar
 from lumicontainer.inside import variables as inside
-from lumicontainer.inside.ranges import parse as parse_range
+from lumicontainer.inside.version_range import parse as parse_range
 from lumicontainer.model import Bind, CacheFolder, Discouraged, Gpu, Platform, Variable
 from lumicontainer.names import BIND, absolute, accelerator, constant, printed, stem, variable
 from lumicontainer.parsed import parse
 
 if TYPE_CHECKING:
-    from lumicontainer.inside.ranges import Limit
+    from lumicontainer.inside.version_range import Limit
 
 RUNTIMES = ("apptainer", "singularity")
 """Programs that run images; ``singularity`` is SingularityCE."""

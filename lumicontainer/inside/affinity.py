@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import os
 
+from .environment import is_number
 from .launchers import NONE, TORCHRUN
 from .node import cpulist
-from .setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .context import Context
+    from .environment import Setting
     from .node.hardware import Gpu, Interface, Node
-    from .setting import Setting
 
 
 class Binding:

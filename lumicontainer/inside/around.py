@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .context import Context
-    from .setting import Setting
+    from .environment import Setting
 
 
 def cache_settings(context: Context) -> Iterable[Setting]:

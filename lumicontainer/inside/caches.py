@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import stat
 
+from .environment import DEFAULT, USER, Setting
 from .errors import UNFIT, LaunchError
-from .setting import DEFAULT, USER, Setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 
+from .environment import is_number
 from .errors import LaunchError
 from .launchers import NONE
-from .setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from .environment import USER, Setting, is_number
 from .launchers import NONE
 from .node.hardware import Node
 from .options import Options
-from .setting import USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from . import affinity, around, cleaned, gpus, rendezvous, threads, variables
 from .context import Context
+from .environment import DEFAULT, USER, Setting, is_number
 from .errors import LaunchError
 from .launch import DIRECT, choose
 from .launchers import NONE, RANKS, TORCHRUN, recognise
 from .program import unusable
-from .setting import DEFAULT, USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

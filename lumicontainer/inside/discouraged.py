@@ -6,8 +6,8 @@ under which conditions of the image, the node and the run they do harm.
 
 from __future__ import annotations
 
+from .environment import USER, Setting
 from .launch import STARTED
-from .setting import USER, Setting
 from .variables import Seen
 
 TYPE_CHECKING = False

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import os
 
+from .environment import DEFAULT, Setting, is_number
 from .errors import LaunchError
 from .launchers import TORCHRUN
-from .setting import DEFAULT, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

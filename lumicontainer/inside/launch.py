@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 import sys
 
+from .environment import is_number
 from .errors import LaunchError
 from .gpus import Visible
 from .launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, one_a_node
 from .options import misused
 from .program import interpreter
-from .setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

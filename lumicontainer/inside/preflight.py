@@ -11,8 +11,8 @@ import sys
 import time
 
 from . import caches
+from .environment import is_number
 from .errors import UNFIT, LaunchError
-from .setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from .environment import is_number
 from .errors import UNFIT, LaunchError
 from .options import misused
 from .program import find, interpreter
-from .setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .environment import DEFAULT, Setting, number
 from .errors import LaunchError
 from .hostlist import HostlistError, first
-from .setting import DEFAULT, Setting, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

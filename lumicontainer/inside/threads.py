@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from .environment import DEFAULT, USER, Setting, is_number
 from .launch import starts_ranks
-from .setting import DEFAULT, USER, Setting, is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

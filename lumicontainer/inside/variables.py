@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from . import around
-from .ranges import holds
-from .setting import DEFAULT, is_number
+from .environment import DEFAULT, is_number
+from .version_range import holds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .context import Context
-    from .setting import Setting
+    from .environment import Setting
 
 PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
 """What an image may bring as RCCL's network plugin over libfabric."""

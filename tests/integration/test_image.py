@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.catalog import open_catalog
-from lumicontainer.inside.ranges import holds
+from lumicontainer.inside.version_range import holds
 from lumicontainer.site import pip_settings, read_site
 
 from .conftest import ENGINE, lumicontainer, run, unpacked

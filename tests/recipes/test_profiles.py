@@ -9,7 +9,7 @@ import pytest
 
 from lumicontainer.catalog import open_catalog
 from lumicontainer.errors import InputError
-from lumicontainer.inside.ranges import holds
+from lumicontainer.inside.version_range import holds
 from lumicontainer.plan import make_plan
 from lumicontainer.records import record_files
 from lumicontainer.render import render

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from ..environment import is_number
 from ..launchers import NONE, SLURM, recognise
 from ..launchers import RANKS as _RANKS
 from ..node.hardware import Node
-from ..setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ import json
 import os
 import re
 
+from ..environment import is_number
 from ..rendezvous import FIRST_PORT, PORTS, port_of
 from ..rendezvous import address as _address
-from ..setting import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

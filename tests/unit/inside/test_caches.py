@@ -10,11 +10,11 @@ import pytest
 
 from lumicontainer.inside import caches
 from lumicontainer.inside.context import Context
+from lumicontainer.inside.environment import USER, Setting
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launchers import recognise
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.options import Options
-from lumicontainer.inside.setting import USER, Setting
 
 from . import seen
 

@@ -11,9 +11,9 @@ import pytest
 from lumicontainer.catalog import open_catalog
 from lumicontainer.inside import around
 from lumicontainer.inside.decide import MARK, Decision, decide, without_own
+from lumicontainer.inside.environment import USER
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.options import Options
-from lumicontainer.inside.setting import USER
 from lumicontainer.records import platform_tables
 
 from . import seen

@@ -15,7 +15,7 @@
 
 import os
 
-from lumi_inside import ranges
+from lumi_inside import version_range
 from lumi_inside.checking import failed, record, resolved, skipped, tell
 
 MODULE = "/sys/module/amdgpu/version"
@@ -38,8 +38,8 @@ def holds(condition, driver):
     parts = [part.strip() for part in condition.split(",")]
     others = [part[2:] for part in parts if part.startswith("!=")]
     within = [part for part in parts if not part.startswith("!=") and part != "any"]
-    return not any(ranges.holds(each, driver) for each in others) and (
-        not within or ranges.holds(",".join(within), driver)
+    return not any(version_range.holds(each, driver) for each in others) and (
+        not within or version_range.holds(",".join(within), driver)
     )
 
 
@@ -48,7 +48,9 @@ try:
         module = stream.read().strip()
 except FileNotFoundError:
     skipped(f"there is no {MODULE}: the driver is the kernel's own, and has no version")
-driver = next((rocm for number, rocm in CAME_WITH.items() if ranges.holds(number, module)), "")
+driver = next(
+    (rocm for number, rocm in CAME_WITH.items() if version_range.holds(number, module)), ""
+)
 rocm = resolved()["layers"]["rocm"]["version"]
 host = os.uname().nodename
 tell("driver", {"module": module, "came with ROCm": driver, "image": rocm})

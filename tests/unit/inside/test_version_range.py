@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lumicontainer.inside.ranges import holds, parse, version
+from lumicontainer.inside.version_range import holds, parse, version
 
 
 @pytest.mark.parametrize(
