@@ -17,22 +17,23 @@ from .launchers import NONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .context import Context
+    from collections.abc import Mapping
+
+    from .launchers import Launch
 
 _ANCESTORS = 16
 """The engine's processes, and a user's scripts, stand between Slurm's task and this process."""
 
 
-def check(context: Context) -> None:
+def check(env: Mapping[str, str], launch: Launch, root: str = "/") -> None:
     """Raise LaunchError where this is a task of a step of ranks and cannot know it.
 
     How many tasks there are is not to be seen: the first to be refused have gone when the last one
     looks. So a single one is refused too, unless it is told that it is one.
     """
-    env = context.env
-    if context.launch.name != NONE or env.get("WORLD_SIZE") or "SLURM_JOB_ID" in env:
+    if launch.name != NONE or env.get("WORLD_SIZE") or "SLURM_JOB_ID" in env:
         return
-    proc = os.path.join(context.node.root, "proc")
+    proc = os.path.join(root, "proc")
     step, daemon, pid = step_above(proc)
     named, task = step_of_group(os.path.join(proc, "self/cgroup"))
     step = step or named

@@ -108,7 +108,7 @@ def decide(
     """
     launch = recognise(env)
     context = Context(env, launch, node=node, platform=platform, options=options, program=program)
-    cleaned.check(context)
+    cleaned.check(env, launch, context.node.root)
     if "VIRTUAL_ENV" in env:
         context.warnings.extend(filter(None, [unusable(env)]))
     context.start = choose(context)

@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from ..cleaned import check as check_not_cleaned
-from ..context import Context
 from ..errors import UNFIT, LaunchError
 from ..launchers import first_of_node, speaks
 from . import crew, options, report
@@ -55,7 +54,7 @@ def _run(given: argparse.Namespace) -> int:
     due = options.chosen(checks, given.level, given.names)
     required = options.required_kinds(given.require)
     place = Place(os.environ)
-    check_not_cleaned(Context(os.environ, place.launch))
+    check_not_cleaned(os.environ, place.launch)
     if given.list:
         if place.rank == 0:
             report.write_list(due, given.json)
