@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 
 from .environment import is_number
-from .launchers import NONE, TORCHRUN
+from .launch.launchers import NONE, TORCHRUN
 from .node import cpulist
 
 TYPE_CHECKING = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .environment import USER, Setting, is_number
-from .launchers import NONE
+from .launch.launchers import NONE
 from .node.hardware import Node
 from .options import Options
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .affinity import Binding
-    from .launch import Start
-    from .launchers import Launch
+    from .launch.launchers import Launch
     from .node.hardware import Gpu
+    from .node_launcher import Start
 
 
 class Context:

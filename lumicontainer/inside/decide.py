@@ -10,20 +10,21 @@ Every other variable is the user's to set.
 
 from __future__ import annotations
 
-from . import affinity, around, cleaned, gpus, rendezvous, threads, variables
+from . import affinity, around, gpus, threads, variables
 from .context import Context
 from .environment import DEFAULT, USER, Setting, is_number
 from .errors import LaunchError
-from .launch import DIRECT, choose
-from .launchers import NONE, RANKS, TORCHRUN, recognise
-from .program import unusable
+from .launch import cleanenv, rendezvous
+from .launch.launchers import NONE, RANKS, TORCHRUN, recognise
+from .launch.program import unusable
+from .node_launcher import DIRECT, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .launchers import Launch
+    from .launch.launchers import Launch
     from .node.hardware import Node
     from .options import Options
 
@@ -108,7 +109,7 @@ def decide(
     """
     launch = recognise(env)
     context = Context(env, launch, node=node, platform=platform, options=options, program=program)
-    cleaned.check(env, launch, context.node.root)
+    cleanenv.check(env, launch, context.node.root)
     if "VIRTUAL_ENV" in env:
         context.warnings.extend(filter(None, [unusable(env)]))
     context.start = choose(context)

@@ -8,10 +8,10 @@ import sys
 from . import __version__, affinity, around
 from .decide import decide, without_own, without_ranks
 from .errors import UNFIT, LaunchError
-from .launch import DIRECT, STARTED, command, local_rank_argument
-from .launchers import first_of_node, speaks
+from .launch.launchers import first_of_node, speaks
+from .launch.program import become, check_readable, inherited, interpreter, restore_signals
+from .node_launcher import DIRECT, STARTED, command, local_rank_argument
 from .options import Options, described, misused, take
-from .program import become, check_readable, inherited, interpreter, restore_signals
 from .quickjson import loads
 
 TYPE_CHECKING = False

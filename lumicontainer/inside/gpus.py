@@ -19,7 +19,7 @@ import os
 
 from .environment import DEFAULT, Setting, is_number
 from .errors import LaunchError
-from .launchers import TORCHRUN
+from .launch.launchers import TORCHRUN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

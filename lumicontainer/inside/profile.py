@@ -6,8 +6,8 @@ import os
 
 from .environment import is_number
 from .errors import UNFIT, LaunchError
+from .launch.program import find, interpreter
 from .options import misused
-from .program import find, interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .affinity import place
-from .program import activated, interpreter
+from .launch.program import activated, interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

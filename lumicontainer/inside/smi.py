@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .program import find
+from .launch.program import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from .environment import DEFAULT, USER, Setting, is_number
-from .launch import starts_ranks
+from .node_launcher import starts_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .context import Context
-    from .launchers import Launch
+    from .launch.launchers import Launch
 
 CPUS = "SLURM_CPUS_PER_TASK"
 NAME = "OMP_NUM_THREADS"

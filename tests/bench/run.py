@@ -20,7 +20,7 @@ from typing import Any
 
 from table import LUMICONTAINER, row, seconds
 
-from lumicontainer.inside.hostlist import expand
+from lumicontainer.inside.launch.hostlist import expand
 from lumicontainer.machine import engine_path
 from lumicontainer.pack import squash_command
 from lumicontainer.sif import partitions

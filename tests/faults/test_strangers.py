@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.inside.launchers import recognise
+from lumicontainer.inside.launch.launchers import recognise
 from lumicontainer.inside.verify import joining, keys, meeting, protocol
 from lumicontainer.inside.verify.joining import Door, RefusedError
 from lumicontainer.inside.verify.meeting import Host

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.hostlist import HostlistError, expand
+from lumicontainer.inside.launch.hostlist import HostlistError, expand
 
 LISTS = 10_000
 AT_ONCE = 100

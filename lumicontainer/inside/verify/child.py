@@ -10,7 +10,7 @@ import time
 from collections import deque
 
 from ..checking import REPORT
-from ..program import interpreter
+from ..launch.program import interpreter
 from . import guard
 
 TYPE_CHECKING = False

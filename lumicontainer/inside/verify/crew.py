@@ -7,9 +7,9 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from .. import launchers
 from ..errors import UNFIT, LaunchError
-from ..hostlist import HostlistError, expand
+from ..launch import launchers
+from ..launch.hostlist import HostlistError, expand
 from . import joining, keys, meeting, outcome, protocol
 from .outcome import ERROR, Outcome
 from .place import MPI

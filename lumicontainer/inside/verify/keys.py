@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..launchers import Launch
+    from ..launch.launchers import Launch
 
 GIVEN = "LUMI_VERIFY_SECRET"
 SET_ONE = f"export {GIVEN}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"

@@ -8,9 +8,9 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ..cleaned import check as check_not_cleaned
 from ..errors import UNFIT, LaunchError
-from ..launchers import first_of_node, speaks
+from ..launch.cleanenv import check as check_not_cleaned
+from ..launch.launchers import first_of_node, speaks
 from . import crew, options, report
 from .child import Stop
 from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits

@@ -12,7 +12,7 @@ import time
 from concurrent.futures import Future
 
 from ..errors import UNFIT, LaunchError
-from ..rendezvous import LOOPBACK
+from ..launch.rendezvous import LOOPBACK
 from . import protocol
 from .outcome import Outcome, from_plain
 from .protocol import MOST, ForgedError, GoneError, Seal

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from ..environment import is_number
-from ..launchers import NONE, SLURM, recognise
-from ..launchers import RANKS as _RANKS
+from ..launch.launchers import NONE, SLURM, recognise
+from ..launch.launchers import RANKS as _RANKS
 from ..node.hardware import Node
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..launchers import Launch
+    from ..launch.launchers import Launch
 
 GPU, NETWORK, NODES, RANKS, MPI = "gpu", "network", "nodes", "ranks", "mpi"
 NEEDS = (GPU, NETWORK, NODES, RANKS, MPI)

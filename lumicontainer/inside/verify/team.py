@@ -11,7 +11,7 @@ import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from ..checking import CHECK, REPORT, home
-from ..program import find, interpreter
+from ..launch.program import find, interpreter
 from . import child, outcome
 from .keys import GIVEN
 from .outcome import ERROR, PASSED, Outcome

@@ -12,7 +12,7 @@ from lumicontainer.inside import caches
 from lumicontainer.inside.context import Context
 from lumicontainer.inside.environment import USER, Setting
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launchers import recognise
+from lumicontainer.inside.launch.launchers import recognise
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.options import Options
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lumicontainer.inside.decide import MARK, Decision, decide
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launchers import speaks
+from lumicontainer.inside.launch.launchers import speaks
+from lumicontainer.inside.launch.rendezvous import port_of
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.rendezvous import port_of
 
 from . import seen
 

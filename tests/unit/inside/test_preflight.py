@@ -13,7 +13,7 @@ import pytest
 from lumicontainer.inside import preflight
 from lumicontainer.inside.context import Context
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launchers import recognise
+from lumicontainer.inside.launch.launchers import recognise
 from lumicontainer.inside.node.hardware import Node
 
 from . import seen

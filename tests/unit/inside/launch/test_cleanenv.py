@@ -11,7 +11,7 @@ from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.options import Options
 
-from . import seen
+from .. import seen
 
 DAEMON = 500
 FIRST_TASK = 700

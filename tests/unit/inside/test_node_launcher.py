@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside import launch
+from lumicontainer.inside import node_launcher
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.options import Options
@@ -52,7 +52,7 @@ def started(env: dict[str, str], *program: str, **options: str) -> tuple[str, in
 
 def words(env: dict[str, str], **options: str) -> list[str]:
     """Return what follows ``python3 supervise.py``."""
-    made = launch.command(decided(env, **options), ["train.py", "--epochs", "3"])
+    made = node_launcher.command(decided(env, **options), ["train.py", "--epochs", "3"])
     assert made[1].endswith("/supervise.py")
     assert made[made.index("--") + 2 :] == ["train.py", "--epochs", "3"]
     return made[2 : made.index("--")]
@@ -283,7 +283,7 @@ helper.kill()
 
 def supervised(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, SOURCE / "supervise.py", "torch.distributed.run", "a", "--b"],
+        [sys.executable, SOURCE / "launch/supervise.py", "torch.distributed.run", "a", "--b"],
         env={"PATH": PATH, "PYTHONPATH": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -338,7 +338,7 @@ def test_the_exit_code_of_a_rank_passes_through_other_launchers(
 
 def test_a_lone_rank_that_a_launcher_started_starts_no_other() -> None:
     assert started({}, launcher="accelerate") == ("accelerate", 1)
-    assert started({launch.STARTED: "accelerate"}, launcher="accelerate") == ("direct", 1)
+    assert started({node_launcher.STARTED: "accelerate"}, launcher="accelerate") == ("direct", 1)
 
 
 def test_a_lone_rank_of_accelerate_runs_once_and_sees_nothing_of_it(
@@ -354,7 +354,7 @@ def test_a_lone_rank_of_accelerate_runs_once_and_sees_nothing_of_it(
     done = entry("--launcher", "accelerate", "--", "env", env=env)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("PYTHONPATH=") == 1
-    assert launch.STARTED not in done.stdout
+    assert node_launcher.STARTED not in done.stdout
 
 
 def test_a_launcher_gets_its_words_and_does_not_see_our_modules(tmp_path: Path) -> None:

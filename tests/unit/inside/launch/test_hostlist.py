@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.hostlist import MAX_HOSTS, HostlistError, expand, first
+from lumicontainer.inside.launch.hostlist import MAX_HOSTS, HostlistError, expand, first
 
-from ...hostlists import ODD, USUAL
+from ....hostlists import ODD, USUAL
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 
-from .environment import is_number
-from .errors import LaunchError
+from ..environment import is_number
+from ..errors import LaunchError
 from .launchers import NONE
 
 TYPE_CHECKING = False

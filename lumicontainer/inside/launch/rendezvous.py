@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .environment import DEFAULT, Setting, number
-from .errors import LaunchError
+from ..environment import DEFAULT, Setting, number
+from ..errors import LaunchError
 from .hostlist import HostlistError, first
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ import _signal  # type: ignore[import-not-found]  # `signal` takes 4 ms more
 import os
 import sys
 
-from .errors import LaunchError
+from ..errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

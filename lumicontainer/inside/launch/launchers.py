@@ -7,8 +7,8 @@ inside srun shows both, and torchrun is the one that made this process.
 
 from __future__ import annotations
 
-from .environment import is_number, number
-from .errors import LaunchError
+from ..environment import is_number, number
+from ..errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import sys
 from .environment import is_number
 from .errors import LaunchError
 from .gpus import Visible
-from .launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, one_a_node
+from .launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, one_a_node
+from .launch.program import interpreter
 from .options import misused
-from .program import interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .context import Context
     from .decide import Decision
-    from .launchers import Launch
+    from .launch.launchers import Launch
 
 AUTO = "auto"
 DIRECT = "direct"
@@ -120,7 +120,7 @@ def visible_gpus(context: Context) -> int:
 def command(decision: Decision, words: Sequence[str]) -> list[str]:
     """Return what starts the ranks of this node, each as lumi-entry with its own ``words``."""
     context = decision.context
-    supervise = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervise.py")
+    supervise = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch/supervise.py")
     module, flags = _MODULES[context.start.launcher](context, _place(decision))
     # Without --, the launcher would take what looks like an option of its own for one.
     return [interpreter(), supervise, module, *flags, *_more(context), "--", sys.argv[0], *words]
