@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lumicontainer import fields
 from lumicontainer.document import Mapping, Node, Place, Problems, Scalar
-from lumicontainer.inside import variables as inside
+from lumicontainer.inside.rank import variables as inside
 from lumicontainer.inside.version_range import parse as parse_range
 from lumicontainer.model import Bind, CacheFolder, Discouraged, Gpu, Platform, Variable
 from lumicontainer.names import BIND, absolute, accelerator, constant, printed, stem, variable
@@ -310,7 +310,7 @@ def _check_variables(values: dict[str, Any], problems: Problems) -> None:
 
 def _check_discouraged(values: dict[str, Any], problems: Problems) -> None:
     """Note rows that say two things at once, or discourage what the platform itself sets."""
-    from lumicontainer.inside.discouraged import is_meant  # noqa: PLC0415 - as in _decided
+    from lumicontainer.inside.rank.discouraged import is_meant  # noqa: PLC0415 - as in _decided
 
     for row in values.get("discouraged", ()):
         called, place = row["name"]

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import sys
 
-from . import __version__, affinity, around
+from . import __version__, around
 from .decide import decide, without_own, without_ranks
 from .errors import UNFIT, LaunchError
 from .launch.launchers import first_of_node, speaks
 from .launch.program import become, check_readable, inherited, interpreter, restore_signals
-from .node_launcher import DIRECT, STARTED, command, local_rank_argument
-from .options import Options, described, misused, take
 from .quickjson import loads
+from .rank import affinity
+from .rank.node_launcher import DIRECT, STARTED, command, local_rank_argument
+from .rank.options import Options, described, misused, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .context import Context
+    from .rank.context import Context
 
 _HELP = """\
 Usage: lumi-entry [OPTION]... SCRIPT.py [ARGUMENT]...

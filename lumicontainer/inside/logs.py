@@ -9,7 +9,7 @@ from .errors import UNFIT, LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .context import Context
+    from .rank.context import Context
 
 
 def redirect(context: Context) -> None:

@@ -10,16 +10,16 @@ import os
 import sys
 import time
 
-from . import caches
 from .environment import is_number
 from .errors import UNFIT, LaunchError
+from .rank import caches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .context import Context
+    from .rank.context import Context
 
 GIB = 1 << 30
 LEAST_FREE = GIB

@@ -7,11 +7,11 @@ import os
 from .environment import is_number
 from .errors import UNFIT, LaunchError
 from .launch.program import find, interpreter
-from .options import misused
+from .rank.options import misused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .context import Context
+    from .rank.context import Context
 
 DEFAULT = "rocprofv3"
 

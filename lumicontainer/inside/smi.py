@@ -9,7 +9,7 @@ from .launch.program import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .context import Context
+    from .rank.context import Context
 
 TOOLS = (("rocm-smi", ()), ("amd-smi", ("monitor",)))
 SECONDS = 20

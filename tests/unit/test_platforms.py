@@ -8,7 +8,7 @@ from lumicontainer import platforms
 from lumicontainer.catalog import open_catalog
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError
-from lumicontainer.inside import variables
+from lumicontainer.inside.rank import variables
 from lumicontainer.model import Gpu, Platform
 from lumicontainer.records import platform_tables
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.inside import preflight
-from lumicontainer.inside.context import Context
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import recognise
 from lumicontainer.inside.node.hardware import Node
+from lumicontainer.inside.rank.context import Context
 
 from . import seen
 from .conftest import PATH, Entry, lay_out

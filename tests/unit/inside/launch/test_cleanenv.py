@@ -9,7 +9,7 @@ import pytest
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.options import Options
+from lumicontainer.inside.rank.options import Options
 
 from .. import seen
 

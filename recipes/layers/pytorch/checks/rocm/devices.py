@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import _gpu as gpu
 import torch
 from lumi_inside.checking import failed, skipped, tell
-from lumi_inside.gpus import Visible
 from lumi_inside.node.hardware import Node
+from lumi_inside.rank.gpus import Visible
 
 node = Node()
 shown = node.gpus()

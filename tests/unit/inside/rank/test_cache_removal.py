@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from . import seen
-from .conftest import PATH, lay_out
+from .. import seen
+from ..conftest import PATH, lay_out
 
 TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "place": "node", "why": "SQLite"},

@@ -9,10 +9,10 @@ import pytest
 
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.options import Options
+from lumicontainer.inside.rank.options import Options
 
-from . import lumi_node, seen
-from .lumi_node import BUSES, PLATFORM, Machine, pci
+from .. import lumi_node, seen
+from ..lumi_node import BUSES, PLATFORM, Machine, pci
 
 ALL = "0,1,2,3,4,5,6,7"
 

@@ -13,10 +13,10 @@ from lumicontainer.inside import around
 from lumicontainer.inside.decide import MARK, Decision, decide, without_own
 from lumicontainer.inside.environment import USER
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.options import Options
+from lumicontainer.inside.rank.options import Options
 from lumicontainer.records import platform_tables
 
-from . import seen
+from .. import seen
 
 LUMI = {"name": "lumi-g", **platform_tables(open_catalog().platform("lumi-g"))}
 ALONE = {"PATH": "/bin"}

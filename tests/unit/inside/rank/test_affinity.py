@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside import affinity, report
+from lumicontainer.inside import report
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.node import cpulist
-from lumicontainer.inside.options import Options
+from lumicontainer.inside.rank import affinity
+from lumicontainer.inside.rank.options import Options
 
-from . import lumi_node, seen
-from .conftest import Entry
-from .lumi_node import BUSES, PLATFORM, Machine, pci
+from .. import lumi_node, seen
+from ..conftest import Entry
+from ..lumi_node import BUSES, PLATFORM, Machine, pci
 from .test_gpus import task
 
 OWN = ["49-55", "57-63", "17-23", "25-31", "1-7", "9-15", "33-39", "41-47"]
@@ -266,7 +267,7 @@ def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
 
 RANK = """
 import os, sys
-from lumicontainer.inside import affinity
+from lumicontainer.inside.rank import affinity
 from lumicontainer.inside.decide import decide
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.node.hardware import Node

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside import caches
-from lumicontainer.inside.context import Context
 from lumicontainer.inside.environment import USER, Setting
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import recognise
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.options import Options
+from lumicontainer.inside.rank import caches
+from lumicontainer.inside.rank.context import Context
+from lumicontainer.inside.rank.options import Options
 
-from . import seen
+from .. import seen
 
 TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "place": "node", "why": "SQLite"},

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .environment import USER, Setting, is_number
-from .launch.launchers import NONE
-from .node.hardware import Node
+from ..environment import USER, Setting, is_number
+from ..launch.launchers import NONE
+from ..node.hardware import Node
 from .options import Options
 
 TYPE_CHECKING = False
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ..launch.launchers import Launch
+    from ..node.hardware import Gpu
     from .affinity import Binding
-    from .launch.launchers import Launch
-    from .node.hardware import Gpu
     from .node_launcher import Start
 
 

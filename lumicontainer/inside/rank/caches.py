@@ -12,15 +12,15 @@ from __future__ import annotations
 import os
 import stat
 
-from .environment import DEFAULT, USER, Setting
-from .errors import UNFIT, LaunchError
+from ..environment import DEFAULT, USER, Setting
+from ..errors import UNFIT, LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..node.hardware import Node
     from .context import Context
-    from .node.hardware import Node
 
 NAMES = 8
 """How many names are tried where others took them."""
@@ -98,9 +98,9 @@ def make(context: Context) -> None:
     home, *folders = context.caches
     try:
         if context.options.remove_caches:
-            from . import removal  # noqa: PLC0415 - seldom asked for
+            from . import cache_removal  # noqa: PLC0415 - seldom asked for
 
-            removal.hold(home)
+            cache_removal.hold(home)
         else:
             os.close(open_private(home))
         for folder in folders:

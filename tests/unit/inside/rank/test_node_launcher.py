@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside import node_launcher
 from lumicontainer.inside.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.options import Options
+from lumicontainer.inside.rank import node_launcher
+from lumicontainer.inside.rank.options import Options
 
-from . import seen
-from .conftest import PATH, SOURCE, Entry
+from .. import seen
+from ..conftest import PATH, SOURCE, Entry
 
 GPUS = "0,1,2,3,4,5,6,7"
 

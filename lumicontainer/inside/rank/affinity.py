@@ -21,18 +21,18 @@ from __future__ import annotations
 
 import os
 
-from .environment import is_number
-from .launch.launchers import NONE, TORCHRUN
-from .node import cpulist
+from ..environment import is_number
+from ..launch.launchers import NONE, TORCHRUN
+from ..node import cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from ..environment import Setting
+    from ..node.hardware import Gpu, Interface, Node
     from .context import Context
-    from .environment import Setting
-    from .node.hardware import Gpu, Interface, Node
 
 
 class Binding:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.discouraged import is_meant, like
+from lumicontainer.inside.rank.discouraged import is_meant, like
 
-from . import seen
-from .conftest import PATH, lay_out
+from .. import seen
+from ..conftest import PATH, lay_out
 from .test_variables import LUMI, World
 
 GDR = {**seen.srun(0), "NCCL_NET_GDR_LEVEL": "PHB"}

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 
-from . import around
-from .environment import DEFAULT, is_number
-from .version_range import holds
+from .. import around
+from ..environment import DEFAULT, is_number
+from ..version_range import holds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from ..environment import Setting
     from .context import Context
-    from .environment import Setting
 
 PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
 """What an image may bring as RCCL's network plugin over libfabric."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from .environment import DEFAULT, USER, Setting, is_number
+from ..environment import DEFAULT, USER, Setting, is_number
 from .node_launcher import starts_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..launch.launchers import Launch
     from .context import Context
-    from .launch.launchers import Launch
 
 CPUS = "SLURM_CPUS_PER_TASK"
 NAME = "OMP_NUM_THREADS"

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import os
 
-from .environment import DEFAULT, Setting, is_number
-from .errors import LaunchError
-from .launch.launchers import TORCHRUN
+from ..environment import DEFAULT, Setting, is_number
+from ..errors import LaunchError
+from ..launch.launchers import TORCHRUN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..node.hardware import Gpu
     from .context import Context
-    from .node.hardware import Gpu
 
 ROCR = "ROCR_VISIBLE_DEVICES"
 HIP = "HIP_VISIBLE_DEVICES"

@@ -6,7 +6,7 @@ under which conditions of the image, the node and the run they do harm.
 
 from __future__ import annotations
 
-from .environment import USER, Setting
+from ..environment import USER, Setting
 from .node_launcher import STARTED
 from .variables import Seen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .errors import LaunchError
+from ..errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,20 +14,20 @@ from __future__ import annotations
 import os
 import sys
 
-from .environment import is_number
-from .errors import LaunchError
+from ..environment import is_number
+from ..errors import LaunchError
+from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, one_a_node
+from ..launch.program import interpreter
 from .gpus import Visible
-from .launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, one_a_node
-from .launch.program import interpreter
 from .options import misused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..decide import Decision
+    from ..launch.launchers import Launch
     from .context import Context
-    from .decide import Decision
-    from .launch.launchers import Launch
 
 AUTO = "auto"
 DIRECT = "direct"
@@ -120,7 +120,8 @@ def visible_gpus(context: Context) -> int:
 def command(decision: Decision, words: Sequence[str]) -> list[str]:
     """Return what starts the ranks of this node, each as lumi-entry with its own ``words``."""
     context = decision.context
-    supervise = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch/supervise.py")
+    inside = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    supervise = os.path.join(inside, "launch/supervise.py")
     module, flags = _MODULES[context.start.launcher](context, _place(decision))
     # Without --, the launcher would take what looks like an option of its own for one.
     return [interpreter(), supervise, module, *flags, *_more(context), "--", sys.argv[0], *words]

@@ -1,0 +1,1 @@
+"""Decide what one rank gets: its GPU, cores, threads, variables and caches."""
