@@ -332,7 +332,7 @@ def _check_discouraged(values: dict[str, Any], problems: Problems) -> None:
 
 def _decided() -> set[str]:
     """Return the names of the variables that lumi-entry finds by itself."""
-    from lumicontainer.inside.decide import SINGLE  # noqa: PLC0415 - 4 ms, for few platforms
+    from lumicontainer.inside.entry.decide import SINGLE  # noqa: PLC0415 - 4 ms, for few platforms
     from lumicontainer.inside.launch.launchers import RANKS  # noqa: PLC0415
 
     return {*RANKS, *(name for name, _ in SINGLE)}

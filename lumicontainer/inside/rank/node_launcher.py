@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..decide import Decision
+    from ..entry.decide import Decision
     from ..launch.launchers import Launch
     from .context import Context
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 
-from .. import around
 from ..environment import DEFAULT, is_number
 from ..version_range import holds
+from . import flight_recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _interfaces(context: Context) -> tuple[str | None, str]:
     return ",".join(found) or None, "" if found else f"no interface {prefix}* is up"
 
 
-_ORIGINS = {INTERFACES: _interfaces, LOGS: around.log_prefix}
+_ORIGINS = {INTERFACES: _interfaces, LOGS: flight_recorder.prefix}
 
 
 def _is_one(name: str, prefix: str) -> bool:

@@ -92,5 +92,5 @@ def test_a_start_imports_nothing_that_is_slow(
         check=True,
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "lumi_inside.variables" in imported
+    assert "lumi_inside.rank.variables" in imported
     assert not imported & SLOW

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.decide import Decision, decide
+from lumicontainer.inside.entry.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.options import Options

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside import report
-from lumicontainer.inside.decide import Decision, decide
+from lumicontainer.inside.entry import report
+from lumicontainer.inside.entry.decide import Decision, decide
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.rank import affinity
 from lumicontainer.inside.rank.options import Options
@@ -268,7 +268,7 @@ def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
 RANK = """
 import os, sys
 from lumicontainer.inside.rank import affinity
-from lumicontainer.inside.decide import decide
+from lumicontainer.inside.entry.decide import decide
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.node.hardware import Node
 

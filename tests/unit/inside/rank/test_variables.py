@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lumicontainer.catalog import open_catalog
-from lumicontainer.inside import around
-from lumicontainer.inside.decide import MARK, Decision, decide, without_own
+from lumicontainer.inside.entry import around
+from lumicontainer.inside.entry.decide import MARK, Decision, decide, without_own
 from lumicontainer.inside.environment import USER
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.options import Options

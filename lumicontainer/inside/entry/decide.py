@@ -10,24 +10,24 @@ Every other variable is the user's to set.
 
 from __future__ import annotations
 
+from ..environment import DEFAULT, USER, Setting, is_number
+from ..errors import LaunchError
+from ..launch import cleanenv, rendezvous
+from ..launch.launchers import NONE, RANKS, TORCHRUN, recognise
+from ..launch.program import unusable
+from ..rank import affinity, gpus, threads, variables
+from ..rank.context import Context
+from ..rank.node_launcher import DIRECT, choose
 from . import around
-from .environment import DEFAULT, USER, Setting, is_number
-from .errors import LaunchError
-from .launch import cleanenv, rendezvous
-from .launch.launchers import NONE, RANKS, TORCHRUN, recognise
-from .launch.program import unusable
-from .rank import affinity, gpus, threads, variables
-from .rank.context import Context
-from .rank.node_launcher import DIRECT, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .launch.launchers import Launch
-    from .node.hardware import Node
-    from .rank.options import Options
+    from ..launch.launchers import Launch
+    from ..node.hardware import Node
+    from ..rank.options import Options
 
 SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (
     ("MASTER_ADDR", rendezvous.address),

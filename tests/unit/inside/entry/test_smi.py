@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from . import seen
-from .conftest import PATH, Entry
+from .. import seen
+from ..conftest import PATH, Entry
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_tool_that_hangs_is_left_and_the_program_starts(
 ) -> None:
     tool.write_text("#!/bin/sh\nsleep 1000\n")
     # The limit as it stands would make this test as long.
-    from lumicontainer.inside import smi  # noqa: PLC0415
+    from lumicontainer.inside.entry import smi  # noqa: PLC0415
 
     monkeypatch.setattr(smi, "SECONDS", 0.3)
     begun = time.monotonic()

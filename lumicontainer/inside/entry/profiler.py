@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from .environment import is_number
-from .errors import UNFIT, LaunchError
-from .launch.program import find, interpreter
-from .rank.options import misused
+from ..environment import is_number
+from ..errors import UNFIT, LaunchError
+from ..launch.program import find, interpreter
+from ..rank.options import misused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .rank.context import Context
+    from ..rank.context import Context
 
 DEFAULT = "rocprofv3"
 
@@ -107,7 +107,7 @@ def _rocprof(tool: str, command: list[str], folder: str) -> list[str]:
 
 
 def _torch(command: list[str], folder: str) -> list[str]:
-    runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_profile.py")
+    runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_profiler.py")
     return [command[0], runner, os.path.join(folder, "trace.json"), *command[1:]]
 
 

@@ -9,15 +9,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .environment import Setting
-    from .rank.context import Context
+    from ..environment import Setting
+    from ..rank.context import Context
 
 
 def cache_settings(context: Context) -> Iterable[Setting]:
     """Decide where caches lie, on a platform that tells it."""
     if not context.platform.get("caches"):
         return ()
-    from .rank import caches  # noqa: PLC0415
+    from ..rank import caches  # noqa: PLC0415
 
     return caches.settings(context)
 
@@ -25,7 +25,7 @@ def cache_settings(context: Context) -> Iterable[Setting]:
 def make_caches(context: Context) -> None:
     """Make the folders of the caches on the node."""
     if context.caches:
-        from .rank import caches  # noqa: PLC0415
+        from ..rank import caches  # noqa: PLC0415
 
         caches.make(context)
 
@@ -33,22 +33,15 @@ def make_caches(context: Context) -> None:
 def make_recorder(context: Context) -> None:
     """Make the folder that PyTorch's flight recorder writes to."""
     if context.recorder and not context.number("LOCAL_RANK"):
-        from .rank import flight_recorder  # noqa: PLC0415
+        from ..rank import flight_recorder  # noqa: PLC0415
 
         flight_recorder.make(context)
-
-
-def log_prefix(context: Context) -> tuple[str | None, str]:
-    """Return what the names of the flight recorder's files begin with, and why."""
-    from .rank import flight_recorder  # noqa: PLC0415
-
-    return flight_recorder.prefix(context)
 
 
 def judge(context: Context, settings: list[Setting]) -> None:
     """Tell of what the user exported and the platform's table discourages."""
     if any(row["name"] in context.env for row in context.platform.get("discouraged", ())):
-        from .rank import discouraged  # noqa: PLC0415
+        from ..rank import discouraged  # noqa: PLC0415
 
         discouraged.judge(context, settings)
 
@@ -81,6 +74,6 @@ def profiled(context: Context, command: list[str]) -> list[str]:
     """Put the profiler before the command of the ranks that are named (--profile)."""
     if not (context.options.profile or context.options.profiler):
         return command
-    from . import profile  # noqa: PLC0415
+    from . import profiler  # noqa: PLC0415
 
-    return profile.wrapped(context, command)
+    return profiler.wrapped(context, command)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside import preflight
+from lumicontainer.inside.entry import preflight
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import recognise
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Context
 
-from . import seen
-from .conftest import PATH, Entry, lay_out
+from .. import seen
+from ..conftest import PATH, Entry, lay_out
 
 GIB = 1 << 20  # in KiB, as /proc/meminfo counts
 PCI = ["0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0"]

@@ -1,6 +1,6 @@
 """Run a script or ``-m MODULE`` under PyTorch's profiler; write its trace when it has ended.
 
-Started as ``python3 torch_profile.py TRACE SCRIPT …``; the program sees what it would see without.
+Started as ``python3 torch_profiler.py TRACE SCRIPT …``; the program sees what it would see without.
 It holds every event in memory until the end, so the run has to be a short one. A program that is
 killed, or ends by ``os._exit``, leaves no trace.
 """

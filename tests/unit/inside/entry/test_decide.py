@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.decide import MARK, Decision, decide
+from lumicontainer.inside.entry.decide import MARK, Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import speaks
 from lumicontainer.inside.launch.rendezvous import port_of
 from lumicontainer.inside.node.hardware import Node
 
-from . import seen
+from .. import seen
 
 
 def values(env: dict[str, str]) -> dict[str, str | None]:

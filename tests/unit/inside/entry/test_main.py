@@ -14,8 +14,8 @@ import pytest
 import lumicontainer
 from lumicontainer import inside
 
-from . import seen
-from .conftest import PATH, Entry, lay_out
+from .. import seen
+from ..conftest import PATH, Entry, lay_out
 
 PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
 PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-from .errors import UNFIT, LaunchError
+from ..errors import UNFIT, LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .rank.context import Context
+    from ..rank.context import Context
 
 
 def redirect(context: Context) -> None:

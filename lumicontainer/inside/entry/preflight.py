@@ -10,16 +10,16 @@ import os
 import sys
 import time
 
-from .environment import is_number
-from .errors import UNFIT, LaunchError
-from .rank import caches
+from ..environment import is_number
+from ..errors import UNFIT, LaunchError
+from ..rank import caches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .rank.context import Context
+    from ..rank.context import Context
 
 GIB = 1 << 30
 LEAST_FREE = GIB
@@ -121,7 +121,7 @@ def plugin(context: Context) -> str:
 
 
 def _load(library: str) -> str:
-    from .node import time_limit  # noqa: PLC0415 - slow to import, and not every check needs it
+    from ..node import time_limit  # noqa: PLC0415 - slow to import, and not every check needs it
 
     load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     code, text = time_limit.run([sys.executable, "-I", "-S", "-B", "-c", load, library], SECONDS)

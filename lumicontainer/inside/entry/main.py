@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import sys
 
-from . import __version__, around
+from .. import __version__
+from ..errors import UNFIT, LaunchError
+from ..launch.launchers import first_of_node, speaks
+from ..launch.program import become, check_readable, inherited, interpreter, restore_signals
+from ..rank import affinity
+from ..rank.node_launcher import DIRECT, STARTED, command, local_rank_argument
+from ..rank.options import Options, described, misused, take
+from . import around
 from .decide import decide, without_own, without_ranks
-from .errors import UNFIT, LaunchError
-from .launch.launchers import first_of_node, speaks
-from .launch.program import become, check_readable, inherited, interpreter, restore_signals
 from .quickjson import loads
-from .rank import affinity
-from .rank.node_launcher import DIRECT, STARTED, command, local_rank_argument
-from .rank.options import Options, described, misused, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .rank.context import Context
+    from ..rank.context import Context
 
 _HELP = """\
 Usage: lumi-entry [OPTION]... SCRIPT.py [ARGUMENT]...
@@ -166,7 +167,8 @@ def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
 
 def read_platform() -> dict[str, Any]:
     """Return what the image's platform says; nothing where the image has no such record."""
-    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    home = os.path.dirname(os.path.dirname(package))
     try:
         with open(os.path.join(home, "platform.json"), encoding="utf-8") as stream:
             text = stream.read()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from . import seen
-from .conftest import PATH, Entry
+from .. import seen
+from ..conftest import PATH, Entry
 
 ROCPROF = '#!/bin/sh\necho "$0"\nfor word; do echo "$word"; done\n'
 # The part of PyTorch that is asked for; the real one is in the images alone.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .launch.program import activated, interpreter
-from .rank.affinity import place
+from ..launch.program import activated, interpreter
+from ..rank.affinity import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from . import seen
-from .conftest import PATH, Entry
+from .. import seen
+from ..conftest import PATH, Entry
 
 TALK = ("--", "sh", "-c", "echo out; echo err >&2")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-from .launch.program import find
+from ..launch.program import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .rank.context import Context
+    from ..rank.context import Context
 
 TOOLS = (("rocm-smi", ()), ("amd-smi", ("monitor",)))
 SECONDS = 20
@@ -32,7 +32,7 @@ def show(context: Context) -> None:
 
 def _told(command: list[str]) -> str:
     """Run the tool; return what it wrote, in one piece, so that nodes do not mix."""
-    from .node import time_limit  # noqa: PLC0415 - slow to import, and nothing runs where no tool is
+    from ..node import time_limit  # noqa: PLC0415 - slow to import, and nothing runs where no tool is
 
     head = f"{os.path.basename(command[0])} on {os.uname().nodename}"
     try:
