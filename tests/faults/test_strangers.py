@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from lumicontainer.inside.launch.launchers import recognise
-from lumicontainer.inside.verify import joining, keys, meeting, protocol
-from lumicontainer.inside.verify.joining import Door, RefusedError
-from lumicontainer.inside.verify.meeting import Host
+from lumicontainer.inside.verify.channel import client, keys, protocol, server
+from lumicontainer.inside.verify.channel.client import Door, RefusedError
+from lumicontainer.inside.verify.channel.protocol import GoneError, Seal
+from lumicontainer.inside.verify.channel.server import Host
 from lumicontainer.inside.verify.outcome import Outcome
-from lumicontainer.inside.verify.protocol import GoneError, Seal
 
-from ..unit.inside.verifying import STEP, Image, Ran, awaited
+from ..unit.inside.verify.verifying import STEP, Image, Ran, awaited
 
 KEY = os.urandom(32)
 CHECKS = "those of this image"
@@ -34,7 +34,7 @@ Change = Callable[[int, bytes], list[bytes]]
 @pytest.fixture
 def host() -> Iterator[Host]:
     """Be rank 0 of two ranks."""
-    opened = Host(meeting.listen(HERE, [0]), 2, key=KEY, checks=CHECKS)
+    opened = Host(server.listen(HERE, [0]), 2, key=KEY, checks=CHECKS)
     yield opened
     opened.close()
 
@@ -105,7 +105,7 @@ def test_a_stranger_who_knows_all_that_the_launcher_says_is_no_rank(tmp_path: Pa
     assert port in protocol.ports(FACTS, recognise(FACTS))
     for key in (b"", keys.of_step(FACTS).encode(), bytes.fromhex(keys.of_step(FACTS))):
         with pytest.raises(RefusedError):
-            joining.join(HERE, port, key=key, me=ME)
+            client.join(HERE, port, key=key, me=ME)
     ran = Ran(rank0)
     assert ran.states == {"ranks": "error", "lumi-verify/ranks": "error"}
     assert "rank 1 on nid2: it did not come" in ran.check("ranks")["reason"]
@@ -119,7 +119,7 @@ def test_200_connections_that_prove_nothing_keep_no_rank_out(host: Host, said: b
     strangers = [socket.create_connection((HERE, port_of(host))) for _ in range(200)]
     for each in strangers:
         each.sendall(said)
-    door = joining.join(HERE, port_of(host), key=KEY, me=ME)
+    door = client.join(HERE, port_of(host), key=KEY, me=ME)
     assert list(host.guests) == [1]
     for each in (*strangers, door):
         each.close()
@@ -128,17 +128,17 @@ def test_200_connections_that_prove_nothing_keep_no_rank_out(host: Host, said: b
 def test_of_more_strangers_than_there_is_place_for_the_oldest_goes(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meeting, "_STRANGERS", 2)
+    monkeypatch.setattr(server, "_STRANGERS", 2)
     strangers = [socket.create_connection((HERE, port_of(host))) for _ in range(8)]
     for each in strangers[:3]:
         assert dropped(each).count(b"\n") <= 1
-    joining.join(HERE, port_of(host), key=KEY, me=ME).close()
+    client.join(HERE, port_of(host), key=KEY, me=ME).close()
     for each in strangers:
         each.close()
 
 
 def test_who_proves_nothing_goes_soon(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "_HANDSHAKE", 0.3)
+    monkeypatch.setattr(server, "_HANDSHAKE", 0.3)
     with socket.create_connection((HERE, port_of(host))) as stranger:
         assert dropped(stranger).startswith(b"lumi-verify")
 
@@ -154,7 +154,7 @@ CHANGES: dict[str, Change] = {
 @pytest.mark.parametrize("what", CHANGES)
 def test_an_answer_that_somebody_forged_is_not_taken(host: Host, what: str) -> None:
     with between(port_of(host), CHANGES[what]) as port:
-        door = joining.join(HERE, port, key=KEY, me=ME)
+        door = client.join(HERE, port, key=KEY, me=ME)
         came = host.order(1, "t/x")
         if what != "the one before":
             answer(door, state="failed", reason="broken")
@@ -166,7 +166,7 @@ def test_an_answer_that_somebody_forged_is_not_taken(host: Host, what: str) -> N
 def test_an_answer_that_is_replayed_counts_once(host: Host) -> None:
     twice: Change = lambda n, line: [line, line] if n == 2 else [line]  # noqa: E731
     with between(port_of(host), twice) as port:
-        door = joining.join(HERE, port, key=KEY, me=ME)
+        door = client.join(HERE, port, key=KEY, me=ME)
         first = host.order(1, "t/x")
         answer(door)
         assert first.result(SOON).state == "passed"
@@ -177,7 +177,7 @@ def test_an_answer_that_is_replayed_counts_once(host: Host) -> None:
 
 def test_an_answer_that_is_left_out_is_missed(host: Host) -> None:
     with between(port_of(host), lambda n, line: [] if n == 2 else [line]) as port:
-        door = joining.join(HERE, port, key=KEY, me=ME)
+        door = client.join(HERE, port, key=KEY, me=ME)
         orders = [host.order(1, name) for name in ("t/x", "t/y")]
         answer(door)
         answer(door)
@@ -195,7 +195,7 @@ def test_a_connection_that_is_replayed_is_no_rank(host: Host) -> None:
         return [line]
 
     with between(port_of(host), kept) as port:
-        joining.join(HERE, port, key=KEY, me=ME).close()
+        client.join(HERE, port, key=KEY, me=ME).close()
     awaited(lambda: host.why_gone(1))
     with socket.create_connection((HERE, port_of(host))) as again:
         again.sendall(b"".join(said))
@@ -213,7 +213,7 @@ def test_one_who_sends_back_what_a_rank_says_is_no_rank_0() -> None:
 
         threading.Thread(target=echo, daemon=True).start()
         with pytest.raises(RefusedError, match="another key"):
-            joining.join(HERE, listener.getsockname()[1], key=KEY, me=ME)
+            client.join(HERE, listener.getsockname()[1], key=KEY, me=ME)
 
 
 ROW = {"name": "x", "value": 1.0, "holds": None}
@@ -248,12 +248,12 @@ ROW = {"name": "x", "value": 1.0, "holds": None}
 def test_a_field_of_another_type_loses_the_rank_and_no_more(
     host: Host, changes: dict[str, Any]
 ) -> None:
-    door = joining.join(HERE, port_of(host), key=KEY, me=ME)
+    door = client.join(HERE, port_of(host), key=KEY, me=ME)
     came = host.order(1, "t/x")
     answer(door, **changes)
     with pytest.raises(GoneError, match="does not speak"):
         came.result(SOON)
-    joining.join(HERE, port_of(host), key=KEY, me=ME).close()
+    client.join(HERE, port_of(host), key=KEY, me=ME).close()
     door.close()
 
 
@@ -265,7 +265,7 @@ def test_one_who_asks_with_fields_of_another_type_is_not_let_in(
     host: Host, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(RefusedError):
-        joining.join(HERE, port_of(host), key=KEY, me={**ME, **changes})
+        client.join(HERE, port_of(host), key=KEY, me={**ME, **changes})
     assert host.guests == {}
 
 
@@ -274,7 +274,7 @@ def test_one_who_asks_with_fields_of_another_type_is_not_let_in(
     [{"run": ["t/x"], "id": 1}, {"run": "t/x", "id": "1"}, {"halt": 1, "why": ""}, {"what": "?"}],
 )
 def test_an_order_of_another_form_is_not_obeyed(order: dict[str, Any]) -> None:
-    from lumicontainer.inside.verify import crew, place  # noqa: PLC0415
+    from lumicontainer.inside.verify import launched, resources  # noqa: PLC0415
 
     with socket.create_server((HERE, 0)) as listener:
 
@@ -288,9 +288,9 @@ def test_an_order_of_another_form_is_not_obeyed(order: dict[str, Any]) -> None:
                 list(lines)
 
         threading.Thread(target=rank_0, daemon=True).start()
-        door = joining.join(HERE, listener.getsockname()[1], key=KEY, me=ME)
-        team = crew.Crew(place.Place(FACTS), FACTS, "/nowhere")
-        assert crew.serve(team, door, [{"name": "t/x"}]).startswith("rank 0: ")
+        door = client.join(HERE, listener.getsockname()[1], key=KEY, me=ME)
+        team = launched.Crew(resources.Place(FACTS), FACTS, "/nowhere")
+        assert launched.serve(team, door, [{"name": "t/x"}]).startswith("rank 0: ")
 
 
 def write(path: Path, mode: int = 0o600) -> Path:

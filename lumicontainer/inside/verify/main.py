@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from ..errors import UNFIT, LaunchError
 from ..launch.cleanenv import check as check_not_cleaned
 from ..launch.launchers import first_of_node, speaks
-from . import crew, options, report
-from .child import Stop
+from . import launched, options, report
+from .local import ONCE, Team, writable_folder
 from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits
-from .place import Place
-from .team import ONCE, Team, writable_folder
+from .process import Stop
+from .resources import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ def _run(given: argparse.Namespace) -> int:
         return _serve(place, stop, checks=checks, seen=seen, seconds=given.wait)
     team: Team = Team(place, os.environ, _folder(), stop=stop)
     if place.launched:
-        team = crew.Crew(place, os.environ, team.folder, stop=stop)
+        team = launched.Crew(place, os.environ, team.folder, stop=stop)
     try:
-        if isinstance(team, crew.Crew) and place.ranks > 1:
+        if isinstance(team, launched.Crew) and place.ranks > 1:
             team.gather(checks=seen, seconds=given.wait)
         # Once the others are here, so that they are let go where its files cannot be written.
         told = report.Report(
@@ -79,7 +79,7 @@ def _run(given: argparse.Namespace) -> int:
         if lost and not stop.why:
             told.add(_RANKS, lost)
     finally:
-        if isinstance(team, crew.Crew):
+        if isinstance(team, launched.Crew):
             team.dismiss()
     told.finish(stop.why)
     if stop.why:
@@ -91,15 +91,15 @@ def _serve(
     place: Place, stop: Stop, *, checks: Sequence[Mapping[str, Any]], seen: str, seconds: float
 ) -> int:
     """Be a rank that rank 0 tells what to run; say nothing but that it is gone."""
-    team = crew.Crew(place, os.environ, _folder(), stop=stop)
+    team = launched.Crew(place, os.environ, _folder(), stop=stop)
     try:
-        door = crew.find(team, checks=seen, seconds=seconds)
+        door = launched.find(team, checks=seen, seconds=seconds)
     except LaunchError as error:
         error.told = first_of_node(os.environ)
         raise
     if door is None:
         return INTERRUPTED
-    why = crew.serve(team, door, checks)
+    why = launched.serve(team, door, checks)
     if why and why.startswith("rank 0") and first_of_node(os.environ):
         sys.stderr.write(f"error: {why} (told by rank {place.rank} on {place.host})\n")
     return INTERRUPTED if why else 0

@@ -12,7 +12,7 @@ import os
 from .. import __version__
 from ..checking import home, record
 from ..errors import MISUSED, LaunchError
-from .place import NEEDS
+from .resources import NEEDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from .place import Place
+    from .resources import Place
 
 FORM = 1
 """Counts the forms of the JSON."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ...namespaces import owned, prepared
+from ....namespaces import owned, prepared
 from .verifying import MARKED, Image, Ran, awaited, interrupt
 
 HOLDS = "print('it holds')\n"

@@ -1,4 +1,4 @@
-"""Run a check written in Python: ``started.py FILE``.
+"""Run a check written in Python: ``python_check.py FILE``.
 
 A fault of the check itself is told apart from a check that does not hold, and SIGUSR1 prints the
 stacks of all threads, which is how a check that hangs says where.

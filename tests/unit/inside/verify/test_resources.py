@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.verify.place import Place, alone
+from lumicontainer.inside.verify.resources import Place, alone
 
-from . import lumi_node
+from .. import lumi_node
 
 STEP = {
     "SLURM_JOB_ID": "1",

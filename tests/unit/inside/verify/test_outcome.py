@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.inside.verify.child import Ended
 from lumicontainer.inside.verify.outcome import (
     OUTCOMES,
     Outcome,
@@ -17,6 +16,7 @@ from lumicontainer.inside.verify.outcome import (
     of_process,
     together,
 )
+from lumicontainer.inside.verify.process import Ended
 
 FLOOR = {"unit": "GB/s", "floor": 80, "source": "somebody"}
 

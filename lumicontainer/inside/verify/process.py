@@ -11,7 +11,7 @@ from collections import deque
 
 from ..checking import REPORT
 from ..launch.program import interpreter
-from . import guard
+from . import reaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,15 @@ def _started(
     os.set_inheritable(kept, True)
     try:
         process = subprocess.Popen(
-            [interpreter(), "-I", "-S", "-B", os.path.abspath(guard.__file__), str(kept), *command],
+            [
+                interpreter(),
+                "-I",
+                "-S",
+                "-B",
+                os.path.abspath(reaper.__file__),
+                str(kept),
+                *command,
+            ],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -170,7 +178,7 @@ class _Output:
 def _asked(process: subprocess.Popen[bytes], output: _Output, at_once: Callable[[], str]) -> str:
     """Ask all processes below for their stacks, and wait for these; return what runs."""
     end = time.monotonic() + STACKS
-    running = guard.below(process.pid)
+    running = reaper.below(process.pid)
     told = "".join(f"  {line}\n" for line in map(_described, running) if line)
     deaf = []
     for pid in filter(_is_python, running):
@@ -228,7 +236,7 @@ def end(process: subprocess.Popen[bytes], mark: bytes, output: _Output) -> list[
 
     Where somebody killed the guard, what it kept is found by ``mark`` in its environment.
     """
-    patience = time.monotonic() + 2 * guard.PATIENCE
+    patience = time.monotonic() + 2 * reaper.PATIENCE
     while process.poll() is None and time.monotonic() < patience:
         output.read(_LEAST_TICK)
     if process.poll() is None:

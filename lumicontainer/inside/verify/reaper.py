@@ -1,4 +1,4 @@
-"""Keep one process of a check: ``guard.py LIFELINE COMMAND [ARGUMENT]...``.
+"""Keep one process of a check: ``reaper.py LIFELINE COMMAND [ARGUMENT]...``.
 
 The guard becomes the parent of what the check's processes leave behind, whatever session or
 environment these give themselves (PR_SET_CHILD_SUBREAPER in prctl(2)). It kills all of them when

@@ -16,11 +16,11 @@ import pytest
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import recognise
 from lumicontainer.inside.launch.rendezvous import port
-from lumicontainer.inside.verify import joining, keys, meeting, protocol
-from lumicontainer.inside.verify.joining import Door, RefusedError
-from lumicontainer.inside.verify.meeting import Host
+from lumicontainer.inside.verify.channel import client, keys, protocol, server
+from lumicontainer.inside.verify.channel.client import Door, RefusedError
+from lumicontainer.inside.verify.channel.protocol import GoneError
+from lumicontainer.inside.verify.channel.server import Host
 from lumicontainer.inside.verify.outcome import Outcome
-from lumicontainer.inside.verify.protocol import GoneError
 
 KEY = b"what this step alone knows"
 CHECKS = "those of this image"
@@ -48,7 +48,7 @@ def host(hosts: list[Host]) -> Open:
     """Be rank 0 of a number of ranks, at a port of the kernel's choice."""
 
     def opened(ranks: int = 3, key: bytes = KEY) -> Host:
-        hosts.append(Host(meeting.listen("127.0.0.1", [0]), ranks, key=key, checks=CHECKS))
+        hosts.append(Host(server.listen("127.0.0.1", [0]), ranks, key=key, checks=CHECKS))
         return hosts[-1]
 
     return opened
@@ -60,7 +60,7 @@ def port_of(host: Host) -> int:
 
 def join(host: Host, rank: int, **more: Any) -> Door:
     given = {"key": KEY, "me": me(rank), **more}
-    _doors.append(joining.join("127.0.0.1", port_of(host), **given))
+    _doors.append(client.join("127.0.0.1", port_of(host), **given))
     return _doors[-1]
 
 
@@ -156,7 +156,7 @@ def test_another_image_on_a_node_is_told_as_the_reason_for_its_absence(host: Ope
 
 
 def test_one_who_pretends_to_be_rank_0_is_found_out() -> None:
-    with meeting.listen("127.0.0.1", [0]) as listener:
+    with server.listen("127.0.0.1", [0]) as listener:
         listener.setblocking(True)
 
         def pretend() -> None:
@@ -167,7 +167,7 @@ def test_one_who_pretends_to_be_rank_0_is_found_out() -> None:
 
         threading.Thread(target=pretend, daemon=True).start()
         with pytest.raises(RefusedError, match="another key"):
-            joining.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
+            client.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
 DEEP = b"[" * 4000 + b"\n"
@@ -178,7 +178,7 @@ OLDER = b'{"lumi-verify": 1, "nonce": "00"}\n'
     "said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b"", DEEP, OLDER]
 )
 def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
-    with meeting.listen("127.0.0.1", [0]) as listener:
+    with server.listen("127.0.0.1", [0]) as listener:
         listener.setblocking(True)
 
         def answer() -> None:
@@ -188,7 +188,7 @@ def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(RefusedError):
-            joining.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
+            client.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
 ASKS = protocol.hello("0" * 32)
@@ -308,15 +308,15 @@ def test_a_working_directory_that_is_gone_is_passed_over(
 
 
 def test_where_no_port_is_free_it_is_told() -> None:
-    with meeting.listen("127.0.0.1", [0]) as taken:
+    with server.listen("127.0.0.1", [0]) as taken:
         candidates = [taken.getsockname()[1]]
         with pytest.raises(LaunchError, match="cannot listen"):
-            meeting.listen("127.0.0.1", candidates)
+            server.listen("127.0.0.1", candidates)
 
 
 def test_a_name_that_no_host_can_have_is_nobody() -> None:
     with pytest.raises(OSError, match="is no name of a host"):
-        joining.join("a..b", 1, key=KEY, me=me(1))
+        client.join("a..b", 1, key=KEY, me=me(1))
 
 
 def test_rank_0_of_many_may_have_as_many_files_open(host: Open) -> None:

@@ -11,10 +11,10 @@ import threading
 import time
 from concurrent.futures import Future
 
-from ..errors import UNFIT, LaunchError
-from ..launch.rendezvous import LOOPBACK
+from ...errors import UNFIT, LaunchError
+from ...launch.rendezvous import LOOPBACK
+from ..outcome import Outcome, from_plain
 from . import protocol
-from .outcome import Outcome, from_plain
 from .protocol import MOST, ForgedError, GoneError, Seal
 
 TYPE_CHECKING = False

@@ -10,18 +10,19 @@ from functools import partial
 from ..errors import UNFIT, LaunchError
 from ..launch import launchers
 from ..launch.hostlist import HostlistError, expand
-from . import joining, keys, meeting, outcome, protocol
+from . import outcome
+from .channel import client, keys, protocol, server
+from .local import NODE, ONCE, RANKS, Team
 from .outcome import ERROR, Outcome
-from .place import MPI
-from .team import NODE, ONCE, RANKS, Team
+from .resources import MPI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .child import Stop
-    from .place import Place
+    from .process import Stop
+    from .resources import Place
 
 _TICK = 0.2
 _NEXT, _SELDOM = 0.1, 1.0
@@ -39,7 +40,7 @@ class Crew(Team):
         folder: str,
         *,
         stop: Stop | None = None,
-        host: meeting.Host | None = None,
+        host: server.Host | None = None,
     ) -> None:
         super().__init__(place, env, folder, stop=stop)
         self.host = host
@@ -88,13 +89,13 @@ class Crew(Team):
         place = self.place
         candidates = protocol.ports(self.env, place.launch)
         key = keys.given(self.env)
-        listener = meeting.listen(protocol.address(self.env, place.launch), candidates)
+        listener = server.listen(protocol.address(self.env, place.launch), candidates)
         if key is None:
             key = os.urandom(32)
             port = int(listener.getsockname()[1])
             written = keys.publish(keys.files(self.env, place.launch), port, key)
             self._withdraw_key = partial(keys.withdraw, written, port, key)
-        self.host = meeting.Host(listener, place.ranks, key=key, checks=checks)
+        self.host = server.Host(listener, place.ranks, key=key, checks=checks)
         self.host.await_all(seconds, lambda: self.stop.why)
         if not self._all_absent():
             self._withdraw_key()
@@ -231,19 +232,19 @@ class Search:
         if not known and not self.why:
             self.why = f"it has left no key in {' or '.join(map(os.path.dirname, self._files))}"
 
-    def once(self, me: Mapping[str, Any]) -> joining.Door | None:
+    def once(self, me: Mapping[str, Any]) -> client.Door | None:
         """Join rank 0 where it is there; else keep the reason."""
         for port, key in self.offers():
             try:
-                return joining.join(self.where, port, key=key, me=me)
-            except joining.RefusedError as error:
+                return client.join(self.where, port, key=key, me=me)
+            except client.RefusedError as error:
                 self.why = f"port {port}: {error}"
             except OSError as error:
                 self.why = self.why or f"port {port}: {error.strerror or error}"
         return None
 
 
-def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door | None:
+def find(crew: Crew, *, checks: str, seconds: float) -> client.Door | None:
     """Return the way to rank 0, None where this is interrupted.
 
     Raises LaunchError where rank 0 is not found in ``seconds``.
@@ -269,7 +270,7 @@ def find(crew: Crew, *, checks: str, seconds: float) -> joining.Door | None:
     )
 
 
-def serve(crew: Crew, door: joining.Door, checks: Sequence[Mapping[str, Any]]) -> str:
+def serve(crew: Crew, door: client.Door, checks: Sequence[Mapping[str, Any]]) -> str:
     """Do as rank 0 orders until it lets this rank go; return why it ended otherwise."""
     known = {check["name"]: check for check in checks}
 

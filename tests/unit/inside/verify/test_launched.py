@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.verify.crew import layout
+from lumicontainer.inside.verify.launched import layout
 
-from . import seen
+from .. import seen
 from .verifying import DAEMON, STEP, Image, Ran, awaited, interrupt
 
 SHOW = "import os; print(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"

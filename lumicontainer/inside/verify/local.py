@@ -12,17 +12,17 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from ..checking import CHECK, REPORT, home
 from ..launch.program import find, interpreter
-from . import child, outcome
-from .keys import GIVEN
+from . import outcome, process
+from .channel.keys import GIVEN
 from .outcome import ERROR, PASSED, Outcome
-from .place import alone
+from .resources import alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .place import Place
+    from .resources import Place
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
 AFTER = 10
@@ -45,12 +45,12 @@ class Team:
     """
 
     def __init__(
-        self, place: Place, env: Mapping[str, str], folder: str, *, stop: child.Stop | None = None
+        self, place: Place, env: Mapping[str, str], folder: str, *, stop: process.Stop | None = None
     ) -> None:
         self.place = place
         self.env = env
         self.folder = folder
-        self.stop = stop or child.Stop()
+        self.stop = stop or process.Stop()
         self._halted: dict[str, str] = {}
 
     def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -98,7 +98,7 @@ class Team:
         """Wait for processes; where they are ranks, those wait in vain for one that failed."""
         bound = check.get("runs", ONCE) == RANKS
         begun = time.monotonic()
-        last = begun + check["seconds"] + child.STACKS + LATE
+        last = begun + check["seconds"] + process.STACKS + LATE
         pending: set[Future[Outcome]] = set(jobs.values())
         failed_at, halted = 0.0, False
         while pending and time.monotonic() < last:
@@ -109,7 +109,7 @@ class Team:
             over = bound and failed_at and now - failed_at > AFTER
             if pending and not halted and (over or self.stop.why):
                 halted = True
-                last = min(last, now + (SOON if self.stop.why else child.STACKS + LATE))
+                last = min(last, now + (SOON if self.stop.why else process.STACKS + LATE))
                 self.halt(check, self.stop.why or _for_whose_sake(jobs))
         return [
             job.result() if job.done() else self.late(check, rank) for rank, job in jobs.items()
@@ -117,7 +117,7 @@ class Team:
 
     def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
         """Return what is told of a rank that does not answer."""
-        why = f"it gave no answer within {check['seconds'] + child.STACKS + LATE} s"
+        why = f"it gave no answer within {check['seconds'] + process.STACKS + LATE} s"
         return Outcome(ERROR, why, rank=rank)
 
     def process(
@@ -158,7 +158,7 @@ class Team:
             # What a process that is killed leaves goes with the folder.
             own.update({} if ranks else {"TMPDIR": folder})
             path = os.path.join(home(), check["file"])
-            ended = child.run(
+            ended = process.run(
                 [*before, *command(path, env, ranks=ranks)],
                 {**env, **own},
                 seconds=check["seconds"],
@@ -189,7 +189,7 @@ def _for_whose_sake(jobs: Mapping[int, Future[Outcome]]) -> str:
 def command(path: str, env: Mapping[str, str], *, ranks: bool) -> list[str]:
     """Return the words that start a check; ranks start as a user's do, by lumi-entry."""
     if path.endswith(".py"):
-        started = os.path.join(os.path.dirname(os.path.abspath(__file__)), "started.py")
+        started = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_check.py")
         words = [find("python3", env) or interpreter(), started, path]
     else:
         words = ["bash", path]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .conftest import PATH, lay_out
+from ..conftest import PATH, lay_out
 
 NODES = ("localhost", "nid2")
 """The first one is this machine, where rank 0 is looked for."""
