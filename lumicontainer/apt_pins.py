@@ -16,10 +16,10 @@ from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.layers import Builder, Run, base_layer
 from lumicontainer.model import LayerFile
 from lumicontainer.packages import APT_GET
-from lumicontainer.places import cache_root
 from lumicontainer.plan import HOME, Plan, adding_repositories
-from lumicontainer.progress import Progress
 from lumicontainer.site import Site
+from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.tidy import PACKAGES
 from lumicontainer.workspace import LOCK, remove_tree, workspace
 

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lumicontainer import process
 from lumicontainer.cache import INDEX, LAYER
 from lumicontainer.files import FOLDER, GONE, Node, Row, merge, read_index
-from lumicontainer.refusal import guarded
+from lumicontainer.system import process
+from lumicontainer.system.refusal import guarded
 from lumicontainer.tree import (
     Seen,
     State,

@@ -11,19 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import (
-    cache,
-    checks,
-    layers,
-    links,
-    machine,
-    pack,
-    process,
-    room,
-    sif,
-    trust,
-    words,
-)
+from lumicontainer import cache, checks, layers, machine, pack, room, sif
 from lumicontainer.aptsources import main_archive
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
@@ -32,10 +20,12 @@ from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack
 from lumicontainer.model import LayerFile, Platform
 from lumicontainer.plan import Compile, Plan, Step
-from lumicontainer.refusal import refused
 from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring
-from lumicontainer.waiting import together
+from lumicontainer.system import process, words
+from lumicontainer.system.files import links, trust
+from lumicontainer.system.refusal import refused
+from lumicontainer.system.waiting import together
 from lumicontainer.workspace import GIB, remove_tree
 
 PACKS = ("layered", "flat")

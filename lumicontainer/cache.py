@@ -31,11 +31,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import locks
 from lumicontainer.errors import HostError, InputError, Problem
-from lumicontainer.places import is_private, require_own
-from lumicontainer.refusal import refused
-from lumicontainer.trust import make_folders
+from lumicontainer.system import locks
+from lumicontainer.system.files.places import is_private, require_own
+from lumicontainer.system.files.trust import make_folders
+from lumicontainer.system.refusal import refused
 
 DEFAULT_SIZE = 8 << 30
 """Bytes: two thirds of the smallest home quota that LUMI gives (20 GB) stay free."""

@@ -15,8 +15,8 @@ from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.hazards import fits_a_line
 from lumicontainer.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
 from lumicontainer.names import STEM
-from lumicontainer.recipefiles import display, files_below, link, read_text
 from lumicontainer.rules import Rule, Vocabulary, read_rules
+from lumicontainer.system.files.recipefiles import display, files_below, link, read_text
 
 RULES = "rules"
 """The file beside the recipes that is none: combinations that are known to be bad."""

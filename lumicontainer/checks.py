@@ -14,18 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import failure, machine, masking, process
+from lumicontainer import failure, machine
 from lumicontainer.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.layers import Builder, Stack
 from lumicontainer.model import Check, Checks
-from lumicontainer.places import cache_root
 from lumicontainer.plan import VERIFY, Plan
-from lumicontainer.progress import Task
+from lumicontainer.system import process
+from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.terminal import masking
+from lumicontainer.system.terminal.progress import Task
+from lumicontainer.system.waiting import alone
 from lumicontainer.verify.results import again
-from lumicontainer.waiting import alone
 
 PASSED, SKIPPED = "passed", "skipped"
 """States of a check in what lumi-verify tells."""

@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from lumicontainer import __version__, masking, output
+from lumicontainer import __version__
 from lumicontainer.errors import (
     HOST_UNFIT,
     INPUT_WRONG,
@@ -26,6 +26,7 @@ from lumicontainer.errors import (
     Problem,
     did_you_mean,
 )
+from lumicontainer.system.terminal import masking, output
 
 VERBS = {
     "init": "write a recipe and a layer to start from",

@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lumicontainer import machine, process
+from lumicontainer import machine
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError, Problem
-from lumicontainer.places import cache_root
 from lumicontainer.site import DEBIAN_KEYRING, debian_mirror
+from lumicontainer.system import process
+from lumicontainer.system.files.places import cache_root
 from lumicontainer.workspace import GIB, NEED_TREE, temporary_root
 
 _ENGINE = "make engine in a checkout, or ask your system's support"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lumicontainer.errors import HostError
 from lumicontainer.parsed import KEPT
-from lumicontainer.places import cache_root, is_private, write_whole
+from lumicontainer.system.files.places import cache_root, is_private, write_whole
 
 READING = 1
 """Counts the ways in which documents were read: what was read another way is read anew."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lumicontainer
-from lumicontainer import absent, links, masking, process
+from lumicontainer import absent
 from lumicontainer.errors import (
     DOWNLOAD_FAILED,
     DownloadError,
@@ -26,8 +26,11 @@ from lumicontainer.errors import (
 )
 from lumicontainer.machine import namespace_command
 from lumicontainer.plan import STAGE
-from lumicontainer.refusal import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.sources import FOLDER
+from lumicontainer.system import process
+from lumicontainer.system.files import links
+from lumicontainer.system.refusal import FULL, TOO_LARGE, file_size_hint
+from lumicontainer.system.terminal import masking
 from lumicontainer.workspace import FAILED
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
-from lumicontainer.process import shown
+from lumicontainer.system.process import shown
 
 _POLL = 0.3
 _FETCHED = re.compile(r"\bURL:\s*(\S+)")

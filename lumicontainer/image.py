@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lumicontainer import digests, process, sif, wholeness
+from lumicontainer import digests, sif, wholeness
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.plan import HOME
-from lumicontainer.regular import open_regular
+from lumicontainer.system import process
+from lumicontainer.system.files.regular import open_regular
 
 KEY_LABEL = "org.lumicontainer.key"
 CHECKED_LABEL = "org.lumicontainer.checked"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
-from lumicontainer import cache, links, locks, machine, masking, pack, process
+from lumicontainer import cache, machine, pack
 from lumicontainer.cache import Entry
 from lumicontainer.compare import LEAKS
 from lumicontainer.engines import Engine
@@ -31,12 +31,15 @@ from lumicontainer.following import followed
 from lumicontainer.ground import ground_of
 from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
-from lumicontainer.progress import Progress, Task
 from lumicontainer.render import render_base
 from lumicontainer.secrets import leaks
 from lumicontainer.site import Site, require_mirror, stage_site
+from lumicontainer.system import locks, process
+from lumicontainer.system.files import links
+from lumicontainer.system.terminal import masking
+from lumicontainer.system.terminal.progress import Progress, Task
+from lumicontainer.system.waiting import POLL, alone, to_the_end
 from lumicontainer.tree import STATE
-from lumicontainer.waiting import POLL, alone, to_the_end
 from lumicontainer.workspace import Workspace, remove_tree
 
 STAGED = ".lumicontainer"

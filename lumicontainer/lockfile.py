@@ -13,8 +13,8 @@ from lumicontainer.contents import APT_PIN
 from lumicontainer.document import Node, Problems, parse
 from lumicontainer.inputs import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
 from lumicontainer.lock import Entry, Lock, in_order
-from lumicontainer.places import write_whole
-from lumicontainer.recipefiles import display, read_text
+from lumicontainer.system.files.places import write_whole
+from lumicontainer.system.files.recipefiles import display, read_text
 
 _HEAD = """\
 # Found by `lumicontainer lock`, which writes it anew. `lumicontainer build --locked` takes what is

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer import process
 from lumicontainer.catalog import Catalog
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.model import Platform
+from lumicontainer.system import process
 
 PLAIN_NAMESPACE = ("unshare", "--map-root-user")
 """The start of a command that runs as root of a namespace that has no other user."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import imagerecords, process
+from lumicontainer import imagerecords
 from lumicontainer.ca_bundles import trust_of
 from lumicontainer.closure import FOLDER, Closure, Mount, close, names
 from lumicontainer.engines import find_engine
@@ -17,6 +17,7 @@ from lumicontainer.inside import elf
 from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, told
 from lumicontainer.machine import is_there
 from lumicontainer.model import Bind, Platform
+from lumicontainer.system import process
 
 _ENGINES_OWN = "/.singularity.d/libs"
 """What the engines put behind LD_LIBRARY_PATH of their own accord."""

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer import process, sif
+from lumicontainer import sif
 from lumicontainer.cache import sync
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.machine import namespace_command
 from lumicontainer.plan import EPOCH
+from lumicontainer.system import process
 
 # Blocks of 1 MiB pack a tree of PyTorch in 6 s where 128 KiB take 10 s and gzip, the engines'
 # default, takes 82 s, at about the same size (tests/bench measures it). Where it must be gzip, its

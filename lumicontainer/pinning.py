@@ -30,10 +30,10 @@ from lumicontainer.mirrors import require_guarded
 from lumicontainer.model import PythonSource, UrlSource
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of
 from lumicontainer.plan import Plan
-from lumicontainer.progress import Progress
 from lumicontainer.registry import pinned_image
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.site import Site, read_site
+from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"
 _BASE = "apt upon the base"

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import markers, process
+from lumicontainer import markers
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.facts import normal
+from lumicontainer.system import process
 from lumicontainer.workspace import temporary_folder
 
 _STAND_IN = "in.the.image"

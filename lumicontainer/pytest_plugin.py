@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from lumicontainer.process import Finished
+    from lumicontainer.system.process import Finished
     from lumicontainer.verify.local import Host
     from lumicontainer.verify.subject import Row
 
@@ -34,7 +34,7 @@ class LumiImage:
 
         ``env`` is set in the container, beside what this process has.
         """
-        from lumicontainer import process  # noqa: PLC0415
+        from lumicontainer.system import process  # noqa: PLC0415
 
         # As they are: otherwise a shell in the container would read them.
         own = {"SINGULARITY_NO_EVAL": "1", "APPTAINER_NO_EVAL": "1"} if env else {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer import completeness, masking, order, parts, profiles, requirements
+from lumicontainer import completeness, order, parts, profiles, requirements
 from lumicontainer.catalog import Catalog
 from lumicontainer.document import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
@@ -29,6 +29,7 @@ from lumicontainer.names import COMPILE, NAME, SCRIPT
 from lumicontainer.resolved import Resolved, ResolvedLayer, Setting
 from lumicontainer.rules import of_drivers
 from lumicontainer.sources import FOLDER, fetched, identity, told
+from lumicontainer.system.terminal import masking
 
 __all__ = ["Resolved", "ResolvedLayer", "Setting", "resolve"]
 

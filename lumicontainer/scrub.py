@@ -13,7 +13,7 @@ import stat
 import sys
 from contextlib import suppress
 
-from lumicontainer import masking
+from lumicontainer.system.terminal import masking
 
 
 def scrub(folder: str, since: float) -> None:

@@ -20,12 +20,12 @@ from lumicontainer.layers import Builder, Run
 from lumicontainer.lock import Entry, held, lock_of
 from lumicontainer.model import LayerFile
 from lumicontainer.pip_pins import Wheel, read_report
-from lumicontainer.places import cache_root
 from lumicontainer.plan import Plan, Step
-from lumicontainer.progress import Progress
 from lumicontainer.requirements import EXACT
 from lumicontainer.resolve import Resolved
 from lumicontainer.site import Site
+from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.workspace import LOCK, remove_tree, workspace
 
 _REPORT, _WHY, _WANTED = "report.json", "why", "lumicontainer-wanted.txt"

@@ -8,11 +8,11 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from lumicontainer import masking
 from lumicontainer.engines.apptainer import DIVIDERS
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.masking import SHORTEST
 from lumicontainer.plan import Plan
+from lumicontainer.system.terminal import masking
+from lumicontainer.system.terminal.masking import SHORTEST
 
 _LARGEST = 1 << 20
 _GIVEN = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")

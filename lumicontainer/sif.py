@@ -11,7 +11,6 @@ from pathlib import Path
 from lumicontainer import digests, siformat
 from lumicontainer.digests import Part
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.regular import open_regular
 from lumicontainer.siformat import (
     DATA_OFFSET,
     DEFINITION,
@@ -26,6 +25,7 @@ from lumicontainer.siformat import (
     align,
     descriptor,
 )
+from lumicontainer.system.files.regular import open_regular
 
 __all__ = ["DEFINITION", "EXT3", "JSON", "PARTITION", "SQUASHFS", "align"]
 

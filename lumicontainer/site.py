@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import aptsources, masking, process, shell
+from lumicontainer import aptsources, shell
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.hazards import fits_a_line
 from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
+from lumicontainer.system import process
+from lumicontainer.system.terminal import masking
 
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FILES = (

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lumicontainer import process
 from lumicontainer.errors import DownloadError, Problem
-from lumicontainer.masking import without_password
 from lumicontainer.mirrors import mirrored
+from lumicontainer.system import process
+from lumicontainer.system.terminal.masking import without_password
 from lumicontainer.workspace import temporary_folder
 
 

@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from lumicontainer import process
 from lumicontainer.document import Place
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.model import Checks, LayerFile
 from lumicontainer.names import COMPILE, FINISH, SCRIPT
 from lumicontainer.resolved import Resolved, ResolvedLayer
+from lumicontainer.system import process
 
 _LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}

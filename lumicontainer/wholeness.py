@@ -7,12 +7,13 @@ import hashlib
 import os
 from pathlib import Path
 
-from lumicontainer import digests, words
+from lumicontainer import digests
 from lumicontainer.cache import Cache
 from lumicontainer.digests import CHANGED, NOT_RECORDED, WHOLE, Check
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.places import cache_root
 from lumicontainer.sif import no_image
+from lumicontainer.system import words
+from lumicontainer.system.files.places import cache_root
 
 
 def examined(image: Path) -> Check:

@@ -28,10 +28,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from lumicontainer import locks, process, trust
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.machine import namespace_command
-from lumicontainer.refusal import refused
+from lumicontainer.system import locks, process
+from lumicontainer.system.files import trust
+from lumicontainer.system.refusal import refused
 from lumicontainer.tree import STATE
 
 GIB = 1 << 30

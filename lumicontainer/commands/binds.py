@@ -17,7 +17,7 @@ from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.machine import namespace_options, platform_of
 from lumicontainer.model import Platform
 from lumicontainer.needs import Needs, needs_of
-from lumicontainer.output import line, printable, report, write_document
+from lumicontainer.system.terminal.output import line, printable, report, write_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,12 +17,12 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.inputs import base_told, unpinned
 from lumicontainer.mirrors import read_mirrors
-from lumicontainer.output import say, write_document
-from lumicontainer.places import cache_root
 from lumicontainer.plan import Plan, planned
-from lumicontainer.progress import FORMS, Progress
 from lumicontainer.rules import refuse
 from lumicontainer.secrets import read_secrets
+from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.terminal.output import say, write_document
+from lumicontainer.system.terminal.progress import FORMS, Progress
 from lumicontainer.workspace import workspace
 
 

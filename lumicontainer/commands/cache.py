@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import explain, words
+from lumicontainer import explain
 from lumicontainer.cache import Cache, Entry, parse_size, size_limit
 from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.places import cache_root
 from lumicontainer.plan import planned
-from lumicontainer.progress import FORMS, Progress
+from lumicontainer.system import words
+from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.terminal.progress import FORMS, Progress
 from lumicontainer.uses import uses
 
 MARK_LIFE = 90 * 86_400

@@ -12,7 +12,7 @@ from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
 from lumicontainer.resolve import Resolved
 from lumicontainer.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen
-from lumicontainer.words import count
+from lumicontainer.system.words import count
 
 ANSWERS = {True: "yes", False: "no", None: "not known"}
 

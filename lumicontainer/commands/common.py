@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import output
 from lumicontainer.catalog import Catalog, open_catalog, shipped_folder
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.facts import facts_of
 from lumicontainer.machine import platform_of
-from lumicontainer.recipefiles import display
 from lumicontainer.resolve import Resolved, resolve
 from lumicontainer.rules import Finding, judge
+from lumicontainer.system.files.recipefiles import display
+from lumicontainer.system.terminal import output
 
 SUFFIXES = (".yaml", ".yml")
 """By which a recipe's file is known; the second is the one that people write by mistake."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from lumicontainer.catalog import Catalog, open_catalog
 from lumicontainer.errors import OK, InputError
-from lumicontainer.output import write_document
+from lumicontainer.system.terminal.output import write_document
 
 SHELLS = ("bash", "zsh")
 NAMES = "names"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import locks, process, words
 from lumicontainer.cache import LAYER
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.failure import OPENER
 from lumicontainer.machine import clean_environment
+from lumicontainer.system import locks, process, words
 from lumicontainer.workspace import FAILED, temporary_root, workspace
 
 

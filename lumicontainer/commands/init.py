@@ -13,7 +13,7 @@ from lumicontainer.catalog import open_catalog
 from lumicontainer.checkfile import HOST, IMAGE
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.names import NAME
-from lumicontainer.output import say, write_document
+from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.verify.templates import filled
 
 FILES: Mapping[str, str] = {

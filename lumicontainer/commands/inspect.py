@@ -10,8 +10,8 @@ from pathlib import Path
 from lumicontainer import digests, imagerecords, sif, wholeness
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
-from lumicontainer.output import line, write_document
 from lumicontainer.shell import shell_value
+from lumicontainer.system.terminal.output import line, write_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from lumicontainer.document import Problems
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
 from lumicontainer.machine import detect_platform
 from lumicontainer.model import Layer, Platform, Profile, Recipe
-from lumicontainer.output import report
+from lumicontainer.system.terminal.output import report
 
 Reader: TypeAlias = Callable[[str], Recipe | Profile | Layer | Platform]
 

@@ -6,18 +6,18 @@ import argparse
 import os
 from pathlib import Path
 
-from lumicontainer import words
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.lock import file_name
 from lumicontainer.lockfile import write_lock
 from lumicontainer.mirrors import read_mirrors
-from lumicontainer.output import say, write_document
 from lumicontainer.pinning import make_lock
 from lumicontainer.plan import planned
-from lumicontainer.progress import FORMS, Progress
-from lumicontainer.recipefiles import display
+from lumicontainer.system import words
+from lumicontainer.system.files.recipefiles import display
+from lumicontainer.system.terminal.output import say, write_document
+from lumicontainer.system.terminal.progress import FORMS, Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,8 @@ from lumicontainer.commands import common
 from lumicontainer.errors import LockError, Problem
 from lumicontainer.lock import Lock, faults, file_name, held
 from lumicontainer.lockfile import open_lock
-from lumicontainer.recipefiles import display
 from lumicontainer.resolve import Resolved
+from lumicontainer.system.files.recipefiles import display
 
 
 def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:

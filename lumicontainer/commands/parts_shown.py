@@ -9,8 +9,8 @@ from typing import Any
 from lumicontainer.commands import common
 from lumicontainer.document import Place, Scalar
 from lumicontainer.model import Content, Layer, LayerFile, Parameter, Profile, Provider, Variant
-from lumicontainer.output import line
 from lumicontainer.sources import told
+from lumicontainer.system.terminal.output import line
 
 Lines = Iterator[str]
 _ALWAYS = ("default", "requires", "parameters")

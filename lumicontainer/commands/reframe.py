@@ -15,7 +15,7 @@ from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import report
 from lumicontainer.machine import platform_of
-from lumicontainer.output import write_document
+from lumicontainer.system.terminal.output import write_document
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject
 from lumicontainer.verify.templates import filled

@@ -7,9 +7,9 @@ import argparse
 from lumicontainer import proot, render, site
 from lumicontainer.commands import common
 from lumicontainer.errors import OK
-from lumicontainer.masking import without_password
-from lumicontainer.output import say, write_document
 from lumicontainer.plan import Plan, planned
+from lumicontainer.system.terminal.masking import without_password
+from lumicontainer.system.terminal.output import say, write_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

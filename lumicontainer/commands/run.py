@@ -7,14 +7,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer import process, sif
+from lumicontainer import sif
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.machine import platform_of
 from lumicontainer.needs import needs_of
-from lumicontainer.output import report
+from lumicontainer.system import process
+from lumicontainer.system.terminal.output import report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,13 +14,13 @@ from lumicontainer.errors import OK, InputError, Problem, did_you_mean
 from lumicontainer.inputs import layer_inputs, unpinned
 from lumicontainer.lock import Lock, entry_of, faults
 from lumicontainer.model import Bind, Platform
-from lumicontainer.output import line, say
 from lumicontainer.plan import planned
 from lumicontainer.records import platform_tables, record
 from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.shell import shell_value
 from lumicontainer.sources import is_pinned, told
-from lumicontainer.words import count
+from lumicontainer.system.terminal.output import line, say
+from lumicontainer.system.words import count
 
 ORIGINS = {
     "layer": "the layer's default",

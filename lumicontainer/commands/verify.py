@@ -22,7 +22,7 @@ from lumicontainer.inside.verify.options import add_choice
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.machine import platform_of
 from lumicontainer.model import Platform
-from lumicontainer.progress import Progress, Task
+from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.verify import hostchecks, job, local, page, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from lumicontainer import process
 from lumicontainer.engines.apptainer import INTERACTIVE, Apptainer, Singularity
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.system import process
 
 __all__ = ["ENGINES", "INTERACTIVE", "Engine", "find_engine"]
 

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer import process
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.machine import namespace_options
+from lumicontainer.system import process
 
 DIVIDERS = ",:"
 """What divides the parts of --bind and --overlay; no engine has a way to quote it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import image as images
-from lumicontainer import imagerecords, sif, wholeness, words
+from lumicontainer import imagerecords, sif, wholeness
 from lumicontainer.catalog import Catalog
 from lumicontainer.checkfile import HOST
 from lumicontainer.digests import NOT_RECORDED, Check
@@ -24,6 +24,7 @@ from lumicontainer.plan import planned
 from lumicontainer.records import record
 from lumicontainer.resolve import Resolved, resolve
 from lumicontainer.siformat import Descriptor
+from lumicontainer.system import words
 from lumicontainer.verify.results import row
 from lumicontainer.verify.subject import Row, Subject, read_subject
 

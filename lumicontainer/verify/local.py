@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import process
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
 from lumicontainer.failure import last_lines
@@ -18,6 +17,7 @@ from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.model import Platform
 from lumicontainer.needs import Needs, needs_of
 from lumicontainer.plan import VERIFY
+from lumicontainer.system import process
 from lumicontainer.verify.results import Part, read, row
 from lumicontainer.verify.subject import Row
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lumicontainer import words
+from lumicontainer.system import words
 
 WIDTH, HEIGHT = 600, 360
 """Units of a chart's drawing: so few that its letters can be read on a telephone."""

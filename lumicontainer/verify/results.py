@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import __version__, process
+from lumicontainer import __version__
 from lumicontainer.errors import InputError
 from lumicontainer.imagerecords import key
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
+from lumicontainer.system import process
 from lumicontainer.verify.subject import Row, Subject
 
 HERE: Mapping[str, Any] = {

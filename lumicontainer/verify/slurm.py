@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lumicontainer import process
 from lumicontainer.errors import JobError, Problem
+from lumicontainer.system import process
 
 ASKS = "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for"
 _LISTED = "sinfo --format='%P %D %l' lists each partition with its nodes and its longest time"

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from lumicontainer import cache, locks, sif, uses, words
+from lumicontainer import cache, sif, uses
 from lumicontainer.catalog import open_catalog
 from lumicontainer.commands.cache import MARK_LIFE
 from lumicontainer.explain import MISSING, walk
 from lumicontainer.image import KEY_LABEL
 from lumicontainer.plan import planned
 from lumicontainer.resolve import resolve
+from lumicontainer.system import locks, words
 
 from ..conftest import HELLO, Write
 from .conftest import Run

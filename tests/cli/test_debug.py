@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import locks
 from lumicontainer.failure import OPENER
+from lumicontainer.system import locks
 from lumicontainer.workspace import FAILED, LOCK, temporary_root
 
 from .conftest import Run

@@ -18,7 +18,7 @@ from lumicontainer.cli import VERBS
 from lumicontainer.commands import parts_shown
 from lumicontainer.document import Problems
 from lumicontainer.image import KEY_LABEL
-from lumicontainer.output import as_json
+from lumicontainer.system.terminal.output import as_json
 
 from ..conftest import HELLO, Write
 from .conftest import Run

@@ -17,9 +17,9 @@ from lumicontainer.lock import Lock
 from lumicontainer.pinning import make_lock
 from lumicontainer.pip_pins import Pip, Target
 from lumicontainer.plan import make_plan
-from lumicontainer.process import ProgramError
-from lumicontainer.progress import Progress
 from lumicontainer.resolve import Resolved
+from lumicontainer.system.process import ProgramError
+from lumicontainer.system.terminal.progress import Progress
 
 from ..unit.test_pinning import BASE, DIGEST, python
 from ..unit.test_pins import Offer, offer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import trust
+from lumicontainer.system.files import trust
 
 from ..conftest import HELLO, ROOT, Write
 from ..integration.people import let_in

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import recipefiles
 from lumicontainer.document import Problems
 from lumicontainer.errors import InputError
+from lumicontainer.system.files import recipefiles
 
 from ..conftest import CHECK, HELLO, Write
 

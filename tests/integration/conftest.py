@@ -18,8 +18,8 @@ import pytest
 from lumicontainer.cache import object_name
 from lumicontainer.engines import find_engine
 from lumicontainer.machine import engine_path, namespace_command
-from lumicontainer.places import cache_root
 from lumicontainer.sif import partitions
+from lumicontainer.system.files.places import cache_root
 
 from ..conftest import CHECK, ROOT, STRANGE
 

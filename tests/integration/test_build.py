@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.places import cache_root
 from lumicontainer.site import debootstrap_mirror
+from lumicontainer.system.files.places import cache_root
 
 from ..conftest import CHECK
 from ..namespaces import owned, prepared

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.places import cache_root
+from lumicontainer.system.files.places import cache_root
 
 from ..documents import BLOCKS, WITH_ENGINE, Block
 from ..reader import BINARY, make_reader

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.cache import LAYER, object_name
-from lumicontainer.places import cache_root
 from lumicontainer.site import read_site, stage_site
+from lumicontainer.system.files.places import cache_root
 
 from ..namespaces import prepared
 from .conftest import ENGINE, lumicontainer, run

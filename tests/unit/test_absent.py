@@ -11,9 +11,9 @@ import pytest
 
 from lumicontainer.absent import Absent, absent, problem
 from lumicontainer.errors import Problem
-from lumicontainer.links import packages_listed
 from lumicontainer.lock import Entry, held, lock_of
 from lumicontainer.resolved import Resolved, ResolvedLayer
+from lumicontainer.system.files.links import packages_listed
 
 from .test_pins import Offer, offer
 

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer import locks
 from lumicontainer.cache import (
     ENTRY,
     INDEX,
@@ -28,7 +27,8 @@ from lumicontainer.cache import (
     parse_size,
 )
 from lumicontainer.errors import HostError, InputError
-from lumicontainer.places import cache_root
+from lumicontainer.system import locks
+from lumicontainer.system.files.places import cache_root
 
 FILES = {LAYER: b"squash" * 50, INDEX: b'{"etc": ["folder"]}\n'}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import links
+from lumicontainer.system.files import links
 
 MINE = "the user's own\n"
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from lumicontainer import masking
+from lumicontainer.system.terminal import masking
 
 CANARY = "c@nary/5e3f+9b1c:77d2"
 

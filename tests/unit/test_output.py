@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer import output
 from lumicontainer.commands.binds import _word as word
 from lumicontainer.errors import Problem
-from lumicontainer.output import Output, line, printable
-from lumicontainer.process import trace
+from lumicontainer.system.process import trace
+from lumicontainer.system.terminal import output
+from lumicontainer.system.terminal.output import Output, line, printable
 
 JOINERS = "\u200c\u200d\u00ad"
 hostile = st.text(st.characters() | st.sampled_from("\x1b\x9b\x7f\r\b\u202e\u2066\u2028\t\n"))

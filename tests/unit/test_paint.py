@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lumicontainer.errors import Problem
-from lumicontainer.paint import coloured, wrapped
+from lumicontainer.system.terminal.paint import coloured, wrapped
 
 from .terminals import Terminal
 

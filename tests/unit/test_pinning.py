@@ -13,8 +13,8 @@ from lumicontainer.errors import InputError
 from lumicontainer.lock import Lock, faults
 from lumicontainer.pinning import make_lock
 from lumicontainer.plan import Plan, make_plan
-from lumicontainer.progress import Progress
 from lumicontainer.resolve import Resolved
+from lumicontainer.system.terminal.progress import Progress
 
 from .test_fetch import UPSTREAM, Upstream
 from .test_pins import Offer, offer, registry, tell_md5_alone

@@ -20,10 +20,10 @@ from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerEr
 from lumicontainer.model import Bootstrap
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
 from lumicontainer.plan import adding_repositories, make_plan
-from lumicontainer.process import ProgramError
 from lumicontainer.registry import pinned_image
 from lumicontainer.resolve import Resolved
 from lumicontainer.source_pins import sha256_of, whole_commit
+from lumicontainer.system.process import ProgramError
 from lumicontainer.tidy import PACKAGES, after_bootstrap, same_packages
 
 from .test_fetch import UPSTREAM, Upstream

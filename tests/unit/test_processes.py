@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import failure, process, processes
+from lumicontainer import failure
 from lumicontainer.errors import InputError
+from lumicontainer.system import process, processes
 
 BRIEF = process.Patience(0.4)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import output
-from lumicontainer.output import say
-from lumicontainer.progress import Progress, amount
+from lumicontainer.system.terminal import output
+from lumicontainer.system.terminal.output import say
+from lumicontainer.system.terminal.progress import Progress, amount
 
 from .terminals import DEADLINE, Terminal, cells, until
 
@@ -412,7 +412,7 @@ def test_a_full_disk_does_not_stop_the_work() -> None:
 
 def test_a_closed_pipe_does_not_change_the_exit_code() -> None:
     program = (
-        "from lumicontainer.progress import Progress\n"
+        "from lumicontainer.system.terminal.progress import Progress\n"
         "with Progress() as progress, progress.step('one'):\n"
         "    progress.say('nobody reads this')\n"
         "print('the result')\n"

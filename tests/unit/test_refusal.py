@@ -12,7 +12,7 @@ import pytest
 
 from lumicontainer.cache import Cache
 from lumicontainer.errors import HostError, SpaceError
-from lumicontainer.refusal import refused
+from lumicontainer.system.refusal import refused
 
 from ..namespaces import prepared
 

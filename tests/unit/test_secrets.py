@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from lumicontainer import masking
 from lumicontainer.compare import leaking
 from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.files import GONE, Row
 from lumicontainer.scrub import scrub
 from lumicontainer.secrets import leaks, read_secrets
+from lumicontainer.system.terminal import masking
 from lumicontainer.tree import scan, state_of
 
 SECRETS = (b"canary-5e3f9b1c77d2",)

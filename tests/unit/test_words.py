@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer import words
 from lumicontainer.cache import parse_size
+from lumicontainer.system import words
 
 
 @pytest.mark.parametrize(

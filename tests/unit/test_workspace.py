@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import locks, workspace
+from lumicontainer import workspace
+from lumicontainer.system import locks
 from lumicontainer.tree import STATE
 
 
@@ -139,7 +140,7 @@ def test_what_lives_or_is_kept_for_a_look_is_not_taken_for_dead(root: Path) -> N
 
 def test_who_shares_a_lock_is_known_by_its_process(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    program = "import sys; from pathlib import Path; from lumicontainer import locks\n"
+    program = "import sys; from pathlib import Path; from lumicontainer.system import locks\n"
     program += "held = locks.shared(Path(sys.argv[1])); print(flush=True); input()"
     command = [sys.executable, "-c", program, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.masking import masked, masked_bytes
-from lumicontainer.output import trace
-from lumicontainer.refusal import hint
+from lumicontainer.system.refusal import hint
+from lumicontainer.system.terminal.masking import masked, masked_bytes
+from lumicontainer.system.terminal.output import trace
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
@@ -253,7 +253,7 @@ async def _heard(talk: StreamReader, pid: int, patience: Patience) -> AsyncItera
     """Yield what a program prints; kill it and raise ``SilentError`` after too long a silence."""
     import asyncio  # noqa: PLC0415
 
-    from lumicontainer import processes  # noqa: PLC0415 - only builds need it
+    from lumicontainer.system import processes  # noqa: PLC0415 - only builds need it
 
     before = -1
     while True:
@@ -292,7 +292,7 @@ def bound(command: Sequence[str]) -> list[str]:
     setpriv, bash = find("setpriv"), find("bash")
     if not setpriv or not bash:
         return list(command)
-    script = Path(__file__).parent / "host/lifeline.sh"
+    script = Path(__file__).parents[1] / "host/lifeline.sh"
     return [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script), str(os.getpid()), *command]
 
 

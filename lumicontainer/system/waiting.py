@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from lumicontainer import locks
-from lumicontainer.progress import Task
+from lumicontainer.system import locks
+from lumicontainer.system.terminal.progress import Task
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from lumicontainer.errors import Problem
-from lumicontainer.masking import masked
+from lumicontainer.system.terminal.masking import masked
 
 QUIET, NORMAL, VERBOSE = -1, 0, 1
 _talk = NORMAL
@@ -62,7 +62,7 @@ class Output(io.TextIOWrapper):
         text = printable(text)
         if not self.isatty():
             return text
-        from lumicontainer import paint  # noqa: PLC0415 - for terminals alone
+        from lumicontainer.system.terminal import paint  # noqa: PLC0415 - for terminals alone
 
         text = paint.wrapped(text, self._columns())
         return paint.coloured(text) if paint.has_colour() else text

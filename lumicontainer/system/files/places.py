@@ -7,8 +7,8 @@ import shlex
 import stat
 from pathlib import Path
 
-from lumicontainer import trust
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.system.files import trust
 
 
 def cache_root() -> Path:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import accumulate
 from typing import NamedTuple, Self, TextIO
 
-from lumicontainer import output
+from lumicontainer.system.terminal import output
 
 FORMS = ("auto", "plain", "json")
 """How progress is told; ``auto`` is lines that are redrawn on a terminal, else ``plain``."""
