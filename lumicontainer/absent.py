@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lumicontainer import requirements
+from lumicontainer.core.model import PythonSource
+from lumicontainer.core.schema import requirements
 from lumicontainer.errors import Problem, did_you_mean
 from lumicontainer.facts import normal
 from lumicontainer.inputs import requirement_files
-from lumicontainer.model import PythonSource
 from lumicontainer.resolve import ResolvedLayer
 
 _UNREACHED = re.compile(

@@ -9,12 +9,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lumicontainer import build, shell
+from lumicontainer import build
 from lumicontainer.cache import Cache
+from lumicontainer.core import shell
+from lumicontainer.core.model import LayerFile
 from lumicontainer.engines import find_engine
 from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.layers import Builder, Run, base_layer
-from lumicontainer.model import LayerFile
 from lumicontainer.packages import APT_GET
 from lumicontainer.plan import HOME, Plan, adding_repositories
 from lumicontainer.site import Site

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from lumicontainer import cache, checks, layers, machine, pack, room, sif
 from lumicontainer.aptsources import main_archive
+from lumicontainer.core.model import LayerFile, Platform
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.failure import no_room
 from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack
-from lumicontainer.model import LayerFile, Platform
 from lumicontainer.plan import Compile, Plan, Step
 from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring

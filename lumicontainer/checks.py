@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import failure, machine
-from lumicontainer.checkfile import LEVELS
+from lumicontainer.core.model import Check, Checks
+from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.layers import Builder, Stack
-from lumicontainer.model import Check, Checks
 from lumicontainer.plan import VERIFY, Plan
 from lumicontainer.system import process
 from lumicontainer.system.files.places import cache_root

@@ -207,7 +207,7 @@ def _take_signals() -> None:
 
 
 def _keep_documents() -> None:
-    from lumicontainer import documents  # noqa: PLC0415 - `--version` reads none
+    from lumicontainer.core.schema import documents  # noqa: PLC0415 - `--version` reads none
 
     documents.keep()
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from posixpath import basename
 
+from lumicontainer.core.model import Bind
 from lumicontainer.errors import Problem
 from lumicontainer.inside.elf.loader import Library, Tree
 from lumicontainer.inside.elf.reader import Symbol, Version, opened
-from lumicontainer.model import Bind
 
 FOLDER = "/opt/lumicontainer/host"
 """Where the libraries of the host lie in a container."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lumicontainer.document import Place, Problems
-from lumicontainer.model import Bootstrap, Content, LayerUse
-from lumicontainer.names import FINISH
+from lumicontainer.core.model import Bootstrap, Content, LayerUse
+from lumicontainer.core.schema.document import Place, Problems
+from lumicontainer.core.schema.names import FINISH
 
 if TYPE_CHECKING:
     from lumicontainer.resolved import ResolvedLayer

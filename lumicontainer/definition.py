@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer.model import Bootstrap
+from lumicontainer.core.model import Bootstrap
 from lumicontainer.plan import HOME, SYSTEM_PATH, Step
 
 _CONSTANT = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|LD_[A-Z_]+")

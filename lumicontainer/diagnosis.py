@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lumicontainer import machine
 from lumicontainer.cache import Cache, size_limit
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError, Problem
 from lumicontainer.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.system import process

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from lumicontainer.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
+from lumicontainer.core.model import GitSource, Platform, UrlSource, Value
 from lumicontainer.inside import version_range
-from lumicontainer.model import GitSource, Platform, UrlSource, Value
 from lumicontainer.resolved import Resolved, ResolvedLayer
 
 # In a version (2.9.1+rocm6.4), in the address of a wheel, or in that of PyTorch's own index.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lumicontainer.model import LayerFile
-from lumicontainer.names import FINISH
+from lumicontainer.core.model import LayerFile
+from lumicontainer.core.schema.names import FINISH
 from lumicontainer.resolve import Resolved
 
 Finishing = Mapping[str, Sequence[LayerFile]]

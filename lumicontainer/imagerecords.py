@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer import image as images
+from lumicontainer.core.model import Bind
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.inside.verify.options import LEVELS
-from lumicontainer.model import Bind
 from lumicontainer.plan import HOME
 
 Schema: TypeAlias = Callable[[Any, str], None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lumicontainer.model import Bootstrap, GitSource, LayerFile, PythonSource, Source
-from lumicontainer.requirements import has_hashes, is_file_of, lines
+from lumicontainer.core.model import Bootstrap, GitSource, LayerFile, PythonSource, Source
+from lumicontainer.core.schema.requirements import has_hashes, is_file_of, lines
+from lumicontainer.core.schema.sources import WHOLE_COMMIT, told
 from lumicontainer.resolve import Resolved, ResolvedLayer
-from lumicontainer.sources import WHOLE_COMMIT, told
 
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
     "image",

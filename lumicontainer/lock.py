@@ -10,6 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import TypeVar
 
+from lumicontainer.core.model import (
+    Bootstrap,
+    GitSource,
+    LayerFile,
+    PythonSource,
+    Source,
+    UrlSource,
+)
 from lumicontainer.inputs import (
     APT,
     DEBOOTSTRAP,
@@ -22,14 +30,6 @@ from lumicontainer.inputs import (
     Input,
     inputs,
     layer_inputs,
-)
-from lumicontainer.model import (
-    Bootstrap,
-    GitSource,
-    LayerFile,
-    PythonSource,
-    Source,
-    UrlSource,
 )
 from lumicontainer.resolve import Resolved, ResolvedLayer
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import fields, names
-from lumicontainer.contents import APT_PIN
-from lumicontainer.document import Node, Problems, parse
+from lumicontainer.core.schema import fields, names
+from lumicontainer.core.schema.contents import APT_PIN
+from lumicontainer.core.schema.document import Node, Problems, parse
 from lumicontainer.inputs import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
 from lumicontainer.lock import Entry, Lock, in_order
 from lumicontainer.system.files.places import write_whole

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.catalog import Catalog
+from lumicontainer.core.catalog import Catalog
+from lumicontainer.core.model import Platform
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.model import Platform
 from lumicontainer.system import process
 
 PLAIN_NAMESPACE = ("unshare", "--map-root-user")

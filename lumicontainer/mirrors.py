@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import fields
-from lumicontainer.document import Node, Place, Problems, Scalar, parse
+from lumicontainer.core.schema import fields
+from lumicontainer.core.schema.document import Node, Place, Problems, Scalar, parse
 from lumicontainer.errors import DownloadError, HostError, InputError, Problem, did_you_mean
 from lumicontainer.system.files import trust
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol
 
-from lumicontainer.document import Problems
+from lumicontainer.core.model import Layer, LayerUse
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import did_you_mean
-from lumicontainer.model import Layer, LayerUse
 
 
 class Placed(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lumicontainer import shell
-from lumicontainer.model import Content, LayerFile
+from lumicontainer.core import shell
+from lumicontainer.core.model import Content, LayerFile
 
 APT_GET = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 _LOCKED = "locked.txt"

@@ -10,6 +10,7 @@ from functools import partial
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer import absent, apt_pins, sdist_pins, source_pins
+from lumicontainer.core.model import PythonSource, UrlSource
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
 from lumicontainer.facts import facts_of, normal, wheel_package
 from lumicontainer.inputs import (
@@ -27,7 +28,6 @@ from lumicontainer.inputs import (
 )
 from lumicontainer.lock import Entry, Lock, lock_of
 from lumicontainer.mirrors import require_guarded
-from lumicontainer.model import PythonSource, UrlSource
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of
 from lumicontainer.plan import Plan
 from lumicontainer.registry import pinned_image

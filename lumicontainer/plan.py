@@ -16,14 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer import packages, shell
+from lumicontainer import packages
+from lumicontainer.core import shell
+from lumicontainer.core.model import Bootstrap, LayerFile, PythonSource, Value
+from lumicontainer.core.schema.names import FINISH
+from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, told
 from lumicontainer.finish import finish_files, finish_text, finishing
 from lumicontainer.inputs import DEBOOTSTRAP
-from lumicontainer.model import Bootstrap, LayerFile, PythonSource, Value
-from lumicontainer.names import FINISH
 from lumicontainer.records import record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer
-from lumicontainer.sources import fetch_files, fetch_text, fetched, told
 from lumicontainer.tidy import CLEAN, after_bootstrap, tidied
 
 HOME = "/opt/lumicontainer"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from lumicontainer.document import Place, Problems
+from lumicontainer.core.model import LayerUse, Platform, Profile, Recipe
+from lumicontainer.core.schema.document import Place, Problems
 from lumicontainer.errors import did_you_mean
-from lumicontainer.model import LayerUse, Platform, Profile, Recipe
 
 OPTION = "--profile"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer.model import Bootstrap, Platform
+from lumicontainer.core.model import Bootstrap, Platform
 
 _NAME = "RECIPE"
 _STEP = Path(__file__).parent / "step"

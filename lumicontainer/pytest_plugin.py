@@ -87,7 +87,7 @@ def lumi_image(request: pytest.FixtureRequest) -> LumiImage:
 
 def _host(config: pytest.Config) -> Host:
     """Return what starts containers of the image; fail, in words, where this host cannot."""
-    from lumicontainer.catalog import open_catalog  # noqa: PLC0415
+    from lumicontainer.core.catalog import open_catalog  # noqa: PLC0415
     from lumicontainer.errors import LumicontainerError  # noqa: PLC0415
     from lumicontainer.machine import platform_of  # noqa: PLC0415
     from lumicontainer.verify.local import host_for  # noqa: PLC0415

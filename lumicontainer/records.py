@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lumicontainer.checkfile import FOLDER, IMAGE
-from lumicontainer.facts import wheel_package
-from lumicontainer.model import (
+from lumicontainer.core.model import (
     Bootstrap,
     Check,
     CheckNeeds,
@@ -18,6 +16,8 @@ from lumicontainer.model import (
     UrlSource,
     Variable,
 )
+from lumicontainer.core.schema.checkfile import FOLDER, IMAGE
+from lumicontainer.facts import wheel_package
 from lumicontainer.resolve import Resolved, ResolvedLayer
 
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from lumicontainer import proot
+from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.definition import RUNSCRIPT, Subject, definition, dockerfile, variables
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.model import Bootstrap, LayerFile
 from lumicontainer.plan import MAX_SECTION, Plan, Step
 from lumicontainer.tidy import after_bootstrap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from lumicontainer.model import (
+from lumicontainer.core.model import (
     Bind,
     Bootstrap,
     Checks,
@@ -16,7 +16,7 @@ from lumicontainer.model import (
     Recipe,
     Value,
 )
-from lumicontainer.names import COMPILE, SCRIPT
+from lumicontainer.core.schema.names import COMPILE, SCRIPT
 
 
 class Setting(NamedTuple):

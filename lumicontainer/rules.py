@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from lumicontainer import fields
 from lumicontainer.conditions import (
     COMMIT,
     DRIVER,
@@ -20,11 +19,12 @@ from lumicontainer.conditions import (
     met,
     parse,
 )
-from lumicontainer.document import Mapping as MappingNode
-from lumicontainer.document import Node, Place, Problems, Scalar
-from lumicontainer.document import Sequence as SequenceNode
+from lumicontainer.core.schema import fields
+from lumicontainer.core.schema.document import Mapping as MappingNode
+from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
+from lumicontainer.core.schema.document import Sequence as SequenceNode
+from lumicontainer.core.schema.parsed import parse as parse_document
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.parsed import parse as parse_document
 
 ERROR, WARNING = "error", "warning"
 _PLACES = 2

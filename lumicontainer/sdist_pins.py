@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 
 from lumicontainer import build
 from lumicontainer.cache import Cache
+from lumicontainer.core.model import LayerFile
+from lumicontainer.core.schema.requirements import EXACT
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.layers import Builder, Run
 from lumicontainer.lock import Entry, held, lock_of
-from lumicontainer.model import LayerFile
 from lumicontainer.pip_pins import Wheel, read_report
 from lumicontainer.plan import Plan, Step
-from lumicontainer.requirements import EXACT
 from lumicontainer.resolve import Resolved
 from lumicontainer.site import Site
 from lumicontainer.system.files.places import cache_root

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import aptsources, shell
+from lumicontainer import aptsources
+from lumicontainer.core import shell
+from lumicontainer.core.schema.hazards import fits_a_line
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.hazards import fits_a_line
 from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking

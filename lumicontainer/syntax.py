@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from lumicontainer.document import Place
+from lumicontainer.core.model import Checks, LayerFile
+from lumicontainer.core.schema.document import Place
+from lumicontainer.core.schema.names import COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.model import Checks, LayerFile
-from lumicontainer.names import COMPILE, FINISH, SCRIPT
 from lumicontainer.resolved import Resolved, ResolvedLayer
 from lumicontainer.system import process
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lumicontainer import shell
+from lumicontainer.core import shell
+from lumicontainer.core.model import Bootstrap
 from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.inputs import DEBOOTSTRAP
-from lumicontainer.model import Bootstrap
 
 # The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is true in
 # another place.

@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.records import platform_tables
 
 from .unit.inside import lumi_node

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer import sif
-from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.machine import namespace_options, platform_of
-from lumicontainer.model import Platform
 from lumicontainer.needs import Needs, needs_of
 from lumicontainer.system.terminal.output import line, printable, report, write_document
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.catalog import Catalog, open_catalog, shipped_folder
+from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.facts import facts_of
 from lumicontainer.machine import platform_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.catalog import Catalog, open_catalog
+from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.errors import OK, InputError
 from lumicontainer.system.terminal.output import write_document
 

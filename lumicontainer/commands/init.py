@@ -9,10 +9,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.checkfile import HOST, IMAGE
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.checkfile import HOST, IMAGE
+from lumicontainer.core.schema.names import NAME
 from lumicontainer.errors import OK, InputError, Problem
-from lumicontainer.names import NAME
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.verify.templates import filled
 

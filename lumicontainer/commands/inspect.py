@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lumicontainer import digests, imagerecords, sif, wholeness
 from lumicontainer.commands import common
+from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
-from lumicontainer.shell import shell_value
 from lumicontainer.system.terminal.output import line, write_document
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from lumicontainer.catalog import Catalog, open_catalog
 from lumicontainer.commands import common
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import Catalog, open_catalog
+from lumicontainer.core.model import Layer, Platform, Profile, Recipe
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
 from lumicontainer.machine import detect_platform
-from lumicontainer.model import Layer, Platform, Profile, Recipe
 from lumicontainer.system.terminal.output import report
 
 Reader: TypeAlias = Callable[[str], Recipe | Profile | Layer | Platform]

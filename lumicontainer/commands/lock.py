@@ -6,8 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.lock import file_name
 from lumicontainer.lockfile import write_lock

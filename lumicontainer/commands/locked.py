@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import LockError, Problem
 from lumicontainer.lock import Lock, faults, file_name, held
 from lumicontainer.lockfile import open_lock

@@ -7,9 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lumicontainer.commands import common
-from lumicontainer.document import Place, Scalar
-from lumicontainer.model import Content, Layer, LayerFile, Parameter, Profile, Provider, Variant
-from lumicontainer.sources import told
+from lumicontainer.core.model import (
+    Content,
+    Layer,
+    LayerFile,
+    Parameter,
+    Profile,
+    Provider,
+    Variant,
+)
+from lumicontainer.core.schema.document import Place, Scalar
+from lumicontainer.core.schema.sources import told
 from lumicontainer.system.terminal.output import line
 
 Lines = Iterator[str]

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from lumicontainer import sif
-from lumicontainer.catalog import open_catalog
-from lumicontainer.checkfile import LEVELS
 from lumicontainer.commands import common
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.inside.errors import LaunchError

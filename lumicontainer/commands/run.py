@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer import sif
-from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.machine import platform_of

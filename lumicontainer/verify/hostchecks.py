@@ -12,8 +12,8 @@ from typing import Any
 
 from lumicontainer import image as images
 from lumicontainer import imagerecords, sif, wholeness
-from lumicontainer.catalog import Catalog
-from lumicontainer.checkfile import HOST
+from lumicontainer.core.catalog import Catalog
+from lumicontainer.core.schema.checkfile import HOST
 from lumicontainer.digests import NOT_RECORDED, Check
 from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome

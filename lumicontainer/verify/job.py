@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.core.model import Platform
 from lumicontainer.engines import Engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.node.cpulist import parse
-from lumicontainer.model import Platform
 from lumicontainer.system import process
 from lumicontainer.verify import slurm
 from lumicontainer.verify.local import words

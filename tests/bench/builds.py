@@ -28,7 +28,7 @@ from report import report
 from rivals import Docker, Rendered, build_plain, folders_served
 from table import LUMICONTAINER, seconds
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.machine import clean_environment
 from lumicontainer.workspace import remove_tree

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lumicontainer import cache, sif, uses
-from lumicontainer.catalog import open_catalog
 from lumicontainer.commands.cache import MARK_LIFE
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.explain import MISSING, walk
 from lumicontainer.image import KEY_LABEL
 from lumicontainer.plan import planned

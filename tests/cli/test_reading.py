@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import cli, sif
-from lumicontainer.catalog import open_catalog
 from lumicontainer.cli import VERBS
 from lumicontainer.commands import parts_shown
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.image import KEY_LABEL
 from lumicontainer.system.terminal.output import as_json
 
@@ -361,7 +361,7 @@ def test_a_file_server_that_was_lost_is_told(monkeypatch: pytest.MonkeyPatch) ->
     def lost(_: object) -> list[str]:
         raise OSError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN), "/appl/lumi")
 
-    monkeypatch.setattr("lumicontainer.catalog.Catalog.recipe_names", lost)
+    monkeypatch.setattr("lumicontainer.core.catalog.Catalog.recipe_names", lost)
     monkeypatch.setattr(sys, "stderr", told := io.StringIO())
     assert cli.main(["list"]) == 3
     assert "/appl/lumi" in told.getvalue()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.commands.common import resolved_recipe
-from lumicontainer.model import LayerFile
+from lumicontainer.core.model import LayerFile
 from lumicontainer.records import record_files
 
 from ..unit.inside import lumi_node

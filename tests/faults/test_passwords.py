@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.core.model import GitSource, UrlSource
 from lumicontainer.errors import INPUT_WRONG, STEP_FAILED
-from lumicontainer.model import GitSource, UrlSource
 from lumicontainer.source_pins import sha256_of, whole_commit
 
 from ..cli.conftest import Run, lumicontainer

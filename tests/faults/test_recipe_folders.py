@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.document import Problems
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.system.files import recipefiles
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.model import Checks, LayerFile
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import Checks, LayerFile
 from lumicontainer.plan import BASE, MAX_SECTION, Plan, make_plan
 from lumicontainer.render import FORMATS, render, render_base
 from lumicontainer.resolve import Resolved, resolve

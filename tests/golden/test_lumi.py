@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.plan import Plan, make_plan
 from lumicontainer.render import check_sections, render
 from lumicontainer.resolve import resolve

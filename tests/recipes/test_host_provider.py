@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lumicontainer.catalog import open_catalog
 from lumicontainer.closure import FOLDER, close
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.inside.elf.loader import Tree
 from lumicontainer.resolve import resolve
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
 from lumicontainer.commands import common
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import InputError
 from lumicontainer.image import KEY_LABEL
 from lumicontainer.inside.verify.outcome import Outcome

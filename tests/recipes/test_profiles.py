@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import InputError
 from lumicontainer.inside.version_range import holds
 from lumicontainer.plan import make_plan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.plan import make_plan
 from lumicontainer.resolve import resolve

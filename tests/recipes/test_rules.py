@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
 from lumicontainer.conditions import Fact, Facts
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.facts import facts_of
 from lumicontainer.resolve import resolve
 from lumicontainer.rules import ERROR, HOLDS, PASSED, UNKNOWN, Finding, Rule, judge

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import Layer
+from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.names import SCRIPT
+from lumicontainer.core.schema.sources import is_pinned
 from lumicontainer.lock import faults, file_name
 from lumicontainer.lockfile import open_lock, text_of
-from lumicontainer.model import Layer
-from lumicontainer.names import SCRIPT
 from lumicontainer.resolve import resolve
-from lumicontainer.sources import is_pinned
 
 from ..conftest import ROOT
 

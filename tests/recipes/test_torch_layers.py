@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import UrlSource
 from lumicontainer.errors import InputError
-from lumicontainer.model import UrlSource
 from lumicontainer.resolve import Resolved, ResolvedLayer, resolve
 
 CATALOG = open_catalog()

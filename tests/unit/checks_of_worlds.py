@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumicontainer.model import Check, CheckNeeds, Checks, LayerFile, Threshold
+from lumicontainer.core.model import Check, CheckNeeds, Checks, LayerFile, Threshold
 
 from .worlds import Change, World
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lumicontainer.document import Scalar
-from lumicontainer.model import (
+from lumicontainer.core.model import (
     Bootstrap,
     Content,
     LayerFile,
@@ -17,7 +16,8 @@ from lumicontainer.model import (
     Source,
     Variant,
 )
-from lumicontainer.names import COMPILE
+from lumicontainer.core.schema.document import Scalar
+from lumicontainer.core.schema.names import COMPILE
 
 from .worlds import BASE_LAYER, HERE, Change, World, made
 

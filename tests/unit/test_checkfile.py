@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lumicontainer.checkfile import read_checks
-from lumicontainer.document import Problems
+from lumicontainer.core.model import Check, Checks, LayerFile
+from lumicontainer.core.schema.checkfile import read_checks
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.inside.verify.outcome import judge
-from lumicontainer.model import Check, Checks, LayerFile
 
 SPEED = """\
 #!/usr/bin/env bash

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.closure import FOLDER, GLIBC, Closure, close, names
+from lumicontainer.core.model import Bind
 from lumicontainer.inside.elf.loader import Library, Tree
-from lumicontainer.model import Bind
 
 from .compiled import Root, weaken
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lumicontainer.core.model import Bootstrap
+from lumicontainer.core.schema.hazards import hazards
 from lumicontainer.definition import Subject, definition, variables
 from lumicontainer.errors import InputError
-from lumicontainer.hazards import hazards
-from lumicontainer.model import Bootstrap
 from lumicontainer.plan import make_plan
 from lumicontainer.render import render
 from lumicontainer.resolve import Resolved

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer import fields
-from lumicontainer.document import MAX_BYTES, Problems, Scalar, parse
+from lumicontainer.core.schema import fields
+from lumicontainer.core.schema.document import MAX_BYTES, Problems, Scalar, parse
 
 
 def problems_of(text: str) -> list[str]:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import sources
+from lumicontainer.core.model import GitSource, Source, UrlSource
+from lumicontainer.core.schema import sources
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError
 from lumicontainer.mirrors import require_guarded
-from lumicontainer.model import GitSource, Source, UrlSource
 
 UPSTREAM = "https://upstream.invalid/"
 DONE = subprocess.CompletedProcess[str]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import sif
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import hostchecks
 from lumicontainer.verify.hostchecks import Asked

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import imagerecords, sif
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.needs import needs_of
 from lumicontainer.verify.subject import read_subject

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lumicontainer import model
-from lumicontainer.document import Problems, Scalar
-from lumicontainer.model import (
+from lumicontainer.core import model
+from lumicontainer.core.model import (
     Bind,
     Bootstrap,
     CacheFolder,
@@ -26,7 +25,8 @@ from lumicontainer.model import (
     Variable,
     Variant,
 )
-from lumicontainer.names import COMPILE, SCRIPT
+from lumicontainer.core.schema.document import Problems, Scalar
+from lumicontainer.core.schema.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan
 
 from .checks_of_worlds import (
@@ -81,7 +81,7 @@ from .worlds import (
     variant,
 )
 
-MODEL = "lumicontainer.model"
+MODEL = "lumicontainer.core.model"
 GENERATED = 5_000
 """Cases in all, spread evenly over the matrix."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.document import Problems
 
 from ..conftest import CHECK, HELLO, Write
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 
 from ..conftest import HELLO, Write

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.document import Problems
+from lumicontainer.core.model import GitSource, PythonSource, UrlSource
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.inputs import (
     APT,
@@ -26,7 +27,6 @@ from lumicontainer.inputs import (
 )
 from lumicontainer.lock import Entry, Lock, entry_of, faults, file_name, held, in_order, lock_of
 from lumicontainer.lockfile import read_lock, text_of, write_lock
-from lumicontainer.model import GitSource, PythonSource, UrlSource
 from lumicontainer.plan import make_plan
 from lumicontainer.resolve import Resolved
 

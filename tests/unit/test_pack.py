@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build import choose_pack, compression_of
+from lumicontainer.core.model import Place, Platform
 from lumicontainer.engines import ENGINES
 from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import InputError
-from lumicontainer.model import Place, Platform
 
 HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lumicontainer import document, documents, parsed
-from lumicontainer.document import Node, Problems, Scalar
+from lumicontainer.core.schema import document, documents, parsed
+from lumicontainer.core.schema.document import Node, Problems, Scalar
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 values = st.recursive(

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import GitSource, UrlSource
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.inputs import unpinned
-from lumicontainer.model import GitSource, UrlSource
 from lumicontainer.plan import make_plan
 from lumicontainer.records import record, record_files
 from lumicontainer.resolve import Resolved, ResolvedLayer, resolve

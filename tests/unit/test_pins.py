@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.apt_pins import Wanted, closures, program
+from lumicontainer.core.model import Bootstrap
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
-from lumicontainer.model import Bootstrap
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
 from lumicontainer.plan import adding_repositories, make_plan
 from lumicontainer.registry import pinned_image

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.model import LayerFile, PythonSource, Variable
+from lumicontainer.core.model import LayerFile, PythonSource, Variable
 from lumicontainer.plan import MAX_SECTION, Plan, make_plan, requirement
 from lumicontainer.records import record, record_files
 from lumicontainer.resolve import Resolved

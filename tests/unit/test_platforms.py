@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lumicontainer import platforms
-from lumicontainer.catalog import open_catalog
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import Gpu, Platform
+from lumicontainer.core.schema import platforms
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.inside.rank import variables
-from lumicontainer.model import Gpu, Platform
 from lumicontainer.records import platform_tables
 
 from ..conftest import Write

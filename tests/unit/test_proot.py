@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.document import Problems
-from lumicontainer.hazards import is_hazardous
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.hazards import is_hazardous
+from lumicontainer.core.schema.platforms import read_platform
 from lumicontainer.plan import Plan, make_plan
-from lumicontainer.platforms import read_platform
 from lumicontainer.proot import command
 from lumicontainer.render import render
 from lumicontainer.resolve import Resolved, resolve

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
 from lumicontainer.conditions import Fact, met, parse, release
-from lumicontainer.document import Problems
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.facts import facts_of, wheel_facts
 from lumicontainer.resolve import Resolved

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumicontainer import shell
-from lumicontainer.hazards import hazards, is_hazardous
-from lumicontainer.model import LayerFile
+from lumicontainer.core import shell
+from lumicontainer.core.model import LayerFile
+from lumicontainer.core.schema.hazards import hazards, is_hazardous
 
 HOSTILE = [
     "it's",

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import InputError
 from lumicontainer.inside.verify import report

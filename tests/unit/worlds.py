@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
-from lumicontainer.document import Place, Problems, Scalar
-from lumicontainer.model import (
+from lumicontainer.core.model import (
     Bootstrap,
     Checks,
     Content,
@@ -21,7 +20,8 @@ from lumicontainer.model import (
     Recipe,
     Variant,
 )
-from lumicontainer.names import COMPILE, SCRIPT
+from lumicontainer.core.schema.document import Place, Problems, Scalar
+from lumicontainer.core.schema.names import COMPILE, SCRIPT
 from lumicontainer.plan import Plan, make_plan
 from lumicontainer.resolve import resolve
 from lumicontainer.rules import Rule

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from lumicontainer.document import Problems
+from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError, Problem
 
 MAX_FILE_BYTES = 1 << 20

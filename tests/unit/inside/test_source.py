@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
-from lumicontainer.hazards import is_hazardous
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.hazards import is_hazardous
 from lumicontainer.records import platform_tables
 
 from . import seen

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.catalog import open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.inside.entry import around
 from lumicontainer.inside.entry.decide import MARK, Decision, decide, without_own
 from lumicontainer.inside.environment import USER

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from lumicontainer import document
-from lumicontainer.document import Mapping, Node, Place, Problems, Scalar, Sequence
+from lumicontainer.core.schema import document
+from lumicontainer.core.schema.document import Mapping, Node, Place, Problems, Scalar, Sequence
 
 KEPT: dict[str, Any] = {}
 """By the sha256 of a text its root node, which knows its place but for the file:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from lumicontainer.document import Mapping as MappingNode
-from lumicontainer.document import Node, Place, Problems, Scalar
-from lumicontainer.document import Sequence as SequenceNode
+from lumicontainer.core.schema.document import Mapping as MappingNode
+from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
+from lumicontainer.core.schema.document import Sequence as SequenceNode
 from lumicontainer.errors import did_you_mean
 
 T = TypeVar("T")

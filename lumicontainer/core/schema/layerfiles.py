@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from lumicontainer.checkfile import BEGIN, FOLDER, SUFFIXES, is_check
-from lumicontainer.document import Place, Problems
+from lumicontainer.core.model import LayerFile
+from lumicontainer.core.schema.checkfile import BEGIN, FOLDER, SUFFIXES, is_check
+from lumicontainer.core.schema.document import Place, Problems
+from lumicontainer.core.schema.hazards import hazards
+from lumicontainer.core.schema.names import ACCELERATORS, COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import did_you_mean, nearest
-from lumicontainer.hazards import hazards
-from lumicontainer.model import LayerFile
-from lumicontainer.names import ACCELERATORS, COMPILE, FINISH, SCRIPT
 
 _NAMES = (SCRIPT, COMPILE, FINISH)
 _FOLDERS = (FOLDER.rstrip("/"), *ACCELERATORS)

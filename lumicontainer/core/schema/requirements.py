@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lumicontainer.document import Node, Place, Problems
-from lumicontainer.fields import text as read_text
-from lumicontainer.model import LayerFile
+from lumicontainer.core.model import LayerFile
+from lumicontainer.core.schema.document import Node, Place, Problems
+from lumicontainer.core.schema.fields import text as read_text
 
 KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
 """Files of a layer that are requirements by their names."""

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from lumicontainer import fields, names
-from lumicontainer.document import Node, Place, Problems, Scalar
-from lumicontainer.model import Check, CheckNeeds, Checks, LayerFile, Threshold
-from lumicontainer.parsed import parse
+from lumicontainer.core.model import Check, CheckNeeds, Checks, LayerFile, Threshold
+from lumicontainer.core.schema import fields, names
+from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
+from lumicontainer.core.schema.parsed import parse
 
 FOLDER = "checks/"
 IMAGE, HOST = "image", "host"

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lumicontainer import contents, fields, layerfiles, names
-from lumicontainer.checkfile import FOLDER, HOST, IMAGE, read_checks
-from lumicontainer.contents import apt_name
-from lumicontainer.document import Mapping as MappingNode
-from lumicontainer.document import Node, Place, Problems
-from lumicontainer.model import (
+from lumicontainer.core.model import (
     Bootstrap,
     Layer,
     LayerFile,
@@ -20,9 +15,22 @@ from lumicontainer.model import (
     Recipe,
     Value,
 )
-from lumicontainer.names import COMPILE, FINISH, RESERVED, SCRIPT, name, printed, variable
-from lumicontainer.parsed import parse
-from lumicontainer.requirements import check_files
+from lumicontainer.core.schema import contents, fields, layerfiles, names
+from lumicontainer.core.schema.checkfile import FOLDER, HOST, IMAGE, read_checks
+from lumicontainer.core.schema.contents import apt_name
+from lumicontainer.core.schema.document import Mapping as MappingNode
+from lumicontainer.core.schema.document import Node, Place, Problems
+from lumicontainer.core.schema.names import (
+    COMPILE,
+    FINISH,
+    RESERVED,
+    SCRIPT,
+    name,
+    printed,
+    variable,
+)
+from lumicontainer.core.schema.parsed import parse
+from lumicontainer.core.schema.requirements import check_files
 
 TYPES: dict[str, fields.Reader[Any]] = {
     "string": fields.text,

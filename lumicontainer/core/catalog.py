@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from lumicontainer import checkfile, documents, load, parts, platforms
-from lumicontainer.document import Problems
+from lumicontainer.core.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
+from lumicontainer.core.schema import checkfile, documents, load, parts, platforms
+from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.hazards import fits_a_line
+from lumicontainer.core.schema.names import STEM
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.hazards import fits_a_line
-from lumicontainer.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
-from lumicontainer.names import STEM
 from lumicontainer.rules import Rule, Vocabulary, read_rules
 from lumicontainer.system.files.recipefiles import display, files_below, link, read_text
 
@@ -41,7 +41,7 @@ class File(NamedTuple):
 
 def shipped_folder(name: str) -> Path:
     """Return the folder of shipped data called ``name``: in the wheel, or in a checkout."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     inside = package / name
     return inside if inside.is_dir() else package.parent / name
 

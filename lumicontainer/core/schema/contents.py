@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lumicontainer import fields, names
-from lumicontainer.model import Bind, Content, Provider, Taken, Variant
-from lumicontainer.requirements import requirement
-from lumicontainer.sources import read_sources
+from lumicontainer.core.model import Bind, Content, Provider, Taken, Variant
+from lumicontainer.core.schema import fields, names
+from lumicontainer.core.schema.requirements import requirement
+from lumicontainer.core.schema.sources import read_sources
 
 image = fields.matching(
     r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?",

@@ -15,8 +15,8 @@ import os
 from itertools import islice
 from pathlib import Path
 
+from lumicontainer.core.schema.parsed import KEPT
 from lumicontainer.errors import HostError
-from lumicontainer.parsed import KEPT
 from lumicontainer.system.files.places import cache_root, is_private, write_whole
 
 READING = 1

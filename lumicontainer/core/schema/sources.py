@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import fields, names, shell
-from lumicontainer.document import Mapping as MappingNode
-from lumicontainer.document import Node, Place, Problems
+from lumicontainer.core import shell
+from lumicontainer.core.model import GitSource, LayerFile, PythonSource, Source, UrlSource
+from lumicontainer.core.schema import fields, names
+from lumicontainer.core.schema.document import Mapping as MappingNode
+from lumicontainer.core.schema.document import Node, Place, Problems
 from lumicontainer.errors import did_you_mean
-from lumicontainer.model import GitSource, LayerFile, PythonSource, Source, UrlSource
 
 WHOLE_COMMIT = 40
 """Digits of a commit's hash; fewer name one commit today and may name two tomorrow."""
@@ -141,7 +142,7 @@ def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Sour
 def fetch_files(sources: Sequence[Source]) -> Iterator[LayerFile]:
     """Yield what a step needs to fetch sources, if there are any."""
     for name in (FETCH, MIRRORS) if sources else ():
-        yield LayerFile(name, 0o644, (Path(__file__).parent / "step" / name).read_bytes())
+        yield LayerFile(name, 0o644, (Path(__file__).parents[2] / "step" / name).read_bytes())
 
 
 def fetch_text(sources: Sequence[Source], stage: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lumicontainer import fields
-from lumicontainer.document import Node, Place, Problems
-from lumicontainer.hazards import hazards
+from lumicontainer.core.schema import fields
+from lumicontainer.core.schema.document import Node, Place, Problems
+from lumicontainer.core.schema.hazards import hazards
 
 ACCELERATORS = ("cpu", "rocm")
 SCRIPT, COMPILE, FINISH = "install.sh", "compile.sh", "finish.sh"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from lumicontainer.checkfile import FOLDER
-from lumicontainer.document import Problems
+from lumicontainer.core.model import Checks, Content, Layer, LayerFile, Parameter, Variant
+from lumicontainer.core.schema.checkfile import FOLDER
+from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.load import PROVIDER
+from lumicontainer.core.schema.names import ACCELERATORS, COMPILE, SCRIPT
+from lumicontainer.core.schema.sources import identity
 from lumicontainer.errors import did_you_mean
-from lumicontainer.load import PROVIDER
-from lumicontainer.model import Checks, Content, Layer, LayerFile, Parameter, Variant
-from lumicontainer.names import ACCELERATORS, COMPILE, SCRIPT
-from lumicontainer.sources import identity
 
 if TYPE_CHECKING:
     from lumicontainer.resolved import Setting

@@ -6,13 +6,21 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lumicontainer import fields
-from lumicontainer.document import Mapping, Node, Place, Problems, Scalar
+from lumicontainer.core.model import Bind, CacheFolder, Discouraged, Gpu, Platform, Variable
+from lumicontainer.core.schema import fields
+from lumicontainer.core.schema.document import Mapping, Node, Place, Problems, Scalar
+from lumicontainer.core.schema.names import (
+    BIND,
+    absolute,
+    accelerator,
+    constant,
+    printed,
+    stem,
+    variable,
+)
+from lumicontainer.core.schema.parsed import parse
 from lumicontainer.inside.rank import variables as inside
 from lumicontainer.inside.version_range import parse as parse_range
-from lumicontainer.model import Bind, CacheFolder, Discouraged, Gpu, Platform, Variable
-from lumicontainer.names import BIND, absolute, accelerator, constant, printed, stem, variable
-from lumicontainer.parsed import parse
 
 if TYPE_CHECKING:
     from lumicontainer.inside.version_range import Limit
