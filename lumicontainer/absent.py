@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lumicontainer.core.model import PythonSource
+from lumicontainer.core.resolve.facts import normal
+from lumicontainer.core.resolve.inputs import requirement_files
+from lumicontainer.core.resolve.resolve import ResolvedLayer
 from lumicontainer.core.schema import requirements
 from lumicontainer.errors import Problem, did_you_mean
-from lumicontainer.facts import normal
-from lumicontainer.inputs import requirement_files
-from lumicontainer.resolve import ResolvedLayer
 
 _UNREACHED = re.compile(
     "|".join(

@@ -13,8 +13,8 @@ from lumicontainer import build
 from lumicontainer.cache import Cache
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
+from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.engines import find_engine
-from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.layers import Builder, Run, base_layer
 from lumicontainer.packages import APT_GET
 from lumicontainer.plan import HOME, Plan, adding_repositories

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from lumicontainer.facts import normal
+from lumicontainer.core.resolve.facts import normal
 
 
 class Needing(Protocol):

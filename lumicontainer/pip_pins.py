@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from lumicontainer import markers
+from lumicontainer.core.resolve.facts import normal
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.facts import normal
 from lumicontainer.system import process
 from lumicontainer.workspace import temporary_folder
 

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from lumicontainer import packages
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bootstrap, LayerFile, PythonSource, Value
+from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
+from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.names import FINISH
 from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, told
 from lumicontainer.finish import finish_files, finish_text, finishing
-from lumicontainer.inputs import DEBOOTSTRAP
 from lumicontainer.records import record_files
-from lumicontainer.resolve import Resolved, ResolvedLayer
 from lumicontainer.tidy import CLEAN, after_bootstrap, tidied
 
 HOME = "/opt/lumicontainer"

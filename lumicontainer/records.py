@@ -16,9 +16,9 @@ from lumicontainer.core.model import (
     UrlSource,
     Variable,
 )
+from lumicontainer.core.resolve.facts import wheel_package
+from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.checkfile import FOLDER, IMAGE
-from lumicontainer.facts import wheel_package
-from lumicontainer.resolve import Resolved, ResolvedLayer
 
 
 def record_files(resolved: Resolved) -> Iterable[LayerFile]:

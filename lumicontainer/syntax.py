@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from lumicontainer.core.model import Checks, LayerFile
+from lumicontainer.core.resolve.resolved import Resolved, ResolvedLayer
 from lumicontainer.core.schema.document import Place
 from lumicontainer.core.schema.names import COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.resolved import Resolved, ResolvedLayer
 from lumicontainer.system import process
 
 _LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)

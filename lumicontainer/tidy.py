@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bootstrap
+from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.errors import DOWNLOAD_FAILED
-from lumicontainer.inputs import DEBOOTSTRAP
 
 # The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is true in
 # another place.

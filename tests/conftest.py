@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.resolve import Resolved, resolve
+from lumicontainer.core.resolve.resolve import Resolved, resolve
 
 ROOT = Path(__file__).parents[1]
 

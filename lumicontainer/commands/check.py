@@ -9,9 +9,9 @@ from typing import Any
 
 from lumicontainer import syntax
 from lumicontainer.commands import common
+from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
-from lumicontainer.resolve import Resolved
-from lumicontainer.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen
 from lumicontainer.system.words import count
 
 ANSWERS = {True: "yes", False: "no", None: "not known"}

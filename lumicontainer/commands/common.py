@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder
+from lumicontainer.core.resolve.facts import facts_of
+from lumicontainer.core.resolve.resolve import Resolved, resolve
+from lumicontainer.core.rules.rules import Finding, judge
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.facts import facts_of
 from lumicontainer.machine import platform_of
-from lumicontainer.resolve import Resolved, resolve
-from lumicontainer.rules import Finding, judge
 from lumicontainer.system.files.recipefiles import display
 from lumicontainer.system.terminal import output
 

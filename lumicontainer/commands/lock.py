@@ -8,9 +8,9 @@ from pathlib import Path
 
 from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.lock.lock import file_name
+from lumicontainer.core.lock.lockfile import write_lock
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
-from lumicontainer.lock import file_name
-from lumicontainer.lockfile import write_lock
 from lumicontainer.mirrors import read_mirrors
 from lumicontainer.pinning import make_lock
 from lumicontainer.plan import planned

@@ -6,10 +6,10 @@ import argparse
 
 from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.lock.lock import Lock, faults, file_name, held
+from lumicontainer.core.lock.lockfile import open_lock
+from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import LockError, Problem
-from lumicontainer.lock import Lock, faults, file_name, held
-from lumicontainer.lockfile import open_lock
-from lumicontainer.resolve import Resolved
 from lumicontainer.system.files.recipefiles import display
 
 

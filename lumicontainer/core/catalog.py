@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from lumicontainer.core.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
+from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
 from lumicontainer.core.schema import checkfile, documents, load, parts, platforms
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.core.schema.hazards import fits_a_line
 from lumicontainer.core.schema.names import STEM
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.rules import Rule, Vocabulary, read_rules
 from lumicontainer.system.files.recipefiles import display, files_below, link, read_text
 
 RULES = "rules"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lumicontainer.closure import FOLDER, close
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.inside.elf.loader import Tree
-from lumicontainer.resolve import resolve
 
 from ..unit.compiled import Root
 

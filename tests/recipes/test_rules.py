@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.conditions import Fact, Facts
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.facts import facts_of
-from lumicontainer.resolve import resolve
-from lumicontainer.rules import ERROR, HOLDS, PASSED, UNKNOWN, Finding, Rule, judge
+from lumicontainer.core.resolve.facts import facts_of
+from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.core.rules.conditions import Fact, Facts
+from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, Finding, Rule, judge
 
 CATALOG = open_catalog()
 RULES = CATALOG.rules()

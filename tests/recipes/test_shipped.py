@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.lock.lock import faults, file_name
+from lumicontainer.core.lock.lockfile import open_lock, text_of
 from lumicontainer.core.model import Layer
+from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.core.schema.names import SCRIPT
 from lumicontainer.core.schema.sources import is_pinned
-from lumicontainer.lock import faults, file_name
-from lumicontainer.lockfile import open_lock, text_of
-from lumicontainer.resolve import resolve
 
 from ..conftest import ROOT
 

@@ -6,8 +6,8 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import UrlSource
+from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
 from lumicontainer.errors import InputError
-from lumicontainer.resolve import Resolved, ResolvedLayer, resolve
 
 CATALOG = open_catalog()
 PROFILES = ("rocm-6.4.4", "rocm-7.0.2")

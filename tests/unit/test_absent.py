@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.absent import Absent, absent, problem
+from lumicontainer.core.lock.lock import Entry, held, lock_of
+from lumicontainer.core.resolve.resolved import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem
-from lumicontainer.lock import Entry, held, lock_of
-from lumicontainer.resolved import Resolved, ResolvedLayer
 from lumicontainer.system.files.links import packages_listed
 
 from .test_pins import Offer, offer

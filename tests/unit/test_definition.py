@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumicontainer.core.model import Bootstrap
+from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.schema.hazards import hazards
 from lumicontainer.definition import Subject, definition, variables
 from lumicontainer.errors import InputError
 from lumicontainer.plan import make_plan
 from lumicontainer.render import render
-from lumicontainer.resolve import Resolved
 
 from ..conftest import STRANGE
 

@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lumicontainer.core.lock.lock import (
+    Entry,
+    Lock,
+    entry_of,
+    faults,
+    file_name,
+    held,
+    in_order,
+    lock_of,
+)
+from lumicontainer.core.lock.lockfile import read_lock, text_of, write_lock
 from lumicontainer.core.model import GitSource, PythonSource, UrlSource
-from lumicontainer.core.schema.document import Problems
-from lumicontainer.errors import InputError
-from lumicontainer.inputs import (
+from lumicontainer.core.resolve.inputs import (
     APT,
     DEBOOTSTRAP,
     GIT,
@@ -25,10 +34,10 @@ from lumicontainer.inputs import (
     inputs,
     unpinned,
 )
-from lumicontainer.lock import Entry, Lock, entry_of, faults, file_name, held, in_order, lock_of
-from lumicontainer.lockfile import read_lock, text_of, write_lock
+from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.schema.document import Problems
+from lumicontainer.errors import InputError
 from lumicontainer.plan import make_plan
-from lumicontainer.resolve import Resolved
 
 Resolve = Callable[..., Resolved]
 SHA, OTHER, COMMIT = "0" * 64, "1" * 64, "89abcdef01" * 4

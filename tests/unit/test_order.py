@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
-from lumicontainer.resolve import Resolved
 
 from ..conftest import CHECK, HELLO
 

@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.conditions import Fact, met, parse, release
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.schema.document import Problems
-from lumicontainer.errors import InputError
-from lumicontainer.facts import facts_of, wheel_facts
-from lumicontainer.resolve import Resolved
-from lumicontainer.rules import (
+from lumicontainer.core.resolve.facts import facts_of, wheel_facts
+from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.rules.conditions import Fact, met, parse, release
+from lumicontainer.core.rules.rules import (
     PASSED,
     UNKNOWN,
     Rule,
@@ -22,6 +20,8 @@ from lumicontainer.rules import (
     read_rules,
     refuse,
 )
+from lumicontainer.core.schema.document import Problems
+from lumicontainer.errors import InputError
 
 from ..conftest import HELLO, Write
 

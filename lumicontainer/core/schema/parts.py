@@ -14,7 +14,7 @@ from lumicontainer.core.schema.sources import identity
 from lumicontainer.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from lumicontainer.resolved import Setting
+    from lumicontainer.core.resolve.resolved import Setting
 
 VERSION = "version"
 

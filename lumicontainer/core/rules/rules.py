@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from lumicontainer.conditions import (
+from lumicontainer.core.rules.conditions import (
     COMMIT,
     DRIVER,
     ENVIRONMENT,

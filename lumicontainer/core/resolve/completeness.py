@@ -11,7 +11,7 @@ from lumicontainer.core.schema.document import Place, Problems
 from lumicontainer.core.schema.names import FINISH
 
 if TYPE_CHECKING:
-    from lumicontainer.resolved import ResolvedLayer
+    from lumicontainer.core.resolve.resolved import ResolvedLayer
 
 OLDEST_PYTHON = (3, 9)
 """What lumi-entry and the checks are written for."""

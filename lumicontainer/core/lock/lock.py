@@ -18,7 +18,7 @@ from lumicontainer.core.model import (
     Source,
     UrlSource,
 )
-from lumicontainer.inputs import (
+from lumicontainer.core.resolve.inputs import (
     APT,
     DEBOOTSTRAP,
     GIT,
@@ -31,7 +31,7 @@ from lumicontainer.inputs import (
     inputs,
     layer_inputs,
 )
-from lumicontainer.resolve import Resolved, ResolvedLayer
+from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 
 T = TypeVar("T")
 

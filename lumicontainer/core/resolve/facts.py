@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from lumicontainer.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
 from lumicontainer.core.model import GitSource, Platform, UrlSource, Value
+from lumicontainer.core.resolve.resolved import Resolved, ResolvedLayer
+from lumicontainer.core.rules.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
 from lumicontainer.inside import version_range
-from lumicontainer.resolved import Resolved, ResolvedLayer
 
 # In a version (2.9.1+rocm6.4), in the address of a wheel, or in that of PyTorch's own index.
 _ROCM = re.compile(r"(?:\+|%2B|/whl/)rocm([0-9]+(?:\.[0-9]+)*)")

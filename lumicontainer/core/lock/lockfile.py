@@ -8,11 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.core.lock.lock import Entry, Lock, in_order
+from lumicontainer.core.resolve.inputs import (
+    APT,
+    DEBOOTSTRAP,
+    GIT,
+    IMAGE,
+    KINDS,
+    PYTHON,
+    SDIST,
+    URL,
+)
 from lumicontainer.core.schema import fields, names
 from lumicontainer.core.schema.contents import APT_PIN
 from lumicontainer.core.schema.document import Node, Problems, parse
-from lumicontainer.inputs import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
-from lumicontainer.lock import Entry, Lock, in_order
 from lumicontainer.system.files.places import write_whole
 from lumicontainer.system.files.recipefiles import display, read_text
 

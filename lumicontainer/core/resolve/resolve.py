@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer import completeness, order, profiles
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.model import (
     Bootstrap,
@@ -21,15 +20,16 @@ from lumicontainer.core.model import (
     Recipe,
     Variant,
 )
+from lumicontainer.core.resolve import completeness, order, profiles
+from lumicontainer.core.resolve.facts import facts_of
+from lumicontainer.core.resolve.resolved import Resolved, ResolvedLayer, Setting
+from lumicontainer.core.rules.rules import of_drivers
 from lumicontainer.core.schema import parts, requirements
 from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
 from lumicontainer.core.schema.load import parameter_value
 from lumicontainer.core.schema.names import COMPILE, NAME, SCRIPT
 from lumicontainer.core.schema.sources import FOLDER, fetched, identity, told
 from lumicontainer.errors import did_you_mean
-from lumicontainer.facts import facts_of
-from lumicontainer.resolved import Resolved, ResolvedLayer, Setting
-from lumicontainer.rules import of_drivers
 from lumicontainer.system.terminal import masking
 
 __all__ = ["Resolved", "ResolvedLayer", "Setting", "resolve"]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lumicontainer.core.model import Bootstrap, GitSource, LayerFile, PythonSource, Source
+from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.requirements import has_hashes, is_file_of, lines
 from lumicontainer.core.schema.sources import WHOLE_COMMIT, told
-from lumicontainer.resolve import Resolved, ResolvedLayer
 
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
     "image",
