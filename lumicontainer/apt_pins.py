@@ -13,15 +13,15 @@ from lumicontainer import build
 from lumicontainer.cache import Cache
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
+from lumicontainer.core.plan.packages import APT_GET
+from lumicontainer.core.plan.plan import HOME, Plan, adding_repositories
+from lumicontainer.core.plan.tidy import PACKAGES
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.engines import find_engine
 from lumicontainer.layers import Builder, Run, base_layer
-from lumicontainer.packages import APT_GET
-from lumicontainer.plan import HOME, Plan, adding_repositories
 from lumicontainer.site import Site
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.tidy import PACKAGES
 from lumicontainer.workspace import LOCK, remove_tree, workspace
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")

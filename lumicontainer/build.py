@@ -14,13 +14,13 @@ from pathlib import Path
 from lumicontainer import cache, checks, layers, machine, pack, room, sif
 from lumicontainer.aptsources import main_archive
 from lumicontainer.core.model import LayerFile, Platform
+from lumicontainer.core.plan.plan import Compile, Plan, Step
+from lumicontainer.core.render.render import render, render_notes
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.failure import no_room
 from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack
-from lumicontainer.plan import Compile, Plan, Step
-from lumicontainer.render import render, render_notes
 from lumicontainer.site import require_keyring
 from lumicontainer.system import process, words
 from lumicontainer.system.files import links, trust

@@ -16,12 +16,12 @@ from typing import Any
 
 from lumicontainer import failure, machine
 from lumicontainer.core.model import Check, Checks
+from lumicontainer.core.plan.plan import VERIFY, Plan
 from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.layers import Builder, Stack
-from lumicontainer.plan import VERIFY, Plan
 from lumicontainer.system import process
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal import masking

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lumicontainer.cache import Entry, object_name
-from lumicontainer.plan import BASE, Plan
+from lumicontainer.core.plan.plan import BASE, Plan
 
 CACHED, MISSING, OPEN = "cached", "missing", "cached if what is below comes out as before"
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import lumicontainer
 from lumicontainer import absent
+from lumicontainer.core.plan.plan import STAGE
 from lumicontainer.core.schema.sources import FOLDER
 from lumicontainer.errors import (
     DOWNLOAD_FAILED,
@@ -26,7 +27,6 @@ from lumicontainer.errors import (
     StepError,
 )
 from lumicontainer.machine import namespace_command
-from lumicontainer.plan import STAGE
 from lumicontainer.system import process
 from lumicontainer.system.files import links
 from lumicontainer.system.refusal import FULL, TOO_LARGE, file_size_hint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lumicontainer import digests, sif, wholeness
+from lumicontainer.core.plan.plan import HOME
 from lumicontainer.errors import HostError, InputError, Problem
-from lumicontainer.plan import HOME
 from lumicontainer.system import process
 from lumicontainer.system.files.regular import open_regular
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer import image as images
 from lumicontainer.core.model import Bind
+from lumicontainer.core.plan.plan import HOME
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.inside.verify.options import LEVELS
-from lumicontainer.plan import HOME
 
 Schema: TypeAlias = Callable[[Any, str], None]
 """Raises ``RecordError`` where a value is not of its form; gets the value, and where it stands."""

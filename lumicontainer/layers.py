@@ -19,6 +19,8 @@ import lumicontainer
 from lumicontainer import cache, machine, pack
 from lumicontainer.cache import Entry
 from lumicontainer.compare import LEAKS
+from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Plan, Step
+from lumicontainer.core.render.render import render_base
 from lumicontainer.engines import Engine
 from lumicontainer.failure import (
     leak_failure,
@@ -30,8 +32,6 @@ from lumicontainer.failure import (
 from lumicontainer.following import followed
 from lumicontainer.ground import ground_of
 from lumicontainer.mirrors import mirrored_image, plain_registry
-from lumicontainer.plan import BASE, EPOCH, Compile, Plan, Step
-from lumicontainer.render import render_base
 from lumicontainer.secrets import leaks
 from lumicontainer.site import Site, require_mirror, stage_site
 from lumicontainer.system import locks, process

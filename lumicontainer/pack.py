@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from lumicontainer import sif
 from lumicontainer.cache import sync
+from lumicontainer.core.plan.plan import EPOCH
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.machine import namespace_command
-from lumicontainer.plan import EPOCH
 from lumicontainer.system import process
 
 # Blocks of 1 MiB pack a tree of PyTorch in 6 s where 128 KiB take 10 s and gzip, the engines'

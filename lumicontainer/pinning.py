@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from lumicontainer import absent, apt_pins, sdist_pins, source_pins
 from lumicontainer.core.lock.lock import Entry, Lock, lock_of
 from lumicontainer.core.model import PythonSource, UrlSource
+from lumicontainer.core.plan.plan import Plan
 from lumicontainer.core.resolve.facts import facts_of, normal, wheel_package
 from lumicontainer.core.resolve.inputs import (
     APT,
@@ -30,7 +31,6 @@ from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
 from lumicontainer.mirrors import require_guarded
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of
-from lumicontainer.plan import Plan
 from lumicontainer.registry import pinned_image
 from lumicontainer.site import Site, read_site
 from lumicontainer.system.terminal.progress import Progress

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.cache import Cache, Entry, object_name
+from lumicontainer.core.plan.plan import BASE, Plan
 from lumicontainer.errors import Problem, SpaceError
-from lumicontainer.plan import BASE, Plan
 from lumicontainer.workspace import GIB, NEED_TREE
 
 _MIB = 1 << 20

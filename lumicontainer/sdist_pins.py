@@ -15,6 +15,7 @@ from lumicontainer import build
 from lumicontainer.cache import Cache
 from lumicontainer.core.lock.lock import Entry, held, lock_of
 from lumicontainer.core.model import LayerFile
+from lumicontainer.core.plan.plan import Plan, Step
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.schema.requirements import EXACT
 from lumicontainer.engines import find_engine
@@ -22,7 +23,6 @@ from lumicontainer.errors import HostError, Problem
 from lumicontainer.failure import last_lines
 from lumicontainer.layers import Builder, Run
 from lumicontainer.pip_pins import Wheel, read_report
-from lumicontainer.plan import Plan, Step
 from lumicontainer.site import Site
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import Progress

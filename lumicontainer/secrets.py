@@ -8,9 +8,9 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from lumicontainer.core.plan.plan import Plan
 from lumicontainer.engines.apptainer import DIVIDERS
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.plan import Plan
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.masking import SHORTEST
 

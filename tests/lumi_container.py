@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.records import platform_tables
+from lumicontainer.core.plan.records import platform_tables
 
 from .unit.inside import lumi_node
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from lumicontainer import build, digests, imagerecords, layers, sif, site, syntax, uses, wholeness
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.commands import common, locked
+from lumicontainer.core.plan.plan import Plan, planned
 from lumicontainer.core.resolve.inputs import base_told, unpinned
 from lumicontainer.core.rules.rules import refuse
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.mirrors import read_mirrors
-from lumicontainer.plan import Plan, planned
 from lumicontainer.secrets import read_secrets
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.output import say, write_document

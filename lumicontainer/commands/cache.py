@@ -15,8 +15,8 @@ from typing import Any
 from lumicontainer import explain
 from lumicontainer.cache import Cache, Entry, parse_size, size_limit
 from lumicontainer.commands import common
+from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.plan import planned
 from lumicontainer.system import words
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import FORMS, Progress

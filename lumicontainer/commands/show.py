@@ -11,14 +11,14 @@ from lumicontainer.commands import common, locked, parts_shown
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.lock.lock import Lock, entry_of, faults
 from lumicontainer.core.model import Bind, Platform
+from lumicontainer.core.plan.plan import planned
+from lumicontainer.core.plan.records import platform_tables, record
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.core.schema.sources import is_pinned, told
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, InputError, Problem, did_you_mean
-from lumicontainer.plan import planned
-from lumicontainer.records import platform_tables, record
 from lumicontainer.system.terminal.output import line, say
 from lumicontainer.system.words import count
 

@@ -15,14 +15,14 @@ from lumicontainer import imagerecords, sif, wholeness
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock.lock import faults, file_name, held
 from lumicontainer.core.lock.lockfile import open_lock
+from lumicontainer.core.plan.plan import planned
+from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.core.schema.checkfile import HOST
 from lumicontainer.digests import NOT_RECORDED, Check
 from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.needs import closure_in
-from lumicontainer.plan import planned
-from lumicontainer.records import record
 from lumicontainer.siformat import Descriptor
 from lumicontainer.system import words
 from lumicontainer.verify.results import row

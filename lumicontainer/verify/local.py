@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.core.model import Platform
+from lumicontainer.core.plan.plan import VERIFY
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
 from lumicontainer.failure import last_lines
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.needs import Needs, needs_of
-from lumicontainer.plan import VERIFY
 from lumicontainer.system import process
 from lumicontainer.verify.results import Part, read, row
 from lumicontainer.verify.subject import Row

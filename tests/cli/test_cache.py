@@ -14,10 +14,10 @@ import pytest
 from lumicontainer import cache, sif, uses
 from lumicontainer.commands.cache import MARK_LIFE
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.explain import MISSING, walk
 from lumicontainer.image import KEY_LABEL
-from lumicontainer.plan import planned
 from lumicontainer.system import locks, words
 
 from ..conftest import HELLO, Write

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.records import record_files
 
 from ..integration.conftest import ENGINE, run
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from lumicontainer.commands.common import resolved_recipe
 from lumicontainer.core.model import LayerFile
-from lumicontainer.records import record_files
+from lumicontainer.core.plan.records import record_files
 
 from ..unit.inside import lumi_node
 

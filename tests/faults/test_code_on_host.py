@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.lock.lock import Lock
+from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
 from lumicontainer.pinning import make_lock
 from lumicontainer.pip_pins import Pip, Target
-from lumicontainer.plan import make_plan
 from lumicontainer.system.process import ProgramError
 from lumicontainer.system.terminal.progress import Progress
 

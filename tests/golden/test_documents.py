@@ -15,9 +15,9 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Checks, LayerFile
+from lumicontainer.core.plan.plan import BASE, MAX_SECTION, Plan, make_plan
+from lumicontainer.core.render.render import FORMATS, render, render_base
 from lumicontainer.core.resolve.resolve import Resolved, resolve
-from lumicontainer.plan import BASE, MAX_SECTION, Plan, make_plan
-from lumicontainer.render import FORMATS, render, render_base
 
 from ..conftest import CHECK
 from .conftest import Golden

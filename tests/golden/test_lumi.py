@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.plan import Plan, make_plan
+from lumicontainer.core.render.render import check_sections, render
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.plan import Plan, make_plan
-from lumicontainer.render import check_sections, render
 
 from ..conftest import ROOT
 from .conftest import HERE, Golden

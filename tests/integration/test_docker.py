@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.plan import HOME
+from lumicontainer.core.plan.plan import HOME
 from lumicontainer.site import DEBIAN_KEYRING, read_site
 
 from ..conftest import ROOT

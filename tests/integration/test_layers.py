@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.plan import EPOCH
+from lumicontainer.core.plan.plan import EPOCH
 
 from .conftest import (
     ENGINE,

@@ -17,12 +17,12 @@ from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import file_name, held
 from lumicontainer.core.lock.lockfile import open_lock
+from lumicontainer.core.plan.plan import HOME, planned
+from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.resolved import Resolved
 from lumicontainer.errors import InputError
 from lumicontainer.image import KEY_LABEL
 from lumicontainer.inside.verify.outcome import Outcome
-from lumicontainer.plan import HOME, planned
-from lumicontainer.records import record
 from lumicontainer.verify import hostchecks
 
 from ..unit.test_image import packed

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.records import record_files
+from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.errors import InputError
 from lumicontainer.inside.version_range import holds
-from lumicontainer.plan import make_plan
-from lumicontainer.records import record_files
-from lumicontainer.render import render
 
 CATALOG = open_catalog()
 LUMI = [("lumi-g", "rocm-6.4.4"), ("lumi-g", "rocm-7.0.2")]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import DOWNLOAD_FAILED
-from lumicontainer.plan import make_plan
 from lumicontainer.site import read_site, stage_site
 
 from ..stand_in_archive import StandInArchive, stand_in_archive

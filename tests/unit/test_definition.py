@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumicontainer.core.model import Bootstrap
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.render.definition import Subject, definition, variables
+from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.schema.hazards import hazards
-from lumicontainer.definition import Subject, definition, variables
 from lumicontainer.errors import InputError
-from lumicontainer.plan import make_plan
-from lumicontainer.render import render
 
 from ..conftest import STRANGE
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lumicontainer.cache import Entry, object_name
+from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.explain import (
     CACHED,
@@ -24,7 +25,6 @@ from lumicontainer.explain import (
     told,
     walk,
 )
-from lumicontainer.plan import Plan, make_plan
 
 from ..conftest import HELLO
 

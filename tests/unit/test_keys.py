@@ -25,9 +25,9 @@ from lumicontainer.core.model import (
     Variable,
     Variant,
 )
+from lumicontainer.core.plan.plan import Plan
 from lumicontainer.core.schema.document import Problems, Scalar
 from lumicontainer.core.schema.names import COMPILE, SCRIPT
-from lumicontainer.plan import Plan
 
 from .checks_of_worlds import (
     FILE,

@@ -22,6 +22,7 @@ from lumicontainer.core.lock.lock import (
 )
 from lumicontainer.core.lock.lockfile import read_lock, text_of, write_lock
 from lumicontainer.core.model import GitSource, PythonSource, UrlSource
+from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.inputs import (
     APT,
     DEBOOTSTRAP,
@@ -37,7 +38,6 @@ from lumicontainer.core.resolve.inputs import (
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
-from lumicontainer.plan import make_plan
 
 Resolve = Callable[..., Resolved]
 SHA, OTHER, COMMIT = "0" * 64, "1" * 64, "89abcdef01" * 4

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.render.render import render_base
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.mirrors import lines, mirrored_image, plain_registry, read_mirrors
-from lumicontainer.plan import make_plan
-from lumicontainer.render import render_base
 from lumicontainer.site import read_site, require_mirror, stage_site
 
 HUB = "https://github.com/"

@@ -8,12 +8,12 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import GitSource, UrlSource
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.records import record, record_files
 from lumicontainer.core.resolve.inputs import unpinned
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
-from lumicontainer.plan import make_plan
-from lumicontainer.records import record, record_files
 
 from ..conftest import CHECK, HELLO, Write
 from .test_load import layer_problems

@@ -10,10 +10,10 @@ import pytest
 from lumicontainer import apt_pins
 from lumicontainer.apt_pins import Answers
 from lumicontainer.core.lock.lock import Lock, faults
+from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
 from lumicontainer.pinning import make_lock
-from lumicontainer.plan import Plan, make_plan
 from lumicontainer.system.terminal.progress import Progress
 
 from .test_fetch import UPSTREAM, Upstream

@@ -17,14 +17,14 @@ import pytest
 
 from lumicontainer.apt_pins import Wanted, closures, program
 from lumicontainer.core.model import Bootstrap
+from lumicontainer.core.plan.plan import adding_repositories, make_plan
+from lumicontainer.core.plan.tidy import PACKAGES, after_bootstrap, same_packages
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
-from lumicontainer.plan import adding_repositories, make_plan
 from lumicontainer.registry import pinned_image
 from lumicontainer.source_pins import sha256_of, whole_commit
 from lumicontainer.system.process import ProgramError
-from lumicontainer.tidy import PACKAGES, after_bootstrap, same_packages
 
 from .test_fetch import UPSTREAM, Upstream
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from lumicontainer.core.model import LayerFile, PythonSource, Variable
+from lumicontainer.core.plan.plan import MAX_SECTION, Plan, make_plan, requirement
+from lumicontainer.core.plan.records import record, record_files
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.plan import MAX_SECTION, Plan, make_plan, requirement
-from lumicontainer.records import record, record_files
 
 from ..conftest import CHECK, HELLO
 

@@ -6,11 +6,11 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Gpu, Platform
+from lumicontainer.core.plan.records import platform_tables
 from lumicontainer.core.schema import platforms
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import InputError
 from lumicontainer.inside.rank import variables
-from lumicontainer.records import platform_tables
 
 from ..conftest import Write
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.plan import Plan, make_plan
+from lumicontainer.core.render.proot import command
+from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.core.schema.hazards import is_hazardous
 from lumicontainer.core.schema.platforms import read_platform
-from lumicontainer.plan import Plan, make_plan
-from lumicontainer.proot import command
-from lumicontainer.render import render
 
 from ..conftest import ROOT
 

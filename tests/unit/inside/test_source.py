@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.records import platform_tables
 from lumicontainer.core.schema.hazards import is_hazardous
-from lumicontainer.records import platform_tables
 
 from . import seen
 from .conftest import PATH, SOURCE, lay_out

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.records import platform_tables
 from lumicontainer.inside.entry import around
 from lumicontainer.inside.entry.decide import MARK, Decision, decide, without_own
 from lumicontainer.inside.environment import USER
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.options import Options
-from lumicontainer.records import platform_tables
 
 from .. import seen
 

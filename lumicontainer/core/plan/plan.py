@@ -16,16 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer import packages
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bootstrap, LayerFile, PythonSource, Value
+from lumicontainer.core.plan import packages
+from lumicontainer.core.plan.finish import finish_files, finish_text, finishing
+from lumicontainer.core.plan.records import record_files
+from lumicontainer.core.plan.tidy import CLEAN, after_bootstrap, tidied
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.names import FINISH
 from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, told
-from lumicontainer.finish import finish_files, finish_text, finishing
-from lumicontainer.records import record_files
-from lumicontainer.tidy import CLEAN, after_bootstrap, tidied
 
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
@@ -364,7 +364,7 @@ def _program(name: str, staged: Sequence[LayerFile], *, work: str) -> str:
 
 def planned(resolved: Resolved) -> Plan:
     """Plan a resolved recipe with the programs that are baked into images."""
-    return make_plan(resolved, read_inside(Path(__file__).parent / "inside"))
+    return make_plan(resolved, read_inside(Path(__file__).parents[2] / "inside"))
 
 
 def read_inside(folder: Path) -> tuple[LayerFile, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lumicontainer.core.model import Bootstrap
-from lumicontainer.plan import HOME, SYSTEM_PATH, Step
+from lumicontainer.core.plan.plan import HOME, SYSTEM_PATH, Step
 
 _CONSTANT = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|LD_[A-Z_]+")
 """Variables that name what only this image has, so that a host's value of them is wrong in it.

@@ -12,7 +12,7 @@ from pathlib import Path
 from lumicontainer.core.model import Bootstrap, Platform
 
 _NAME = "RECIPE"
-_STEP = Path(__file__).parent / "step"
+_STEP = Path(__file__).parents[2] / "step"
 
 
 def command(platform: Platform, recipe: str) -> str:

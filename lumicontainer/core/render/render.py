@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from lumicontainer import proot
 from lumicontainer.core.model import Bootstrap, LayerFile
-from lumicontainer.definition import RUNSCRIPT, Subject, definition, dockerfile, variables
+from lumicontainer.core.plan.plan import MAX_SECTION, Plan, Step
+from lumicontainer.core.plan.tidy import after_bootstrap
+from lumicontainer.core.render import proot
+from lumicontainer.core.render.definition import (
+    RUNSCRIPT,
+    Subject,
+    definition,
+    dockerfile,
+    variables,
+)
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.plan import MAX_SECTION, Plan, Step
-from lumicontainer.tidy import after_bootstrap
 
 FORMATS = ("def", "dockerfile")
 
