@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import cache, checks, layers, machine, pack, room, sif
+from lumicontainer import cache, checks, layers, machine, room
 from lumicontainer.aptsources import main_archive
 from lumicontainer.core.model import LayerFile, Platform
 from lumicontainer.core.plan.plan import Compile, Plan, Step
@@ -19,7 +19,8 @@ from lumicontainer.core.render.render import render, render_notes
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.failure import no_room
-from lumicontainer.image import CHECKED_LABEL, KEY_LABEL
+from lumicontainer.image import pack, sif
+from lumicontainer.image.image import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.layers import Builder, Run, Stack
 from lumicontainer.site import require_keyring
 from lumicontainer.system import process, words

@@ -18,9 +18,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer import pack
 from lumicontainer.cache import INDEX, LAYER
 from lumicontainer.files import FILE, FOLDER, GONE, Row, write_index
+from lumicontainer.image import pack
 from lumicontainer.system.refusal import guarded
 from lumicontainer.system.terminal import masking
 from lumicontainer.tree import (

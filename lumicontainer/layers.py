@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
-from lumicontainer import cache, machine, pack
+from lumicontainer import cache, machine
 from lumicontainer.cache import Entry
 from lumicontainer.compare import LEAKS
 from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Plan, Step
@@ -31,6 +31,7 @@ from lumicontainer.failure import (
 )
 from lumicontainer.following import followed
 from lumicontainer.ground import ground_of
+from lumicontainer.image import pack
 from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.secrets import leaks
 from lumicontainer.site import Site, require_mirror, stage_site

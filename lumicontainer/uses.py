@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import imagerecords
 from lumicontainer.cache import Cache, Entry
 from lumicontainer.errors import InputError
+from lumicontainer.image import imagerecords
 
 
 @dataclass(frozen=True)

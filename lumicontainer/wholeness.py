@@ -7,11 +7,11 @@ import hashlib
 import os
 from pathlib import Path
 
-from lumicontainer import digests
 from lumicontainer.cache import Cache
-from lumicontainer.digests import CHANGED, NOT_RECORDED, WHOLE, Check
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.sif import no_image
+from lumicontainer.image import digests
+from lumicontainer.image.digests import CHANGED, NOT_RECORDED, WHOLE, Check
+from lumicontainer.image.sif import no_image
 from lumicontainer.system import words
 from lumicontainer.system.files.places import cache_root
 

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
+from lumicontainer.image import sif
 from lumicontainer.machine import namespace_options, platform_of
 from lumicontainer.needs import Needs, needs_of
 from lumicontainer.system.terminal.output import line, printable, report, write_document

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer import digests, imagerecords, sif, wholeness
+from lumicontainer import wholeness
 from lumicontainer.commands import common
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
+from lumicontainer.image import digests, imagerecords, sif
 from lumicontainer.system.terminal.output import line, write_document
 
 

@@ -6,12 +6,12 @@ import argparse
 import re
 from pathlib import Path
 
-from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.image import sif
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import report
 from lumicontainer.machine import platform_of

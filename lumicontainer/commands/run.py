@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
+from lumicontainer.image import sif
 from lumicontainer.machine import platform_of
 from lumicontainer.needs import needs_of
 from lumicontainer.system import process

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import sif
 from lumicontainer.commands import common
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
+from lumicontainer.image import sif
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.options import add_choice

@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import image as images
-from lumicontainer import imagerecords, sif, wholeness
+from lumicontainer import wholeness
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock.lock import faults, file_name, held
 from lumicontainer.core.lock.lockfile import open_lock
@@ -19,11 +18,13 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.core.schema.checkfile import HOST
-from lumicontainer.digests import NOT_RECORDED, Check
 from lumicontainer.errors import InputError, LumicontainerError
+from lumicontainer.image import image as images
+from lumicontainer.image import imagerecords, sif
+from lumicontainer.image.digests import NOT_RECORDED, Check
+from lumicontainer.image.siformat import Descriptor
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.needs import closure_in
-from lumicontainer.siformat import Descriptor
 from lumicontainer.system import words
 from lumicontainer.verify.results import row
 from lumicontainer.verify.subject import Row, Subject, read_subject

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import imagerecords
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.image import imagerecords
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import options
 

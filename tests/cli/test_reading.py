@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import cli, sif
+from lumicontainer import cli
 from lumicontainer.cli import VERBS
 from lumicontainer.commands import parts_shown
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.schema.document import Problems
-from lumicontainer.image import KEY_LABEL
+from lumicontainer.image import sif
+from lumicontainer.image.image import KEY_LABEL
 from lumicontainer.system.terminal.output import as_json
 
 from ..conftest import HELLO, Write

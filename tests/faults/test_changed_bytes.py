@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer import digests, sif, siformat
-from lumicontainer.digests import CHANGED, WHOLE
+from lumicontainer.image import digests, sif, siformat
+from lumicontainer.image.digests import CHANGED, WHOLE
 
 from ..integration.conftest import ENGINE, FORMS, lumicontainer, recipes, run, small
 from ..unit.test_digests import flip, flipped

@@ -20,10 +20,17 @@ from typing import Any
 
 import pytest
 
-from lumicontainer import imagerecords, sif
 from lumicontainer.cli import main
-from lumicontainer.image import KEY_LABEL
-from lumicontainer.imagerecords import CHECKS, METADATA, PACKAGES, RESOLVED, RecordError, parse
+from lumicontainer.image import imagerecords, sif
+from lumicontainer.image.image import KEY_LABEL
+from lumicontainer.image.imagerecords import (
+    CHECKS,
+    METADATA,
+    PACKAGES,
+    RESOLVED,
+    RecordError,
+    parse,
+)
 
 from ..conftest import ROOT
 from ..integration.conftest import lumicontainer

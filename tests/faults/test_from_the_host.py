@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import digests, sif, siformat
-from lumicontainer.image import KEY_LABEL
+from lumicontainer.image import digests, sif, siformat
+from lumicontainer.image.image import KEY_LABEL
 
 from ..integration.conftest import (
     SMALL,

@@ -21,7 +21,7 @@ from lumicontainer.core.plan.plan import HOME, planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.resolved import Resolved
 from lumicontainer.errors import InputError
-from lumicontainer.image import KEY_LABEL
+from lumicontainer.image.image import KEY_LABEL
 from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import hostchecks
 

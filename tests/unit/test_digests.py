@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import digests, sif, siformat
-from lumicontainer.digests import CHANGED, NOT_RECORDED, WHOLE
-from lumicontainer.siformat import DESCRIPTOR_OFFSET, DESCRIPTOR_SIZE, Header
+from lumicontainer.image import digests, sif, siformat
+from lumicontainer.image.digests import CHANGED, NOT_RECORDED, WHOLE
+from lumicontainer.image.siformat import DESCRIPTOR_OFFSET, DESCRIPTOR_SIZE, Header
 
 from .test_sif import image
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import sif
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.image import sif
 from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import hostchecks
 from lumicontainer.verify.hostchecks import Asked

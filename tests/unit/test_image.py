@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import imagerecords, sif
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import HostError, InputError
+from lumicontainer.image import imagerecords, sif
 from lumicontainer.needs import needs_of
 from lumicontainer.verify.subject import read_subject
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer import sif
 from lumicontainer.errors import InputError
+from lumicontainer.image import sif
 
 
 def image(

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer import sif
 from lumicontainer.cache import sync
 from lumicontainer.core.plan.plan import EPOCH
 from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.image import sif
 from lumicontainer.machine import namespace_command
 from lumicontainer.system import process
 

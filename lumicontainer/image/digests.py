@@ -27,8 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer import siformat
-from lumicontainer.siformat import Header
+from lumicontainer.image import siformat
+from lumicontainer.image.siformat import Header
 
 NAME = "lumicontainer-digests.json"
 FORM = 1

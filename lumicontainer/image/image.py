@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lumicontainer import digests, sif, wholeness
+from lumicontainer import wholeness
 from lumicontainer.core.plan.plan import HOME
 from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.image import digests, sif
 from lumicontainer.system import process
 from lumicontainer.system.files.regular import open_regular
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer import digests, siformat
-from lumicontainer.digests import Part
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.siformat import (
+from lumicontainer.image import digests, siformat
+from lumicontainer.image.digests import Part
+from lumicontainer.image.siformat import (
     DATA_OFFSET,
     DEFINITION,
     DESCRIPTOR_OFFSET,

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lumicontainer import image as images
 from lumicontainer.core.model import Bind
 from lumicontainer.core.plan.plan import HOME
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.image import image as images
 from lumicontainer.inside.verify.options import LEVELS
 
 Schema: TypeAlias = Callable[[Any, str], None]
