@@ -29,12 +29,12 @@ image: engine venv
 	@$(BIN)/lumicontainer build pytorch-deepspeed --output $(IMAGE) >/dev/null
 
 engine: ## install what this host lacks to build and run images
-	@lumicontainer/host/install-engine.sh
+	@lumicontainer/host/scripts/install-engine.sh
 
 venv: $(VENV)/.installed ## make the virtual environment
 
-$(VENV)/.installed: pyproject.toml lumicontainer/host/make-venv.sh
-	@lumicontainer/host/make-venv.sh $(VENV) $(PYTHON)
+$(VENV)/.installed: pyproject.toml lumicontainer/host/scripts/make-venv.sh
+	@lumicontainer/host/scripts/make-venv.sh $(VENV) $(PYTHON)
 	@touch $@
 
 check: venv ## linters, strict types, shellcheck

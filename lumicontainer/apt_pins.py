@@ -18,8 +18,8 @@ from lumicontainer.core.plan.plan import HOME, Plan, adding_repositories
 from lumicontainer.core.plan.tidy import PACKAGES
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.engines import find_engine
+from lumicontainer.host.site import Site
 from lumicontainer.layers import Builder, Run, base_layer
-from lumicontainer.site import Site
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.workspace import LOCK, remove_tree, workspace

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import failure, machine
+from lumicontainer import failure
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.plan.plan import VERIFY, Plan
 from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.failure import last_lines
+from lumicontainer.host import machine
 from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.layers import Builder, Stack
 from lumicontainer.system import process

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lumicontainer import machine
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError, Problem
-from lumicontainer.site import DEBIAN_KEYRING, debian_mirror
+from lumicontainer.host import machine
+from lumicontainer.host.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.system import process
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.workspace import GIB, NEED_TREE, temporary_root

@@ -26,7 +26,7 @@ from lumicontainer.errors import (
     SpaceError,
     StepError,
 )
-from lumicontainer.machine import namespace_command
+from lumicontainer.host.machine import namespace_command
 from lumicontainer.system import process
 from lumicontainer.system.files import links
 from lumicontainer.system.refusal import FULL, TOO_LARGE, file_size_hint

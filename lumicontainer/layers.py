@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
-from lumicontainer import cache, machine
+from lumicontainer import cache
 from lumicontainer.cache import Entry
 from lumicontainer.compare import LEAKS
 from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Plan, Step
@@ -31,10 +31,11 @@ from lumicontainer.failure import (
 )
 from lumicontainer.following import followed
 from lumicontainer.ground import ground_of
+from lumicontainer.host import machine
+from lumicontainer.host.mirrors import mirrored_image, plain_registry
+from lumicontainer.host.site import Site, require_mirror, stage_site
 from lumicontainer.image import pack
-from lumicontainer.mirrors import mirrored_image, plain_registry
 from lumicontainer.secrets import leaks
-from lumicontainer.site import Site, require_mirror, stage_site
 from lumicontainer.system import locks, process
 from lumicontainer.system.files import links
 from lumicontainer.system.terminal import masking

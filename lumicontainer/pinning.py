@@ -29,10 +29,10 @@ from lumicontainer.core.resolve.inputs import (
 )
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
-from lumicontainer.mirrors import require_guarded
+from lumicontainer.host.mirrors import require_guarded
+from lumicontainer.host.site import Site, read_site
 from lumicontainer.pip_pins import Pip, Target, Wheel, is_of
 from lumicontainer.registry import pinned_image
-from lumicontainer.site import Site, read_site
 from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"

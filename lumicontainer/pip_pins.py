@@ -22,7 +22,7 @@ from lumicontainer.workspace import temporary_folder
 
 _STAND_IN = "in.the.image"
 """Marks the versions of what stands for a package that the image has already."""
-_WITHOUT_CODE = Path(__file__).parent / "host/pip_without_code.py"
+_WITHOUT_CODE = Path(__file__).parent / "host/scripts/pip_without_code.py"
 _GOT = re.compile(r"(?m)^\s*Got\s+([0-9a-f]{64})\s*$")
 """How pip tells the hash of what it found (HashMismatch; the same from pip 8 to 26)."""
 _ENDED = "a source would run code of its own on this host"

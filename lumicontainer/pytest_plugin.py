@@ -89,7 +89,7 @@ def _host(config: pytest.Config) -> Host:
     """Return what starts containers of the image; fail, in words, where this host cannot."""
     from lumicontainer.core.catalog import open_catalog  # noqa: PLC0415
     from lumicontainer.errors import LumicontainerError  # noqa: PLC0415
-    from lumicontainer.machine import platform_of  # noqa: PLC0415
+    from lumicontainer.host.machine import platform_of  # noqa: PLC0415
     from lumicontainer.verify.local import host_for  # noqa: PLC0415
 
     try:

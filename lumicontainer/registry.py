@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from lumicontainer.errors import DownloadError, Problem
-from lumicontainer.mirrors import mirrored_image, plain_registry, whole_image
+from lumicontainer.host.mirrors import mirrored_image, plain_registry, whole_image
 
 _HUB, _HUB_SERVER = "docker.io", "registry-1.docker.io"
 _TYPES = ", ".join(

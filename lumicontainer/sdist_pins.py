@@ -21,9 +21,9 @@ from lumicontainer.core.schema.requirements import EXACT
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.failure import last_lines
+from lumicontainer.host.site import Site
 from lumicontainer.layers import Builder, Run
 from lumicontainer.pip_pins import Wheel, read_report
-from lumicontainer.site import Site
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.workspace import LOCK, remove_tree, workspace

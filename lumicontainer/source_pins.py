@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lumicontainer.errors import DownloadError, Problem
-from lumicontainer.mirrors import mirrored
+from lumicontainer.host.mirrors import mirrored
 from lumicontainer.system import process
 from lumicontainer.system.terminal.masking import without_password
 from lumicontainer.workspace import temporary_folder

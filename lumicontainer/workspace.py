@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 
 from lumicontainer.errors import HostError, Problem, SpaceError
-from lumicontainer.machine import namespace_command
+from lumicontainer.host.machine import namespace_command
 from lumicontainer.system import locks, process
 from lumicontainer.system.files import trust
 from lumicontainer.system.refusal import refused

@@ -14,9 +14,9 @@ from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
+from lumicontainer.host.machine import namespace_options, platform_of
+from lumicontainer.host.needs import Needs, needs_of
 from lumicontainer.image import sif
-from lumicontainer.machine import namespace_options, platform_of
-from lumicontainer.needs import Needs, needs_of
 from lumicontainer.system.terminal.output import line, printable, report, write_document
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import build, layers, site, syntax, uses, wholeness
+from lumicontainer import build, layers, syntax, uses, wholeness
 from lumicontainer.cache import Cache, size_limit
 from lumicontainer.commands import common, locked
 from lumicontainer.core.plan.plan import Plan, planned
@@ -18,8 +18,9 @@ from lumicontainer.core.resolve.inputs import base_told, unpinned
 from lumicontainer.core.rules.rules import refuse
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
+from lumicontainer.host import site
+from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.image import digests, imagerecords, sif
-from lumicontainer.mirrors import read_mirrors
 from lumicontainer.secrets import read_secrets
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.output import say, write_document

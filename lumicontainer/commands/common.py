@@ -14,7 +14,7 @@ from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.core.rules.rules import Finding, judge
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.machine import platform_of
+from lumicontainer.host.machine import platform_of
 from lumicontainer.system.files.recipefiles import display
 from lumicontainer.system.terminal import output
 

@@ -18,7 +18,7 @@ from lumicontainer.system.terminal.output import write_document
 
 SHELLS = ("bash", "zsh")
 NAMES = "names"
-_SCRIPTS = Path(__file__).parents[1] / "host"
+_SCRIPTS = Path(__file__).parents[1] / "host/scripts"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

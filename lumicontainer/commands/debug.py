@@ -17,7 +17,7 @@ from lumicontainer.cache import LAYER
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.failure import OPENER
-from lumicontainer.machine import clean_environment
+from lumicontainer.host.machine import clean_environment
 from lumicontainer.system import locks, process, words
 from lumicontainer.workspace import FAILED, temporary_root, workspace
 

@@ -13,7 +13,7 @@ from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Layer, Platform, Profile, Recipe
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
-from lumicontainer.machine import detect_platform
+from lumicontainer.host.machine import detect_platform
 from lumicontainer.system.terminal.output import report
 
 Reader: TypeAlias = Callable[[str], Recipe | Profile | Layer | Platform]

@@ -12,7 +12,7 @@ from lumicontainer.core.lock.lock import file_name
 from lumicontainer.core.lock.lockfile import write_lock
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
-from lumicontainer.mirrors import read_mirrors
+from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.pinning import make_lock
 from lumicontainer.system import words
 from lumicontainer.system.files.recipefiles import display

@@ -11,10 +11,10 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.host.machine import platform_of
 from lumicontainer.image import sif
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import report
-from lumicontainer.machine import platform_of
 from lumicontainer.system.terminal.output import write_document
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject

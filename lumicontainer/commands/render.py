@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from lumicontainer import site
 from lumicontainer.commands import common
 from lumicontainer.core.plan.plan import Plan, planned
 from lumicontainer.core.render import proot, render
 from lumicontainer.errors import OK
+from lumicontainer.host import site
 from lumicontainer.system.terminal.masking import without_password
 from lumicontainer.system.terminal.output import say, write_document
 

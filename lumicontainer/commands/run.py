@@ -11,9 +11,9 @@ from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
+from lumicontainer.host.machine import platform_of
+from lumicontainer.host.needs import needs_of
 from lumicontainer.image import sif
-from lumicontainer.machine import platform_of
-from lumicontainer.needs import needs_of
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import report
 

@@ -16,12 +16,12 @@ from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
+from lumicontainer.host.machine import platform_of
 from lumicontainer.image import sif
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.options import add_choice
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, PASSED, SKIPPED, Outcome, from_plain
-from lumicontainer.machine import platform_of
 from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.verify import hostchecks, job, local, page, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.machine import namespace_options
+from lumicontainer.host.machine import namespace_options
 from lumicontainer.system import process
 
 DIVIDERS = ",:"

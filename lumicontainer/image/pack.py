@@ -11,8 +11,8 @@ from typing import NamedTuple
 from lumicontainer.cache import sync
 from lumicontainer.core.plan.plan import EPOCH
 from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.host.machine import namespace_command
 from lumicontainer.image import sif
-from lumicontainer.machine import namespace_command
 from lumicontainer.system import process
 
 # Blocks of 1 MiB pack a tree of PyTorch in 6 s where 128 KiB take 10 s and gzip, the engines'

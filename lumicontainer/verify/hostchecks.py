@@ -19,12 +19,12 @@ from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.core.schema.checkfile import HOST
 from lumicontainer.errors import InputError, LumicontainerError
+from lumicontainer.host.needs import closure_in
 from lumicontainer.image import image as images
 from lumicontainer.image import imagerecords, sif
 from lumicontainer.image.digests import NOT_RECORDED, Check
 from lumicontainer.image.siformat import Descriptor
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
-from lumicontainer.needs import closure_in
 from lumicontainer.system import words
 from lumicontainer.verify.results import row
 from lumicontainer.verify.subject import Row, Subject, read_subject

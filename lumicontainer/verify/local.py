@@ -15,8 +15,8 @@ from lumicontainer.core.plan.plan import VERIFY
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
 from lumicontainer.failure import last_lines
+from lumicontainer.host.needs import Needs, needs_of
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
-from lumicontainer.needs import Needs, needs_of
 from lumicontainer.system import process
 from lumicontainer.verify.results import Part, read, row
 from lumicontainer.verify.subject import Row

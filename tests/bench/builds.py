@@ -30,7 +30,7 @@ from table import LUMICONTAINER, seconds
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
-from lumicontainer.machine import clean_environment
+from lumicontainer.host.machine import clean_environment
 from lumicontainer.workspace import remove_tree
 
 Figures = dict[str, Any]

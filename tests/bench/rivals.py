@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 
 from table import LUMICONTAINER, seconds
 
-from lumicontainer.machine import clean_environment
-from lumicontainer.site import Site, read_site, stage_site
+from lumicontainer.host.machine import clean_environment
+from lumicontainer.host.site import Site, read_site, stage_site
 
 START_DOCKER = Path(__file__).parents[1] / "docker/start.sh"
 BASE, IMAGE = "lumicontainer-bench-base", "lumicontainer-bench"

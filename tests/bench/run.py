@@ -20,10 +20,10 @@ from typing import Any
 
 from table import LUMICONTAINER, row, seconds
 
+from lumicontainer.host.machine import engine_path
 from lumicontainer.image.pack import squash_command
 from lumicontainer.image.sif import partitions
 from lumicontainer.inside.launch.hostlist import expand
-from lumicontainer.machine import engine_path
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parents[1]))

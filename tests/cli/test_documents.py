@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from lumicontainer.cli import VERBS, make_parser
+from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.inside.verify import options
-from lumicontainer.mirrors import read_mirrors
 
 from ..conftest import ROOT
 from ..documents import (

@@ -82,7 +82,7 @@ def test_where_no_user_namespace_can_be_made_the_mend_is_the_doctors(write: Writ
 
 
 def test_an_engine_is_not_ready_where_no_user_namespace_can_be_made() -> None:
-    script = ROOT / "lumicontainer/host/install-engine.sh"
+    script = ROOT / "lumicontainer/host/scripts/install-engine.sh"
     done = run_in(NO_NAMESPACES, script)
     assert done.returncode == 3
     assert MEND in done.stderr

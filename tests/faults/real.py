@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from lumicontainer.site import debian_mirror
+from lumicontainer.host.site import debian_mirror
 
 SUITE = "trixie"
 PYTHON = "3.11"

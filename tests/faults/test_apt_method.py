@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.site import read_site, stage_site
+from lumicontainer.host.site import read_site, stage_site
 
 MIRRORS = {"http://upstream.invalid/": "file:///srv/mirror/"}
 CONFIGURATION = "601 Configuration\nConfig-Item: Acquire::http::Timeout=60\n\n"

@@ -17,8 +17,8 @@ import pytest
 
 from lumicontainer.cache import object_name
 from lumicontainer.engines import find_engine
+from lumicontainer.host.machine import engine_path, namespace_command
 from lumicontainer.image.sif import partitions
-from lumicontainer.machine import engine_path, namespace_command
 from lumicontainer.system.files.places import cache_root
 
 from ..conftest import CHECK, ROOT, STRANGE

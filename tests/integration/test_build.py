@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.site import debootstrap_mirror
+from lumicontainer.host.site import debootstrap_mirror
 from lumicontainer.system.files.places import cache_root
 
 from ..conftest import CHECK

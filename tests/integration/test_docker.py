@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.plan.plan import HOME
-from lumicontainer.site import DEBIAN_KEYRING, read_site
+from lumicontainer.host.site import DEBIAN_KEYRING, read_site
 
 from ..conftest import ROOT
 from .conftest import (

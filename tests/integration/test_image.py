@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.host.site import pip_settings, read_site
 from lumicontainer.inside.version_range import holds
-from lumicontainer.site import pip_settings, read_site
 
 from .conftest import ENGINE, lumicontainer, run, unpacked
 

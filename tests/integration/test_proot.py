@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.cache import LAYER, object_name
-from lumicontainer.site import read_site, stage_site
+from lumicontainer.host.site import read_site, stage_site
 from lumicontainer.system.files.places import cache_root
 
 from ..namespaces import prepared

@@ -29,7 +29,7 @@ def test_make_demo_prints_the_accuracy_and_does_none_of_it_twice(image: Path) ->
 
 
 def test_the_engine_is_installed_for_who_asks_and_not_for_who_became_root() -> None:
-    script = ROOT / "lumicontainer/host/install-engine.sh"
+    script = ROOT / "lumicontainer/host/scripts/install-engine.sh"
     done = run([script], env={"SUDO_USER": "nobody"})
     assert done.returncode == 0, done.stderr
     assert "nothing to do: " in done.stderr
@@ -44,7 +44,7 @@ def test_a_virtual_environment_that_was_cut_short_is_made_anew(tmp_path: Path) -
     (tmp_path / "lumicontainer/__init__.py").touch()
     folder = tmp_path / "venv"
     assert run(["python3", "-m", "venv", "--without-pip", folder]).returncode == 0
-    script = ROOT / "lumicontainer/host/make-venv.sh"
+    script = ROOT / "lumicontainer/host/scripts/make-venv.sh"
     done = run([script, folder, "python3"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert run([folder / "bin/python", "-c", "import lumicontainer"], cwd="/").returncode == 0

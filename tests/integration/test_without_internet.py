@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import DOWNLOAD_FAILED
-from lumicontainer.site import DEBIAN_KEYRING, read_site
+from lumicontainer.host.site import DEBIAN_KEYRING, read_site
 
 from ..conftest import ROOT
 from ..recipes.scripts import make_wheel

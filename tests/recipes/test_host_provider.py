@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lumicontainer.closure import FOLDER, close
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.host.closure import FOLDER, close
 from lumicontainer.inside.elf.loader import Tree
 
 from ..unit.compiled import Root

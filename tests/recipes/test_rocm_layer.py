@@ -13,7 +13,7 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import DOWNLOAD_FAILED
-from lumicontainer.site import read_site, stage_site
+from lumicontainer.host.site import read_site, stage_site
 
 from ..stand_in_archive import StandInArchive, stand_in_archive
 from ..stand_in_rocm import TRUE_TOOL, stand_in_rocm

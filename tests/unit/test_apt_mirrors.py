@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.site import read_site, stage_site
+from lumicontainer.host.site import read_site, stage_site
 
 from ..stand_in_archive import Package, StandInArchive, stand_in_archive
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lumicontainer.aptsources import main_archive
+from lumicontainer.host.aptsources import main_archive
 
 DEB822 = """\
 Types: deb

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.ca_bundles import FOLDER, VARIABLES, trust_of
+from lumicontainer.host.ca_bundles import FOLDER, VARIABLES, trust_of
 
 
 @pytest.fixture

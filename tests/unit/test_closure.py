@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.closure import FOLDER, GLIBC, Closure, close, names
 from lumicontainer.core.model import Bind
+from lumicontainer.host.closure import FOLDER, GLIBC, Closure, close, names
 from lumicontainer.inside.elf.loader import Library, Tree
 
 from .compiled import Root, weaken

@@ -20,7 +20,7 @@ import pytest
 from lumicontainer.core.model import GitSource, Source, UrlSource
 from lumicontainer.core.schema import sources
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError
-from lumicontainer.mirrors import require_guarded
+from lumicontainer.host.mirrors import require_guarded
 
 UPSTREAM = "https://upstream.invalid/"
 DONE = subprocess.CompletedProcess[str]

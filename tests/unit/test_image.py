@@ -16,8 +16,8 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import HostError, InputError
+from lumicontainer.host.needs import needs_of
 from lumicontainer.image import imagerecords, sif
-from lumicontainer.needs import needs_of
 from lumicontainer.verify.subject import read_subject
 
 from ..conftest import ROOT

@@ -12,8 +12,8 @@ from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.render.render import render_base
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import HostError, InputError
-from lumicontainer.mirrors import lines, mirrored_image, plain_registry, read_mirrors
-from lumicontainer.site import read_site, require_mirror, stage_site
+from lumicontainer.host.mirrors import lines, mirrored_image, plain_registry, read_mirrors
+from lumicontainer.host.site import read_site, require_mirror, stage_site
 
 HUB = "https://github.com/"
 HERE = "http://127.0.0.1:5000"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.ca_bundles import FOLDER as FOLDER_OF_TRUST
-from lumicontainer.closure import FOLDER
-from lumicontainer.machine import is_there, namespace_options
+from lumicontainer.host.ca_bundles import FOLDER as FOLDER_OF_TRUST
+from lumicontainer.host.closure import FOLDER
+from lumicontainer.host.machine import is_there, namespace_options
 
 from ..conftest import ROOT
 from .compiled import Root

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.site import pip_settings
+from lumicontainer.host.site import pip_settings
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import aptsources
 from lumicontainer.core import shell
 from lumicontainer.core.schema.hazards import fits_a_line
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
+from lumicontainer.host import aptsources
+from lumicontainer.host.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
 
@@ -24,7 +24,7 @@ _CA_FILES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/var/lib/ca-certificates/ca-bundle.pem",
 )
-_STEP = Path(__file__).parent / "step"
+_STEP = Path(__file__).parents[1] / "step"
 _APT_METHODS = ("http", "https")
 DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _DEFAULT_MIRROR = re.compile(r"(?m)^\s*(?:default_mirror\s+|DEF_MIRROR=)[\"']?([^\s\"'$]+)")

@@ -14,7 +14,7 @@ from lumicontainer.system import process
 
 PLAIN_NAMESPACE = ("unshare", "--map-root-user")
 """The start of a command that runs as root of a namespace that has no other user."""
-_NO_NAMESPACES = Path(__file__).parent / "host/no-namespaces.txt"
+_NO_NAMESPACES = Path(__file__).parent / "scripts/no-namespaces.txt"
 """How to mend that no namespace can be made; install-engine.sh says it as well."""
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.ca_bundles import trust_of
-from lumicontainer.closure import FOLDER, Closure, Mount, close, names
 from lumicontainer.core.model import Bind, Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import Problem
+from lumicontainer.host.ca_bundles import trust_of
+from lumicontainer.host.closure import FOLDER, Closure, Mount, close, names
+from lumicontainer.host.machine import is_there
 from lumicontainer.image import imagerecords
 from lumicontainer.inside import elf
 from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, told
-from lumicontainer.machine import is_there
 from lumicontainer.system import process
 
 _ENGINES_OWN = "/.singularity.d/libs"
