@@ -9,8 +9,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lumicontainer import build
-from lumicontainer.cache import Cache
+from lumicontainer.build import build
+from lumicontainer.build.cache.cache import Cache
+from lumicontainer.build.layers import Builder, Run, base_layer
+from lumicontainer.build.workspace import LOCK, remove_tree, workspace
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.packages import APT_GET
@@ -19,10 +21,8 @@ from lumicontainer.core.plan.tidy import PACKAGES
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.engines import find_engine
 from lumicontainer.host.site import Site
-from lumicontainer.layers import Builder, Run, base_layer
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.workspace import LOCK, remove_tree, workspace
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
 _PROGRAMS = f"{HOME}/.repositories"

@@ -9,7 +9,8 @@ from functools import partial
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from lumicontainer import absent, apt_pins, sdist_pins, source_pins
+from lumicontainer import apt_pins, sdist_pins, source_pins
+from lumicontainer.build.failures import absent
 from lumicontainer.core.lock.lock import Entry, Lock, lock_of
 from lumicontainer.core.model import PythonSource, UrlSource
 from lumicontainer.core.plan.plan import Plan

@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from lumicontainer import markers
+from lumicontainer.build.workspace import temporary_folder
 from lumicontainer.core.resolve.facts import normal
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.system import process
-from lumicontainer.workspace import temporary_folder
 
 _STAND_IN = "in.the.image"
 """Marks the versions of what stands for a package that the image has already."""

@@ -11,8 +11,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from lumicontainer import build
-from lumicontainer.cache import Cache
+from lumicontainer.build import build
+from lumicontainer.build.cache.cache import Cache
+from lumicontainer.build.failures.failure import last_lines
+from lumicontainer.build.layers import Builder, Run
+from lumicontainer.build.workspace import LOCK, remove_tree, workspace
 from lumicontainer.core.lock.lock import Entry, held, lock_of
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.plan import Plan, Step
@@ -20,13 +23,10 @@ from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.schema.requirements import EXACT
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.failure import last_lines
 from lumicontainer.host.site import Site
-from lumicontainer.layers import Builder, Run
 from lumicontainer.pip_pins import Wheel, read_report
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.workspace import LOCK, remove_tree, workspace
 
 _REPORT, _WHY, _WANTED = "report.json", "why", "lumicontainer-wanted.txt"
 _ASK = f"""\

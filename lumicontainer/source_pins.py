@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from lumicontainer.build.workspace import temporary_folder
 from lumicontainer.errors import DownloadError, Problem
 from lumicontainer.host.mirrors import mirrored
 from lumicontainer.system import process
 from lumicontainer.system.terminal.masking import without_password
-from lumicontainer.workspace import temporary_folder
 
 
 def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:

@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import build, layers, syntax, uses, wholeness
-from lumicontainer.cache import Cache, size_limit
+from lumicontainer.build import build, layers, syntax
+from lumicontainer.build.cache import uses, wholeness
+from lumicontainer.build.cache.cache import Cache, size_limit
+from lumicontainer.build.secrets import read_secrets
+from lumicontainer.build.workspace import workspace
 from lumicontainer.commands import common, locked
 from lumicontainer.core.plan.plan import Plan, planned
 from lumicontainer.core.resolve.inputs import base_told, unpinned
@@ -21,11 +24,9 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.image import digests, imagerecords, sif
-from lumicontainer.secrets import read_secrets
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import FORMS, Progress
-from lumicontainer.workspace import workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -194,7 +195,7 @@ def _check(
     """Build every step a second time, and print what differs from the first."""
     import asyncio  # noqa: PLC0415
 
-    from lumicontainer import again  # noqa: PLC0415 - seldom wanted
+    from lumicontainer.build import again  # noqa: PLC0415 - seldom wanted
 
     with _builder(arguments, plan, warnings) as builder:
         build.require_room(builder, output, form="layered")

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import explain
-from lumicontainer.cache import Cache, Entry, parse_size, size_limit
+from lumicontainer.build.cache import explain
+from lumicontainer.build.cache.cache import Cache, Entry, parse_size, size_limit
+from lumicontainer.build.cache.uses import uses
 from lumicontainer.commands import common
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.system import words
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import FORMS, Progress
-from lumicontainer.uses import uses
 
 MARK_LIFE = 90 * 86_400
 """Seconds after which a noted check is forgotten; it would only be run once more."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lumicontainer import syntax
+from lumicontainer.build import syntax
 from lumicontainer.commands import common
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.cache import LAYER
+from lumicontainer.build.cache.cache import LAYER
+from lumicontainer.build.failures.failure import OPENER
+from lumicontainer.build.workspace import FAILED, temporary_root, workspace
 from lumicontainer.commands import common
 from lumicontainer.errors import OK, HostError, InputError, Problem
-from lumicontainer.failure import OPENER
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.system import locks, process, words
-from lumicontainer.workspace import FAILED, temporary_root, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

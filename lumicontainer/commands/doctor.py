@@ -6,8 +6,8 @@ import argparse
 import sys
 from dataclasses import asdict
 
+from lumicontainer.build.diagnosis import diagnose
 from lumicontainer.commands import common
-from lumicontainer.diagnosis import diagnose
 from lumicontainer.errors import EXAMINED_FAILED, OK
 
 MARKS = {"ok": "✓", "missing": "✗", "note": "·"}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer import wholeness
+from lumicontainer.build.cache import wholeness
 from lumicontainer.commands import common
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lumicontainer import wholeness
+from lumicontainer.build.cache import wholeness
 from lumicontainer.core.plan.plan import HOME
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import digests, sif

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.cache import sync
+from lumicontainer.build.cache.cache import sync
 from lumicontainer.core.plan.plan import EPOCH
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.host.machine import namespace_command

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import wholeness
+from lumicontainer.build.cache import wholeness
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock.lock import faults, file_name, held
 from lumicontainer.core.lock.lockfile import open_lock

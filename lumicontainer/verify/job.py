@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.build.failures.failure import last_lines
 from lumicontainer.core.model import Platform
 from lumicontainer.engines import Engine
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.failure import last_lines
 from lumicontainer.inside.node.cpulist import parse
 from lumicontainer.system import process
 from lumicontainer.verify import slurm

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lumicontainer.build.failures.failure import last_lines
 from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.plan import VERIFY
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
-from lumicontainer.failure import last_lines
 from lumicontainer.host.needs import Needs, needs_of
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from lumicontainer import cache, uses
+from lumicontainer.build.cache import cache, uses
+from lumicontainer.build.cache.explain import MISSING, walk
 from lumicontainer.commands.cache import MARK_LIFE
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.explain import MISSING, walk
 from lumicontainer.image import sif
 from lumicontainer.image.image import KEY_LABEL
 from lumicontainer.system import locks, words

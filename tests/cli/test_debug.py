@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.failure import OPENER
+from lumicontainer.build.failures.failure import OPENER
+from lumicontainer.build.workspace import FAILED, LOCK, temporary_root
 from lumicontainer.system import locks
-from lumicontainer.workspace import FAILED, LOCK, temporary_root
 
 from .conftest import Run
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.cache import object_name
+from lumicontainer.build.cache.cache import object_name
 from lumicontainer.engines import find_engine
 from lumicontainer.host.machine import engine_path, namespace_command
 from lumicontainer.image.sif import partitions

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache import LAYER, object_name
+from lumicontainer.build.cache.cache import LAYER, object_name
 from lumicontainer.host.site import read_site, stage_site
 from lumicontainer.system.files.places import cache_root
 

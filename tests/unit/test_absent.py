@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.absent import Absent, absent, problem
+from lumicontainer.build.failures.absent import Absent, absent, problem
 from lumicontainer.core.lock.lock import Entry, held, lock_of
 from lumicontainer.core.resolve.resolved import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.cache import (
+from lumicontainer.build.cache.cache import (
     ENTRY,
     INDEX,
     LAYER,

@@ -11,10 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.cache import Entry, object_name
-from lumicontainer.core.plan.plan import Plan, make_plan
-from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.explain import (
+from lumicontainer.build.cache.cache import Entry, object_name
+from lumicontainer.build.cache.explain import (
     CACHED,
     MISSING,
     OPEN,
@@ -25,6 +23,8 @@ from lumicontainer.explain import (
     told,
     walk,
 )
+from lumicontainer.core.plan.plan import Plan, make_plan
+from lumicontainer.core.resolve.resolve import Resolved
 
 from ..conftest import HELLO
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumicontainer.files import (
+from lumicontainer.build.tree.files import (
     FILE,
     FOLDER,
     GONE,

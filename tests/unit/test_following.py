@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.following import followed, told
+from lumicontainer.build.failures.following import followed, told
 
 
 def follow(find: Callable[[], Iterator[Path]], *acts: Callable[[], object]) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build import choose_pack, compression_of
+from lumicontainer.build.build import choose_pack, compression_of
 from lumicontainer.core.model import Place, Platform
 from lumicontainer.engines import ENGINES
 from lumicontainer.engines.apptainer import Apptainer

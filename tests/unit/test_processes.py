@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import failure
+from lumicontainer.build.failures import failure
 from lumicontainer.errors import InputError
 from lumicontainer.system import process, processes
 

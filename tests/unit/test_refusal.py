@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache import Cache
+from lumicontainer.build.cache.cache import Cache
 from lumicontainer.errors import HostError, SpaceError
 from lumicontainer.system.refusal import refused
 
@@ -19,7 +19,7 @@ from ..namespaces import prepared
 
 def helper(name: str, *words: object, limit: str = "unlimited") -> tuple[int, str]:
     """Run a helper program under a limit of a file's size; return its exit code and stderr."""
-    command = [sys.executable, "-m", f"lumicontainer.{name}", *map(str, words)]
+    command = [sys.executable, "-m", f"lumicontainer.build.tree.{name}", *map(str, words)]
     done = subprocess.run(
         ["prlimit", f"--fsize={limit}", "--", *command], capture_output=True, text=True, check=False
     )
@@ -88,7 +88,7 @@ def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path:
     cache = tmp_path / "cache"
     Cache(cache).open()
     program = (
-        "import sys; from pathlib import Path; from lumicontainer.cache import Cache\n"
+        "import sys; from pathlib import Path; from lumicontainer.build.cache.cache import Cache\n"
         "from lumicontainer.errors import HostError\n"
         "try: Cache(Path(sys.argv[1])).open()\n"
         "except HostError as error: print(error)"

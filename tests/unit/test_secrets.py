@@ -11,14 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from lumicontainer.compare import leaking
+from lumicontainer.build.failures.scrub import scrub
+from lumicontainer.build.secrets import leaks, read_secrets
+from lumicontainer.build.tree.compare import leaking
+from lumicontainer.build.tree.files import GONE, Row
+from lumicontainer.build.tree.tree import scan, state_of
 from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import HostError, InputError
-from lumicontainer.files import GONE, Row
-from lumicontainer.scrub import scrub
-from lumicontainer.secrets import leaks, read_secrets
 from lumicontainer.system.terminal import masking
-from lumicontainer.tree import scan, state_of
 
 SECRETS = (b"canary-5e3f9b1c77d2",)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.cache import parse_size
+from lumicontainer.build.cache.cache import parse_size
 from lumicontainer.system import words
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import workspace
+from lumicontainer.build import workspace
+from lumicontainer.build.tree.tree import STATE
 from lumicontainer.system import locks
-from lumicontainer.tree import STATE
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import random
 import shutil
 from pathlib import Path
 
-from lumicontainer.cache import Cache, Entry
-from lumicontainer.uses import uses
+from lumicontainer.build.cache.cache import Cache, Entry
+from lumicontainer.build.cache.uses import uses
 
 from .chain import Place, copy, digest, prove_all
 

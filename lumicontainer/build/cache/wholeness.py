@@ -7,7 +7,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from lumicontainer.cache import Cache
+from lumicontainer.build.cache.cache import Cache
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.image import digests
 from lumicontainer.image.digests import CHANGED, NOT_RECORDED, WHOLE, Check

@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lumicontainer.cache import Cache, size_limit
+from lumicontainer.build.cache.cache import Cache, size_limit
+from lumicontainer.build.workspace import GIB, NEED_TREE, temporary_root
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError, Problem
 from lumicontainer.host import machine
 from lumicontainer.host.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.system import process
 from lumicontainer.system.files.places import cache_root
-from lumicontainer.workspace import GIB, NEED_TREE, temporary_root
 
 _ENGINE = "make engine in a checkout, or ask your system's support"
 

@@ -1,6 +1,6 @@
 """Replace secrets in what a failed step leaves for a look inside. Runs in a user namespace.
 
-Usage: python -m lumicontainer.scrub FOLDER SECONDS <SECRETS
+Usage: python -m lumicontainer.build.failures.scrub FOLDER SECONDS <SECRETS
 
 SECRETS is what ``masking.dumped`` returned. Files are looked at that were changed since SECONDS
 (from 1970): no program can set back that time of theirs.

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lumicontainer
-from lumicontainer import absent
+from lumicontainer.build.failures import absent
+from lumicontainer.build.workspace import FAILED
 from lumicontainer.core.plan.plan import STAGE
 from lumicontainer.core.schema.sources import FOLDER
 from lumicontainer.errors import (
@@ -31,10 +32,9 @@ from lumicontainer.system import process
 from lumicontainer.system.files import links
 from lumicontainer.system.refusal import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
-from lumicontainer.workspace import FAILED
 
 if TYPE_CHECKING:
-    from lumicontainer.layers import Builder, Run
+    from lumicontainer.build.layers import Builder, Run
 
 _NOT_HAD = re.compile(
     "|".join(
@@ -203,7 +203,14 @@ def _scrub(builder: Builder) -> None:
     if not masking.searched():
         return
     words = [str(builder.place.root), str(int(builder.began) - 1)]
-    program = [sys.executable, "-X", "utf8", "-m", "lumicontainer.scrub", *words]
+    program = [
+        sys.executable,
+        "-X",
+        "utf8",
+        "-m",
+        "lumicontainer.build.failures.scrub",
+        *words,
+    ]
     # A build by root keeps files of its own user too, which a namespace of it cannot change.
     start = namespace_command() if os.getuid() != 0 else []
     package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
@@ -212,7 +219,7 @@ def _scrub(builder: Builder) -> None:
 
 def _shell(run: Run) -> list[str]:
     """Return the command that opens a shell with the step's files, values and working folder."""
-    from lumicontainer.layers import STAGED  # noqa: PLC0415 - layers imports this module
+    from lumicontainer.build.layers import STAGED  # noqa: PLC0415 - layers imports this module
 
     scripts = "$(ls install*.sh compile*.sh 2>/dev/null)"
     settings = f"""\

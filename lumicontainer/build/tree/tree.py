@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from lumicontainer.files import FILE, FOLDER, SYMLINK, Node, Row, kind_of
+from lumicontainer.build.tree.files import FILE, FOLDER, SYMLINK, Node, Row, kind_of
 
 Seen: TypeAlias = "dict[str, os.stat_result]"
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer import failure
+from lumicontainer.build.failures import failure
+from lumicontainer.build.failures.failure import last_lines
+from lumicontainer.build.layers import Builder, Stack
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.plan.plan import VERIFY, Plan
 from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
-from lumicontainer.failure import last_lines
 from lumicontainer.host import machine
 from lumicontainer.inside.checking import HOST_PATHS
-from lumicontainer.layers import Builder, Stack
 from lumicontainer.system import process
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal import masking

@@ -16,33 +16,33 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
-from lumicontainer import cache
-from lumicontainer.cache import Entry
-from lumicontainer.compare import LEAKS
-from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Plan, Step
-from lumicontainer.core.render.render import render_base
-from lumicontainer.engines import Engine
-from lumicontainer.failure import (
+from lumicontainer.build.cache import cache
+from lumicontainer.build.cache.cache import Entry
+from lumicontainer.build.failures.failure import (
     leak_failure,
     left_failure,
     silence_limit,
     silent_failure,
     step_failure,
 )
-from lumicontainer.following import followed
-from lumicontainer.ground import ground_of
+from lumicontainer.build.failures.following import followed
+from lumicontainer.build.ground import ground_of
+from lumicontainer.build.secrets import leaks
+from lumicontainer.build.tree.compare import LEAKS
+from lumicontainer.build.tree.tree import STATE
+from lumicontainer.build.workspace import Workspace, remove_tree
+from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Plan, Step
+from lumicontainer.core.render.render import render_base
+from lumicontainer.engines import Engine
 from lumicontainer.host import machine
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
 from lumicontainer.host.site import Site, require_mirror, stage_site
 from lumicontainer.image import pack
-from lumicontainer.secrets import leaks
 from lumicontainer.system import locks, process
 from lumicontainer.system.files import links
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.system.waiting import POLL, alone, to_the_end
-from lumicontainer.tree import STATE
-from lumicontainer.workspace import Workspace, remove_tree
 
 STAGED = ".lumicontainer"
 """The folder in /tmp of a step that holds what the host hands in."""
@@ -353,7 +353,7 @@ class Run:
         ground = self.builder.place.ground
         places = [str(ground / "tree"), str(ground / STATE), str(draft)]
         words = [*places, *self._dropped()]
-        await self.module("lumicontainer.compare", *words, given=masking.dumped())
+        await self.module("lumicontainer.build.tree.compare", *words, given=masking.dumped())
         if (draft / LEAKS).exists():
             raise leak_failure(self, os.fsdecode((draft / LEAKS).read_bytes()).split("\n"))
         await asyncio.to_thread(remove_tree, self.root)

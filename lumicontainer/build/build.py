@@ -11,24 +11,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer import cache, checks, layers, room
+from lumicontainer.build import checks, layers, room
+from lumicontainer.build.cache import cache
+from lumicontainer.build.failures.failure import no_room
+from lumicontainer.build.layers import Builder, Run, Stack
+from lumicontainer.build.workspace import GIB, remove_tree
 from lumicontainer.core.model import LayerFile, Platform
 from lumicontainer.core.plan.plan import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_notes
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.failure import no_room
 from lumicontainer.host import machine
 from lumicontainer.host.aptsources import main_archive
 from lumicontainer.host.site import require_keyring
 from lumicontainer.image import pack, sif
 from lumicontainer.image.image import CHECKED_LABEL, KEY_LABEL
-from lumicontainer.layers import Builder, Run, Stack
 from lumicontainer.system import process, words
 from lumicontainer.system.files import links, trust
 from lumicontainer.system.refusal import refused
 from lumicontainer.system.waiting import together
-from lumicontainer.workspace import GIB, remove_tree
 
 PACKS = ("layered", "flat")
 _MEMORY_OF_A_JOB = 2 * GIB

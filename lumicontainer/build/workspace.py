@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from lumicontainer.build.tree.tree import STATE
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.host.machine import namespace_command
 from lumicontainer.system import locks, process
 from lumicontainer.system.files import trust
 from lumicontainer.system.refusal import refused
-from lumicontainer.tree import STATE
 
 GIB = 1 << 30
 LOCK = ".lock"

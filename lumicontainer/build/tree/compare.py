@@ -1,6 +1,6 @@
 """Make a layer of what a tree has changed since its state was noted. Runs in a user namespace.
 
-Usage: python -m lumicontainer.compare TREE STATE DRAFT [--drop PATH]... <SECRETS
+Usage: python -m lumicontainer.build.tree.compare TREE STATE DRAFT [--drop PATH]... <SECRETS
 
 What differs is put into a folder like an overlay's upper one, beside the tree: nothing is copied,
 the folder gets further names of the tree's files. DRAFT gets the layer. STATE, which tells what the
@@ -18,12 +18,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer.cache import INDEX, LAYER
-from lumicontainer.files import FILE, FOLDER, GONE, Row, write_index
-from lumicontainer.image import pack
-from lumicontainer.system.refusal import guarded
-from lumicontainer.system.terminal import masking
-from lumicontainer.tree import (
+from lumicontainer.build.cache.cache import INDEX, LAYER
+from lumicontainer.build.tree.files import FILE, FOLDER, GONE, Row, write_index
+from lumicontainer.build.tree.tree import (
     State,
     families,
     print_of,
@@ -33,6 +30,9 @@ from lumicontainer.tree import (
     state_of,
     write_state,
 )
+from lumicontainer.image import pack
+from lumicontainer.system.refusal import guarded
+from lumicontainer.system.terminal import masking
 
 LEAKS = "leaks"
 """Lists, in a draft, the paths in which a secret stands."""

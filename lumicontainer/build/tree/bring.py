@@ -1,6 +1,6 @@
 """Bring a tree to what layers make together, changing only what is not so. In a user namespace.
 
-Usage: python -m lumicontainer.bring TREE STATE LAYER-FOLDER...
+Usage: python -m lumicontainer.build.tree.bring TREE STATE LAYER-FOLDER...
 
 STATE tells what the tree was when it was last looked at; a path that is not as it was then, or that
 the layers want otherwise, is made anew from the layer that has it.
@@ -15,11 +15,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lumicontainer.cache import INDEX, LAYER
-from lumicontainer.files import FOLDER, GONE, Node, Row, merge, read_index
-from lumicontainer.system import process
-from lumicontainer.system.refusal import guarded
-from lumicontainer.tree import (
+from lumicontainer.build.cache.cache import INDEX, LAYER
+from lumicontainer.build.tree.files import FOLDER, GONE, Node, Row, merge, read_index
+from lumicontainer.build.tree.tree import (
     Seen,
     State,
     families,
@@ -32,6 +30,8 @@ from lumicontainer.tree import (
     wanted,
     write_state,
 )
+from lumicontainer.system import process
+from lumicontainer.system.refusal import guarded
 
 _MANY = 5_000
 """Above so many paths, unpacking every layer in order is faster."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 
-from lumicontainer.build import assemble
-from lumicontainer.cache import INDEX, Cache, Entry
-from lumicontainer.files import differences, read_index
-from lumicontainer.layers import Builder
+from lumicontainer.build.build import assemble
+from lumicontainer.build.cache.cache import INDEX, Cache, Entry
+from lumicontainer.build.layers import Builder
+from lumicontainer.build.tree.files import differences, read_index
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer.cache import Cache, Entry
+from lumicontainer.build.cache.cache import Cache, Entry
 from lumicontainer.errors import InputError
 from lumicontainer.image import imagerecords
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from lumicontainer.tree import STATE
+from lumicontainer.build.tree.tree import STATE
 
 if TYPE_CHECKING:
-    from lumicontainer.layers import Run
+    from lumicontainer.build.layers import Run
 
 
 class Ground(Protocol):
@@ -72,7 +72,9 @@ class Tree:
         self.tree.chmod(0o755)
         place.ground_holds = [] if shared else place.ground_holds
         folders = [str(entry.folder) for entry in self.run.below]
-        await self.run.module("lumicontainer.bring", str(self.tree), str(self.state), *folders)
+        await self.run.module(
+            "lumicontainer.build.tree.bring", str(self.tree), str(self.state), *folders
+        )
         if shared:
             place.ground_holds = below
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer.cache import Cache, Entry, object_name
+from lumicontainer.build.cache.cache import Cache, Entry, object_name
+from lumicontainer.build.workspace import GIB, NEED_TREE
 from lumicontainer.core.plan.plan import BASE, Plan
 from lumicontainer.errors import Problem, SpaceError
-from lumicontainer.workspace import GIB, NEED_TREE
 
 _MIB = 1 << 20
 _UNKNOWN = 200 * _MIB
