@@ -13,7 +13,7 @@ from lumicontainer.core.lock.lockfile import write_lock
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.host.mirrors import read_mirrors
-from lumicontainer.pinning import make_lock
+from lumicontainer.pinning.pinning import make_lock
 from lumicontainer.system import words
 from lumicontainer.system.files.recipefiles import display
 from lumicontainer.system.terminal.output import say, write_document

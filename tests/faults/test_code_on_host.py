@@ -16,8 +16,8 @@ from lumicontainer.core.lock.lock import Lock
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
-from lumicontainer.pinning import make_lock
-from lumicontainer.pip_pins import Pip, Target
+from lumicontainer.pinning.pinning import make_lock
+from lumicontainer.pinning.pip_pins import Pip, Target
 from lumicontainer.system.process import ProgramError
 from lumicontainer.system.terminal.progress import Progress
 

@@ -65,7 +65,7 @@ def test_without_the_option_nothing_is_collected_told_or_imported(
 
         def test_quiet():
             ours = {name for name in sys.modules if name.startswith("lumicontainer")}
-            assert ours == {"lumicontainer", "lumicontainer.pytest_plugin"}
+            assert ours == {"lumicontainer", "lumicontainer.verify.pytest_plugin"}
             assert not {"jinja2", "yaml", "asyncio"} & set(sys.modules)
         """
     )

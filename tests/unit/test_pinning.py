@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer import apt_pins
-from lumicontainer.apt_pins import Answers
 from lumicontainer.core.lock.lock import Lock, faults
 from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
-from lumicontainer.pinning import make_lock
+from lumicontainer.pinning import apt_pins
+from lumicontainer.pinning.apt_pins import Answers
+from lumicontainer.pinning.pinning import make_lock
 from lumicontainer.system.terminal.progress import Progress
 
 from .test_fetch import UPSTREAM, Upstream

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from lumicontainer import sdist_pins
 from lumicontainer.core.lock.lock import Entry, faults
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.inputs import APT, IMAGE
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import HostError, StepError
-from lumicontainer.pip_pins import Pip, Target, Wheel
+from lumicontainer.pinning import sdist_pins
+from lumicontainer.pinning.pip_pins import Pip, Target, Wheel
 
 from .test_pinning import BASE, DIGEST, Locked, locked, pins, progress, python
 from .test_pins import Offer, offer

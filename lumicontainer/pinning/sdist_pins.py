@@ -24,7 +24,7 @@ from lumicontainer.core.schema.requirements import EXACT
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.site import Site
-from lumicontainer.pip_pins import Wheel, read_report
+from lumicontainer.pinning.pip_pins import Wheel, read_report
 from lumicontainer.system.files.places import cache_root
 from lumicontainer.system.terminal.progress import Progress
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer import markers
 from lumicontainer.build.workspace import temporary_folder
 from lumicontainer.core.resolve.facts import normal
 from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.pinning import markers
 from lumicontainer.system import process
 
 _STAND_IN = "in.the.image"
 """Marks the versions of what stands for a package that the image has already."""
-_WITHOUT_CODE = Path(__file__).parent / "host/scripts/pip_without_code.py"
+_WITHOUT_CODE = Path(__file__).parents[1] / "host/scripts/pip_without_code.py"
 _GOT = re.compile(r"(?m)^\s*Got\s+([0-9a-f]{64})\s*$")
 """How pip tells the hash of what it found (HashMismatch; the same from pip 8 to 26)."""
 _ENDED = "a source would run code of its own on this host"

@@ -9,7 +9,6 @@ from functools import partial
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from lumicontainer import apt_pins, sdist_pins, source_pins
 from lumicontainer.build.failures import absent
 from lumicontainer.core.lock.lock import Entry, Lock, lock_of
 from lumicontainer.core.model import PythonSource, UrlSource
@@ -32,8 +31,9 @@ from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
 from lumicontainer.host.mirrors import require_guarded
 from lumicontainer.host.site import Site, read_site
-from lumicontainer.pip_pins import Pip, Target, Wheel, is_of
-from lumicontainer.registry import pinned_image
+from lumicontainer.pinning import apt_pins, sdist_pins, source_pins
+from lumicontainer.pinning.pip_pins import Pip, Target, Wheel, is_of
+from lumicontainer.pinning.registry import pinned_image
 from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"
