@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,27 +46,37 @@ def test_each_job_script_of_the_manual_starts_a_rank_for_each_task(
     activate = tmp_path / "projappl/lumicontainer/bin/activate"
     activate.parent.mkdir(parents=True)
     activate.write_text(f"PATH={BINARY}:$PATH\n")
-    with ThreadPoolExecutor() as waiting:
-        done = waiting.map(lambda job: ranks_of(job, tmp_path, image, cluster), JOBS)
-    assert list(done) == [[f"rank {number}" for number in range(4)]] * len(JOBS)
+    folders = [site_folder(job, tmp_path, image) for job in JOBS]
+    numbers = [submit(job, folder, cluster) for job, folder in zip(JOBS, folders, strict=True)]
+    after = f"--dependency=afterany:{':'.join(numbers)}"
+    done = run(["timeout", "240s", "srun", "--ntasks=1", after, "true"], env=cluster)
+    assert done.returncode == 0, done.stderr
+    for folder in folders:
+        logs = [folder / "out", *folder.glob("logs/*.out")]
+        printed = "".join(log.read_text() for log in logs)
+        ranks = sorted(re.findall(r"rank \d", printed))
+        assert ranks == [f"rank {number}" for number in range(4)], (folder / "err").read_text()
 
 
-def ranks_of(job: Block, site: Path, image: Path, cluster: dict[str, str]) -> list[str]:
-    """Submit a script of the manual, adapted to this cluster; return what its ranks printed."""
+def site_folder(job: Block, site: Path, image: Path) -> Path:
+    """Make the folder that a job runs in, with the image and a program."""
     folder = site / f"{job.document.stem}-{job.name}"
     folder.mkdir()
     (folder / image.name).symlink_to(image)
     (folder / "train.py").write_text('import os\nprint("rank", os.environ["RANK"])\n')
-    script = job.text.replace("/projappl/project_465000001", str(site / "projappl"))
+    return folder
+
+
+def submit(job: Block, folder: Path, cluster: dict[str, str]) -> str:
+    """Submit a script of the manual, adapted to this cluster; return the number of the job."""
+    script = job.text.replace("/projappl/project_465000001", str(folder.parent / "projappl"))
     for old, new in HERE:
         script = re.sub(old, new, script)
     (folder / job.name).write_text(script)
     # The options of `lumicontainer binds` must be enough for a script that asks for them.
     asks = "lumicontainer binds" in script
     env = {name: value for name, value in cluster.items() if not (asks and "_USERNS" in name)}
-    words = ["timeout", "240s", "sbatch", "--wait", "--output=out", "--error=err", job.name]
+    words = ["sbatch", "--parsable", "--output=out", "--error=err", job.name]
     done = run(words, cwd=folder, env={**env, **MODULE})
-    assert done.returncode == 0, (done.stderr, (folder / "err").read_text())
-    logs = [folder / "out", *folder.glob("logs/*.out")]
-    printed = "".join(log.read_text() for log in logs)
-    return sorted(re.findall(r"rank \d", printed))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
