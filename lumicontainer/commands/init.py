@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.schema.checkfile import HOST, IMAGE
 from lumicontainer.core.schema.names import NAME
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.system.terminal.output import say, write_document
-from lumicontainer.verify.templates import filled
 
 FILES: Mapping[str, str] = {
     "{name}.yaml": "recipe.yaml",
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path, template in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(filled(f"init/{template}.j2", name=name))
+            file.write(fill(f"init/{template}.j2", name=name))
         write_document(f"{path}\n")
     # What next to do stands below the files, also in a terminal.
     sys.stdout.flush()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lumicontainer.commands import common
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.schema.checkfile import LEVELS
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, InputError, Problem
@@ -18,7 +19,6 @@ from lumicontainer.inside.verify import report
 from lumicontainer.system.terminal.output import write_document
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject
-from lumicontainer.verify.templates import filled
 
 TEMPLATE = "reframe.py.j2"
 
@@ -60,7 +60,7 @@ def written(arguments: argparse.Namespace) -> str:
     words = engine.execute(arguments.image.absolute(), (), binds=())
     options = words[words.index("exec") + 1 : -1]
     recipe = str(subject.resolved["recipe"])
-    return filled(
+    return fill(
         TEMPLATE,
         image=words[-1],
         name="LumiVerify_" + re.sub(r"\W", "_", recipe),

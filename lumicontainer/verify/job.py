@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lumicontainer.build.failures.failure import last_lines
 from lumicontainer.core.model import Platform
+from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import Engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.inside.node.cpulist import parse
@@ -22,7 +23,6 @@ from lumicontainer.verify import slurm
 from lumicontainer.verify.local import words
 from lumicontainer.verify.results import Part, held, read
 from lumicontainer.verify.subject import Row
-from lumicontainer.verify.templates import filled
 
 TEMPLATE = "verify.sh.j2"
 LOG, ENDED = "log", "ended"
@@ -133,7 +133,7 @@ def cpus(platform: Platform) -> int:
 def script(job: Job, folder: Path) -> str:
     """Return the batch script of a job whose results come to lie in ``folder``."""
     *start, image = job.engine.execute(job.image.absolute(), (), binds=())
-    return filled(
+    return fill(
         TEMPLATE,
         image=image,
         start=start,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lumicontainer.core.render.jinja import fill
 from lumicontainer.inside.verify.outcome import OUTCOMES, PASSED, SKIPPED
 from lumicontainer.verify import pictures
 from lumicontainer.verify.subject import Row
-from lumicontainer.verify.templates import filled
 
 _LAST = 20
 """Lines of a failed check's output that are shown without being asked for."""
@@ -34,7 +34,7 @@ def page(result: Mapping[str, Any]) -> bytes:
     passed = [row for row in rows if row["state"] == PASSED]
     wrong = [row for row in rows if row["state"] in OUTCOMES[2:]]
     unproven = _by_reason([row for row in rows if row["state"] == SKIPPED])
-    text = filled(
+    text = fill(
         "report.html.j2",
         result=result,
         verdict=verdict(result["counts"]),

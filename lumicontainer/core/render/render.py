@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.core.plan.plan import MAX_SECTION, Plan, Step
 from lumicontainer.core.plan.tidy import after_bootstrap
-from lumicontainer.core.render import proot
 from lumicontainer.core.render.definition import (
-    RUNSCRIPT,
     Subject,
     definition,
     dockerfile,
+    proot_definition,
+    runscript,
     variables,
 )
 from lumicontainer.errors import InputError, Problem
@@ -36,10 +36,9 @@ def render(plan: Plan, form: str, *, mirror: str) -> str:
         _check_docker_steps(plan)
         _check_docker_variables(plan)
         return dockerfile(subject, plan.steps)
-    programs: Sequence[str] = [each for step in plan.steps for each in step.documents]
+    programs = [each for step in plan.steps for each in step.documents]
     if plan.resolved.platform.proot:
-        programs = proot.around(subject.bootstrap, programs)
-        subject = subject._replace(bootstrap=proot.pulled(subject.bootstrap))
+        return proot_definition(subject, programs)
     return definition(subject, mirror, programs)
 
 
@@ -52,14 +51,14 @@ def render_base(bootstrap: Bootstrap, *, mirror: str) -> str:
 def render_notes(plan: Plan, *, document: str, labels: Mapping[str, str]) -> tuple[LayerFile, ...]:
     """Return the files by which the engines know an image's environment, start and labels."""
     environment = f"#!/bin/sh\n# What this image's layers set.\n{variables(_subject(plan))}"
-    runscript = f"#!/bin/sh\n{RUNSCRIPT}"
+    start = f"#!/bin/sh\n{runscript()}"
     folder = ".singularity.d"
     text = json.dumps(labels, indent=2, sort_keys=True) + "\n"
     return (
         LayerFile(f"{folder}/Singularity", 0o644, document.encode()),
         LayerFile(f"{folder}/labels.json", 0o644, text.encode()),
         LayerFile(f"{folder}/env/90-environment.sh", 0o755, environment.encode()),
-        LayerFile(f"{folder}/runscript", 0o755, runscript.encode()),
+        LayerFile(f"{folder}/runscript", 0o755, start.encode()),
     )
 
 

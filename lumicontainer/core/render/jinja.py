@@ -1,0 +1,90 @@
+"""Fill the templates: definitions, Dockerfiles, batch scripts, test classes, reports.
+
+A template is a whole document. Values reach it through the quoting filters below. The shell text of
+layers and users is inserted as it is, and is never a template itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import pprint
+import re
+import shlex
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+_BUILD_ARGUMENT = re.compile(r"\{(?=\{)")
+_PRINTF = {"\\": "\\\\", "%": "%%", "\n": "\\n"}
+"""The characters that the format of printf spells in another way."""
+
+
+def fill(template: str, **values: Any) -> str:
+    """Return the text of a template; values are escaped where it is HTML.
+
+    Raises ``jinja2.UndefinedError`` where the template names a value that is not given.
+    """
+    return _environment().get_template(template).render(values)
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=select_autoescape(["html.j2"]),
+    )
+    environment.filters |= {
+        "quote": quote,
+        "words": shlex.join,
+        "literal": functools.partial(pprint.pformat, width=96, sort_dicts=False),
+        "printf": printf_format,
+        "docker": docker_quote,
+        "base64": base64_lines,
+    }
+    environment.tests |= {"one_line": is_one_line}
+    return environment
+
+
+def quote(value: str) -> str:
+    """Quote a value for the shell, without ``{{``: Apptainer reads it as a build argument."""
+    return _BUILD_ARGUMENT.sub("{''", shlex.quote(value))
+
+
+def is_one_line(text: str) -> bool:
+    """Check that a text has no control character."""
+    return not any(map(_is_control, text))
+
+
+def _is_control(character: str) -> bool:
+    return ord(character) < 32 or ord(character) == 127
+
+
+def printf_format(value: str) -> str:
+    """Return the quoted format by which printf prints a value and a final ``.``.
+
+    The ``.`` keeps the last newlines, which ``$( )`` would remove.
+    """
+    text = "".join(map(_printf_character, value)) + "."
+    return quote(text.replace("-", "\\055", 1) if text.startswith("-") else text)
+
+
+def _printf_character(character: str) -> str:
+    octal = f"\\{ord(character):03o}" if _is_control(character) else character
+    return _PRINTF.get(character, octal)
+
+
+def docker_quote(value: str) -> str:
+    """Quote a value for an instruction of a Dockerfile, which expands ``$``."""
+    for character in '\\"$':
+        value = value.replace(character, "\\" + character)
+    return f'"{value}"'
+
+
+def base64_lines(text: str) -> str:
+    """Encode a text as continued lines: Docker reads no line above 65,535 bytes."""
+    return "\\\n".join(base64.encodebytes(text.encode()).decode().splitlines())
