@@ -165,7 +165,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(arguments, "recipe"):
             verb_module("common").find_recipe(arguments)
         code = int(verb_module(verb).run(arguments))
-        _keep_documents()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours
         return _failed(error)
     try:
@@ -204,12 +203,6 @@ def _take_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _terminated)
-
-
-def _keep_documents() -> None:
-    from lumicontainer.core.schema import documents  # noqa: PLC0415 - `--version` reads none
-
-    documents.keep()
 
 
 def _failed(error: BaseException) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from lumicontainer.core.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
 from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
-from lumicontainer.core.schema import checkfile, documents, load, parts, platforms
+from lumicontainer.core.schema import checkfile, load, parts, platforms
 from lumicontainer.core.schema.document import Problems
 from lumicontainer.core.schema.hazards import fits_a_line
 from lumicontainer.core.schema.names import STEM
@@ -180,7 +180,6 @@ class Catalog:
 
 def open_catalog(own: Path | None = None) -> Catalog:
     """Return the shipped catalog, with the user's ``own`` recipes and layers before it."""
-    documents.recall()
     recipes, envs = [shipped_folder("recipes")], [shipped_folder("envs")]
     if own is not None:
         if not own.is_dir():

@@ -182,30 +182,6 @@ def test_render_prints_the_same_document_every_time(lumicontainer: Run, form: st
     )
 
 
-def test_a_rendering_is_the_same_from_documents_that_an_earlier_one_read(
-    write: Write, tmp_path: Path
-) -> None:
-    told = "main(); print('yaml' in sys.modules, file=sys.stderr)"
-    program = (sys.executable, "-c", f"import sys; from lumicontainer.cli import main; {told}")
-    folder = write(HELLO)
-
-    def rendered() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*program, "render", "hello", "--recipes", folder],
-            env={**os.environ, "LUMICONTAINER_CACHE": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-
-    first, second = rendered(), rendered()
-    assert (first.stderr, second.stderr) == ("True\n", "False\n")
-    assert second.stdout == first.stdout
-    recipe = folder / "hello.yaml"
-    recipe.write_text(recipe.read_text().replace("summary: ", "summary: changed "))
-    assert "changed " in rendered().stdout
-
-
 def test_render_says_how_lumi_builds_it_beside_the_document(lumicontainer: Run) -> None:
     done = lumicontainer("render", "rocm", "--platform", "lumi-g")
     assert done.returncode == 0, done.stderr

@@ -23,7 +23,7 @@ from lumicontainer.core.schema import fields
 from lumicontainer.core.schema.document import Mapping as MappingNode
 from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
 from lumicontainer.core.schema.document import Sequence as SequenceNode
-from lumicontainer.core.schema.parsed import parse as parse_document
+from lumicontainer.core.schema.document import parse as parse_document
 from lumicontainer.errors import InputError, Problem, did_you_mean
 
 ERROR, WARNING = "error", "warning"

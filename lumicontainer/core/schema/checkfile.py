@@ -20,8 +20,7 @@ from typing import Any
 
 from lumicontainer.core.model import Check, CheckNeeds, Checks, LayerFile, Threshold
 from lumicontainer.core.schema import fields, names
-from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
-from lumicontainer.core.schema.parsed import parse
+from lumicontainer.core.schema.document import Node, Place, Problems, Scalar, parse
 
 FOLDER = "checks/"
 IMAGE, HOST = "image", "host"

@@ -19,7 +19,7 @@ from lumicontainer.core.schema import contents, fields, layerfiles, names
 from lumicontainer.core.schema.checkfile import FOLDER, HOST, IMAGE, read_checks
 from lumicontainer.core.schema.contents import apt_name
 from lumicontainer.core.schema.document import Mapping as MappingNode
-from lumicontainer.core.schema.document import Node, Place, Problems
+from lumicontainer.core.schema.document import Node, Place, Problems, parse
 from lumicontainer.core.schema.names import (
     COMPILE,
     FINISH,
@@ -29,7 +29,6 @@ from lumicontainer.core.schema.names import (
     printed,
     variable,
 )
-from lumicontainer.core.schema.parsed import parse
 from lumicontainer.core.schema.requirements import check_files
 
 TYPES: dict[str, fields.Reader[Any]] = {

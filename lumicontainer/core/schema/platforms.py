@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lumicontainer.core.model import Bind, CacheFolder, Discouraged, Gpu, Platform, Variable
 from lumicontainer.core.schema import fields
-from lumicontainer.core.schema.document import Mapping, Node, Place, Problems, Scalar
+from lumicontainer.core.schema.document import Mapping, Node, Place, Problems, Scalar, parse
 from lumicontainer.core.schema.names import (
     BIND,
     absolute,
@@ -18,7 +18,6 @@ from lumicontainer.core.schema.names import (
     stem,
     variable,
 )
-from lumicontainer.core.schema.parsed import parse
 from lumicontainer.inside.rank import variables as inside
 from lumicontainer.inside.version_range import parse as parse_range
 
