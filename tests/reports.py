@@ -15,7 +15,7 @@ LONG = "/opt/venv/lib/python3.11/site-packages/deepspeed/ops/adam/fused_adam.py"
 
 def row(name: str, state: str = PASSED, reason: str = "", **more: Any) -> dict[str, Any]:
     """Return what came of a check."""
-    said = {"name": name, "proves": f"{name} holds", "level": "quick", "mend": "build it again"}
+    said = {"name": name, "proves": f"{name} holds", "level": "quick", "hint": "build it again"}
     return {**results.row(said, Outcome(state, reason)), "seconds": 1.5, **more}
 
 

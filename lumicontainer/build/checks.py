@@ -136,7 +136,7 @@ def _problem(
     builder: Builder, check: Check, row: Mapping[str, Any], *, kept: Path | None
 ) -> Problem:
     """Return the problem of a check that does not hold, with the command that makes it again."""
-    mend = row["mend"]
+    mend = row["hint"]
     if kept:
         # A check that looks for the folders of a build is told of them only there.
         looks = b"HOST_PATHS" in check.file.content

@@ -49,7 +49,7 @@ def _write(file: str, content: bytes) -> None:
     try:
         report.write(file, content)
     except LaunchError as error:
-        raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
+        raise InputError(Problem(error.what, error.where, error.why, error.hint)) from error
 
 
 def written(arguments: argparse.Namespace) -> str:

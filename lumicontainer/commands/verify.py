@@ -102,7 +102,7 @@ def _tried(writes: Callable[..., None], file: str, *content: bytes) -> None:
     try:
         writes(file, *content)
     except LaunchError as error:
-        raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
+        raise InputError(Problem(error.what, error.where, error.why, error.hint)) from error
 
 
 class _Teller:

@@ -182,7 +182,7 @@ class Check(NamedTuple):
     """The layer it belongs to, and the file's own name: pytorch/accelerator."""
     file: LayerFile
     proves: str
-    mend: str
+    hint: str
     level: str
     runs: str
     seconds: int

@@ -156,7 +156,7 @@ RESOLVED = record(
 )
 CHECKS = sequence(
     record(
-        {"name": text, "proves": text, "mend": text, "file": text, "seconds": number}
+        {"name": text, "proves": text, "hint": text, "file": text, "seconds": number}
         | {"level": choice(*LEVELS)},
         {"runs": text, "needs": mapping(scalar), "ways": sequence(text)}
         | {"thresholds": mapping(mapping(scalar))},

@@ -40,5 +40,5 @@ def number(env: Mapping[str, str], name: str) -> int:
         what,
         where="the environment of this process",
         why="lumi-entry needs it to tell which rank this is, and of how many",
-        mend=f"leave {name} as the launcher sets it (no --cleanenv, no export of your own)",
+        hint=f"leave {name} as the launcher sets it (no --cleanenv, no export of your own)",
     )

@@ -1,4 +1,4 @@
-"""What is wrong, told in one form: what, where, why, how to mend it."""
+"""What is wrong, told in one form: what, where, why, how to hint it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LaunchError(Exception):
         *,
         where: str = "",
         why: str = "",
-        mend: str = "",
+        hint: str = "",
         code: int = MISUSED,
         local: bool = False,
         alone: bool = False,
@@ -33,13 +33,13 @@ class LaunchError(Exception):
         self.what = what
         self.where = where
         self.why = why
-        self.mend = mend
+        self.hint = hint
         self.code = code
         self.local = local
         self.alone = alone
         self.told = told
 
     def __str__(self) -> str:
-        labels = (("where", self.where), ("why", self.why), ("mend", self.mend))
+        labels = (("where", self.where), ("why", self.why), ("hint", self.hint))
         lines = [f"{label:>7}: {text}" for label, text in labels if text]
         return "\n".join([f"error: {self.what}", *lines])

@@ -167,4 +167,4 @@ class _NotHeldError(Exception):
     """A check does not hold, or could not be made."""
 
     def __init__(self, row: Row) -> None:
-        super().__init__(f"{row['proves']}\n\n{row['reason']}\n\nmend: {row['mend']}")
+        super().__init__(f"{row['proves']}\n\n{row['reason']}\n\nhint: {row['hint']}")

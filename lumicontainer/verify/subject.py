@@ -47,7 +47,7 @@ def chosen(checks: Sequence[Row], level: str, names: Sequence[str]) -> list[Row]
     try:
         return options.chosen(checks, level, names)
     except LaunchError as error:
-        mend = error.mend.replace("lumi-verify", "lumicontainer verify IMAGE")
+        mend = error.hint.replace("lumi-verify", "lumicontainer verify IMAGE")
         raise InputError(Problem(error.what, error.where, error.why, mend)) from error
 
 
@@ -56,5 +56,5 @@ def required(text: str) -> str:
     try:
         options.required_kinds(text)
     except LaunchError as error:
-        raise InputError(Problem(error.what, error.where, error.why, error.mend)) from error
+        raise InputError(Problem(error.what, error.where, error.why, error.hint)) from error
     return text

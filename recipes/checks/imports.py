@@ -2,7 +2,7 @@
 # proves: every module at the top of every Python package of the image can be imported
 # level: full
 # seconds: 600
-# mend: build the layer again that brings the package
+# hint: build the layer again that brings the package
 # ///
 
 import contextlib

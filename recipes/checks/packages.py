@@ -1,7 +1,7 @@
 # /// check
 # proves: every package that the recipe names is there in its version, none was changed since
 #   the build, and each Python package is whole
-# mend: build the image again; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
+# hint: build the image again; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
 # ///
 
 import os

@@ -1,7 +1,7 @@
 # /// check
 # proves: what the image says of itself, and the programs and checks that it brings, are those
 #   that were sealed in it
-# mend: "build the image again; bind nothing over /opt/lumicontainer"
+# hint: "build the image again; bind nothing over /opt/lumicontainer"
 # ///
 
 import hashlib

@@ -43,7 +43,7 @@ HOME = "opt/lumicontainer"
 CHECK = {
     "name": "image/x",
     "proves": "it works",
-    "mend": "build it again",
+    "hint": "build it again",
     "file": "checks/image/x.sh",
     "level": "quick",
     "runs": "once",

@@ -28,7 +28,7 @@ measured("speed", 112.5)
 
 def check(script: str, **told: object) -> str:
     """Return the text of a check that ends as ``script`` does; ``told`` goes into its comment."""
-    said = {"proves": "something holds", "mend": "build it again", **told}
+    said = {"proves": "something holds", "hint": "build it again", **told}
     rows = "".join(f"# {key}: {json.dumps(value)}\n" for key, value in said.items())
     return f"# /// check\n{rows}# ///\n{script}\n"
 
@@ -43,7 +43,7 @@ CHECKS = {
     "mask.sh": check(
         'umask; test "$(umask)" != 0077', level="full", proves="files are for all", ways=["umask"]
     ),
-    "fails.sh": check("echo '<b>it is broken</b>'; exit 1", level="full", mend="write & mend it"),
+    "fails.sh": check("echo '<b>it is broken</b>'; exit 1", level="full", hint="write & mend it"),
     "broken.py": check("raise ValueError('a fault of its own')", level="full"),
     "ranks.sh": check(
         'echo "rank $RANK of $WORLD_SIZE"; test "$WORLD_SIZE" -ge 2',

@@ -287,7 +287,7 @@ def test_of_eight_ranks_one_tells_what_is_wrong_and_all_exit_with_2(
     done = srun({**cluster, **inside}, *command, tasks=8)
     told = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
     assert message in told[0]
-    assert [line.partition(":")[0].strip() for line in told] == ["error", "where", "why", "mend"]
+    assert [line.partition(":")[0].strip() for line in told] == ["error", "where", "why", "hint"]
     assert (done.stdout, done.returncode) == ("2\n" * 8, 2)
 
 

@@ -114,7 +114,7 @@ def test_tasks_whose_variables_the_engine_cleaned_away_are_refused(
     done = srun(cluster, *command)
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: this is a task that srun started" in done.stderr
-    assert "mend: leave out --cleanenv" in done.stderr
+    assert "hint: leave out --cleanenv" in done.stderr
 
 
 def test_of_four_ranks_on_two_nodes_one_tells_that_a_script_is_missing(

@@ -68,7 +68,7 @@ def test_each_check_comes_to_what_it_ends_with(full: tuple[Any, ...]) -> None:
 def test_progress_is_live_and_the_summary_names_what_does_not_hold(full: tuple[Any, ...]) -> None:
     done, result, _ = full
     assert "passed   proof/pictures" in done.stderr
-    assert "mend: write & mend it" in done.stderr
+    assert "hint: write & mend it" in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"{len(result['checks'])} checks: ")
     assert "failed   proof/fails: <b>it is broken</b>\n" in done.stderr

@@ -45,7 +45,7 @@ class Own:
     def add(self, name: str, script: str, **told: Any) -> None:
         file = f"checks/{name}.{'sh' if script.startswith('#!') else 'py'}"
         (self.folder / file).write_text(script)
-        row = {"name": f"t/{name}", "proves": name, "mend": name, "file": file, "level": "quick"}
+        row = {"name": f"t/{name}", "proves": name, "hint": name, "file": file, "level": "quick"}
         self.rows.append({**row, "runs": "ranks", "seconds": 60, **told})
         (self.folder / "checks.json").write_text(json.dumps(self.rows))
 

@@ -21,7 +21,7 @@ SPEED = """\
 # thresholds:
 #   busbw: {unit: GB/s, floor: 80.75, reference: 85, of: gfx90a, source: somebody measured it}
 # ways: [run, cleanenv]
-# mend: look at the network
+# hint: look at the network
 # ///
 true
 """
@@ -52,7 +52,7 @@ def test_a_check_is_named_after_its_layer_and_its_file() -> None:
 
 def test_all_that_the_comment_says_is_there() -> None:
     check = only(SPEED)
-    assert (check.proves, check.mend) == ("GPUs talk to each other", "look at the network")
+    assert (check.proves, check.hint) == ("GPUs talk to each other", "look at the network")
     assert (check.level, check.runs, check.seconds) == ("perf", "ranks", 300)
     assert (check.needs.gpus, check.needs.architecture, check.needs.nodes) == (8, "gfx90a", 2)
     assert check.needs.network == "cxi"
@@ -63,7 +63,7 @@ def test_all_that_the_comment_says_is_there() -> None:
 
 
 def test_what_is_not_said_is_the_least() -> None:
-    check = only("# /// check\n# proves: x\n# mend: again\n# ///\n")
+    check = only("# /// check\n# proves: x\n# hint: again\n# ///\n")
     assert (check.level, check.runs, check.seconds) == ("quick", "once", 60)
     assert (check.needs.gpus, check.needs.nodes, check.needs.tasks) == (0, 1, 1)
 
@@ -94,7 +94,7 @@ def test_problems_are_told_at_their_place_in_the_file() -> None:
 
 def test_a_reference_alone_is_told_and_judges_nothing() -> None:
     limit = "{unit: TFLOP/s, reference: 91, of: gfx90a, source: x}"
-    text = f"# /// check\n# proves: x\n# mend: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
+    text = f"# /// check\n# proves: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
     threshold = only(text).thresholds["speed"]._asdict()
     row = {name: value for name, value in threshold.items() if value is not None}
     came = judge({"measured": "speed", "value": 1.0}, {"thresholds": {"speed": row}}, "gfx90a")
@@ -113,11 +113,11 @@ def test_a_reference_alone_is_told_and_judges_nothing() -> None:
     ],
 )
 def test_a_threshold_that_says_nothing_is_refused(limit: str, told: str) -> None:
-    text = f"# /// check\n# proves: x\n# mend: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
+    text = f"# /// check\n# proves: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
     assert told in error_of(text)
 
 
-PLAIN = "# /// check\n# proves: x\n# mend: again\n# ///\n"
+PLAIN = "# /// check\n# proves: x\n# hint: again\n# ///\n"
 
 
 @pytest.mark.parametrize(

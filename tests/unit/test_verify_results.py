@@ -33,7 +33,7 @@ def check(name: str, **more: Any) -> dict[str, Any]:
         "proves": "something",
         "level": "quick",
         "seconds": 60,
-        "mend": "build it again",
+        "hint": "build it again",
         **more,
     }
 
@@ -129,7 +129,7 @@ def test_what_is_no_report_is_none(text: bytes) -> None:
 def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
     rows = (
         came("a/b", output="<script>x</script>"),
-        came("a/c", FAILED, reason="]]> <u>\x1b[1m", mend="<i>mend</i>"),
+        came("a/c", FAILED, reason="]]> <u>\x1b[1m", hint="<i>mend</i>"),
         came("a/d", measured=[{"name": "speed", "value": None, "holds": False, "floor": 3}]),
         came("a/e", told={"bandwidth": {"series": [{"name": "<x>", "points": [[1, 1], [2, 2]]}]}}),
         came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),

@@ -77,9 +77,9 @@ _CHECK = fields.record(
         "needs": _NEEDS,
         "thresholds": fields.mapping(_THRESHOLD, key=names.variable),
         "ways": fields.sequence(fields.choice(WAYS)),
-        "mend": fields.line,
+        "hint": fields.line,
     },
-    required=("proves", "mend"),
+    required=("proves", "hint"),
 )
 
 
@@ -123,7 +123,7 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
     text = _commented(file.content.decode("utf-8", "replace"))
     if text is None:
         why = f"it has no comment from '{BEGIN}' to '{_END}'"
-        mend = f"begin with: {BEGIN}, # proves: …, # mend: …, {_END}"
+        mend = f"begin with: {BEGIN}, # proves: …, # hint: …, {_END}"
         problems.add("a check does not say what it proves", Place(path), why=why, mend=mend)
         return None
     before = len(problems.found)
@@ -147,7 +147,7 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
         needs=CheckNeeds(**(values.get("needs") or {})),
         thresholds=thresholds,
         ways=values.get("ways", ()),
-        mend=values["mend"],
+        hint=values["hint"],
     )
 
 

@@ -184,7 +184,7 @@ def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
             f"WORLD_SIZE={given} is set, but there are {value} ranks",
             where=f"launched by {launch.title}",
             why=f"{why}={value}; every rank would wait for a number of others that never comes",
-            mend="unset WORLD_SIZE, or start as many ranks as it says",
+            hint="unset WORLD_SIZE, or start as many ranks as it says",
         )
     return Setting(name, str(value), origin=origin, why=f"{why}, not the {given} that was set")
 
@@ -209,7 +209,7 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
                 f"{setting.name} is not set",
                 where=_HERE,
                 why="the ranks are numbered by hand or by a launcher that does not tell it",
-                mend=f"export {setting.name} in each rank, or start them with srun or mpiexec",
+                hint=f"export {setting.name} in each rank, or start them with srun or mpiexec",
             )
     pairs = {"RANK": "WORLD_SIZE"}
     # One process on its own may choose its GPU with LOCAL_RANK; some launchers tell no local size.
@@ -221,7 +221,7 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
                 f"{name}={known[name]} is not below {size}={known[size]}",
                 where=_HERE,
                 why="ranks are counted from 0",
-                mend=f"let the launcher number the ranks: unset {name} and {size}",
+                hint=f"let the launcher number the ranks: unset {name} and {size}",
                 told=launch.name == NONE
                 or known[name] == known[size]
                 or not (known["LOCAL_RANK"] or known.get("NODE_RANK")),
@@ -235,7 +235,7 @@ def _number(name: str, text: str) -> int:
         f"{name} is not a number: '{text}'",
         where=_HERE,
         why="it was set so before lumi-entry started",
-        mend=f"unset {name}, or give it a number",
+        hint=f"unset {name}, or give it a number",
     )
 
 

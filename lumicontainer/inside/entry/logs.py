@@ -31,7 +31,7 @@ def redirect(context: Context) -> None:
             f"cannot write logs to '{folder}': {error.strerror}",
             where=f"{error.filename or os.path.abspath(folder)} on {os.uname().nodename}",
             why="each rank makes two files there, as --log-dir asks for",
-            mend="name a folder that every node sees, may write to, and that has room",
+            hint="name a folder that every node sees, may write to, and that has room",
             code=UNFIT,
             alone=True,
         ) from None

@@ -194,7 +194,7 @@ def _print(text: str) -> None:
             f"cannot write to stdout: {error.strerror}",
             where=f"stdout of the process on {os.uname().nodename}",
             why="what was asked for goes there",
-            mend="leave stdout open, and lead it to where there is room",
+            hint="leave stdout open, and lead it to where there is room",
             code=UNFIT,
             told=True,
         ) from None

@@ -56,7 +56,7 @@ def check(context: Context) -> None:
             f"node {host} is not fit: {len(failed)} of {len(CHECKS)} checks failed",
             where=f"--preflight on {host}",
             why="\n         ".join([*failed, *(f"not checked: {text}" for text in unmade)]),
-            mend=f"leave it out: sbatch --exclude={host}; srun --kill-on-bad-exit=1 stops the rest",
+            hint=f"leave it out: sbatch --exclude={host}; srun --kill-on-bad-exit=1 stops the rest",
             code=UNFIT,
             told=True,
         )

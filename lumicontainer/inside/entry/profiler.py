@@ -61,7 +61,7 @@ def _tool(name: str, context: Context) -> str:
         f"the profiler '{name}' is not in the image",
         where=f"PATH={context.env.get('PATH', '')}, and /opt/rocm/bin",
         why="--profile runs each rank that it names under this program",
-        mend="--profiler torch needs no more than PyTorch; or add ROCm's profiler to the recipe",
+        hint="--profiler torch needs no more than PyTorch; or add ROCm's profiler to the recipe",
     )
 
 
@@ -91,7 +91,7 @@ def _new_folder(context: Context) -> str:
             f"cannot make a folder for the profile: {error.strerror}",
             where=f"{error.filename or parent} on {os.uname().nodename}",
             why="each profiled rank writes to one of its own, in the folder of --log-dir or here",
-            mend="name one that can be written with --log-dir, or change to such a folder",
+            hint="name one that can be written with --log-dir, or change to such a folder",
             code=UNFIT,
             alone=True,
         ) from None

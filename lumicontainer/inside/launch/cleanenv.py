@@ -45,7 +45,7 @@ def check(env: Mapping[str, str], launch: Launch, root: str = "/") -> None:
             "this is a task that srun started, and Slurm's variables are gone",
             where=f"step {step} on {os.uname().nodename}",
             why="without them, each task would take itself for the only process",
-            mend="leave out --cleanenv (-e), or say --env WORLD_SIZE=1 where each is to run alone",
+            hint="leave out --cleanenv (-e), or say --env WORLD_SIZE=1 where each is to run alone",
             told=first,
         )
 

@@ -219,7 +219,7 @@ def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
         f"{name} does not tell how many tasks run on this node: '{text}'",
         where="the environment of this process",
         why=f"SLURM_NODEID={node} asks for entry {node + 1} of a list like 4(x2),3",
-        mend=f"leave {name} and SLURM_NODEID as srun sets them",
+        hint=f"leave {name} and SLURM_NODEID as srun sets them",
         local=readable,
     )
 

@@ -95,14 +95,14 @@ def check_readable(script: str) -> None:
             f"cannot read the script '{script}'",
             where=_here(),
             why="this user may not read it",
-            mend=f"chmod a+r {script}",
+            hint=f"chmod a+r {script}",
             local=_may_be_local(script),
         )
     raise LaunchError(
         f"no such script: '{script}'",
         where=_here(),
         why="the container holds no file of this name",
-        mend="name it as the container sees it, and bind its folder; a command follows '--'",
+        hint="name it as the container sees it, and bind its folder; a command follows '--'",
         local=_may_be_local(script),
     )
 
@@ -133,7 +133,7 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
                 f"cannot run '{name}': its interpreter is missing",
                 where=_here(),
                 why="its first line names a program that is not in the container",
-                mend="mend the first line of the file",
+                hint="hint the first line of the file",
                 code=_NOT_FOUND,
                 local=local,
             ) from None
@@ -141,7 +141,7 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
             f"command not found: '{name}'",
             where=_here() if "/" in name else f"PATH={env.get('PATH', '')}",
             why="the container holds no program of this name there",
-            mend="install it in the image, or name it as the container sees it",
+            hint="install it in the image, or name it as the container sees it",
             code=_NOT_FOUND,
             local=local,
         ) from None
@@ -150,7 +150,7 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
             f"cannot run '{name}': {error.strerror}",
             where=_here(),
             why="the file is there, and the system refuses to execute it",
-            mend="a script needs chmod +x and a first line like #!/bin/sh",
+            hint="a script needs chmod +x and a first line like #!/bin/sh",
             code=_NOT_EXECUTABLE,
             local=local,
         ) from None

@@ -40,7 +40,7 @@ def address(env: Mapping[str, str], launch: Launch) -> Setting:
         "MASTER_ADDR is not set, and nothing tells where rank 0 runs",
         where=f"launched by {launch.title}",
         why="the ranks may be on several nodes, and no list of them begins with that of rank 0",
-        mend="export MASTER_ADDR as a name or address of the first node, the same for every rank",
+        hint="export MASTER_ADDR as a name or address of the first node, the same for every rank",
     )
 
 
@@ -75,7 +75,7 @@ def _first_host(text: str, name: str) -> str:
         f"{name} is no list of hosts",
         where=f"{name}={text[:200]}",
         why=reason,
-        mend=f"leave {name} as Slurm sets it, or export MASTER_ADDR",
+        hint=f"leave {name} as Slurm sets it, or export MASTER_ADDR",
     )
 
 

@@ -84,7 +84,7 @@ def main(words: list[str]) -> int:
             f"error: the image has no {package}\n"
             f"  where: {sys.executable}\n"
             f"    why: --launcher starts {module}\n"
-            "   mend: add a layer that installs it, or use --launcher direct\n"
+            "   hint: add a layer that installs it, or use --launcher direct\n"
         )
         return 2
     try:

@@ -110,7 +110,7 @@ def make(context: Context) -> None:
             f"cannot make a folder for caches: {error.strerror}",
             where=error.filename or home,
             why="it is to hold what the ranks of this node compile, and their temporary files",
-            mend="make room there, or export TMPDIR as a folder on the node that can be written",
+            hint="make room there, or export TMPDIR as a folder on the node that can be written",
             code=UNFIT,
             told=True,
         ) from None

@@ -146,7 +146,7 @@ def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
         f"{ranks} ranks on this node, but {_count(count)} that they see",
         where=f"{there}; {seen}" if seen else there,
         why="several ranks would compute on one GPU, and wait for each other",
-        mend=f"start {count} a node (--ntasks-per-node={count}), {more}, or permit it with "
+        hint=f"start {count} a node (--ntasks-per-node={count}), {more}, or permit it with "
         "--allow-gpu-sharing",
     )
 

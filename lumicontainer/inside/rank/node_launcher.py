@@ -163,13 +163,13 @@ def _check_alone(env: Mapping[str, str], launch: Launch) -> None:
             "the ranks are numbered by hand, and a launcher is to make them as well",
             where=f"WORLD_SIZE={env.get('WORLD_SIZE')}",
             why="a launcher numbers the ranks that it starts",
-            mend="unset RANK and WORLD_SIZE, or use --launcher direct",
+            hint="unset RANK and WORLD_SIZE, or use --launcher direct",
         )
     raise LaunchError(
         "a launcher is to make the ranks, but there are several tasks a node already",
         where=f"launched by {launch.title}, {launch.fact('WORLD_SIZE')} tasks",
         why="each task would start all of its node's ranks once more",
-        mend="start one task a node (srun --ntasks-per-node=1), or use --launcher direct",
+        hint="start one task a node (srun --ntasks-per-node=1), or use --launcher direct",
     )
 
 

@@ -118,7 +118,7 @@ def misused(what: str) -> LaunchError:
         what,
         where="the command line of lumi-entry",
         why="it is: lumi-entry [OPTION]... SCRIPT.py, -m MODULE or -- COMMAND, and its arguments",
-        mend="lumi-entry --help tells more; Python's own options: lumi-entry -- python3 -u X.py",
+        hint="lumi-entry --help tells more; Python's own options: lumi-entry -- python3 -u X.py",
     )
 
 

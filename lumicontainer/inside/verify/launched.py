@@ -264,7 +264,7 @@ def find(crew: Crew, *, checks: str, seconds: float) -> client.Door | None:
         f"rank {place.rank} did not find rank 0 in {seconds:.0f} s",
         where=search.where,
         why=search.why,
-        mend="see what became of rank 0, and run the same image on every rank; where the nodes "
+        hint="see what became of rank 0, and run the same image on every rank; where the nodes "
         f"share no folder: {keys.SET_ONE}",
         code=UNFIT,
     )

@@ -28,7 +28,7 @@ _RANKS = {
     "name": "lumi-verify/ranks",
     "proves": "every rank of the step is here from the first check to the last",
     "level": "quick",
-    "mend": "see what srun says of these ranks, and take a node that loses them out of the job",
+    "hint": "see what srun says of these ranks, and take a node that loses them out of the job",
 }
 """Stands in the report beside the checks where a rank is lost: most checks do without it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -113,7 +113,7 @@ def _folder() -> str:
             "there is no folder that lumi-verify could write to",
             where=os.uname().nodename,
             why=str(error),
-            mend="set TMPDIR to a folder with room, or bind one: singularity exec --bind FOLDER",
+            hint="set TMPDIR to a folder with room, or bind one: singularity exec --bind FOLDER",
             code=UNFIT,
             local=True,
         ) from None

@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
     """Raise what is wrong: of many ranks one tells it."""
 
     def error(self, message: str) -> NoReturn:
-        raise LaunchError(message, where="lumi-verify", mend="lumi-verify --help", code=MISUSED)
+        raise LaunchError(message, where="lumi-verify", hint="lumi-verify --help", code=MISUSED)
 
 
 def read(words: Sequence[str]) -> argparse.Namespace:
@@ -91,7 +91,7 @@ def required_kinds(text: str) -> list[str]:
     unknown = [each for each in kinds if each not in NEEDS]
     if unknown:
         what = f"--require knows no '{unknown[0]}'"
-        raise LaunchError(what, why=f"it takes {', '.join(NEEDS)}", mend="name one of these")
+        raise LaunchError(what, why=f"it takes {', '.join(NEEDS)}", hint="name one of these")
     return kinds
 
 
@@ -110,7 +110,7 @@ def every_check() -> list[Mapping[str, Any]]:
         "this image does not tell which checks it has",
         where=where,
         why=why,
-        mend="build the image again; whatever lies over that folder hides what it holds",
+        hint="build the image again; whatever lies over that folder hides what it holds",
     )
 
 
@@ -138,7 +138,7 @@ def chosen(
             f"no check is called '{missing[0]}'",
             where="-k",
             why=f"the image has {len(checks)} checks",
-            mend=f"did you mean {' or '.join(near)}? {told}" if near else told,
+            hint=f"did you mean {' or '.join(near)}? {told}" if near else told,
             code=MISUSED,
         )
     return [each for each in checks if any(_named(each["name"], name, every) for name in names)]

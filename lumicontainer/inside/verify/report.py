@@ -56,7 +56,7 @@ def line(check: Mapping[str, Any], came: Outcome) -> str:
     reason = "\n         ".join(filter(str.strip, printable(came.reason).splitlines()))
     if came.state == SKIPPED:
         return f"{came.state:8} {check['name']}: {reason}\n"
-    return f"{text}\n    why: {reason}\n   mend: {check['mend']}\n"
+    return f"{text}\n    why: {reason}\n   hint: {check['hint']}\n"
 
 
 def result(
@@ -94,7 +94,7 @@ def result(
 
 
 def _row(check: Mapping[str, Any], came: Outcome) -> dict[str, Any]:
-    told = {name: check[name] for name in ("name", "proves", "level", "mend")}
+    told = {name: check[name] for name in ("name", "proves", "level", "hint")}
     return {**told, **came.plain(), "seconds": round(came.seconds, 2)}
 
 
@@ -260,7 +260,7 @@ def _unwritable(file: str, error: OSError) -> LaunchError:
         f"cannot write '{file}'",
         where=os.getcwd(),
         why="nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or "",
-        mend="name a file in a folder that is there, bound and writable, or - for stdout",
+        hint="name a file in a folder that is there, bound and writable, or - for stdout",
     )
 
 
@@ -299,7 +299,7 @@ def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
         if tag:
             first = row["reason"].partition("\n")[0]
             told = ElementTree.SubElement(case, tag, message=printable(first))
-            told.text = printable(f"{row['reason']}\nmend: {row['mend']}")
+            told.text = printable(f"{row['reason']}\nmend: {row['hint']}")
         ElementTree.SubElement(case, "system-out").text = printable(row["output"])
     suites = ElementTree.Element("testsuites")
     suites.append(suite)

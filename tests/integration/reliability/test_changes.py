@@ -8,7 +8,7 @@ from .chain import LAYERS, Place, digest
 
 ODD = "date +%s%N >/opt/four/odd\n"
 WHOLE = (
-    "# /// check\n# proves: no layer is bad\n# mend: make it good\n# ///\ntest ! -e /opt/four/bad\n"
+    "# /// check\n# proves: no layer is bad\n# hint: make it good\n# ///\ntest ! -e /opt/four/bad\n"
 )
 
 

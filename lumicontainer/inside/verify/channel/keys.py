@@ -56,7 +56,7 @@ def given(env: Mapping[str, str]) -> bytes | None:
             f"{GIVEN} is too short",
             where="the environment of this process",
             why=f"it has {len(secret)} characters; at least {LEAST} cannot be guessed",
-            mend=SET_ONE,
+            hint=SET_ONE,
             code=MISUSED,
         )
     text = f"{of_step(env)} {secret}"
@@ -106,7 +106,7 @@ def publish(paths: Sequence[str], port: int, key: bytes) -> list[str]:
             "cannot share a key with the other ranks",
             where=os.uname().nodename,
             why="; ".join(refused) or "there is no folder that all ranks see",
-            mend=f"start the ranks in a folder of yours that all nodes see, or {SET_ONE}",
+            hint=f"start the ranks in a folder of yours that all nodes see, or {SET_ONE}",
             code=UNFIT,
         )
     return written

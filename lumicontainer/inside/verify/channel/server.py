@@ -286,6 +286,6 @@ def listen(where: str, candidates: Sequence[int]) -> socket.socket:
         "rank 0 cannot listen for the others",
         where=f"ports {', '.join(map(str, candidates))} of {os.uname().nodename}",
         why=str(error and error.strerror),
-        mend="run lumi-verify as another step, which gets other ports",
+        hint="run lumi-verify as another step, which gets other ports",
         code=UNFIT,
     )

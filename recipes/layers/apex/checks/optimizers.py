@@ -1,6 +1,6 @@
 # /// check
 # proves: Apex's fused optimizers are there with their kernels
-# mend: build the layer apex again; its log tells why the kernels were left out
+# hint: build the layer apex again; its log tells why the kernels were left out
 # ///
 
 import importlib

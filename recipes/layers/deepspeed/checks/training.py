@@ -4,7 +4,7 @@
 # runs: ranks
 # seconds: 240
 # needs: {tasks: 2}
-# mend: build the layer deepspeed again; where a rank is named, look at its node and its GPU
+# hint: build the layer deepspeed again; where a rank is named, look at its node and its GPU
 # ///
 
 import logging

@@ -1,6 +1,6 @@
 # /// check
 # proves: FlashAttention is there with the kernels that the recipe promises
-# mend: build the layer flash-attention again; unset its variable outside the image
+# hint: build the layer flash-attention again; unset its variable outside the image
 # ///
 
 import importlib

@@ -1,6 +1,6 @@
 # /// check
 # proves: Horovod has MPI and its PyTorch extension, and averages
-# mend: build the layer horovod again, after pytorch and mpich
+# hint: build the layer horovod again, after pytorch and mpich
 # ///
 
 import sys

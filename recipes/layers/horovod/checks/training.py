@@ -4,7 +4,7 @@
 # runs: ranks
 # seconds: 180
 # needs: {tasks: 2, mpi: true}
-# mend: build the layers mpich and horovod again; where a rank is named, look at its node
+# hint: build the layers mpich and horovod again; where a rank is named, look at its node
 # ///
 
 import horovod.torch as hvd

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: libfabric has the provider tcp, which needs nothing but a loopback interface
-# mend: build the layer libfabric again
+# hint: build the layer libfabric again
 # ///
 set -euo pipefail
 

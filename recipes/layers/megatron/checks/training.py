@@ -1,6 +1,6 @@
 # /// check
 # proves: Megatron-DeepSpeed's training program can be imported, and finds what is compiled
-# mend: build the layer megatron again
+# hint: build the layer megatron again
 # ///
 
 import importlib

@@ -1,6 +1,6 @@
 # /// check
 # proves: mpi4py uses the image's own MPICH
-# mend: build the layer mpi4py again; unset LD_LIBRARY_PATH and LD_PRELOAD in the image
+# hint: build the layer mpi4py again; unset LD_LIBRARY_PATH and LD_PRELOAD in the image
 # ///
 
 import shutil

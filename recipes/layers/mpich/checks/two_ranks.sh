@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: mpicc compiles, and two ranks of MPICH find each other
-# mend: build the layer mpich again
+# hint: build the layer mpich again
 # ///
 set -euo pipefail
 

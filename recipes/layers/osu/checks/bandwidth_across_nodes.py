@@ -21,7 +21,7 @@
 #     of: gfx90a
 #     source: >-
 #       laifs-container-tests, jobs/mpi-dual-node-gpu-to-gpu-pt2pt-osu_bw.yaml: 95 % of 200 Gbit/s
-# mend: >-
+# hint: >-
 #   look at slingshot/libfabric and mpich/built_with_hip; FI_PROVIDER must not be set to another
 #   than cxi
 # ///

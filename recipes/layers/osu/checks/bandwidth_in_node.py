@@ -32,7 +32,7 @@
 #   others_1MiB:
 #     {unit: MB/s, floor: 25000, of: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
-# mend: >-
+# hint: >-
 #   build the layers mpich and osu again; MPIR_CVAR_ENABLE_GPU must be 1, and each rank's cgroup
 #   hold all GPUs
 # ///

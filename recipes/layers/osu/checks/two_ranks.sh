@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: OSU's measurements start, and two ranks send to each other
-# mend: build the layers mpich and osu again
+# hint: build the layers mpich and osu again
 # ///
 set -euo pipefail
 

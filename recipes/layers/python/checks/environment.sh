@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: python3 is the virtual environment's, and its packages accept each other
-# mend: build the image again; unset PATH and PYTHONPATH outside it
+# hint: build the image again; unset PATH and PYTHONPATH outside it
 # ///
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 # /// check
 # proves: PyTorch is the one for this accelerator, computes, and came without CUDA packages
-# mend: build the layer pytorch again, with the index that its layer names
+# hint: build the layer pytorch again, with the index that its layer names
 # ///
 
 import json

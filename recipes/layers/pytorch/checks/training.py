@@ -4,7 +4,7 @@
 # runs: ranks
 # seconds: 180
 # needs: {tasks: 2}
-# mend: build the layer pytorch again; where a rank is named, look at its node and its GPU
+# hint: build the layer pytorch again; where a rank is named, look at its node and its GPU
 # ///
 
 import _training as training

@@ -28,7 +28,7 @@
 #     of: gfx90a
 #     source: >-
 #       lumi-reframe-tests, checks/microbenchmarks/gpu/rccl_test.py: 16 GCDs, half, -5 %
-# mend: >-
+# hint: >-
 #   look at rccl-plugin/interface; with right numbers and a low bandwidth, at where ranks run
 #   (pytorch/ranks) and at the network
 # ///

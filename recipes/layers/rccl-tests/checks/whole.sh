@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: "rccl-tests are whole: linked with RCCL and MPI, with code for gfx90a"
-# mend: build the layer rccl-tests again
+# hint: build the layer rccl-tests again
 # ///
 set -euo pipefail
 

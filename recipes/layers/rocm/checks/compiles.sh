@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: hipcc makes programs for gfx90a
-# mend: build the layer rocm again
+# hint: build the layer rocm again
 # ///
 set -euo pipefail
 

@@ -4,7 +4,7 @@
 # runs: node
 # seconds: 60
 # needs: {gpus: 1, architecture: gfx90a}
-# mend: >-
+# hint: >-
 #   leave the node out (sbatch --exclude=NODE) and tell the site; lumi-entry --preflight finds such
 #   nodes before ranks start
 # ///

@@ -4,7 +4,7 @@
 # runs: node
 # seconds: 60
 # needs: {gpus: 1}
-# mend: >-
+# hint: >-
 #   build the image with a --profile whose ROCm the driver serves; lumicontainer check --platform
 #   tells which
 # ///

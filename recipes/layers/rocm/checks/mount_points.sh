@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: every folder that LUMI binds is there, so that any engine can bind it
-# mend: build the layer rocm again
+# hint: build the layer rocm again
 # ///
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # proves: rocminfo and its like are ROCm's own again, and not the build's stand-ins
-# mend: build the image again; the layer's finish.sh puts them back
+# hint: build the image again; the layer's finish.sh puts them back
 # ///
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 # /// check
 # proves: libfabric is whole, and has the provider for Slingshot where it was built for it
-# mend: build the layer slingshot again
+# hint: build the layer slingshot again
 # ///
 
 import json

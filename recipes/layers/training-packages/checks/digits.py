@@ -1,6 +1,6 @@
 # /// check
 # proves: scikit-learn reads the data set that it ships
-# mend: build the layer training-packages again
+# hint: build the layer training-packages again
 # ///
 
 import sys

@@ -1,6 +1,6 @@
 # /// check
 # proves: the packages that train with PyTorch take the PyTorch that is here
-# mend: build the layer training-packages again, with versions that accept this PyTorch
+# hint: build the layer training-packages again, with versions that accept this PyTorch
 # ///
 
 import accelerate

@@ -44,7 +44,7 @@ def refusal(env: dict[str, str]) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
         decide(env)
     assert caught.value.code == 2
-    assert all((caught.value.where, caught.value.why, caught.value.mend))
+    assert all((caught.value.where, caught.value.why, caught.value.hint))
     return caught.value
 
 

@@ -299,7 +299,7 @@ def test_a_missing_script_is_told_once_with_its_mend(entry: Entry, tmp_path: Pat
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert lines[0] == "error: no such script: 'trian.py'"
-    assert [line.split(":")[0].strip() for line in lines] == ["error", "where", "why", "mend"]
+    assert [line.split(":")[0].strip() for line in lines] == ["error", "where", "why", "hint"]
     assert str(tmp_path) in lines[1]
 
 
@@ -333,7 +333,7 @@ def test_a_fault_of_all_ranks_is_told_by_one_and_the_others_are_quiet(
     assert done[0].returncode in (2, 127)
     told = [one.stderr for one in done if one.stderr]
     assert len(told) == 1
-    assert "mend: " in told[0]
+    assert "hint: " in told[0]
 
 
 def test_a_rank_beyond_the_last_one_is_told_though_rank_0_sees_no_fault(entry: Entry) -> None:
@@ -362,7 +362,7 @@ def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) ->
         done = entry("--", name)
         assert done.returncode == shell.returncode in (126, 127), name
         assert done.stderr.startswith(("error: command not found: ", "error: cannot run "))
-        assert "mend: " in done.stderr
+        assert "hint: " in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(f"error: {what}\n")
-    assert "mend: lumi-entry --help" in done.stderr
+    assert "hint: lumi-entry --help" in done.stderr
 
 
 def test_print_env_shows_every_variable_with_its_reason_and_starts_nothing(

@@ -118,7 +118,7 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     assert "plugin: librccl-net.so does not load: librccl-net.so: cannot open" in error.why
     assert "memory: 20 GiB of 512 are available, less than 432" in error.why
     assert " s before the job's start, says Slurm's controller" in error.why
-    assert f"sbatch --exclude={host}" in error.mend
+    assert f"sbatch --exclude={host}" in error.hint
 
 
 def test_the_order_of_the_gpus_is_not_what_is_checked(root: Path) -> None:

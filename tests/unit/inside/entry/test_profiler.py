@@ -85,7 +85,7 @@ def test_a_profiler_that_is_not_there_stops_every_rank_with_the_mend(entry: Entr
     assert [one.returncode for one in done] == [2, 2, 2]
     assert [one.stderr.count("\n") for one in done] == [4, 0, 0]
     assert done[0].stderr.startswith("error: the profiler 'rocprofv3' is not in the image\n")
-    assert "mend: --profiler torch needs no more than PyTorch" in done[0].stderr
+    assert "hint: --profiler torch needs no more than PyTorch" in done[0].stderr
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def refusal(node: Node) -> LaunchError:
         decided(node)
     assert caught.value.what == "this is a task that srun started, and Slurm's variables are gone"
     assert caught.value.where.startswith("step 1.0 on ")
-    assert "--cleanenv" in caught.value.mend
+    assert "--cleanenv" in caught.value.hint
     return caught.value
 
 

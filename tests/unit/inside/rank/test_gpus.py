@@ -160,7 +160,7 @@ def test_a_platform_without_gpus_is_left_alone(whole: Path, platform: dict[str, 
 def refused(root: Path, env: dict[str, str], **options: str | bool) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
         decided(root, env, **options)
-    assert "--allow-gpu-sharing" in caught.value.mend
+    assert "--allow-gpu-sharing" in caught.value.hint
     return caught.value
 
 
@@ -183,16 +183,16 @@ def test_a_job_of_one_gpu_runs_one_rank(tmp_path: Path) -> None:
     error = refused(tmp_path, task(0, of=2, gpus=1))
     assert "2 ranks on this node, but 1 GPU" in error.what
     assert "the node has 8, this job may use 1" in error.where
-    assert "--gpus-per-node=2" in error.mend
+    assert "--gpus-per-node=2" in error.hint
 
 
 def test_a_list_of_the_user_s_that_is_too_short_is_named(whole: Path) -> None:
     error = refused(whole, task(0, HIP_VISIBLE_DEVICES="0,1"))
     assert "HIP_VISIBLE_DEVICES=0,1" in error.where
-    assert "unset HIP_VISIBLE_DEVICES" in error.mend
-    assert "--gpus-per-node" not in error.mend
+    assert "unset HIP_VISIBLE_DEVICES" in error.hint
+    assert "--gpus-per-node" not in error.hint
     error = refused(whole, task(0, ROCR_VISIBLE_DEVICES="0,1", HIP_VISIBLE_DEVICES="1,0"))
-    assert "unset ROCR_VISIBLE_DEVICES" in error.mend
+    assert "unset ROCR_VISIBLE_DEVICES" in error.hint
 
 
 def test_sharing_is_permitted_where_it_is_asked_for(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def flags(made: list[str]) -> dict[str, str]:
 def refusal(env: dict[str, str], **options: str) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
         decided(env, **options)
-    assert all((caught.value.what, caught.value.where, caught.value.why, caught.value.mend))
+    assert all((caught.value.what, caught.value.where, caught.value.why, caught.value.hint))
     return caught.value
 
 

@@ -5,7 +5,7 @@
 # level: full
 # seconds: 300
 # needs: {gpus: 1}
-# mend: >-
+# hint: >-
 #   build the layer deepspeed again, by this recipe, which has it compiled for waves of 64 threads
 # ///
 

@@ -1,6 +1,6 @@
 # /// check
 # proves: DeepSpeed's ops are compiled for the wave size of gfx90a, which is 64
-# mend: "build the layer deepspeed again, after rocm: rocminfo, or what stands in for it, has to
+# hint: "build the layer deepspeed again, after rocm: rocminfo, or what stands in for it, has to
 #   tell of gfx90a"
 # ///
 

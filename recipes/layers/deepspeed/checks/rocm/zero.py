@@ -4,7 +4,7 @@
 # runs: ranks
 # seconds: 600
 # needs: {gpus: 1, tasks: 2}
-# mend: look at deepspeed/fused_ops and pytorch/collectives, which ZeRO is made of
+# hint: look at deepspeed/fused_ops and pytorch/collectives, which ZeRO is made of
 # ///
 
 import contextlib

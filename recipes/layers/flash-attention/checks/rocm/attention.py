@@ -5,7 +5,7 @@
 # level: full
 # seconds: 600
 # needs: {gpus: 1, architecture: gfx90a}
-# mend: >-
+# hint: >-
 #   build the layer flash-attention again for gfx90a; with 'no kernel image' take the other
 #   --profile (ROCm/flash-attention issue 120)
 # ///

@@ -10,7 +10,7 @@
 #     reference: 1
 #     of: gfx90a
 #     source: both go through the same RCCL; no figure is public
-# mend: >-
+# hint: >-
 #   build the layer horovod again, after pytorch and mpich; start it by srun --mpi=pmi2 or mpiexec
 # ///
 

@@ -1,6 +1,6 @@
 # /// check
 # proves: Horovod is built for ROCm and RCCL, and shares the image's RCCL with PyTorch
-# mend: build the layer horovod again, after pytorch
+# hint: build the layer horovod again, after pytorch
 # ///
 
 import sys

@@ -1,6 +1,6 @@
 # /// check
 # proves: MPICH is built with HIP and goes through the image's libfabric
-# mend: build the layer mpich again, after rocm and slingshot
+# hint: build the layer mpich again, after rocm and slingshot
 # ///
 
 import json

@@ -20,7 +20,7 @@
 #     source: >-
 #       lumi-reframe-tests, checks/apps/deeplearning/deepspeed_comm.py: 840 Gbit/s on 2 nodes, by
 #       DeepSpeed's benchmark
-# mend: >-
+# hint: >-
 #   look at pytorch/network: without the plugin RCCL goes through sockets; start 8 ranks a node,
 #   each with the interface next to its GPU
 # ///

@@ -13,7 +13,7 @@
 #     source: >-
 #       lumi-reframe-tests, checks/ai-guide/check_ddp_visualtransformer.py: busbw of half numbers on
 #       8 GCDs, -5 %
-# mend: >-
+# hint: >-
 #   look at the links (rocm-smi --showtopo) and unset NCCL_P2P_DISABLE; each rank needs all GPUs of
 #   the node in its cgroup
 # ///

@@ -1,6 +1,6 @@
 # /// check
 # proves: no Python package brings an RCCL, HIP or HSA of its own beside the image's
-# mend: build the layer pytorch again, which puts the image's in their places; leave out the
+# hint: build the layer pytorch again, which puts the image's in their places; leave out the
 #   package that brings one
 # ///
 

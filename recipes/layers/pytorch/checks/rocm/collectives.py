@@ -6,7 +6,7 @@
 # runs: ranks
 # seconds: 300
 # needs: {gpus: 1, tasks: 2}
-# mend: >-
+# hint: >-
 #   look at pytorch/network and rccl-tests/all_reduce_perf, which tell the library from the network
 # ///
 

@@ -3,7 +3,7 @@
 # level: full
 # seconds: 300
 # needs: {gpus: 1}
-# mend: >-
+# hint: >-
 #   build the layer pytorch again, for its Triton; unset TORCH_COMPILE_DISABLE and
 #   TORCHDYNAMO_DISABLE
 # ///

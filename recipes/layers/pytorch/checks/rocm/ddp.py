@@ -6,7 +6,7 @@
 # runs: ranks
 # seconds: 240
 # needs: {gpus: 1, tasks: 2}
-# mend: look at pytorch/collectives; a GPU that computes wrongly is the one of the rank that differs
+# hint: look at pytorch/collectives; a GPU that computes wrongly is the one of the rank that differs
 # ///
 
 import hashlib

@@ -4,7 +4,7 @@
 #   it
 # level: full
 # needs: {gpus: 1}
-# mend: >-
+# hint: >-
 #   train in bf16, or with the other ROCm of the recipe's profiles; unset
 #   ROCBLAS_INTERNAL_FP16_ALT_IMPL
 # ///

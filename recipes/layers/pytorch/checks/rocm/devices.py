@@ -4,7 +4,7 @@
 # runs: node
 # seconds: 120
 # needs: {gpus: 1}
-# mend: >-
+# hint: >-
 #   unset HIP_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES, or set one of them
 #   alone
 # ///

@@ -23,7 +23,7 @@
 #     of: gfx90a
 #     source: >-
 #       AMD Instinct MI250X data sheet: 383 TFLOP/s FP16 for two GCDs; a peak, never reached
-# mend: >-
+# hint: >-
 #   take the GPU that is named out of the job (srun --exclude); on all of them: build the layers
 #   rocm and pytorch again
 # ///

@@ -1,6 +1,6 @@
 # /// check
 # proves: PyTorch uses the image's RCCL and HIP, and there is no second one of either
-# mend: "build the layer pytorch again: it puts the image's RCCL in the place of the wheel's"
+# hint: "build the layer pytorch again: it puts the image's RCCL in the place of the wheel's"
 # ///
 
 import importlib

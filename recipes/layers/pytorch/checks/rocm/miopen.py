@@ -6,7 +6,7 @@
 # runs: ranks
 # seconds: 300
 # needs: {gpus: 1, tasks: 2}
-# mend: >-
+# hint: >-
 #   start ranks by lumi-entry, which puts the cache on the node; remove the folder that is named;
 #   MIOPEN_DEBUG_DISABLE_SQL_WAL=1 (MIOpen issue 2214)
 # ///

@@ -6,7 +6,7 @@
 # runs: ranks
 # seconds: 240
 # needs: {gpus: 1, nodes: 2, tasks: 2, network: cxi}
-# mend: >-
+# hint: >-
 #   look at rccl-plugin/interface; set nothing of NCCL_NET, NCCL_NET_PLUGIN and NCCL_NET_GDR_LEVEL
 #   yourself; bind no host's libfabric
 # ///

@@ -4,7 +4,7 @@
 # runs: ranks
 # seconds: 300
 # needs: {gpus: 1, tasks: 2}
-# mend: >-
+# hint: >-
 #   make process groups once in a program, or take --profile rocm-6.4.4 (laifs-container-recipes
 #   issue 44)
 # ///

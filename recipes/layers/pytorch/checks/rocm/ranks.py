@@ -4,7 +4,7 @@
 # runs: ranks
 # seconds: 180
 # needs: {gpus: 1, tasks: 2, architecture: gfx90a}
-# mend: >-
+# hint: >-
 #   start ranks by lumi-entry, which binds them, on whole nodes (srun --exclusive
 #   --gpus-per-node=8), and bind them nowhere else
 # ///

@@ -6,7 +6,7 @@
 # runs: ranks
 # seconds: 180
 # needs: {gpus: 1, tasks: 2}
-# mend: >-
+# hint: >-
 #   unset LD_PRELOAD and LD_LIBRARY_PATH outside the image; build the layer pytorch again: it puts
 #   the image's RCCL in the place of the wheel's
 # ///

@@ -14,7 +14,7 @@
 #       lumi-reframe-tests, checks/apps/megatron-lm/megatron.py, 5 % below: 91 a GCD on 2 nodes (88
 #       on 8, 83 on 16) for all of Megatron-LM's Llama-2-7B; here are 4 blocks of it, without tensor
 #       parallelism, optimizer and network, which only cost
-# mend: look at pytorch/gemm and at the clocks of the GPU (rocm-smi)
+# hint: look at pytorch/gemm and at the clocks of the GPU (rocm-smi)
 # ///
 
 import math

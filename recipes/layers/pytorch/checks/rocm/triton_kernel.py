@@ -1,7 +1,7 @@
 # /// check
 # proves: Triton compiles a kernel for gfx90a, without asking for a GPU
 # seconds: 120
-# mend: build the layer pytorch again; the version of Triton is the one that its wheel of
+# hint: build the layer pytorch again; the version of Triton is the one that its wheel of
 #   PyTorch names
 # ///
 

@@ -19,7 +19,7 @@
 #     source: >-
 #       LUMI, Scaling the pre-training of large language models: 768 nodes keep about 80 % of the
 #       speed a GPU; another program
-# mend: look at pytorch/bandwidth_across_nodes and pytorch/network
+# hint: look at pytorch/bandwidth_across_nodes and pytorch/network
 # ///
 
 # Not judged: no figure is public for just this step. A step is forward and backward through a few

@@ -1,6 +1,6 @@
 # /// check
 # proves: the packages for language models can be imported, and data sets can be made
-# mend: build the layer training-packages again
+# hint: build the layer training-packages again
 # ///
 
 import sys
