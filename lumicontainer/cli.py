@@ -79,15 +79,15 @@ class _Parser(argparse.ArgumentParser):
         """Parse words, and end where one is nearly an option of this parser."""
         found, rest = super().parse_known_args(args, namespace)
         for word in (each.partition("=")[0] for each in rest if each.startswith("--")):
-            mend = did_you_mean(word, self._option_string_actions)
-            if mend.startswith("did"):
-                output.report(Problem(f"there is no option '{word}'", mend=mend))
+            hint = did_you_mean(word, self._option_string_actions)
+            if hint.startswith("did"):
+                output.report(Problem(f"there is no option '{word}'", hint=hint))
                 raise SystemExit(INPUT_WRONG)
         return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Print the error and end with the code of wrong input."""
-        output.report(Problem(message, mend=f"{self.prog} --help"))
+        output.report(Problem(message, hint=f"{self.prog} --help"))
         raise SystemExit(INPUT_WRONG)
 
 
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     masking.hide_urls([*os.environ.values(), *words])
     verb = next((word for word in words if not word.startswith("-")), "")
     if verb and verb not in VERBS:
-        output.report(Problem(f"there is no command '{verb}'", mend=did_you_mean(verb, VERBS)))
+        output.report(Problem(f"there is no command '{verb}'", hint=did_you_mean(verb, VERBS)))
         return INPUT_WRONG
     # Before a verb, what asks for help asks for that of all.
     every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
@@ -179,10 +179,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _unknown(verb: str, rest: Sequence[str]) -> int:
     """Report words that no option of a verb takes."""
-    mend = f"lumicontainer {verb} --help"
+    hint = f"lumicontainer {verb} --help"
     if verb == "verify" and rest[0].endswith(".json"):
-        mend = f"--json prints to stdout: write --json >{rest[0]}"
-    output.report(Problem(f"unrecognized arguments: {' '.join(rest)}", mend=mend))
+        hint = f"--json prints to stdout: write --json >{rest[0]}"
+    output.report(Problem(f"unrecognized arguments: {' '.join(rest)}", hint=hint))
     return INPUT_WRONG
 
 
@@ -244,6 +244,6 @@ def _bug(error: BaseException) -> int:
         raise error
     sys.stderr.write(
         f"error: a bug in lumicontainer {__version__}: {type(error).__name__}: {error}\n"
-        "   mend: run it again with LUMICONTAINER_DEBUG=1 and report what it prints\n"
+        "   hint: run it again with LUMICONTAINER_DEBUG=1 and report what it prints\n"
     )
     return INTERNAL

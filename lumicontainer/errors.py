@@ -19,17 +19,17 @@ INTERRUPTED = 130
 
 
 class Problem(NamedTuple):
-    """Hold one thing that is wrong: what, where, why it is wrong, and how to mend it."""
+    """Hold one thing that is wrong: what, where, why it is wrong, and the hint."""
 
     what: str
     where: str = ""
     why: str = ""
-    mend: str = ""
+    hint: str = ""
     level: str = "error"
 
     def __str__(self) -> str:
         lines = [f"{self.level}: {self.what}".replace("\n", "\n" + " " * 9)]
-        for label in ("where", "why", "mend"):
+        for label in ("where", "why", "hint"):
             text = getattr(self, label)
             if text:
                 lines.append(f"{label:>7}: {text}".replace("\n", "\n" + " " * 9))
@@ -104,7 +104,7 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.8) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a mend that names the known word nearest to ``word``, or all that are known."""
+    """Return a hint that names the known word nearest to ``word``, or all that are known."""
     choices = sorted(known)
     if near := nearest(word, choices, cutoff=0.6):
         return f"did you mean '{near}'?"

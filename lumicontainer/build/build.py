@@ -40,14 +40,14 @@ def check_output(output: Path) -> None:
     """Raise ``InputError`` where the output would overwrite something that is no image."""
     if not output.parent.is_dir():
         raise InputError(
-            Problem("the image's folder is not there", str(output.parent), mend="make it first")
+            Problem("the image's folder is not there", str(output.parent), hint="make it first")
         )
     if not os.access(output.parent, os.W_OK | os.X_OK):
         raise InputError(
             Problem(
                 "the image's folder cannot be written to",
                 str(output.parent),
-                mend="name another --output",
+                hint="name another --output",
             )
         )
     # An image is checked, and so run, before it has its name.
@@ -62,7 +62,7 @@ def check_output(output: Path) -> None:
                     "the output is there and is no image",
                     str(output),
                     why=f"{error.problems[0].why}; only an image is replaced by an image",
-                    mend="name another --output, or move the file away",
+                    hint="name another --output, or move the file away",
                 )
             ) from error
 
@@ -79,7 +79,7 @@ def check_replaced(output: Path) -> None:
                 "the image carries an overlay of yours",
                 str(output),
                 why=f"{words.size(laid)} that a new image would not have",
-                mend="name another --output, or move the image away",
+                hint="name another --output, or move the image away",
             )
         )
 
@@ -108,7 +108,7 @@ def choose_pack(wanted: str | None, engine: Engine, platform: Platform) -> str:
                 "this host's engine reads no image of layers",
                 why="it has no fuse-overlayfs, or it is SingularityCE, which would show the "
                 "lowest layer alone and say nothing",
-                mend="use --pack flat",
+                hint="use --pack flat",
             )
         )
     return wanted or ("layered" if here and there else "flat")

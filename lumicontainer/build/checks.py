@@ -136,14 +136,14 @@ def _problem(
     builder: Builder, check: Check, row: Mapping[str, Any], *, kept: Path | None
 ) -> Problem:
     """Return the problem of a check that does not hold, with the command that makes it again."""
-    mend = row["hint"]
+    hint = row["hint"]
     if kept:
         # A check that looks for the folders of a build is told of them only there.
         looks = b"HOST_PATHS" in check.file.content
         told = f"{HOST_PATHS}={shlex.quote(_host_paths(builder))} " if looks else ""
-        mend = f"{mend}\nrun the check again: {told}{again(kept, check.name)}"
+        hint = f"{hint}\nrun the check again: {told}{again(kept, check.name)}"
     return Problem(
-        f"the check '{check.name}' does not hold: {check.proves}", "", row["reason"], mend
+        f"the check '{check.name}' does not hold: {check.proves}", "", row["reason"], hint
     )
 
 
@@ -162,10 +162,10 @@ def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
         how = failure.keep(builder, "check", builder.place.root / "logs", command)
     except OSError as error:
         builder.place.keep = False
-        mend = (
+        hint = (
             f"the image is not kept: {builder.place.root.parent}: {error.strerror}\n"
             "make room, or name another place with LUMICONTAINER_TMPDIR, to have it kept"
         )
-        return None, Problem("the image was not put in place", mend=mend)
-    mend = f"the image is kept: {kept}\n{how}"
-    return kept, Problem("the image was not put in place", mend=mend)
+        return None, Problem("the image was not put in place", hint=hint)
+    hint = f"the image is kept: {kept}\n{how}"
+    return kept, Problem("the image was not put in place", hint=hint)

@@ -1,4 +1,4 @@
-"""Look at this host: each finding says what was seen, and how to mend what is missing."""
+"""Look at this host: each finding says what was seen, and a hint for what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
     what: str
     state: str
     seen: str
-    mend: str = ""
+    hint: str = ""
 
 
 def diagnose() -> list[Finding]:
@@ -82,7 +82,7 @@ def _namespaces() -> Finding:
         machine.require_namespaces()
     except LumicontainerError as error:
         problem = error.problems[0]
-        return Finding("user namespaces", "missing", problem.why, problem.mend)
+        return Finding("user namespaces", "missing", problem.why, problem.hint)
     return Finding("user namespaces", "ok", "can be made")
 
 
@@ -91,15 +91,15 @@ def _subordinate() -> Finding:
         users, _ = machine.own_ids()
     except LumicontainerError as error:
         problem = error.problems[0]
-        return Finding("subordinate ids", "missing", problem.why, problem.mend)
+        return Finding("subordinate ids", "missing", problem.why, problem.hint)
     return Finding("subordinate ids", "ok", f"{users.length} from {users.start}")
 
 
 def _fuse() -> Finding:
     if os.access("/dev/fuse", os.R_OK | os.W_OK):
         return Finding("/dev/fuse", "ok", "can be opened")
-    mend = "sudo chmod 0666 /dev/fuse (as udev does), or modprobe fuse where it is not there"
-    return Finding("/dev/fuse", "missing", "cannot be opened for reading and writing", mend)
+    hint = "sudo chmod 0666 /dev/fuse (as udev does), or modprobe fuse where it is not there"
+    return Finding("/dev/fuse", "missing", "cannot be opened for reading and writing", hint)
 
 
 def _room() -> Finding:
@@ -107,7 +107,7 @@ def _room() -> Finding:
         root = temporary_root()
     except LumicontainerError as error:
         problem = error.problems[0]
-        return Finding("room for builds", "missing", _seen(problem), problem.mend)
+        return Finding("room for builds", "missing", _seen(problem), problem.hint)
     free = shutil.disk_usage(root).free
     seen = f"{free / GIB:.1f} GiB in {root}; a build wants {NEED_TREE / GIB:.0f} GiB"
     if free < NEED_TREE:
@@ -120,7 +120,7 @@ def _cache() -> Finding:
         store = Cache(cache_root())
     except LumicontainerError as error:
         problem = error.problems[0]
-        return Finding("cache", "missing", _seen(problem), problem.mend)
+        return Finding("cache", "missing", _seen(problem), problem.hint)
     size = sum(entry.size for entry in store.entries())
     seen = f"{size / GIB:.1f} of {size_limit() / GIB:.1f} GiB in {store.root}"
     return Finding("cache", "note", seen)
@@ -141,8 +141,8 @@ def _mirror() -> Finding:
 def _keyring() -> Finding:
     if DEBIAN_KEYRING.is_file():
         return Finding("keys of Debian", "ok", str(DEBIAN_KEYRING))
-    mend = "install the package debian-archive-keyring"
-    return Finding("keys of Debian", "missing", f"{DEBIAN_KEYRING} is not there", mend)
+    hint = "install the package debian-archive-keyring"
+    return Finding("keys of Debian", "missing", f"{DEBIAN_KEYRING} is not there", hint)
 
 
 _LOOKS: tuple[Callable[[], Finding], ...] = (

@@ -29,7 +29,7 @@ class Need:
     place: Path
     size: int
     inodes: int
-    mend: str
+    hint: str
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ def require(wanted: list[Need]) -> None:
 
 
 def _problem(need: Need, what: str, why: str) -> Problem:
-    mend = f"make room, or {need.mend}"
-    return Problem(f"there is too little {what} for {need.what}", str(need.place), why, mend)
+    hint = f"make room, or {need.hint}"
+    return Problem(f"there is too little {what} for {need.what}", str(need.place), why, hint)
 
 
 def _told(size: int) -> str:

@@ -29,20 +29,20 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
     for text in given:
         match = _GIVEN.fullmatch(text)
         if match is None:
-            mend = "write it like --secret id=token,src=/path/of/a/file"
-            problems.append(Problem(f"'{text}' names no secret", "--secret", mend=mend))
+            hint = "write it like --secret id=token,src=/path/of/a/file"
+            problems.append(Problem(f"'{text}' names no secret", "--secret", hint=hint))
             continue
         # Path.expanduser raises where there is no such user.
         secret, path = match["id"], Path(os.path.expanduser(match["src"])).absolute()  # noqa: PTH111
         if secret not in wanted:
-            mend = did_you_mean(secret, wanted) or "no layer of this recipe wants one"
-            problems.append(Problem(f"no layer wants the secret '{secret}'", "--secret", mend=mend))
+            hint = did_you_mean(secret, wanted) or "no layer of this recipe wants one"
+            problems.append(Problem(f"no layer wants the secret '{secret}'", "--secret", hint=hint))
         problems += _unfit(path)
         found[secret] = path
     for secret in wanted.keys() - found.keys():
-        mend = f"add --secret id={secret},src=FILE"
+        hint = f"add --secret id={secret},src=FILE"
         problems.append(
-            Problem(f"the layer '{wanted[secret]}' wants the secret '{secret}'", mend=mend)
+            Problem(f"the layer '{wanted[secret]}' wants the secret '{secret}'", hint=hint)
         )
     if problems:
         raise InputError(*problems)

@@ -102,7 +102,7 @@ def temporary_root() -> Path:
                 "the folder for builds is not private",
                 str(root),
                 why="it is not a folder of yours with mode 0700",
-                mend="remove it, or name another place with LUMICONTAINER_TMPDIR",
+                hint="remove it, or name another place with LUMICONTAINER_TMPDIR",
             )
         )
     return root

@@ -133,8 +133,8 @@ def _is_whole(output: Path) -> bool:
     found = wholeness.is_whole(output)
     if found.state == digests.WHOLE:
         return True
-    mend = "nothing is to be done: this build replaces it"
-    say(str(wholeness.problem(output, found, level="warning")._replace(mend=mend)))
+    hint = "nothing is to be done: this build replaces it"
+    say(str(wholeness.problem(output, found, level="warning")._replace(hint=hint)))
     return False
 
 

@@ -95,7 +95,7 @@ def _print_totals(told: Mapping[str, Any], number: int) -> None:
     sys.stdout.write(f"{words.count(number, 'object')}, {room}, in {told['place']}\n")
     if told["damaged"]:
         found = words.count(told["damaged"], "damaged object")
-        sys.stdout.write(f"{found} moved aside\n    mend: lumicontainer cache prune\n")
+        sys.stdout.write(f"{found} moved aside\n    hint: lumicontainer cache prune\n")
 
 
 def _total(objects: Iterable[Mapping[str, Any]]) -> int:
@@ -153,7 +153,7 @@ def _print_examined(store: Cache, whole: int, damaged: Sequence[Mapping[str, str
     bad = store.root / "bad"
     sys.stdout.write(
         f"the damaged ones were moved to {bad}: the next build makes them again\n"
-        "    mend: lumicontainer cache prune removes them; if it happens again, doubt the disk\n"
+        "    hint: lumicontainer cache prune removes them; if it happens again, doubt the disk\n"
     )
 
 

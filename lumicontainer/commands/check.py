@@ -47,7 +47,7 @@ def _named(name: str, findings: Sequence[Finding]) -> Finding:
     known = {finding.rule.id: finding for finding in findings}
     if name not in known:
         raise InputError(
-            Problem(f"there is no rule '{name}'", "--explain", mend=did_you_mean(name, known))
+            Problem(f"there is no rule '{name}'", "--explain", hint=did_you_mean(name, known))
         )
     return known[name]
 
@@ -83,7 +83,7 @@ def _explain(finding: Finding) -> None:
             for each in finding.seen
         ]
     )
-    for label in ("why", "mend", "source"):
+    for label in ("why", "hint", "source"):
         out(f"  {label}: {getattr(rule, label)}\n")
     out(f"  written at {rule.place}\n")
 
@@ -103,7 +103,7 @@ def _seen_data(seen: Seen) -> dict[str, Any]:
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
     rule = finding.rule
-    told = {key: getattr(rule, key) for key in ("id", "level", "what", "why", "source", "mend")}
+    told = {key: getattr(rule, key) for key in ("id", "level", "what", "why", "source", "hint")}
     return {
         **told,
         "place": str(rule.place),

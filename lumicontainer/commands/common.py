@@ -97,8 +97,8 @@ def find_recipe(arguments: argparse.Namespace) -> None:
     folder = getattr(arguments, "recipes", None)
     if folder and folder.resolve() != path.parent.resolve():
         why = f"the folder of this file is {display(path.parent)}, and --recipes is {folder}"
-        mend = "leave --recipes out, or name the recipe by its name"
-        raise InputError(Problem("a recipe has one folder", given, why, mend))
+        hint = "leave --recipes out, or name the recipe by its name"
+        raise InputError(Problem("a recipe has one folder", given, why, hint))
     shipped = path.parent.resolve() == shipped_folder("recipes").resolve()
     arguments.recipe, arguments.recipes = path.stem, None if shipped else path.parent
     if getattr(arguments, "kind", "") is None:
@@ -111,15 +111,15 @@ _INIT = "lumicontainer init NAME writes a recipe to start from"
 def _check_recipe_file(path: Path) -> None:
     what = f"there is no file of a recipe '{path}'"
     if path.is_dir():
-        mend = "name a file in it"
-        raise InputError(Problem(what, why="it is a folder", mend=mend))
+        hint = "name a file in it"
+        raise InputError(Problem(what, why="it is a folder", hint=hint))
     if path.suffix != SUFFIXES[0]:
         other = path.with_suffix(SUFFIXES[0])
-        mend = f"did you mean '{other}'?" if other.is_file() else f"rename it to {other.name}"
-        raise InputError(Problem(f"'{path}' is not called as a recipe is", mend=mend))
+        hint = f"did you mean '{other}'?" if other.is_file() else f"rename it to {other.name}"
+        raise InputError(Problem(f"'{path}' is not called as a recipe is", hint=hint))
     if not path.is_file():
         there = [str(each) for each in path.parent.glob("*.yaml")]
-        raise InputError(Problem(what, mend=did_you_mean(str(path), there) or _INIT))
+        raise InputError(Problem(what, hint=did_you_mean(str(path), there) or _INIT))
 
 
 def named_recipe(arguments: argparse.Namespace) -> str:
@@ -143,8 +143,8 @@ def _check_name(arguments: argparse.Namespace, catalog: Catalog) -> None:
     """Raise ``InputError`` where a name is none of a recipe, but a file of it lies near."""
     name = arguments.recipe
     if name not in catalog.recipe_names() and (file := nearby(name)):
-        mend = f"name its file: lumicontainer {arguments.verb} {file}"
-        raise InputError(Problem(f"there is no recipe '{name}'", mend=mend))
+        hint = f"name its file: lumicontainer {arguments.verb} {file}"
+        raise InputError(Problem(f"there is no recipe '{name}'", hint=hint))
 
 
 def nearby(name: str) -> str:

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         return _list(states, as_json=arguments.json)
     if arguments.json:
-        raise InputError(Problem("debug tells a list alone as JSON", mend="add --list"))
+        raise InputError(Problem("debug tells a list alone as JSON", hint="add --list"))
     if arguments.clean:
         return _clean(states)
     if not states:
@@ -127,7 +127,7 @@ def _none(recipe: str | None) -> InputError:
             f"no state of a failed build{of} is kept",
             str(temporary_root()),
             why="a build keeps its state when a step fails, until the next build of its recipe",
-            mend=f"build it again, until it fails: lumicontainer build {recipe or 'RECIPE'}",
+            hint=f"build it again, until it fails: lumicontainer build {recipe or 'RECIPE'}",
         )
     )
 
@@ -139,7 +139,7 @@ def _open(state: State) -> None:
             Problem(
                 f"layers below the step '{state.step}' were removed from the cache",
                 "\n".join(missing),
-                mend="build it again, until it fails: lumicontainer build " + state.recipe,
+                hint="build it again, until it fails: lumicontainer build " + state.recipe,
             )
         )
     lock = locks.exclusive(state.folder / "lock")

@@ -1,4 +1,4 @@
-"""``lumicontainer doctor``: what this host can do, and what is missing, each with its mend."""
+"""``lumicontainer doctor``: what this host can do, and what is missing, each with its hint."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for finding in findings:
             sys.stdout.write(f"{MARKS[finding.state]} {finding.what}: {finding.seen}\n")
-            if finding.mend:
-                sys.stdout.write(f"    mend: {finding.mend}\n")
+            if finding.hint:
+                sys.stdout.write(f"    hint: {finding.hint}\n")
     return EXAMINED_FAILED if any(f.state == "missing" for f in findings) else OK

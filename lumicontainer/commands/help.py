@@ -19,6 +19,6 @@ def run(arguments: argparse.Namespace) -> int:
     words = arguments.verb_words
     if words and words[0] not in VERBS:
         what = f"there is no command '{words[0]}'"
-        raise InputError(Problem(what, mend=did_you_mean(words[0], VERBS)))
+        raise InputError(Problem(what, hint=did_you_mean(words[0], VERBS)))
     make_parser(words[:1]).parse_args([*words, "--help"])
     return OK

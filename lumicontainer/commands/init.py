@@ -57,19 +57,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(NAME, name):
-        mend = "begin with a small letter or a digit; then also '-', '.' and '+'"
-        raise InputError(Problem(f"no layer can be called '{name}'", mend=mend))
+        hint = "begin with a small letter or a digit; then also '-', '.' and '+'"
+        raise InputError(Problem(f"no layer can be called '{name}'", hint=hint))
     catalog = open_catalog()
     known = {"recipe": catalog.recipe_names(), "layer": [*catalog.layer_names(), IMAGE, HOST]}
     for kind, names in known.items():
         if name in names:
             why = "one of your own would stand before it"
-            mend = f"choose another name, such as my-{name}"
-            raise InputError(Problem(f"there is a {kind} '{name}' already", "NAME", why, mend))
+            hint = f"choose another name, such as my-{name}"
+            raise InputError(Problem(f"there is a {kind} '{name}' already", "NAME", why, hint))
 
 
 def _check_absent(paths: list[Path]) -> None:
     there = [str(path) for path in paths if path.exists() or path.is_symlink()]
     if there:
-        mend = "choose another name or another folder; nothing was written"
-        raise InputError(Problem("this file is there already", "\n".join(there), mend=mend))
+        hint = "choose another name or another folder; nothing was written"
+        raise InputError(Problem("this file is there already", "\n".join(there), hint=hint))

@@ -68,7 +68,7 @@ def _definition(image: Path) -> str:
                 "the image has no definition",
                 str(image),
                 why="it was made from none, as by a conversion",
-                mend="singularity inspect tells what the engine knows of it",
+                hint="singularity inspect tells what the engine knows of it",
             )
         )
     return found

@@ -40,15 +40,15 @@ def _check_output(output: Path, *, named: bool) -> None:
     """Raise ``InputError`` where the lock could not be written, before it takes minutes."""
     if output.is_dir():
         what = "the lock would take the place of a folder"
-        raise InputError(Problem(what, str(output), mend="name a file: --output FILE"))
+        raise InputError(Problem(what, str(output), hint="name a file: --output FILE"))
     if named and not output.parent.is_dir():
         raise InputError(
-            Problem("the lock's folder is not there", str(output.parent), mend="make it first")
+            Problem("the lock's folder is not there", str(output.parent), hint="make it first")
         )
     place = next(each for each in output.absolute().parents if each.exists())
     if not os.access(place, os.W_OK | os.X_OK):
         what = "the lock's folder cannot be written to"
-        raise InputError(Problem(what, str(place), mend="name another file: --output FILE"))
+        raise InputError(Problem(what, str(place), hint="name another file: --output FILE"))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -24,13 +24,13 @@ def locked(resolved: Resolved, arguments: argparse.Namespace) -> Resolved:
     name = file_name(resolved)
     profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
     recipe = common.named_recipe(arguments)
-    mend = f"lumicontainer lock {recipe} --platform {resolved.platform.name}{profile}"
+    hint = f"lumicontainer lock {recipe} --platform {resolved.platform.name}{profile}"
     found = lock_of(resolved, arguments)
     if found is None:
-        raise LockError(Problem("this image has no lock", f"locks/{name}", mend=mend))
+        raise LockError(Problem("this image has no lock", f"locks/{name}", hint=hint))
     path, lock = found
     if wrong := faults(lock, resolved):
         raise LockError(
-            Problem("the lock does not hold all of the image", path, "\n".join(wrong), mend)
+            Problem("the lock does not hold all of the image", path, "\n".join(wrong), hint)
         )
     return held(resolved, lock)

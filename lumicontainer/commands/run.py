@@ -38,14 +38,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(
             Problem(
                 "there is no command to run",
-                mend="write lumicontainer run IMAGE -- COMMAND",
+                hint="write lumicontainer run IMAGE -- COMMAND",
             )
         )
     if command[0].startswith("-"):
         raise InputError(
             Problem(
                 f"'{command[0]}' is no command",
-                mend="options of run stand before IMAGE: lumicontainer run --platform NAME IMAGE "
+                hint="options of run stand before IMAGE: lumicontainer run --platform NAME IMAGE "
                 "-- COMMAND",
             )
         )

@@ -70,8 +70,8 @@ def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
         what = f"{', '.join(others)} or {last}" if others else last
         file = common.nearby(name)
         known = {each for kind in kinds for each in names[kind]}
-        mend = f"name its file: lumicontainer show {file}" if file else did_you_mean(name, known)
-        raise InputError(Problem(f"there is no {what} '{name}'", mend=mend))
+        hint = f"name its file: lumicontainer show {file}" if file else did_you_mean(name, known)
+        raise InputError(Problem(f"there is no {what} '{name}'", hint=hint))
     for kind in found[1:]:
         say(f"note: there is a {kind} '{name}' too: lumicontainer show {name} --kind {kind}")
     return found[0]

@@ -91,7 +91,7 @@ def _check_input(arguments: argparse.Namespace, catalog: Catalog) -> None:
     root = arguments.host_root
     if root and not root.is_dir():
         raise InputError(
-            Problem("there is no such folder", str(root), mend="name one that is there")
+            Problem("there is no such folder", str(root), hint="name one that is there")
         )
     for file in filter(None, (arguments.junit, arguments.html)):
         _tried(report.check_writable, file)

@@ -184,7 +184,7 @@ def open_catalog(own: Path | None = None) -> Catalog:
     if own is not None:
         if not own.is_dir():
             raise InputError(
-                Problem("there is no such folder of recipes", str(own), mend="check --recipes")
+                Problem("there is no such folder of recipes", str(own), hint="check --recipes")
             )
         _refuse_misnamed(own)
         recipes.insert(0, own)
@@ -215,8 +215,8 @@ def _refuse_misnamed(own: Path) -> None:
                 continue
             file = meant.endswith(".yaml")
             wrong = path if file else own / pattern.partition("/")[0]
-            mend = f"rename it to {meant.format(stem=path.stem)}"
-            problems[str(wrong)] = Problem("nothing reads this name", display(wrong), mend=mend)
+            hint = f"rename it to {meant.format(stem=path.stem)}"
+            problems[str(wrong)] = Problem("nothing reads this name", display(wrong), hint=hint)
     if problems:
         raise InputError(*problems.values())
 
@@ -238,7 +238,7 @@ def _find(name: str, what: str, folders: Folders, known: list[str]) -> File:
     if file is None:
         where = ", ".join(display(root / within) for root, within in folders)
         raise InputError(
-            Problem(f"there is no {what} '{name}'", where, mend=did_you_mean(name, known))
+            Problem(f"there is no {what} '{name}'", where, hint=did_you_mean(name, known))
         )
     if not re.fullmatch(STEM, name):
         raise InputError(
@@ -246,7 +246,7 @@ def _find(name: str, what: str, folders: Folders, known: list[str]) -> File:
                 f"no {what} can be called {name!r}",
                 display(file.path()),
                 why="the name stands in comments, paths and lines for the shell",
-                mend="rename the file: letters, digits and '_' first, then also '-', '.', '+'",
+                hint="rename the file: letters, digits and '_' first, then also '-', '.', '+'",
             )
         )
     return file
@@ -270,4 +270,4 @@ def _layer_files(root: Path, folder: str, problems: Problems) -> Iterator[LayerF
             continue
         why = "a definition cannot hold its name as one line of plain text"
         where = display(root / folder / name)
-        problems.add("cannot take the file", where, why=why, mend="rename it")
+        problems.add("cannot take the file", where, why=why, hint="rename it")

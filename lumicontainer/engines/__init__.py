@@ -85,7 +85,7 @@ def find_engine() -> Engine:
             "this host has no container engine",
             where="PATH",
             why=f"none of {', '.join(ENGINES)} is there",
-            mend="make engine (in a checkout), or ask your system's support for Apptainer; "
+            hint="make engine (in a checkout), or ask your system's support for Apptainer; "
             "lumicontainer doctor lists all that a build needs",
         )
     )

@@ -244,12 +244,12 @@ class _Work:
             if not self.sees(path):
                 yield Mount(library.path, path, self.reasons[path])
 
-    def problem(self, library: Library, what: str, why: str, mend: str) -> Problem:
+    def problem(self, library: Library, what: str, why: str, hint: str) -> Problem:
         """Return a problem of a library of the host."""
         asked = self.asked.get(library.path, "")
         where = f"{library.path} ({asked})" if asked else library.path
         level = "warning" if library.path in self.optional else "error"
-        return Problem(what, where, why, mend, level)
+        return Problem(what, where, why, hint, level)
 
 
 def _lacking(asker: Library, mine: Library, theirs: Library) -> Iterator[str]:

@@ -15,7 +15,7 @@ from lumicontainer.system import process
 PLAIN_NAMESPACE = ("unshare", "--map-root-user")
 """The start of a command that runs as root of a namespace that has no other user."""
 _NO_NAMESPACES = Path(__file__).parent / "scripts/no-namespaces.txt"
-"""How to mend that no namespace can be made; install-engine.sh says it as well."""
+"""The hint where no user namespace can be made; install-engine.sh says it as well."""
 
 
 class SubordinateIds(NamedTuple):
@@ -62,7 +62,7 @@ def own_ids() -> tuple[SubordinateIds, SubordinateIds]:
             "this user cannot build images here",
             why=f"no range of subordinate ids for you in {files}, as on LUMI, where users have no "
             "user namespaces",
-            mend=f"sudo usermod {options} {_user()} (make engine does it), or build with PRoot: "
+            hint=f"sudo usermod {options} {_user()} (make engine does it), or build with PRoot: "
             "lumicontainer render RECIPE --platform lumi-g says how",
         )
     )
@@ -94,7 +94,7 @@ def require_namespaces(command: Sequence[str] = PLAIN_NAMESPACE) -> None:
             Problem(
                 "this user can make no user namespaces here",
                 why=problem.why or problem.what,
-                mend=_NO_NAMESPACES.read_text().strip(),
+                hint=_NO_NAMESPACES.read_text().strip(),
             )
         ) from error
 

@@ -77,7 +77,7 @@ def _new(node: Node, problems: Problems) -> str | None:
     address = Path(text).as_uri() + "/" * text.endswith("/") if text.startswith("/") else text
     found = _address(Scalar(node.place, address, plain=False), problems, "a mirror", _TO)
     if missing := missing_folder(found or ""):
-        problems.add("this mirror is not there", node.place, why=missing[0], mend=missing[1])
+        problems.add("this mirror is not there", node.place, why=missing[0], hint=missing[1])
         return None
     return found
 
@@ -90,8 +90,8 @@ def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]
     if scheme in schemes and colon and rest and not any(map(str.isspace, text)):
         return text
     forms = ", ".join(f"{each}://…" for each in schemes)
-    mend = f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
-    problems.add(f"{what} is one of {forms}, not '{text}'", node.place, mend=mend)
+    hint = f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
+    problems.add(f"{what} is one of {forms}, not '{text}'", node.place, hint=hint)
     return None
 
 
@@ -101,11 +101,11 @@ def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
         image = old.startswith(DOCKER)
         if (image and new.startswith("file:")) or (not image and new.startswith(DOCKER)):
             why = f"'{old}' names {'images' if image else 'files'}, and '{new}' does not"
-            mend = f"name a registry: {DOCKER}HOST/, http://127.0.0.1:PORT/" if image else ""
-            problems.add("this is no mirror of that", OPTION, why=why, mend=mend)
+            hint = f"name a registry: {DOCKER}HOST/, http://127.0.0.1:PORT/" if image else ""
+            problems.add("this is no mirror of that", OPTION, why=why, hint=hint)
         elif image and new.startswith(_PLAIN) and not _is_this_host(new):
             why = "a registry by plain http could be anyone's; only this host's own is not"
-            problems.add("an image comes by https", OPTION, why=why, mend=f"write {DOCKER}HOST/")
+            problems.add("an image comes by https", OPTION, why=why, hint=f"write {DOCKER}HOST/")
 
 
 def _is_this_host(url: str) -> bool:
@@ -180,8 +180,8 @@ def require_guarded(url: str, mirrors: Mapping[str, str]) -> None:
     there = mirrored(url, mirrors)
     if there.startswith(_PLAIN) and not _is_this_host(there):
         why = "its mirror is one by plain http: anyone on the way could change it"
-        mend = "add its sha256 (a commit of 40 digits), or name a mirror by https"
-        raise DownloadError(Problem("a source that nothing pins was not fetched", url, why, mend))
+        hint = "add its sha256 (a commit of 40 digits), or name a mirror by https"
+        raise DownloadError(Problem("a source that nothing pins was not fetched", url, why, hint))
 
 
 def whole_image(image: str) -> str:

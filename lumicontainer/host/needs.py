@@ -77,7 +77,7 @@ def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> I
             f"the image was built for platform '{built}', not for '{platform.name}'",
             str(image),
             why="its programs may lack what that platform needs: its GPUs, its network",
-            mend=f"name --platform {built}, or build the image for {platform.name}",
+            hint=f"name --platform {built}, or build the image for {platform.name}",
             level="warning",
         )
 

@@ -190,15 +190,15 @@ def debootstrap_mirror(release: str) -> str:
 def require_mirror(mirror: str) -> str:
     """Return ``mirror``; raise ``HostError`` where the host names none, or no line of text."""
     if not fits_a_line(mirror):
-        what, mend = "the mirror of Debian is no URL", "write LUMICONTAINER_MIRROR=URL"
-        raise HostError(Problem(what, ascii(mirror), mend=mend))
+        what, hint = "the mirror of Debian is no URL", "write LUMICONTAINER_MIRROR=URL"
+        raise HostError(Problem(what, ascii(mirror), hint=hint))
     if mirror:
         return mirror
     raise HostError(
         Problem(
             "no mirror is known from which debootstrap could take Debian",
             where="/etc/apt/sources.list.d, debootstrap",
-            mend="install debootstrap, or name one with LUMICONTAINER_MIRROR=URL",
+            hint="install debootstrap, or name one with LUMICONTAINER_MIRROR=URL",
         )
     )
 
@@ -211,7 +211,7 @@ def require_keyring() -> None:
                 "Debian's packages could not be verified",
                 where=str(DEBIAN_KEYRING),
                 why="it is missing, and without it debootstrap takes any packages and only warns",
-                mend="install the package debian-archive-keyring (make engine does so)",
+                hint="install the package debian-archive-keyring (make engine does so)",
             )
         )
 

@@ -47,7 +47,7 @@ def recorded(image: Path, name: str) -> bytes:
             "the image has no record of lumicontainer",
             str(image),
             why=f"{HOME}/{name} is not in it: something else built it, or an older lumicontainer",
-            mend="build it with lumicontainer build; singularity exec starts any image",
+            hint="build it with lumicontainer build; singularity exec starts any image",
         )
     )
 
@@ -77,9 +77,9 @@ def _cat(image: Path, offset: int, name: str) -> bytes | None:
         said = "\n".join(f"{each.what}: {each.why}" for each in error.problems)
         if "ompression" not in said:
             raise sif.no_image(image, f"its file system cannot be read\n{said}") from error
-        mend = "get squashfs-tools 4.5 or later with its compression, or copy the image here again"
+        hint = "get squashfs-tools 4.5 or later with its compression, or copy the image here again"
         raise HostError(
-            Problem("this host cannot read the image", str(image), said, mend)
+            Problem("this host cannot read the image", str(image), said, hint)
         ) from error
 
 

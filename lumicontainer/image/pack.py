@@ -48,9 +48,9 @@ def squash_here(tree: Path, target: Path) -> None:
 def _squash(tree: Path, target: Path, offset: int, compression: str) -> list[str]:
     program = process.find("mksquashfs")
     if program is None:
-        mend = "install the package squashfs-tools"
+        hint = "install the package squashfs-tools"
         why = "mksquashfs is missing"
-        raise HostError(Problem("this host cannot pack images", why=why, mend=mend))
+        raise HostError(Problem("this host cannot pack images", why=why, hint=hint))
     options = ["-noappend", "-quiet", "-progress", "-offset", str(offset)]
     options += [*_COMPRESSION[compression], "-no-xattrs"]
     options += ["-all-time", str(EPOCH), "-mkfs-time", str(EPOCH)]
@@ -84,7 +84,7 @@ def join(
                 f"an image file holds at most {sif.MAX_PARTITIONS} layers",
                 str(target),
                 why=f"there are {len(layers) + 1}",
-                mend="use --pack flat",
+                hint="use --pack flat",
             )
         )
     sizes = [layer.path.stat().st_size for layer in layers]

@@ -161,6 +161,6 @@ NO_IMAGE = "name an image file, such as image.sif"
 DAMAGED = "copy the image here again, or build it again"
 
 
-def no_image(path: Path, why: str, mend: str = DAMAGED) -> InputError:
+def no_image(path: Path, why: str, hint: str = DAMAGED) -> InputError:
     """Return the error that a file cannot be read as an image."""
-    return InputError(Problem("cannot read the image", str(path), why, mend))
+    return InputError(Problem("cannot read the image", str(path), why, hint))

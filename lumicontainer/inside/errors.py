@@ -1,4 +1,4 @@
-"""What is wrong, told in one form: what, where, why, how to hint it."""
+"""What is wrong, told in one form: what, where, why, the hint."""
 
 from __future__ import annotations
 

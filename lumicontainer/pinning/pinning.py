@@ -260,7 +260,7 @@ class _Maker:
         try:
             if where:
                 what = f"'{where}' is read by a script of the layer, which would build it otherwise"
-                raise HostError(Problem(what, mend="name it in 'packages: python' of layer.yaml"))
+                raise HostError(Problem(what, hint="name it in 'packages: python' of layer.yaml"))
             self.progress.say(f"{layer}: {word} has no wheel: the image's pip is asked")
             image = sdist_pins.asking(self.resolved, layer, lines, self.layers)
             return sdist_pins.ask(self.plan_of(image), self.site, self.progress)
@@ -270,7 +270,7 @@ class _Maker:
             self.progress.say(str(error))
             first = error.problems[0]
             # That of a failed step names a log of this host.
-            hint = first.mend if isinstance(error, HostError) else "lock again to see why"
+            hint = first.hint if isinstance(error, HostError) else "lock again to see why"
             why = "; ".join(filter(None, (f"{word} has no wheel", first.what, hint)))
             for each in group:
                 self.leave(each, " ".join(why.split()))

@@ -198,7 +198,7 @@ def _python_for(python: str) -> list[str]:
         except LumicontainerError:
             continue
         return [program]
-    raise HostError(Problem("this host has no pip", mend="install the package python3-pip"))
+    raise HostError(Problem("this host has no pip", hint="install the package python3-pip"))
 
 
 def write_stand_in(folder: Path, name: str, version: str) -> str:

@@ -46,9 +46,9 @@ def pinned_image(image: str, mirrors: Mapping[str, str], trust: Path | None) -> 
     try:
         manifest = _get(url, {"Accept": _TYPES}, trust)
     except (OSError, ValueError, HTTPException) as error:
-        mend = "check the image and the network, or name a mirror: --mirror FROM=TO"
+        hint = "check the image and the network, or name a mirror: --mirror FROM=TO"
         raise DownloadError(
-            Problem(f"the digest of '{image}' could not be asked for", url, str(error), mend)
+            Problem(f"the digest of '{image}' could not be asked for", url, str(error), hint)
         ) from error
     # What the registry calls it proves nothing; the digest is that of the bytes.
     return f"{_parted(image)[0]}@sha256:{hashlib.sha256(manifest).hexdigest()}"

@@ -54,7 +54,7 @@ def asking(
     lock = lock_of(upper, {each.name: pins.get(each.name, ()) for each in upper.layers})
     for where, entry in lock.still_open():
         what = f"the layers below cannot be made: {entry.name} of '{where}' is open"
-        raise HostError(Problem(what, mend="see to that first, and lock again"))
+        raise HostError(Problem(what, hint="see to that first, and lock again"))
     upper = held(upper, lock)
     *below, own = upper.layers
     sources = own.content.sources if own.content.repositories else ()
@@ -113,9 +113,9 @@ def refused(layer: str, said: str) -> Problem:
     if missing := _MISSING.findall(said):
         what = f"a source is built with '{missing[-1]}', which the layers below '{layer}' lack"
         last = said.rstrip().rpartition("\n")[2]
-        return Problem(what, why=last, mend="name its package in 'packages' of one of them")
+        return Problem(what, why=last, hint="name its package in 'packages' of one of them")
     what = "the image's pip does not find out what a source needs"
-    return Problem(what, why=last_lines(said), mend="read what it says; it must be pip 23 or later")
+    return Problem(what, why=last_lines(said), hint="read what it says; it must be pip 23 or later")
 
 
 def read(report: bytes) -> list[Wheel]:
@@ -131,11 +131,11 @@ def read(report: bytes) -> list[Wheel]:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         sound = False
     if not sound:
-        what, mend = "a source leaves no sound report of pip's", "take another version of it"
-        raise HostError(Problem(what, mend=mend))
+        what, hint = "a source leaves no sound report of pip's", "take another version of it"
+        raise HostError(Problem(what, hint=hint))
     if urls:
         what = f"a source needs {urls[0]!a} by its URL, which nothing pins"
-        raise HostError(Problem(what, mend="take another version of it"))
+        raise HostError(Problem(what, hint="take another version of it"))
     return found
 
 

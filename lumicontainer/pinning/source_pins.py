@@ -39,7 +39,7 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
             found += [name] if kind == "commit" else []
     if len(found) != 1:
         what = f"the commit {commit} is ambiguous" if found else f"there is no commit {commit}"
-        raise DownloadError(Problem(what, url, mend="correct the commit"))
+        raise DownloadError(Problem(what, url, hint="correct the commit"))
     return found[0]
 
 

@@ -18,7 +18,7 @@ fail() {
     local told where="$url"
     told="$(original "$2")"
     [ "$(mirrored "$url")" = "$url" ] || where="$url, from a mirror"
-    printf 'error: %s\n  where: %s\n    why: %s\n   mend: %s\n' \
+    printf 'error: %s\n  where: %s\n    why: %s\n   hint: %s\n' \
         "$1" "$where" "${told//$'\n'/$'\n         '}" "$3" >&2
     exit 6
 }

@@ -65,6 +65,6 @@ def _lock(path: Path, how: int) -> int | None:
         if error.errno in (errno.EWOULDBLOCK, errno.EINTR):
             return None
         why = f"its file system has no locks: {error.strerror}"
-        mend = "name another place with LUMICONTAINER_CACHE and LUMICONTAINER_TMPDIR"
-        raise HostError(Problem("builds cannot be kept apart", str(path), why, mend)) from error
+        hint = "name another place with LUMICONTAINER_CACHE and LUMICONTAINER_TMPDIR"
+        raise HostError(Problem("builds cannot be kept apart", str(path), why, hint)) from error
     return descriptor

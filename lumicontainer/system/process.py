@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.system.refusal import hint
+from lumicontainer.system.refusal import hint_for
 from lumicontainer.system.terminal.masking import masked, masked_bytes
 from lumicontainer.system.terminal.output import trace
 
@@ -321,6 +321,6 @@ def _not_started(command: Sequence[str], error: OSError) -> HostError:
         Problem(
             f"cannot start {command[0]}",
             why=error.strerror or str(error),
-            mend=hint(error.errno) or "lumicontainer doctor says what this host lacks",
+            hint=hint_for(error.errno) or "lumicontainer doctor says what this host lacks",
         )
     )

@@ -23,15 +23,15 @@ TOO_LARGE = ("File too large", "File size limit exceeded", "SIGXFSZ")
 _SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def refused(error: OSError, what: str, where: str = "", mend: str = "") -> HostError | SpaceError:
-    """Return the error of ``what`` that the system refused; ``mend`` names another way."""
+def refused(error: OSError, what: str, where: str = "", hint: str = "") -> HostError | SpaceError:
+    """Return the error of ``what`` that the system refused; ``hint`` names another way."""
     why = error.strerror or str(error)
-    mend = "\n".join(filter(None, (hint(error.errno), mend)))
+    hint = "\n".join(filter(None, (hint_for(error.errno), hint)))
     kind = SpaceError if error.errno in _SPACE else HostError
-    return kind(Problem(what, where or os.fsdecode(error.filename or ""), why, mend))
+    return kind(Problem(what, where or os.fsdecode(error.filename or ""), why, hint))
 
 
-def hint(number: int | None) -> str:
+def hint_for(number: int | None) -> str:
     """Return what to do about an error of the system, or nothing."""
     if number == errno.EMFILE:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

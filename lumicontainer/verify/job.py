@@ -153,11 +153,11 @@ def run(job: Job, listener: Listener) -> Collected:
     if not job.steps:
         return Collected(())
     if process.find("sbatch") is None:
-        why, mend = (
+        why, hint = (
             "sbatch is not on PATH",
             "run it without --nodes and --partition, to verify here",
         )
-        raise HostError(Problem("this host has no Slurm", why=why, mend=mend))
+        raise HostError(Problem("this host has no Slurm", why=why, hint=hint))
     # Here, for /tmp is each node's own.
     folder = Path(tempfile.mkdtemp(prefix="lumi-verify-", dir=Path.cwd()))
     folder.chmod(0o755)

@@ -99,10 +99,10 @@ def refused(why: str) -> JobError:
 def stuck(number: str, state: State) -> JobError:
     """Return the error of a job that cannot start by itself."""
     reason = state.reason or state.state
-    mend = next((mend for words, mend in _HINTS if re.search(words, reason)), ASKS)
+    hint = next((hint for words, hint in _HINTS if re.search(words, reason)), ASKS)
     what = f"Slurm cannot start the job: {reason}"
     why = "no waiting ends this state; the job was cancelled"
-    return JobError(Problem(what, f"job {number}", why, mend))
+    return JobError(Problem(what, f"job {number}", why, hint))
 
 
 def look(number: str) -> State:

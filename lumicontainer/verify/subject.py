@@ -47,8 +47,8 @@ def chosen(checks: Sequence[Row], level: str, names: Sequence[str]) -> list[Row]
     try:
         return options.chosen(checks, level, names)
     except LaunchError as error:
-        mend = error.hint.replace("lumi-verify", "lumicontainer verify IMAGE")
-        raise InputError(Problem(error.what, error.where, error.why, mend)) from error
+        hint = error.hint.replace("lumi-verify", "lumicontainer verify IMAGE")
+        raise InputError(Problem(error.what, error.where, error.why, hint)) from error
 
 
 def required(text: str) -> str:

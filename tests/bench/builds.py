@@ -303,7 +303,7 @@ def main(words: Sequence[str]) -> None:
         try:
             figures[name] = PARTS[name](bench)
         except subprocess.CalledProcessError as error:
-            raise SystemExit(f"error: {name}: {error}\n   mend: read {bench.logs}") from error
+            raise SystemExit(f"error: {name}: {error}\n   hint: read {bench.logs}") from error
         kept.write_text(json.dumps(figures, indent=2) + "\n")
     report(figures)
     print(f"kept: {bench.work}; the Docker engine runs on: make docker-stop", file=sys.stderr)

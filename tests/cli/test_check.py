@@ -15,7 +15,7 @@ def rules(level: str, when: str = "{greet.greeting: hello}") -> str:
     return (
         f"rules:\n  - id: no-hello\n    level: {level}\n    when: {when}\n"
         "    what: hello is not heard\n    why: the room is too large\n"
-        "    source: a listener\n    mend: set greet.greeting to aloha\n"
+        "    source: a listener\n    hint: set greet.greeting to aloha\n"
     )
 
 
@@ -31,7 +31,7 @@ def test_check_says_what_is_wrong_where_why_and_how_to_mend_it(
     assert "greet.greeting hello (" in done.stdout
     assert "layers/greet/layer.yaml:3:" in done.stdout
     assert "why: the room is too large (a listener)\n" in done.stdout
-    assert "mend: set greet.greeting to aloha\n" in done.stdout
+    assert "hint: set greet.greeting to aloha\n" in done.stdout
 
 
 def test_the_mend_of_a_rule_mends_it(lumicontainer: Run, write: Write) -> None:
@@ -96,7 +96,7 @@ def test_a_build_refuses_what_is_known_to_be_bad_before_it_does_anything(
     assert done.returncode == 2
     assert done.stdout == ""
     assert "error: hello is not heard [no-hello]" in done.stderr
-    assert "mend: set greet.greeting to aloha" in done.stderr
+    assert "hint: set greet.greeting to aloha" in done.stderr
 
 
 def test_a_build_tells_of_a_warning_once_and_goes_on(lumicontainer: Run, write: Write) -> None:

@@ -70,5 +70,5 @@ def test_a_name_that_would_not_work_is_refused(
 ) -> None:
     done = lumicontainer("init", name, cwd=tmp_path)
     assert done.returncode == 2
-    assert "mend: " in done.stderr
+    assert "hint: " in done.stderr
     assert not (tmp_path / name / "layers").exists() or name == ""

@@ -280,7 +280,7 @@ def test_doctor_says_what_this_host_can_do(lumicontainer: Run) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_doctor_names_what_is_missing_and_its_mend(lumicontainer: Run, write: Write) -> None:
+def test_doctor_names_what_is_missing_and_its_hint(lumicontainer: Run, write: Write) -> None:
     folder = write({})
     done = lumicontainer("doctor", env={"LUMICONTAINER_TMPDIR": str(folder / "missing")})
     assert done.returncode == 1

@@ -19,7 +19,7 @@ from .conftest import Run
 
 
 @pytest.mark.parametrize(
-    ("words", "mend"),
+    ("words", "hint"),
     [
         (["biuld", "hello"], "did you mean 'build'?"),
         (["show", "pytorch-depspeed"], "did you mean 'pytorch-deepspeed'?"),
@@ -48,12 +48,12 @@ from .conftest import Run
         (["shell", "missing.sif"], "image.sif"),
     ],
 )
-def test_the_error_names_the_mend(lumicontainer: Run, words: list[str], mend: str) -> None:
+def test_the_error_names_the_hint(lumicontainer: Run, words: list[str], hint: str) -> None:
     done = lumicontainer(*words)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "error: " in done.stderr
-    assert mend in done.stderr
+    assert hint in done.stderr
     assert "Traceback" not in done.stderr
 
 

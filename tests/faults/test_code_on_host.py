@@ -169,7 +169,7 @@ def test_a_requirement_that_is_no_name_with_versions_is_refused_with_its_place(
     (problem,) = raised.value.problems
     assert problem.what.startswith("expected a requirement such as numpy==2.3.4, got ")
     assert problem.where.endswith("greet/layer.yaml:4:7")
-    assert problem.mend
+    assert problem.hint
     assert problem.what.isprintable()
 
 
@@ -182,7 +182,7 @@ def test_a_file_of_requirements_holds_names_with_versions_alone(
         resolved({f"layers/greet/{name}": f"# what it needs\n  six==1.17.0\n  {text}\n"})
     (problem,) = raised.value.problems
     assert problem.where.endswith(f"greet/{name}:3:3")
-    assert problem.mend
+    assert problem.hint
 
 
 def test_a_file_of_another_name_is_judged_where_it_holds_nothing_but_what_pip_reads(

@@ -90,7 +90,7 @@ def test_a_folder_is_refused_just_where_another_user_could_replace_what_lies_the
         owner = STRANGER if of == "stranger" else ""
         assert str(top) in problem.why
         assert f"mode {mode:04o}, owner {owner}" in problem.why
-        assert "LUMICONTAINER_CACHE" in problem.mend
+        assert "LUMICONTAINER_CACHE" in problem.hint
 
 
 def test_a_link_that_another_user_can_turn_elsewhere_is_refused_and_a_link_of_ones_own_followed(
@@ -113,7 +113,7 @@ def test_a_link_of_ones_own_does_not_hide_where_it_leads(top: Path, tmp_path: Pa
     (tmp_path / "link").symlink_to(Path("top", "mine"))
     problem = trust.doubt(tmp_path / "link", "the cache", "X")
     assert problem is not None
-    assert f"chmod +t {top}, or" in problem.mend
+    assert f"chmod +t {top}, or" in problem.hint
 
 
 def test_links_in_a_circle_are_left_to_who_opens_them(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ CHECKS = {
     "mask.sh": check(
         'umask; test "$(umask)" != 0077', level="full", proves="files are for all", ways=["umask"]
     ),
-    "fails.sh": check("echo '<b>it is broken</b>'; exit 1", level="full", hint="write & mend it"),
+    "fails.sh": check("echo '<b>it is broken</b>'; exit 1", level="full", hint="write & hint it"),
     "broken.py": check("raise ValueError('a fault of its own')", level="full"),
     "ranks.sh": check(
         'echo "rank $RANK of $WORLD_SIZE"; test "$WORLD_SIZE" -ge 2',

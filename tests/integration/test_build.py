@@ -224,7 +224,7 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
     assert done.returncode == 1
     assert "the check 'greet/greeting' does not hold: something holds" in done.stderr
-    assert "mend: build it again" in done.stderr
+    assert "hint: build it again" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert image.read_bytes() == before
     commands = re.findall(r"run the check again: (.+)", done.stderr)

@@ -27,7 +27,7 @@ def test_checks_are_items_with_the_outcomes_that_they_have(
     done.stdout.fnmatch_lines_random(
         [
             "*<b>it is broken</b>",
-            "hint: write & mend it",
+            "hint: write & hint it",
             "*a fault of its own*",
             "SKIPPED*no GPU*",
             "FAILED *proof.sif::proof/fails*",

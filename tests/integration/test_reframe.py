@@ -89,7 +89,7 @@ def test_a_check_that_fails_fails_the_test_with_its_reason(prove: Any) -> None:
     done, report = prove("--setvar", "level=full")
     assert done.returncode == 1
     reason = cases(report)["LumiVerify_proof %part=all"]["fail_reason"]
-    assert "proof/fails: <b>it is broken</b> (hint: write & mend it)" in reason
+    assert "proof/fails: <b>it is broken</b> (hint: write & hint it)" in reason
 
 
 @pytest.fixture

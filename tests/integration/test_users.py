@@ -46,7 +46,7 @@ def test_the_wheel_brings_recipes_and_platforms(program: list[object]) -> None:
     assert "site-packages/lumicontainer/recipes/layers" in shown.stdout
 
 
-def test_a_cache_in_a_folder_that_is_closed_to_the_user_has_a_mend(
+def test_a_cache_in_a_folder_that_is_closed_to_the_user_has_a_hint(
     program: list[object], ordinary_user: list[object]
 ) -> None:
     env = [*ordinary_user, "env", "LUMICONTAINER_CACHE=/root/cache"]

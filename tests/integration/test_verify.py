@@ -68,7 +68,7 @@ def test_each_check_comes_to_what_it_ends_with(full: tuple[Any, ...]) -> None:
 def test_progress_is_live_and_the_summary_names_what_does_not_hold(full: tuple[Any, ...]) -> None:
     done, result, _ = full
     assert "passed   proof/pictures" in done.stderr
-    assert "hint: write & mend it" in done.stderr
+    assert "hint: write & hint it" in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"{len(result['checks'])} checks: ")
     assert "failed   proof/fails: <b>it is broken</b>\n" in done.stderr
@@ -94,7 +94,7 @@ def test_the_page_shows_reasons_mends_and_pictures_and_needs_nothing_else(
     text = (full[2] / "report.html").read_text()
     for words in (
         "&lt;b&gt;it is broken&lt;/b&gt;",
-        "write &amp; mend it",
+        "write &amp; hint it",
         "a guide &amp; its page",
         "lumicontainer verify",
     ):

@@ -154,12 +154,12 @@ def test_a_base_image_must_hold_the_rocm_that_is_asked_for(
     assert (done.returncode == 0) == fits, done.stderr
 
 
-def test_a_base_image_without_rocm_is_told_with_the_mend(sandbox: Sandbox) -> None:
+def test_a_base_image_without_rocm_is_told_with_the_hint(sandbox: Sandbox) -> None:
     done = sandbox.run("rocm", "install.sh", provider="image", version="6.4.4")
     assert done.returncode == 1
     assert done.stderr == (
         "error: /opt/rocm holds no ROCm, not 6.4.4\n"
-        "   mend: choose rocm.version and ubuntu.version that go together\n"
+        "   hint: choose rocm.version and ubuntu.version that go together\n"
     )
 
 

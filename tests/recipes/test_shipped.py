@@ -106,7 +106,7 @@ def test_the_checks_that_a_mend_names_are_there() -> None:
     checks = [check for each in layers for check in each.checks.each]
     there = {check.name for check in checks}
     word = re.compile(rf"\b(?:{'|'.join(each.name for each in layers)})/\w+")
-    named = {(check.name, each) for check in checks for each in word.findall(check.mend)}
+    named = {(check.name, each) for check in checks for each in word.findall(check.hint)}
     assert ("pytorch/network", "rccl-plugin/interface") in named
     assert {each for each in named if each[1] not in there} == set()
 

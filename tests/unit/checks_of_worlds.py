@@ -14,7 +14,7 @@ CHECK = Check(
     "layer/a",
     FILE,
     proves="x",
-    mend="y",
+    hint="y",
     level="quick",
     runs="once",
     seconds=60,

@@ -61,7 +61,7 @@ def test_a_name_that_pip_does_not_know_is_told(resolved: Resolve, offer: Offer) 
     found = told(resolved, pip("Nope[x]>=1"))
     assert found.what == "Python package 'Nope' not found in the configured index"
     assert found.where.endswith("greet/layer.yaml:5:23")
-    assert "correct the name" in found.mend
+    assert "correct the name" in found.hint
 
 
 def test_a_version_that_pip_does_not_know_is_told_with_those_that_there_are(
@@ -110,7 +110,7 @@ def test_a_name_and_a_version_that_apt_does_not_know_are_told(resolved: Resolve)
     found = told(resolved, "E: Unable to locate package sl\n", ("slurm", "sl-x", "less"))
     assert found.what == "Debian package 'sl' not found in apt's sources"
     assert found.where.endswith("greet/layer.yaml:4:9")
-    assert found.mend == "did you mean 'sl-x'?"
+    assert found.hint == "did you mean 'sl-x'?"
     found = told(resolved, apt("less=1"))
     assert found.what == "Debian package 'less' has no version '1' in apt's sources"
     assert found.where.endswith("greet/layer.yaml:4:13")

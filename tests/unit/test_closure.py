@@ -144,7 +144,7 @@ def test_a_too_new_version_of_the_c_library_is_told_with_symbol_and_asker(world:
     )
     assert problem.where == "/usr/lib64/libcxi.so.1 (libfabric.so.1 needs it)"
     assert problem.why == "libcxi.so.1 of the host wants it for strtol38"
-    assert "provider 'source'" in problem.mend
+    assert "provider 'source'" in problem.hint
 
 
 def test_a_version_that_a_library_does_without_is_no_problem(world: World) -> None:

@@ -23,7 +23,7 @@ def read(reader: fields.Reader, text: str) -> tuple[object, list[str]]:
     node = parse(text, "x.yaml", problems)
     assert node is not None
     value = reader(node, problems)
-    return value, [f"{each.what} | {each.mend}" for each in problems.found]
+    return value, [f"{each.what} | {each.hint}" for each in problems.found]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_value_that_is_missing_is_called_so() -> None:
 def test_text_that_holds_a_colon_is_to_be_quoted() -> None:
     problems = Problems()
     parse("summary: a: b\n", "x.yaml", problems)
-    assert problems.found[0].mend == "quote text that holds ': '"
+    assert problems.found[0].hint == "quote text that holds ': '"
 
 
 def test_a_bomb_of_aliases_is_refused_before_it_unfolds() -> None:

@@ -215,7 +215,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     *(
         (f"Check.{name}", RECORD, check_field(name, value))
         for name, value in {
-            **dict.fromkeys(("name", "proves", "mend", "level", "runs"), "new"),
+            **dict.fromkeys(("name", "proves", "hint", "level", "runs"), "new"),
             "file": FILE._replace(name="checks/b.sh"),
             "seconds": 61,
             "needs": CheckNeeds(network="cxi"),

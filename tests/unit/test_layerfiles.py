@@ -90,7 +90,7 @@ def test_windows_line_endings_are_named_with_the_command_that_removes_them(
         "the script has Windows line endings (CRLF)"
     ]
     assert f"{name}:5:1" in problems.found[0].where
-    assert problems.found[0].mend.startswith("sed -i 's/\\r$//' ")
+    assert problems.found[0].hint.startswith("sed -i 's/\\r$//' ")
 
 
 def test_data_may_have_them(write: Write) -> None:

@@ -70,7 +70,7 @@ def test_a_name_that_documents_and_shells_would_not_take_as_one_is_refused(
     text = complaints(error)
     assert f"no {kind} can be called {stem!r}" in text
     assert (path if path.isprintable() else ascii(path)[1:-1]) in text
-    assert "mend: rename the file" in text
+    assert "hint: rename the file" in text
 
 
 def test_an_unknown_platform_names_the_nearest() -> None:
@@ -143,7 +143,7 @@ def test_a_file_whose_name_a_definition_cannot_hold_is_refused(write: Write, nam
     folder = write(HELLO)
     (folder / "layers/greet" / name).write_text("x")
     text = layer_problems(folder)
-    assert "mend: rename it" in text
+    assert "hint: rename it" in text
     assert f"layers/greet/{ascii(name)[1:-1]}" in text
 
 

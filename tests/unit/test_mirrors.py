@@ -104,7 +104,7 @@ def test_a_folder_that_is_not_there_is_refused_before_an_engine_would_mount_it(
         read_mirrors([f"{HUB}={there.format(here=tmp_path)}"])
     (problem,) = error.value.problems
     assert why in problem.why
-    assert hint in problem.mend
+    assert hint in problem.hint
     assert problem.where == "--mirror"
 
 

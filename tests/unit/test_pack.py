@@ -44,7 +44,7 @@ def test_an_image_is_flat_where_the_engine_of_this_host_reads_no_layers() -> Non
 def test_a_form_that_this_hosts_engine_would_show_in_part_is_refused() -> None:
     with pytest.raises(InputError, match="reads no image of layers") as caught:
         choose_pack("layered", SINGULARITY, HERE)
-    assert caught.value.problems[0].mend == "use --pack flat"
+    assert caught.value.problems[0].hint == "use --pack flat"
 
 
 @pytest.mark.parametrize("form", ["layered", "flat"])

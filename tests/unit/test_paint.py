@@ -31,7 +31,7 @@ def test_long_lines_of_a_message_are_folded_below_their_beginning() -> None:
 
 @given(st.lists(st.text("abc:- ", min_size=1)), st.integers(1, 120))
 def test_folding_loses_no_word(words: list[str], columns: int) -> None:
-    text = f"{Problem('x', why=' '.join(words), mend=' '.join(words))}\n"
+    text = f"{Problem('x', why=' '.join(words), hint=' '.join(words))}\n"
     assert wrapped(text, columns).split() == text.split()
     assert wrapped(text, columns).endswith("\n")
 
@@ -48,8 +48,8 @@ def test_further_lines_of_a_reason_are_folded_too() -> None:
         f"         {LONG}\n",
         f"pytorch: {LONG}\n",
         f"error: x\n{LONG}\n",
-        f"   mend: lumicontainer build {LONG}\n",
-        f"   mend: sudo sysctl {LONG}\n",
+        f"   hint: lumicontainer build {LONG}\n",
+        f"   hint: sudo sysctl {LONG}\n",
     ],
 )
 def test_what_is_no_message_and_a_command_to_copy_stay_one_line(text: str) -> None:
@@ -65,7 +65,7 @@ def test_a_very_narrow_terminal_folds_by_itself() -> None:
     ("line", "word"),
     [
         ("error: x", "error"),
-        ("   mend: x", "mend"),
+        ("   hint: x", "hint"),
         ("14:12:30 warning: x", "warning"),
         ("passed   image/files (1.0 s)", "passed"),
         ("[ 3/14] failed   image/files (1.0 s)", "failed"),

@@ -168,7 +168,7 @@ def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(
         make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
     (problem,) = error.value.problems
     assert problem.where.endswith("greet/layer.yaml:2:18")
-    assert problem.mend == "did you mean 'libfabric-dev'?"
+    assert problem.hint == "did you mean 'libfabric-dev'?"
 
 
 def test_what_an_index_tells_no_sha256_of_is_open_a_dependency_too(

@@ -76,12 +76,12 @@ def test_each_refusal_has_its_code_and_its_hint(
     number: int, kind: type[HostError], hint: str
 ) -> None:
     error = refused(
-        OSError(number, os.strerror(number), "/at"), "cannot write", mend="name another"
+        OSError(number, os.strerror(number), "/at"), "cannot write", hint="name another"
     )
     assert type(error) is kind
     (problem,) = error.problems
     assert (problem.where, problem.why) == ("/at", os.strerror(number))
-    assert problem.mend.endswith(hint)
+    assert problem.hint.endswith(hint)
 
 
 def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path: Path) -> None:
@@ -100,5 +100,5 @@ def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path:
         "error: cannot write to the cache",
         f"  where: {cache}",
         "    why: Read-only file system",
-        "   mend: name another place with LUMICONTAINER_CACHE",
+        "   hint: name another place with LUMICONTAINER_CACHE",
     ]

@@ -64,7 +64,7 @@ def test_a_release_is_a_name_and_no_text_of_a_definition(resolved: Resolve, rele
     (problem,) = error.value.problems
     assert "no release can be called" in problem.what
     assert problem.where == "--set tiny.release"
-    assert "such as bookworm" in problem.mend
+    assert "such as bookworm" in problem.hint
 
 
 def test_what_the_accelerator_cannot_build_is_refused_by_name_with_the_reason(

@@ -31,7 +31,7 @@ NAMES = ("rocm", "python", "glibc", "driver")
 
 
 def rule(when: str, name: str = "r", level: str = "error") -> str:
-    texts = "".join(f"    {key}: some {key}\n" for key in ("what", "why", "source", "mend"))
+    texts = "".join(f"    {key}: some {key}\n" for key in ("what", "why", "source", "hint"))
     return f"  - id: {name}\n    level: {level}\n    when: {when}\n{texts}"
 
 
@@ -68,7 +68,7 @@ def test_a_condition_that_can_never_be_judged_is_refused_with_its_place(
 
 def test_all_that_is_wrong_with_rules_is_told_at_once() -> None:
     _, text = read(rule("{rocn: any}"), rule("{gret: any}", "q", "fatal"), "  - {id: s}\n")
-    for complaint in ("'rocn'", "'gret'", "'fatal' is not known", "a rule needs 'mend'"):
+    for complaint in ("'rocn'", "'gret'", "'fatal' is not known", "a rule needs 'hint'"):
         assert complaint in text
 
 

@@ -88,7 +88,7 @@ def test_a_layer_below_without_its_secret_says_so(resolved: Resolve) -> None:
     assert low.secrets == ("token",)
     assert without.secrets == ()
     assert without.key == low.key
-    assert "mend: lumicontainer build --secret id=token" in without.program
+    assert "hint: lumicontainer build --secret id=token" in without.program
 
 
 def test_nothing_is_made_of_what_is_open(resolved: Resolve) -> None:
@@ -194,7 +194,7 @@ def test_what_the_image_does_not_answer_is_open_with_the_reason(
     locked: Locked, source: Path, monkeypatch: pytest.MonkeyPatch, error: type[HostError]
 ) -> None:
     def fail(*_: object) -> list[Wheel]:
-        raise error(sdist_pins.Problem("it went wrong", mend="do this"))
+        raise error(sdist_pins.Problem("it went wrong", hint="do this"))
 
     monkeypatch.setattr(sdist_pins, "ask", fail)
     lock, _ = locked({"one/layer.yaml": python("tool==1.0")})

@@ -33,7 +33,7 @@ def test_a_reason_that_lasts_until_somebody_changes_something_is_no_reason_to_wa
     assert state.never_starts
     problem = stuck("7", state).problems[0]
     assert reason in problem.what
-    assert problem.mend
+    assert problem.hint
 
 
 @pytest.mark.parametrize("reason", ENDS)

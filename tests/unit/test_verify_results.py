@@ -129,7 +129,7 @@ def test_what_is_no_report_is_none(text: bytes) -> None:
 def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
     rows = (
         came("a/b", output="<script>x</script>"),
-        came("a/c", FAILED, reason="]]> <u>\x1b[1m", hint="<i>mend</i>"),
+        came("a/c", FAILED, reason="]]> <u>\x1b[1m", hint="<i>hint</i>"),
         came("a/d", measured=[{"name": "speed", "value": None, "holds": False, "floor": 3}]),
         came("a/e", told={"bandwidth": {"series": [{"name": "<x>", "points": [[1, 1], [2, 2]]}]}}),
         came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
@@ -138,7 +138,7 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
     text = page.page(json.loads(json.dumps(result))).decode()
     for tag in ("<script", "<u>", "<i>", "<nid>", "<hsn>", "<x>"):
         assert tag not in text
-    assert "&lt;i&gt;mend&lt;/i&gt;" in text
+    assert "&lt;i&gt;hint&lt;/i&gt;" in text
     assert "no number" in text
     tree = report.junit(result)
     assert len(ElementTree.fromstring(ElementTree.tostring(tree.getroot()))[0]) == 5

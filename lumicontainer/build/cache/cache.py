@@ -96,7 +96,7 @@ def parse_size(text: str, where: str) -> int:
     """
     parts = re.fullmatch(r"(?ai)([0-9]{1,15}(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip())
     if parts is None:
-        raise InputError(Problem(f"invalid size {text!r}", where, mend="write it like 500M or 8G"))
+        raise InputError(Problem(f"invalid size {text!r}", where, hint="write it like 500M or 8G"))
     return int(float(parts[1]) * _UNITS[(parts[2] or "").upper()])
 
 
@@ -344,8 +344,8 @@ def _no_cache(root: Path, why: str) -> HostError:
     # Path.is_dir raises where a folder above is closed (Python 3.11).
     there = os.path.isdir(root)  # noqa: PTH112
     private = f"chmod 700 {shlex.quote(str(root))}, or " if there else ""
-    mend = f"{private}name another place with LUMICONTAINER_CACHE"
-    return HostError(Problem("the cache has no place", str(root), why, mend))
+    hint = f"{private}name another place with LUMICONTAINER_CACHE"
+    return HostError(Problem("the cache has no place", str(root), why, hint))
 
 
 def sha256(path: Path) -> str:

@@ -63,7 +63,7 @@ def problem(image: Path, found: Check, *, level: str = "error") -> Problem:
             "the image has no record of its digests",
             str(image),
             why="a plain engine or an earlier lumicontainer wrote it: a changed byte is not found",
-            mend="build it with lumicontainer build",
+            hint="build it with lumicontainer build",
             level=level,
         )
     assert found.state == CHANGED
@@ -71,7 +71,7 @@ def problem(image: Path, found: Check, *, level: str = "error") -> Problem:
         "the image is not as it was written",
         str(image),
         why="\n".join(found.problems),
-        mend="build it again, or copy it again from where it is whole",
+        hint="build it again, or copy it again from where it is whole",
         level=level,
     )
 

@@ -75,7 +75,7 @@ def problem(of: Absent, layer: ResolvedLayer, names: Iterable[str] = ()) -> Prob
         what = f"{source} '{name}' not found in {place}"
         near = did_you_mean(name, names) if names else ""
         hint = near if near.startswith("did") else f"correct the name, or {_other(of)}"
-        return Problem(what, where, mend=hint)
+        return Problem(what, where, hint=hint)
     why = f"it has {', '.join(of.offered[-_SHOWN:])}" if of.offered else ""
     hint = f"write one of these, or {name} alone" if why else f"write {name} alone, and lock it"
     return Problem(f"{source} '{name}' has no version '{version}' in {place}", where, why, hint)

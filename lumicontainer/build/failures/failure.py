@@ -70,7 +70,7 @@ def silence_limit() -> float | None:
         minutes = math.nan
     if not 0 <= minutes < math.inf:
         what = f"invalid LUMICONTAINER_SILENCE {named!a}: expected a number of minutes"
-        raise InputError(Problem(what, mend="export LUMICONTAINER_SILENCE=60, or 0 for no limit"))
+        raise InputError(Problem(what, hint="export LUMICONTAINER_SILENCE=60, or 0 for no limit"))
     return minutes * 60 or None
 
 
@@ -92,7 +92,7 @@ def no_room(builder: Builder, text: str, *, output: Path | None = None) -> Space
     why = lines[-1].strip().removeprefix("error: ")
     if any(words in why for words in TOO_LARGE):
         what = "cannot write a file as large as the build needs"
-        return SpaceError(Problem(what, why=why, mend=file_size_hint()))
+        return SpaceError(Problem(what, why=why, hint=file_size_hint()))
     places = {
         "the temporary folder": builder.place.root.parent,
         "the cache": builder.cache.root,
@@ -100,8 +100,8 @@ def no_room(builder: Builder, text: str, *, output: Path | None = None) -> Space
     if output is not None:
         places["the image's folder"] = output.parent
     name, where = min(places.items(), key=lambda item: shutil.disk_usage(item[1]).free)
-    mend = "make room, or name other places with LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE and "
-    return SpaceError(Problem(f"{name} is full", str(where), why, f"{mend}--output"))
+    hint = "make room, or name other places with LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE and "
+    return SpaceError(Problem(f"{name} is full", str(where), why, f"{hint}--output"))
 
 
 def step_failure(run: Run, status: int) -> LumicontainerError:
@@ -109,13 +109,13 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
     log = run.builder.place.log(run.name)
     if full := no_room(run.builder, tail(log), output=run.output):
         return full
-    mend = _look(run, log)
+    hint = _look(run, log)
     if missing := _absent(run, log.read_text()):
-        return InputError(*missing, Problem(f"the step '{run.name}' was not made", mend=mend))
+        return InputError(*missing, Problem(f"the step '{run.name}' was not made", hint=hint))
     what = f"the step '{run.name}' failed ({process.describe(status)})"
     why = tail(log)
     not_had = status == DOWNLOAD_FAILED or _NOT_HAD.search(why)
-    return (DownloadError if not_had else StepError)(Problem(what, why=why, mend=mend))
+    return (DownloadError if not_had else StepError)(Problem(what, why=why, hint=hint))
 
 
 def _absent(run: Run, text: str) -> list[Problem]:
@@ -141,7 +141,7 @@ def silent_failure(run: Run, report: str) -> StepError:
         Problem(
             f"the step '{run.name}' printed nothing for {minutes:g} min and was ended",
             why="\n".join(filter(None, (last, "its processes at that time:", report))),
-            mend=f"{_look(run, log)}\n{longer}",
+            hint=f"{_look(run, log)}\n{longer}",
         )
     )
 
@@ -162,7 +162,7 @@ def leak_failure(run: Run, names: Sequence[str]) -> StepError:
             f"the step '{run.name}' left a secret behind",
             "\n".join(names),
             why="what a step makes is kept and shipped; a secret is for the time that it runs",
-            mend='let the script use the file in "$secrets" without copying what it holds',
+            hint='let the script use the file in "$secrets" without copying what it holds',
         )
     )
 
@@ -174,7 +174,7 @@ def left_failure(run: Run, names: Sequence[str]) -> StepError:
             f"the step '{run.name}' left what is not taken",
             "\n".join(map(ascii, names)),
             why="of what is compiled wheels alone are kept; a link may lead to files of the host",
-            mend='let the script put the wheels themselves into "$wheels", and nothing else',
+            hint='let the script put the wheels themselves into "$wheels", and nothing else',
         )
     )
 

@@ -67,7 +67,7 @@ def bring(tree: Path, folders: Sequence[Path], known: State) -> State:
     if len(wrong) > _MANY or not all(map(_plain, wrong)):
         _unpack_all(tree, folders)
         return printed(want, scan(tree))
-    _mend(tree, folders, top, want, seen=seen, wrong=wrong)
+    _correct(tree, folders, top, want, seen=seen, wrong=wrong)
     found = {path: info for path, info in seen.items() if path in want}
     found |= {path: (tree / path).lstat() for path in wrong}
     return printed(want, found)
@@ -94,7 +94,7 @@ def _unpack_all(tree: Path, folders: Iterable[Path]) -> None:
             whiteout.unlink()
 
 
-def _mend(
+def _correct(
     tree: Path,
     folders: Sequence[Path],
     top: Node,

@@ -66,7 +66,7 @@ def _entry(node: Node, problems: Problems) -> Entry | None:
     kinds = [kind for kind in KINDS if kind in read]
     if len(kinds) != 1 or ("pin" in read) == ("open" in read):
         wanted = f"one of the keys {', '.join(KINDS)}, and either 'pin' or 'open'"
-        problems.add(f"an entry of a lock has {wanted}", node.place, mend="lock the recipe again")
+        problems.add(f"an entry of a lock has {wanted}", node.place, hint="lock the recipe again")
         return None
     kind, pin = kinds[0], ""
     if "pin" in read:

@@ -61,7 +61,7 @@ step has sections of its own; the engine runs them one after the other."""
 # would work where the files are copied out. Only in two folders: by PRoot others are the host's.
 _SEAL_FIRST = """\
 if ! command -v python3 >/dev/null; then
-    echo "error: the image has no python3, which lumi-entry needs; mend: add the layer 'python'" >&2
+    echo "error: the image has no python3, which lumi-entry needs; hint: add the layer 'python'" >&2
     exit 1
 fi
 for file in /etc/hosts /etc/resolv.conf; do
@@ -339,8 +339,8 @@ def _wanted(secrets: Iterable[str]) -> str:
     """Return shell text that ends the step where it lacks a secret, as in a plain build."""
     text = ""
     for secret in secrets:
-        mend = f"lumicontainer build --secret id={secret},src=FILE"
-        message = shell.words([f"error: the secret '{secret}' is not here; mend: {mend}"])
+        hint = f"lumicontainer build --secret id={secret},src=FILE"
+        message = shell.words([f"error: the secret '{secret}' is not here; hint: {hint}"])
         text += f'[ -r "$secrets/{secret}" ] || {{ echo {message} >&2; exit 1; }}\n'
     return text
 

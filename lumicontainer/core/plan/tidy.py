@@ -29,7 +29,7 @@ PACKAGES = "dpkg-query --show --showformat='${Package}=${Version}\\n' | LC_ALL=C
 _OTHER_PACKAGES = """\
 error: the base is made of other packages than its lock says
     why: the mirror of Debian has changed since
-   mend: lock the recipe again, or name a mirror of that time: LUMICONTAINER_MIRROR=URL
+   hint: lock the recipe again, or name a mirror of that time: LUMICONTAINER_MIRROR=URL
 """
 
 

@@ -80,10 +80,10 @@ def check_sections(plan: Plan) -> None:
     large = [step.name for step in plan.steps if _longest(step) > MAX_SECTION]
     if large:
         why = "an engine reads at most 64 KiB of a definition's section"
-        mend = "let install.sh download the large files, or build with lumicontainer build"
+        hint = "let install.sh download the large files, or build with lumicontainer build"
         raise InputError(
             *(
-                Problem(f"the step '{n}' is too large for a definition", why=why, mend=mend)
+                Problem(f"the step '{n}' is too large for a definition", why=why, hint=hint)
                 for n in large
             )
         )
@@ -101,7 +101,7 @@ def _check_docker_steps(plan: Plan) -> None:
                 Problem(
                     f"the step '{step.name}' is too large for a Dockerfile",
                     why="its files do not fit in one argument of a program (128 KiB)",
-                    mend="use --format def, or let install.sh download the large files",
+                    hint="use --format def, or let install.sh download the large files",
                 )
                 for step in large
             )
@@ -113,7 +113,7 @@ def _check_docker_variables(plan: Plan) -> None:
     names = [name for name, value in plan.environment.items() if "\n" in value]
     if names:
         why = "its value has several lines, and ENV of a Dockerfile takes one"
-        mend = "use --format def, or write the value in one line"
+        hint = "use --format def, or write the value in one line"
         raise InputError(
-            *(Problem(f"cannot write '{n}' to a Dockerfile", why=why, mend=mend) for n in names)
+            *(Problem(f"cannot write '{n}' to a Dockerfile", why=why, hint=hint) for n in names)
         )

@@ -34,7 +34,7 @@ def check_purpose(
             f"layer '{layer.name}' does nothing",
             use.place,
             why=f"none of its files is {layer.script}: {found}" if found else "",
-            mend=f"add {layer.script}, packages, environment or checks; or leave the layer out",
+            hint=f"add {layer.script}, packages, environment or checks; or leave the layer out",
         )
 
 
@@ -49,14 +49,14 @@ def check_python(
             "no layer installs Python",
             place,
             why=f"every image needs Python {oldest} or newer for lumi-entry",
-            mend="add '- python' to the layers; a layer or a base that has it says so by "
+            hint="add '- python' to the layers; a layer or a base that has it says so by "
             'brings: {python: "3.12"}',
         )
     for name, version in _versions(layers):
         if version < OLDEST_PYTHON:
             shown = ".".join(map(str, version))
             what = f"layer '{name}' has Python {shown}, and lumi-entry needs {oldest} or newer"
-            problems.add(what, place, mend="install a newer Python, or take another base")
+            problems.add(what, place, hint="install a newer Python, or take another base")
 
 
 def _has_python(content: Content) -> bool:

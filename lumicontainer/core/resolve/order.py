@@ -50,7 +50,7 @@ def check(
         problems.add(
             f"layers require each other: {' → '.join(cycle)}",
             layers[cycle[0]].places[cycle[1]],
-            mend=f"remove '{cycle[1]}' from the 'requires' of '{cycle[0]}', or one of the others",
+            hint=f"remove '{cycle[1]}' from the 'requires' of '{cycle[0]}', or one of the others",
         )
     circular = {pair for cycle in cycles for pair in pairwise(cycle)}
     present: set[str] = set()
@@ -62,14 +62,14 @@ def check(
                 problems.add(
                     f"layer '{each.name}' requires '{needed}' before it",
                     use.place,
-                    mend=f"put '- {needed}' above '- {each.name}'",
+                    hint=f"put '- {needed}' above '- {each.name}'",
                 )
         for other in layers[use.layer].conflicts:
             if other in names:
                 problems.add(
                     f"layers '{each.name}' and '{other}' exclude each other",
                     use.place,
-                    mend="keep one of them",
+                    hint="keep one of them",
                 )
         present.add(each.name)
 
@@ -81,7 +81,7 @@ def _check_known(
     for name in dict.fromkeys(named):
         if name not in known:
             what = f"layer '{name}' not found, which '{key}' of '{layer.name}' names"
-            problems.add(what, layer.places.get(name, layer.place), mend=did_you_mean(name, known))
+            problems.add(what, layer.places.get(name, layer.place), hint=did_you_mean(name, known))
 
 
 def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:

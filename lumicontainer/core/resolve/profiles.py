@@ -50,8 +50,8 @@ def _known(recipe: Recipe, known: Known, problems: Problems) -> list[str]:
     there = known.profile_names() if recipe.profiles else []
     for name, place in recipe.profiles.items():
         if name not in there:
-            mend = did_you_mean(name, there)
-            problems.add(f"there is no profile '{name}'", place, mend=mend)
+            hint = did_you_mean(name, there)
+            problems.add(f"there is no profile '{name}'", place, hint=hint)
     return [name for name in recipe.profiles if name in there]
 
 
@@ -60,8 +60,8 @@ def _asked(
 ) -> Profile | None:
     there = known.profile_names()
     if name not in there:
-        mend = did_you_mean(name, there) or "leave it out"
-        problems.add(f"there is no profile '{name}'", place, mend=mend)
+        hint = did_you_mean(name, there) or "leave it out"
+        problems.add(f"there is no profile '{name}'", place, hint=hint)
         return None
     profile = known.profile(name)
     if profile.accelerator != platform.accelerator:
@@ -72,7 +72,7 @@ def _asked(
             place,
             why=f"it is for the accelerator '{profile.accelerator}', and the platform has "
             f"'{platform.accelerator}'",
-            mend=f"choose of: {', '.join(fitting)}" if fitting else "choose another --platform",
+            hint=f"choose of: {', '.join(fitting)}" if fitting else "choose another --platform",
         )
         return None
     _check_layers(profile, known, problems)
@@ -84,8 +84,8 @@ def _check_layers(profile: Profile, known: Known, problems: Problems) -> None:
     there = known.layer_names()
     for use in profile.values:
         if use.layer not in there:
-            mend = did_you_mean(use.layer, there)
-            problems.add(f"there is no layer '{use.layer}'", use.place, mend=mend)
+            hint = did_you_mean(use.layer, there)
+            problems.add(f"there is no layer '{use.layer}'", use.place, hint=hint)
 
 
 def uses(recipe: Recipe, profile: Profile | None) -> Sequence[LayerUse]:

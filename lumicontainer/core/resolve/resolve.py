@@ -85,11 +85,11 @@ def _read_options(
         layer, dot, parameter = target.rpartition(".")
         if not (equals and dot):
             problems.add(
-                f"'{option}' sets nothing", "--set", mend="write --set layer.parameter=value"
+                f"'{option}' sets nothing", "--set", hint="write --set layer.parameter=value"
             )
         elif layer not in known:
             problems.add(
-                f"the recipe has no layer '{layer}'", "--set", mend=did_you_mean(layer, known)
+                f"the recipe has no layer '{layer}'", "--set", hint=did_you_mean(layer, known)
             )
         else:
             result.setdefault(layer, {})[parameter] = value
@@ -107,13 +107,13 @@ def _load_layers(uses: Sequence[LayerUse], context: _Context) -> dict[str, Layer
                 f"layer '{use.layer}' stands here twice",
                 use.place,
                 why=f"the first is at line {first.line}",
-                mend="keep one of them",
+                hint="keep one of them",
             )
             continue
         seen[use.layer] = use.place
         if use.layer not in known:
             context.problems.add(
-                f"there is no layer '{use.layer}'", use.place, mend=did_you_mean(use.layer, known)
+                f"there is no layer '{use.layer}'", use.place, hint=did_you_mean(use.layer, known)
             )
             continue
         layer = context.catalog.layer(use.layer, context.problems)
@@ -131,7 +131,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
             use.place,
             why=f"it has variants for {', '.join(sorted(layer.variants))}, "
             f"and platform '{context.platform.name}' wants '{accelerator}'",
-            mend=f"add variants.{accelerator} to {layer.place.file}, or choose another --platform",
+            hint=f"add variants.{accelerator} to {layer.place.file}, or choose another --platform",
         )
     if variant.omit:
         return ResolvedLayer(layer.name, layer.summary, omitted=variant.omit)
@@ -170,7 +170,7 @@ def _check_used(
             f"layer '{layer.name}' names sources that it does not use",
             layer.place,
             why=f"none of its files holds ${FOLDER}, the folder in which they would lie",
-            mend=f'use "${FOLDER}/{identity(wanted[0])}" in its script',
+            hint=f'use "${FOLDER}/{identity(wanted[0])}" in its script',
         )
 
 
@@ -185,7 +185,7 @@ def _check_takes(
                 context.problems.add(
                     f"layer '{layer.name}' takes '{taken.python}' and has no parameter '{name}'",
                     layer.place,
-                    mend="add a version" if name == "version" else did_you_mean(name, known),
+                    hint="add a version" if name == "version" else did_you_mean(name, known),
                 )
 
 
@@ -214,7 +214,7 @@ def _check_passwords(
                 f"a URL in '{name}' of layer '{layer.name}' holds a password",
                 place,
                 why="what a recipe says is in the image, its records and the cache",
-                mend="take it out; give it by --secret, by pip config, or by --mirror FROM=TO",
+                hint="take it out; give it by --secret, by pip config, or by --mirror FROM=TO",
             )
 
 
@@ -240,7 +240,7 @@ def _settings(
                     f"layer '{layer.name}' has no parameter '{name}'",
                     place,
                     why=f"it has {', '.join(sorted(known)) or 'none'}",
-                    mend=did_you_mean(name, known) if known else f"remove '{name}'",
+                    hint=did_you_mean(name, known) if known else f"remove '{name}'",
                 )
                 continue
             value = parameter_value(known[name], node, context.problems)
@@ -269,7 +269,7 @@ def _check_buildable(
             f"layer '{layer.name}' cannot build {parameter.name} for '{accelerator}'",
             setting.place,
             why=parameter.refused[accelerator],
-            mend=f"set {parameter.name} to false",
+            hint=f"set {parameter.name} to false",
         )
 
 
@@ -283,7 +283,7 @@ def _bootstrap(
             f"layer '{layer.name}' is no base for the accelerator '{accelerator}'",
             use.place,
             why=resolved.omitted or f"{layer.place.file} has no bootstrap.{accelerator}",
-            mend="name a base layer whose layer.yaml has 'bootstrap'",
+            hint="name a base layer whose layer.yaml has 'bootstrap'",
         )
         return None
     image = resolved.content.image or bootstrap.image
@@ -300,6 +300,6 @@ def _release(resolved: ResolvedLayer, problems: Problems) -> str:
         f"no release can be called {found.value!r}",
         found.place,
         why="it is made of small letters, digits, '-', '.', '+'",
-        mend="write it as the distribution does, such as bookworm",
+        hint="write it as the distribution does, such as bookworm",
     )
     return ""

@@ -47,7 +47,7 @@ class Rule(NamedTuple):
     what: str
     why: str
     source: str
-    mend: str
+    hint: str
     place: Place
 
 
@@ -87,7 +87,7 @@ class Finding(NamedTuple):
             f"{self.rule.what} [{self.rule.id}]",
             "\n".join(map(str, self.seen)),
             why=f"{self.rule.why} ({self.rule.source})",
-            mend=self.rule.mend,
+            hint=self.rule.hint,
             level=self.rule.level,
         )
 
@@ -113,7 +113,7 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
     return tuple(
         {
             "driver": [each.text for each in rule.when[DRIVER]],
-            **{name: getattr(rule, name) for name in ("level", "what", "why", "source", "mend")},
+            **{name: getattr(rule, name) for name in ("level", "what", "why", "source", "hint")},
         }
         for rule in rules
         if DRIVER in rule.when
@@ -162,7 +162,7 @@ def _document(vocabulary: Vocabulary) -> fields.Reader[dict[str, Any]]:
         "id": _name,
         "level": fields.choice((ERROR, WARNING)),
         "when": _when(vocabulary),
-        **dict.fromkeys(("what", "why", "source", "mend"), fields.line),
+        **dict.fromkeys(("what", "why", "source", "hint"), fields.line),
     }
     read_rule = fields.with_place(fields.record("a rule", rule, required=tuple(rule)))
     return fields.record("the rules", {"rules": fields.sequence(read_rule)}, required=("rules",))
@@ -197,12 +197,12 @@ def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
     if layer in vocabulary.layers:
         there = {*vocabulary.parameters(layer), COMMIT}
         if parameter not in there:
-            mend = did_you_mean(parameter, there)
-            problems.add(f"layer '{layer}' has no parameter '{parameter}'", key.place, mend=mend)
+            hint = did_you_mean(parameter, there)
+            problems.add(f"layer '{layer}' has no parameter '{parameter}'", key.place, hint=hint)
         return parameter in there
     asked = layer if dot else key.text
-    mend = did_you_mean(asked, {*([] if dot else (*KNOWN, *WHEELS)), *vocabulary.layers})
-    problems.add(f"there is no layer '{asked}'", key.place, mend=mend)
+    hint = did_you_mean(asked, {*([] if dot else (*KNOWN, *WHEELS)), *vocabulary.layers})
+    problems.add(f"there is no layer '{asked}'", key.place, hint=hint)
     return False
 
 
@@ -211,7 +211,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     nodes = node.items if isinstance(node, SequenceNode) else (node,)
     if not nodes:
-        problems.add("a condition is wanted here", node.place, mend="write any, or a range")
+        problems.add("a condition is wanted here", node.place, hint="write any, or a range")
     result = []
     for each in nodes:
         # A value may be true or a number: it is compared as it is written.
@@ -221,6 +221,6 @@ def _conditions(
         try:
             result.append(parse(text, names, free=free))
         except ValueError as error:
-            mend = 'write a range such as ">=7", or any, or absent'
-            problems.add("a condition is wanted here", each.place, why=str(error), mend=mend)
+            hint = 'write a range such as ">=7", or any, or absent'
+            problems.add("a condition is wanted here", each.place, why=str(error), hint=hint)
     return tuple(result)

@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 def _number(node: Node, problems: Problems) -> float | None:
     if isinstance(node, Scalar) and node.plain and _NUMBER.fullmatch(node.text):
         return float(node.text)
-    problems.add("a number is wanted here", node.place, mend="write it as 125 or 23.75")
+    problems.add("a number is wanted here", node.place, hint="write it as 125 or 23.75")
     return None
 
 
@@ -113,7 +113,7 @@ def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> No
                     f"two checks are called '{check.name}'",
                     Place(f"{where}/{check.file.name}"),
                     why=f"{where}/{other.file.name} is so, too: a name is a file's without suffix",
-                    mend="give one of the files another name",
+                    hint="give one of the files another name",
                 )
 
 
@@ -123,8 +123,8 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
     text = _commented(file.content.decode("utf-8", "replace"))
     if text is None:
         why = f"it has no comment from '{BEGIN}' to '{_END}'"
-        mend = f"begin with: {BEGIN}, # proves: …, # hint: …, {_END}"
-        problems.add("a check does not say what it proves", Place(path), why=why, mend=mend)
+        hint = f"begin with: {BEGIN}, # proves: …, # hint: …, {_END}"
+        problems.add("a check does not say what it proves", Place(path), why=why, hint=hint)
         return None
     before = len(problems.found)
     root = parse(text, path, problems)
@@ -154,9 +154,9 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
 def _threshold(row: dict[str, Any], place: Place, problems: Problems) -> Threshold:
     limits = ("floor" in row) + ("ceiling" in row)
     if limits == 2 or not (limits or "reference" in row):
-        mend = "say floor, what it must reach, or ceiling, what it may not exceed"
+        hint = "say floor, what it must reach, or ceiling, what it may not exceed"
         why = "without either there is a reference, and nothing is judged"
-        problems.add("a threshold has either a floor or a ceiling", place, why=why, mend=mend)
+        problems.add("a threshold has either a floor or a ceiling", place, why=why, hint=hint)
     return Threshold(**row)
 
 

@@ -16,7 +16,7 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_NODES = 20_000
 _HINTS = {"mapping values are not allowed in this context": "quote text that holds ': '"}
-"""What mends a line, by what the parser calls wrong."""
+"""The hint for a line, by what the parser calls wrong."""
 
 
 class Place(NamedTuple):
@@ -61,9 +61,9 @@ class Problems:
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def add(self, what: str, place: Place | str, *, why: str = "", mend: str = "") -> None:
+    def add(self, what: str, place: Place | str, *, why: str = "", hint: str = "") -> None:
         """Note one problem at its place."""
-        self.found.append(Problem(what, str(place), why, mend))
+        self.found.append(Problem(what, str(place), why, hint))
 
     def raise_if_any(self) -> None:
         """Raise ``InputError`` with all that was noted; do nothing where all is well."""
@@ -84,9 +84,9 @@ class _Composer:
         mark = event.start_mark
         return Place(self.file, mark.line + 1, mark.column + 1)
 
-    def refuse(self, what: str, event: Any, mend: str) -> None:
+    def refuse(self, what: str, event: Any, hint: str) -> None:
         place = self.place(event)
-        self.problems.add(what, place, mend=mend)
+        self.problems.add(what, place, hint=hint)
         raise _RefusedError
 
     def node(self, event: Any, depth: int = 0) -> Node:
@@ -126,7 +126,7 @@ class _Composer:
                     f"'{key.text}' stands here twice",
                     key.place,
                     why=f"the first is at line {first.line}",
-                    mend="keep one of them",
+                    hint="keep one of them",
                 )
             else:
                 entries[key.text] = (key, value)
@@ -142,7 +142,7 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
     import yaml  # noqa: PLC0415 - 8 ms that `--version` need not pay
 
     if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
-        problems.add("the document is too large", Place(file), mend=f"at most {MAX_BYTES} bytes")
+        problems.add("the document is too large", Place(file), hint=f"at most {MAX_BYTES} bytes")
         return None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     before = len(problems.found)
@@ -153,12 +153,12 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
         if not _note_tab(text, place, problems):
             why = error.problem or ""
-            mend = _HINTS.get(why, "correct the line")
-            problems.add("this is not YAML", place, why=why, mend=mend)
+            hint = _HINTS.get(why, "correct the line")
+            problems.add("this is not YAML", place, why=why, hint=hint)
         return None
     except yaml.YAMLError as error:
         why = str(error).splitlines()[0]
-        problems.add("this is not YAML", Place(file), why=why, mend="save the file as UTF-8 text")
+        problems.add("this is not YAML", Place(file), why=why, hint="save the file as UTF-8 text")
         return None
     except _RefusedError:
         return None
@@ -174,7 +174,7 @@ def _note_tab(text: str, place: Place, problems: Problems) -> bool:
         return False
     at = place._replace(column=line.index("\t") + 1)
     why = "YAML takes no tab for indentation"
-    problems.add("a tab stands here", at, why=why, mend="replace it with spaces")
+    problems.add("a tab stands here", at, why=why, hint="replace it with spaces")
     return True
 
 

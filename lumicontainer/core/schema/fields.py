@@ -47,18 +47,18 @@ def text(node: Node, problems: Problems) -> str | None:
     if scalar is None:
         return None
     if scalar.plain and not scalar.text:
-        problems.add("expected text, got nothing", scalar.place, mend='write "" or the text')
+        problems.add("expected text, got nothing", scalar.place, hint='write "" or the text')
         return None
     if scalar.plain and any(form.match(scalar.text) for form in (_BOOLEAN, _NUMBER, _OTHER)):
         problems.add(
             f"text is wanted here, and YAML reads an unquoted {scalar.text or 'nothing'} otherwise",
             scalar.place,
-            mend=f'write "{scalar.text}"',
+            hint=f'write "{scalar.text}"',
         )
         return None
     if _NO_TEXT.search(scalar.text):
-        mend = "remove it, or encode the bytes, such as in base64"
-        problems.add("text cannot hold NUL or half of a surrogate pair", scalar.place, mend=mend)
+        hint = "remove it, or encode the bytes, such as in base64"
+        problems.add("text cannot hold NUL or half of a surrogate pair", scalar.place, hint=hint)
         return None
     return scalar.text
 
@@ -82,7 +82,7 @@ def boolean(node: Node, problems: Problems) -> bool | None:
     problems.add(
         f"true or false is wanted here, not {kind_of(node)}",
         scalar.place,
-        mend="write true or false, without quotes",
+        hint="write true or false, without quotes",
     )
     return None
 
@@ -97,7 +97,7 @@ def integer(node: Node, problems: Problems) -> int | None:
     problems.add(
         f"a whole number is wanted here, not {kind_of(node)}",
         scalar.place,
-        mend="write decimal digits, without quotes or a leading zero",
+        hint="write decimal digits, without quotes or a leading zero",
     )
     return None
 
@@ -121,7 +121,7 @@ def choice(known: Sequence[str]) -> Reader[str]:
     def read(node: Node, problems: Problems) -> str | None:
         value = text(node, problems)
         if value is not None and value not in known:
-            problems.add(f"'{value}' is not known", node.place, mend=did_you_mean(value, known))
+            problems.add(f"'{value}' is not known", node.place, hint=did_you_mean(value, known))
             return None
         return value
 
@@ -136,7 +136,7 @@ def sequence(item: Reader[T]) -> Reader[tuple[T, ...]]:
             problems.add(
                 f"a list is wanted here, not {kind_of(node)}",
                 node.place,
-                mend="write '- item' lines, or [item, item]",
+                hint="write '- item' lines, or [item, item]",
             )
             return None
         values = [item(each, problems) for each in node.items]
@@ -151,7 +151,7 @@ def mapping(value: Reader[T], *, key: Reader[str] = text) -> Reader[dict[str, T]
     def read(node: Node, problems: Problems) -> dict[str, T] | None:
         if not isinstance(node, MappingNode):
             what = f"a mapping is wanted here, not {kind_of(node)}"
-            problems.add(what, node.place, mend=_MAPPING)
+            problems.add(what, node.place, hint=_MAPPING)
             return None
         result = {}
         for name_node, value_node in node.entries:
@@ -172,21 +172,21 @@ def record(
         if not isinstance(node, MappingNode):
             known = ", ".join(sorted(keys))
             wrong = f"{what} must be a mapping, not {kind_of(node)}"
-            problems.add(wrong, node.place, why=f"its keys are {known}", mend=_MAPPING)
+            problems.add(wrong, node.place, why=f"its keys are {known}", hint=_MAPPING)
             return None
         result: dict[str, Any] = {}
         for name, value in node.entries:
             reader = keys.get(name.text)
             if reader is None:
                 why = f"its keys are {', '.join(sorted(keys))}"
-                mend = did_you_mean(name.text, keys)
-                problems.add(f"{what} has no key '{name.text}'", name.place, why=why, mend=mend)
+                hint = did_you_mean(name.text, keys)
+                problems.add(f"{what} has no key '{name.text}'", name.place, why=why, hint=hint)
             else:
                 result[name.text] = reader(value, problems)
         present = {name.text for name, _ in node.entries}
         for missing in required:
             if missing not in present:
-                problems.add(f"{what} needs '{missing}'", node.place, mend=f"add '{missing}: …'")
+                problems.add(f"{what} needs '{missing}'", node.place, hint=f"add '{missing}: …'")
         return result
 
     return read

@@ -38,15 +38,15 @@ def judge(
         elif place is not None:
             known = [each for each in there if each.endswith(".sh") and "checks/" not in each]
             hint = did_you_mean(script, known) or "add the file"
-            problems.add(f"the layer's folder has no file '{script}'", place, mend=hint)
+            problems.add(f"the layer's folder has no file '{script}'", place, hint=hint)
     for each in files:
         if each.name.startswith(FOLDER) and each.name.endswith(".sh"):
             _check_lines(folder + each.name, each.content, problems)
     _refuse_lost_checks(files, folder, problems)
     for found, meant in _misspelled(files, text.encode("utf-8", "surrogateescape")):
         what = f"nothing uses '{found}'"
-        mend = f"did you mean '{meant}'? Rename it, or name it in {SCRIPT}"
-        problems.add(what, folder + found, mend=mend)
+        hint = f"did you mean '{meant}'? Rename it, or name it in {SCRIPT}"
+        problems.add(what, folder + found, hint=hint)
 
 
 def check_script(path: str, content: bytes, problems: Problems) -> None:
@@ -58,12 +58,12 @@ def check_script(path: str, content: bytes, problems: Problems) -> None:
         return
     _check_lines(path, content, problems)
     for number, reason in hazards(text):
-        mend = "write the line so that it begins otherwise, or put the text in a file beside it"
+        hint = "write the line so that it begins otherwise, or put the text in a file beside it"
         problems.add(
             "a line of the script cannot stand in a definition",
             Place(path, number),
             why=reason,
-            mend=mend,
+            hint=hint,
         )
 
 
@@ -72,8 +72,8 @@ def _check_lines(path: str, content: bytes, problems: Problems) -> None:
     before, found, _ = content.partition(b"\r\n")
     if found:
         place = Place(path, before.count(b"\n") + 1)
-        mend = f"sed -i 's/\\r$//' {path}"
-        problems.add("the script has Windows line endings (CRLF)", place, mend=mend)
+        hint = f"sed -i 's/\\r$//' {path}"
+        problems.add("the script has Windows line endings (CRLF)", place, hint=hint)
 
 
 def _refuse_lost_checks(files: Sequence[LayerFile], folder: str, problems: Problems) -> None:
@@ -83,13 +83,13 @@ def _refuse_lost_checks(files: Sequence[LayerFile], folder: str, problems: Probl
             continue
         path = PurePosixPath(file.name)
         if not file.name.startswith(FOLDER):
-            mend = f"move it to {FOLDER}{path.name}"
+            hint = f"move it to {FOLDER}{path.name}"
         elif path.suffix not in SUFFIXES:
-            mend = f"let its name end in {' or '.join(SUFFIXES)}"
+            hint = f"let its name end in {' or '.join(SUFFIXES)}"
         else:
-            mend = "let its name begin without '_'"
+            hint = "let its name begin without '_'"
         what = "this check is in no place where checks are read"
-        problems.add(what, folder + file.name, mend=mend)
+        problems.add(what, folder + file.name, hint=hint)
 
 
 def _says_check(file: LayerFile) -> bool:

@@ -85,7 +85,7 @@ def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Val
     if value is not None and parameter.choices and value not in parameter.choices:
         known = ", ".join(parameter.choices)
         problems.add(
-            f"'{value}' is no choice of '{parameter.name}'", node.place, mend=f"choose of: {known}"
+            f"'{value}' is no choice of '{parameter.name}'", node.place, hint=f"choose of: {known}"
         )
         return None
     return value
@@ -122,7 +122,7 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
         problems.add(
             "a layer with parameters is written 'name: {parameter: value}'",
             node.place,
-            mend="begin each layer on a line of its own with '- '",
+            hint="begin each layer on a line of its own with '- '",
         )
         return None
     key, given = node.entries[0]
@@ -180,7 +180,7 @@ def read_layer(
     before = len(problems.found)
     if stem in (IMAGE, HOST):
         why = "checks that belong to no layer go by that name"
-        problems.add(f"no layer can be called '{stem}'", file, why=why, mend="rename its folder")
+        problems.add(f"no layer can be called '{stem}'", file, why=why, hint="rename its folder")
     root = parse(text, file, problems)
     values = _LAYER(root, problems) if root else None
     if files is not None:
@@ -245,8 +245,8 @@ def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> No
     parts = [values, *variants]
     parts += [each for part in parts for each in part.get("providers", {}).values()]
     if "version" not in values and any(part.get("versions") for part in parts):
-        mend = "add 'version: \"…\"', the one of them to take unless another is asked for"
-        problems.add("a layer with 'versions' needs 'version'", place, mend=mend)
+        hint = "add 'version: \"…\"', the one of them to take unless another is asked for"
+        problems.add("a layer with 'versions' needs 'version'", place, hint=hint)
     if PROVIDER in values.get("parameters", {}) and any(part.get("providers") for part in parts):
         _, where = values["parameters"][PROVIDER]
         why = "'providers' makes one of this name"
@@ -259,8 +259,8 @@ def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> No
     for each in values.get("bootstrap", {}).values():
         if each.get("include") and each["agent"] == "docker":
             why = "debootstrap alone installs packages while it makes a base"
-            mend = "name them under packages.apt of this layer"
-            problems.add("'include' is for debootstrap", each["include"][1], why=why, mend=mend)
+            hint = "name them under packages.apt of this layer"
+            problems.add("'include' is for debootstrap", each["include"][1], why=why, hint=hint)
 
 
 def _parameters(values: dict[str, Any], problems: Problems) -> tuple[Parameter, ...]:
@@ -274,7 +274,7 @@ def _parameters(values: dict[str, Any], problems: Problems) -> tuple[Parameter, 
                 f"a parameter cannot be named '{key}'",
                 place,
                 why="that name has a meaning of its own in the build",
-                mend="choose another name",
+                hint="choose another name",
             )
             continue
         _check_declaration(key, declared, place, problems)
@@ -295,7 +295,7 @@ def _check_declaration(
             problems.add(
                 f"'{field}' of '{name}' is for the type {kind} only, not {declared['type']}",
                 place,
-                mend=f"remove it, or make the parameter a {kind}",
+                hint=f"remove it, or make the parameter a {kind}",
             )
 
 

@@ -29,9 +29,9 @@ def constant(node: Node, problems: Problems) -> str | None:
     """Read the name of a variable that an image may hold for good."""
     value = variable(node, problems)
     if value in RESERVED:
-        mend = "use 'path:' for folders" if value == "PATH" else "leave it out"
+        hint = "use 'path:' for folders" if value == "PATH" else "leave it out"
         why = "it belongs to the shell or to the user who enters the image"
-        problems.add(f"the environment cannot hold '{value}'", node.place, why=why, mend=mend)
+        problems.add(f"the environment cannot hold '{value}'", node.place, why=why, hint=hint)
         return None
     return value
 

@@ -71,7 +71,7 @@ def content(
                 f"layer '{layer.name}' does not know the version '{wanted}'",
                 version.place,
                 why=f"its versions are {', '.join(versions)}",
-                mend=did_you_mean(wanted, versions),
+                hint=did_you_mean(wanted, versions),
             )
     return result
 

@@ -88,7 +88,7 @@ def _limits(node: Node, problems: Problems) -> str | None:
         problems.add("a range is wanted here", node.place, why=str(error))
         return None
     if _empty(limits):
-        problems.add(f"nothing lies in the range '{text}'", node.place, mend="correct its limits")
+        problems.add(f"nothing lies in the range '{text}'", node.place, hint="correct its limits")
         return None
     return text
 
@@ -284,8 +284,8 @@ def _check_gpus(gpus: Sequence[tuple[dict[str, Any], Place]], problems: Problems
         shared = own & owners.keys()
         if shared:
             why = f"the GPU at line {owners[min(shared)].line} has them as well"
-            mend = "give each core to the GPU next to it"
-            problems.add(f"two GPUs share {_words(shared)}", place, why=why, mend=mend)
+            hint = "give each core to the GPU next to it"
+            problems.add(f"two GPUs share {_words(shared)}", place, why=why, hint=hint)
         owners |= dict.fromkeys(own, place)
 
 
@@ -300,19 +300,19 @@ def _check_variables(values: dict[str, Any], problems: Problems) -> None:
         called, place = row["name"]
         if called in decided:
             why = "lumi-entry decides it from what the launcher tells"
-            problems.add(f"a platform cannot set {called}", place, why=why, mend="leave it out")
+            problems.add(f"a platform cannot set {called}", place, why=why, hint="leave it out")
         if ("value" in row) == ("from" in row):
             problems.add(f"'{called}' needs either 'value' or 'from'", place)
         if row.get("from") == inside.INTERFACES and "interfaces" not in values:
-            mend = "add 'interfaces: …', what their names begin with"
-            problems.add("the platform names no interfaces", place, mend=mend)
+            hint = "add 'interfaces: …', what their names begin with"
+            problems.add("the platform names no interfaces", place, hint=hint)
         _check_twice(row, rows[:number], problems)
     first: dict[str, Place] = dict(row["name"] for row in rows)
     for cache in values.get("caches", ()):
         called, place = cache["name"]
         if first.setdefault(called, place) is not place:
             why = f"the first is at line {first[called].line}"
-            problems.add(f"'{called}' is set twice", place, why=why, mend="keep one of them")
+            problems.add(f"'{called}' is set twice", place, why=why, hint="keep one of them")
 
 
 def _check_discouraged(values: dict[str, Any], problems: Problems) -> None:
@@ -333,7 +333,7 @@ def _check_discouraged(values: dict[str, Any], problems: Problems) -> None:
                     f"'{called}' is discouraged, and set to {each['value']}",
                     place,
                     why=f"the row at line {each['name'][1].line} may hold at the same time",
-                    mend="give them conditions that exclude each other, such as <6.2 and >=6.2",
+                    hint="give them conditions that exclude each other, such as <6.2 and >=6.2",
                 )
 
 
@@ -354,7 +354,7 @@ def _check_twice(row: dict[str, Any], before: Iterable[dict[str, Any]], problems
                 f"'{called}' is set twice",
                 place,
                 why=f"the row at line {other['name'][1].line} may hold at the same time",
-                mend="give them conditions that exclude each other, such as <6.2 and >=6.2",
+                hint="give them conditions that exclude each other, such as <6.2 and >=6.2",
             )
 
 

@@ -82,7 +82,7 @@ def requirement(node: Node, problems: Problems) -> str | None:
     if value is None or wrong is None:
         return value
     what = f"expected a requirement such as numpy==2.3.4, got {value!r}"
-    problems.add(what, node.place, why=wrong.why, mend=wrong.hint)
+    problems.add(what, node.place, why=wrong.why, hint=wrong.hint)
     return None
 
 
@@ -140,7 +140,7 @@ def check_files(files: Iterable[LayerFile], folder: str, problems: Problems) -> 
             if wrong:
                 place = Place(f"{folder}/{file.name}", line.line, line.column)
                 what = f"expected a requirement such as numpy==2.3.4, got {line.text!r}"
-                problems.add(what, place, why=wrong.why, mend=wrong.hint)
+                problems.add(what, place, why=wrong.why, hint=wrong.hint)
 
 
 def check_version(name: str, value: object, place: str, problems: Problems) -> None:
@@ -148,7 +148,7 @@ def check_version(name: str, value: object, place: str, problems: Problems) -> N
     wrong = fault(f"{name}=={value}")
     if wrong:
         what = f"invalid version {str(value)!r} of the Python package '{name}'"
-        problems.add(what, place, why=wrong.why, mend="write it like 2.1.0 (PEP 440)")
+        problems.add(what, place, why=wrong.why, hint="write it like 2.1.0 (PEP 440)")
 
 
 def check_index(value: object, place: str, problems: Problems) -> None:
@@ -158,5 +158,5 @@ def check_index(value: object, place: str, problems: Problems) -> None:
             f"invalid index of Python packages {str(value)!r}",
             place,
             why="it must be a URL by https, without a password",
-            mend="write https://HOST/PATH; other indexes and their passwords belong to pip config",
+            hint="write https://HOST/PATH; other indexes and their passwords belong to pip config",
         )

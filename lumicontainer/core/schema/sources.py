@@ -65,9 +65,9 @@ def read_source(node: Node, problems: Problems) -> tuple[Source, Place] | None:
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) != 1:
         near = [did_you_mean(word, _KINDS) for word in given]
-        mend = next((text for text in near if text.startswith("did")), "see the layers that have")
+        hint = next((text for text in near if text.startswith("did")), "see the layers that have")
         what = "a source has exactly one of the keys " + ", ".join(map(repr, _KINDS))
-        problems.add(what, node.place, mend=mend)
+        problems.add(what, node.place, hint=hint)
         return None
     before = len(problems.found)
     make, reader = _KINDS[kinds[0]]
@@ -76,8 +76,8 @@ def read_source(node: Node, problems: Problems) -> tuple[Source, Place] | None:
         return None
     if read.get("url", "").startswith("http:") and "sha256" not in read:
         why = "by plain http anyone on the way can change it"
-        mend = "write https://, or add its sha256"
-        problems.add(f"'{read['file']}' comes by plain http", node.place, why=why, mend=mend)
+        hint = "write https://, or add its sha256"
+        problems.add(f"'{read['file']}' comes by plain http", node.place, why=why, hint=hint)
         return None
     return make(**read), node.place
 
@@ -95,7 +95,7 @@ def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
                 f"two sources are '{called}'",
                 place,
                 why=f"the first is at line {first[called].line}",
-                mend="give one of them another name, or remove it",
+                hint="give one of them another name, or remove it",
             )
     return tuple(source for source, _ in found)
 

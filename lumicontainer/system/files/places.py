@@ -27,8 +27,8 @@ def require_own(root: Path) -> None:
     # Of a folder that is closed to this user pathlib would raise; to open the cache says why.
     if os.path.islink(root):  # noqa: PTH114
         why, target = f"it is a symbolic link to {root.readlink()}", os.path.realpath(root)
-        mend = f"name the folder itself: export LUMICONTAINER_CACHE={shlex.quote(target)}"
-        raise HostError(Problem("cannot use a link as the cache", str(root), why, mend))
+        hint = f"name the folder itself: export LUMICONTAINER_CACHE={shlex.quote(target)}"
+        raise HostError(Problem("cannot use a link as the cache", str(root), why, hint))
     if problem := trust.doubt(root, "the cache", "LUMICONTAINER_CACHE"):
         raise HostError(problem)
 
@@ -39,9 +39,9 @@ def _cache_root() -> Path:
         return Path(named).absolute()
     named = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     if named.startswith("~"):
-        mend = "name a folder of yours with LUMICONTAINER_CACHE"
+        hint = "name a folder of yours with LUMICONTAINER_CACHE"
         why = "HOME is not set, and the host knows no user of your number"
-        raise HostError(Problem("the cache has no place", why=why, mend=mend))
+        raise HostError(Problem("the cache has no place", why=why, hint=hint))
     return Path(named).absolute() / "lumicontainer"
 
 

@@ -156,7 +156,7 @@ def _refuse(state: os.stat_result, path: Path, *, folder: bool = False) -> None:
         raise link(path)
     for is_kind, kind in _KINDS:
         if is_kind(state.st_mode):
-            raise _error(path, kind, mend="replace it with a regular file")
+            raise _error(path, kind, hint="replace it with a regular file")
     if stat.S_ISDIR(state.st_mode) != folder:
         wanted, got = ("folder", "file") if folder else ("file", "folder")
         raise InputError(Problem(f"expected a {wanted}, got a {got}", display(path)))
@@ -167,16 +167,16 @@ def _refuse(state: os.stat_result, path: Path, *, folder: bool = False) -> None:
 def link(path: Path) -> InputError:
     """Return the error of a link in a folder of recipes."""
     why = "a link may lead out of the folder of recipes"
-    return _error(path, "a symbolic link", why=why, mend="copy its target in its place")
+    return _error(path, "a symbolic link", why=why, hint="copy its target in its place")
 
 
 def _too_large(path: Path) -> InputError:
     what = f"a file of more than {MAX_FILE_BYTES >> 20} MiB"
-    return _error(path, what, mend="remove it; name large inputs under 'sources' of a layer")
+    return _error(path, what, hint="remove it; name large inputs under 'sources' of a layer")
 
 
-def _error(path: Path, what: str, *, why: str = "", mend: str = "") -> InputError:
-    return InputError(Problem(f"cannot read {what}", display(path), why, mend))
+def _error(path: Path, what: str, *, why: str = "", hint: str = "") -> InputError:
+    return InputError(Problem(f"cannot read {what}", display(path), why, hint))
 
 
 def _unreadable(path: Path, error: OSError, kind: str = "file") -> InputError:

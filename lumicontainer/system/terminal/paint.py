@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 _TIME = r"(?:\d\d:\d\d:\d\d )?"
-_LABEL = re.compile(rf"({_TIME} *)(error|warning|note|where|why|mend|hint)(?=: )")
+_LABEL = re.compile(rf"({_TIME} *)(error|warning|note|where|why|hint)(?=: )")
 _STATE = re.compile(rf"({_TIME}(?:\[ *\d+/\d+\] )?)(passed|failed|skipped|error)(?=  )")
 _MARK = re.compile(r"()([✓✗])(?= )")
 _COMMANDS = ("lumicontainer ", "singularity ", "apptainer ", "sudo ", "srun ", "make ")
@@ -17,7 +17,7 @@ _COLOURS: Mapping[str, str] = {
     **dict.fromkeys(("error", "failed", "✗"), _RED),
     **dict.fromkeys(("passed", "✓"), _GREEN),
     **dict.fromkeys(("warning", "skipped"), _YELLOW),
-    **dict.fromkeys(("note", "mend", "hint"), _CYAN),
+    **dict.fromkeys(("note", "hint"), _CYAN),
     **dict.fromkeys(("where", "why"), _BOLD),
 }
 _PLAIN = "\x1b[0m"

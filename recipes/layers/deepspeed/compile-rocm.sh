@@ -15,7 +15,7 @@ cd ..
 if [[ $wave != 64 ]]; then
     echo "error: DeepSpeed would be compiled for a wave size of $wave, and gfx90a has 64" >&2
     echo "    why: /opt/rocm/bin/rocminfo names no GPU of that kind, nor does what stands in for it" >&2
-    echo "   mend: put the layer 'rocm' before 'deepspeed'" >&2
+    echo "   hint: put the layer 'rocm' before 'deepspeed'" >&2
     exit 1
 fi
 

@@ -32,7 +32,7 @@ for library in librccl libamdhip64 libhsa-runtime64; do
     if [[ $linked != *" $library "* ]]; then
         echo "error: torch $version would not use the image's $library" >&2
         echo "    why: it is missing in $own or in $image" >&2
-        echo "   mend: put the layer 'rocm' before 'pytorch', and choose versions that go together" >&2
+        echo "   hint: put the layer 'rocm' before 'pytorch', and choose versions that go together" >&2
         exit 1
     fi
 done

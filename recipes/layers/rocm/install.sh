@@ -6,7 +6,7 @@ check_version() {
     found="$(cat /opt/rocm/.info/version 2>/dev/null || true)"
     if [[ $found != "$version" && $found != "$version"-* ]]; then
         echo "error: /opt/rocm holds ${found:+ROCm }${found:-no ROCm}, not $version" >&2
-        echo "   mend: choose rocm.version and ubuntu.version that go together" >&2
+        echo "   hint: choose rocm.version and ubuntu.version that go together" >&2
         exit 1
     fi
     echo /opt/rocm/lib >/etc/ld.so.conf.d/rocm.conf

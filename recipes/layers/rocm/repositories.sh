@@ -10,7 +10,7 @@ check_key() {
     if [[ $found != "$key_fingerprint" ]]; then
         echo "error: the key of AMD's repositories is not the one that is wanted" >&2
         echo "    why: its fingerprint is '$found', not '$key_fingerprint'" >&2
-        echo "   mend: find out why; where AMD has changed it, set rocm.key_fingerprint" >&2
+        echo "   hint: find out why; where AMD has changed it, set rocm.key_fingerprint" >&2
         exit 6
     fi
 }

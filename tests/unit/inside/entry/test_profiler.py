@@ -80,7 +80,7 @@ def test_a_profile_lies_beside_the_logs_and_over_none_of_an_earlier_run(
     assert f"{tmp_path}/logs/1.0-rank3.profile.1/trace.csv" in told
 
 
-def test_a_profiler_that_is_not_there_stops_every_rank_with_the_mend(entry: Entry) -> None:
+def test_a_profiler_that_is_not_there_stops_every_rank_with_the_hint(entry: Entry) -> None:
     done = [entry("--profile", "1", "--", "true", env=seen.srun(rank)) for rank in range(3)]
     assert [one.returncode for one in done] == [2, 2, 2]
     assert [one.stderr.count("\n") for one in done] == [4, 0, 0]

@@ -207,7 +207,7 @@ def test_ranks_numbered_by_hand_get_a_gpu_by_their_local_rank(whole: Path) -> No
     assert "9 ranks" in refused(whole, {**env, "LOCAL_RANK": "8"}).what
 
 
-def test_cgroups_of_each_task_are_told_of_with_the_mend(tmp_path: Path) -> None:
+def test_cgroups_of_each_task_are_told_of_with_the_hint(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, hidden=[bus for bus in BUSES if bus != "ce"])
     env = task(3, ROCR_VISIBLE_DEVICES="0")
     decision = decided(tmp_path, env, gpu_visibility="hip")
