@@ -6,6 +6,7 @@ without a number, while they call themselves by names with one. The loader of th
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,9 +56,10 @@ def torch_s_own(folder: Path, scratch: Path) -> None:
     library(folder / "libtorch_hip.so", needs=[scratch / name for name in NEEDS])
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Return where the script runs: ROCm and MPI below /opt, and the wheels of torch."""
+    tmp_path = tmp_path_factory.mktemp("place")
     rocm(tmp_path / "opt/rocm/lib")
     hip = tmp_path / "opt/rocm/lib/libamdhip64.so.6"
     library(tmp_path / "opt/mpich/lib/libmpi.so.12", needs=[hip])
@@ -93,55 +95,59 @@ def site(place: Place) -> Path:
     return found
 
 
-def test_the_wheels_are_installed_by_name(place: Place) -> None:
+def test_a_rocm_without_one_of_them_stops_the_build(place: Place) -> None:
+    libraries = place.opt / "rocm/lib"
+    for missing in NUMBERS:
+        paths = list(libraries.glob(f"{missing}*"))
+        for path in paths:
+            path.rename(path.with_name(f"away-{path.name}"))
+        ran = install(place)
+        for path in paths:
+            path.with_name(f"away-{path.name}").rename(path)
+        assert ran.code == 1
+        assert f"would not use the image's {missing.removesuffix('.so')}" in ran.output
+        assert "put the layer 'rocm' before 'pytorch'" in ran.output
+
+
+@pytest.fixture
+def installed(place: Place) -> Ran:
+    """Install the wheels into an environment without them."""
+    for left in site(place).glob("*torch*"):
+        shutil.rmtree(left)
     ran = install(place)
     assert ran.code == 0, ran.output
-    assert "torch-2.9.1+rocm6.4" in ran.output
-    assert "pytorch_triton_rocm-3.5.1" in ran.output
+    return ran
+
+
+def take_own(place: Place, *names: str) -> None:
+    """Put torch's own libraries in the place of the links to the image's."""
+    for name in names:
+        (site(place) / "torch/lib" / name).unlink()
+        shutil.copy(place.folder / "own" / name, site(place) / "torch/lib" / name)
+
+
+def test_the_wheels_are_installed_by_name_with_links_to_the_image_s_libraries(
+    place: Place, installed: Ran
+) -> None:
+    assert "torch-2.9.1+rocm6.4" in installed.output
+    assert "pytorch_triton_rocm-3.5.1" in installed.output
     assert not list(site(place).glob("*/direct_url.json"))
+    links = {name: str((site(place) / "torch/lib" / name).readlink()) for name in NUMBERS}
+    assert links == {name: f"/opt/rocm/lib/{name}" for name in NUMBERS}
 
 
-def test_torch_s_rccl_and_hip_are_the_image_s(place: Place) -> None:
-    ran = install(place)
-    assert ran.code == 0, ran.output
-    for name in NUMBERS:
-        link = site(place) / "torch/lib" / name
-        assert link.is_symlink(), name
-        assert str(link.readlink()) == f"/opt/rocm/lib/{name}"
-
-
-def test_the_check_holds_also_where_mpi_is_loaded_first(place: Place) -> None:
-    install(place)
+@pytest.mark.parametrize(
+    ("own", "code", "said"),
+    [
+        ((), 0, "librccl.so: /opt/rocm/lib/librccl.so.1"),
+        (tuple(NUMBERS), 1, "librccl.so is torch's own, not the image's"),
+        (("libamdhip64.so", "libhsa-runtime64.so"), 1, "libamdhip64.so is loaded 2 times"),
+    ],
+    ids=["the image's", "torch's own", "torch's own hip beside that of mpi"],
+)
+def test_the_check_says_whose_libraries_torch_loads_beside_mpi(
+    place: Place, installed: Ran, own: tuple[str, ...], code: int, said: str
+) -> None:
+    take_own(place, *own)
     ran = check(place)
-    assert ran.code == 0, ran.output
-    assert "librccl.so: /opt/rocm/lib/librccl.so.1" in ran.output
-
-
-def test_the_check_tells_of_a_torch_that_uses_its_own_rccl(place: Place) -> None:
-    install(place)
-    for name in NUMBERS:
-        (site(place) / "torch/lib" / name).unlink()
-        (place.folder / "own" / name).rename(site(place) / "torch/lib" / name)
-    ran = check(place)
-    assert ran.code == 1
-    assert "librccl.so is torch's own, not the image's" in ran.output
-
-
-def test_links_for_rccl_alone_would_leave_two_hips_beside_mpi(place: Place) -> None:
-    install(place)
-    for name in ("libamdhip64.so", "libhsa-runtime64.so"):
-        (site(place) / "torch/lib" / name).unlink()
-        (place.folder / "own" / name).rename(site(place) / "torch/lib" / name)
-    ran = check(place)
-    assert ran.code == 1
-    assert "libamdhip64.so is loaded 2 times" in ran.output
-
-
-@pytest.mark.parametrize("missing", NUMBERS)
-def test_a_rocm_without_one_of_them_stops_the_build(place: Place, missing: str) -> None:
-    for path in (place.opt / "rocm/lib").glob(f"{missing}*"):
-        path.unlink()
-    ran = install(place)
-    assert ran.code == 1
-    assert f"would not use the image's {missing.removesuffix('.so')}" in ran.output
-    assert "put the layer 'rocm' before 'pytorch'" in ran.output
+    assert (ran.code, said in ran.output) == (code, True), ran.output

@@ -390,7 +390,14 @@ def test_what_nothing_pins_is_not_taken_by_plain_http(upstream: Upstream, mirror
             require_guarded(f"{UPSTREAM}x", upstream.mirrors)
 
 
-def test_what_a_hash_pins_may_come_by_plain_http(upstream: Upstream) -> None:
+def test_what_a_hash_pins_may_come_by_plain_http(
+    upstream: Upstream, serve: Callable[[], str]
+) -> None:
+    """The server is the proxy here, and takes the whole address for a path."""
+    (upstream.served / "http:/mirror.invalid").mkdir(parents=True)
+    digest = file_of(upstream, b"pinned", "http:/mirror.invalid/x")
     upstream.mirrors = {UPSTREAM: "http://mirror.invalid/"}
-    done = upstream.fetch(UrlSource(f"{UPSTREAM}x", "x", "0" * 64))
-    assert "Could not resolve host" in done.stderr
+    upstream.environment["http_proxy"] = serve()
+    done = upstream.fetch(UrlSource(f"{UPSTREAM}x", "x", digest))
+    assert done.returncode == 0, done.stderr
+    assert upstream.fetched("x").read_bytes() == b"pinned"
