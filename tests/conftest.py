@@ -53,7 +53,7 @@ HELLO = {
     "layers/greet/layer.yaml": (
         "summary: says hello\nparameters:\n"
         "  greeting: {type: string, default: hello}\n"
-        "  loud: {type: boolean, default: false, refused: {cpu: no loudspeaker}}\n"
+        "  loud: {type: boolean, default: false, unsupported: {cpu: no loudspeaker}}\n"
         "  times: {type: integer, default: 1}\n"
     ),
     "layers/greet/install.sh": 'set -euo pipefail\necho "$greeting" >/opt/greeting\n',

@@ -34,7 +34,7 @@ async def check(builder: Builder) -> list[Difference]:
     once = await assemble(builder)
     store = Cache(builder.place.root / "again").open()
     twice = await assemble(replace(builder, cache=store, proven={}))
-    reasons = {layer.name: layer.differs for layer in builder.plan.resolved.included()}
+    reasons = {layer.name: layer.not_reproducible for layer in builder.plan.resolved.included()}
     found: list[Difference] = []
     for one, other in zip(once, twice, strict=True):
         if one.digest != other.digest:

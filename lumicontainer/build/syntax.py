@@ -40,7 +40,7 @@ def _scripts(resolved: Resolved) -> Iterator[tuple[str, LayerFile]]:
 
 
 def _run(layer: ResolvedLayer) -> set[str]:
-    scripts = {SCRIPT, COMPILE, FINISH, layer.script, layer.compile, layer.content.repositories}
+    scripts = {SCRIPT, COMPILE, FINISH, layer.script, layer.compile, layer.content.apt_repositories}
     return scripts - {""}
 
 

@@ -50,7 +50,7 @@ def print_layer(layer: Layer) -> None:
 
 def _parameter_row(parameter: Parameter) -> tuple[str, ...]:
     of = f"one of {', '.join(parameter.choices)}" if parameter.choices else parameter.type
-    refused = "".join(f"; not for {name}: {why}" for name, why in parameter.refused.items())
+    refused = "".join(f"; not for {name}: {why}" for name, why in parameter.unsupported.items())
     default = parameter.default
     shown = str(default).lower() if isinstance(default, bool) else str(default)
     return (parameter.name, shown, of, f"{parameter.summary}{refused}")
@@ -101,14 +101,14 @@ def _content(content: Content) -> Lines:
     for label, names in (("apt", content.apt), ("Python", content.python)):
         if names:
             yield f"{label} {', '.join(names)}"
-    for taken in content.takes:
-        yield f"Python {taken.python}, in the layer's version"
+    for each in content.pip_installs:
+        yield f"Python {each.package}, in the layer's version"
     if content.image:
         yield f"image {content.image}"
     yield from (f"source {told(source)}" for source in content.sources)
     yield from (f"environment {name}={line(each)}" for name, each in content.environment.items())
     yield from (f"path {folder}" for folder in content.path)
-    yield from (f"provides {name} {version}" for name, version in content.brings.items())
+    yield from (f"provides {name} {version}" for name, version in content.provides.items())
     yield from (f"bind {each.path}: {each.why}" for each in content.binds)
     yield from (f"library of the host {each.path}: {each.why}" for each in content.host_libraries)
 

@@ -23,7 +23,7 @@ class Parameter(NamedTuple):
     place: Place
     summary: str = ""
     choices: tuple[str, ...] = ()
-    refused: Mapping[str, str] = {}
+    unsupported: Mapping[str, str] = {}
     """For a boolean: the accelerators for which ``true`` cannot be built, each with the reason."""
 
 
@@ -54,14 +54,14 @@ class UrlSource(NamedTuple):
 Source: TypeAlias = PythonSource | GitSource | UrlSource
 
 
-class Taken(NamedTuple):
+class PipInstall(NamedTuple):
     """Name a Python package that a layer's script installs by pip itself, in the layer's version.
 
     A build without a lock leaves it to the script; with one it is installed before.
     """
 
-    python: str
-    indexed_by: str = ""
+    package: str
+    index_parameter: str = ""
     """The layer's parameter that names the index that is asked before the configured one."""
 
 
@@ -77,15 +77,15 @@ class Content(NamedTuple):
     """Hold what a layer puts into an image, or a part of it: a variant, a provider, a version."""
 
     apt: tuple[str, ...] = ()
-    repositories: str = ""
+    apt_repositories: str = ""
     """The file that adds repositories for apt, before anything is installed; empty for none."""
     python: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     environment: Mapping[str, str] = {}
     path: tuple[str, ...] = ()
-    brings: Mapping[str, str] = {}
+    provides: Mapping[str, str] = {}
     """The versions of what comes with it under other names: ``glibc``, ``libfabric`` …"""
-    offers: Mapping[str, str] = {}
+    apt_versions: Mapping[str, str] = {}
     """The versions of what a base's repositories have, where a layer installs it."""
     binds: tuple[Bind, ...] = ()
     """What of the host is seen in the image, beside what its platform binds."""
@@ -94,7 +94,7 @@ class Content(NamedTuple):
     found out on the host when the image is started."""
     image: str = ""
     """Of a base: the image that it is, in place of the one that its bootstrap names."""
-    takes: tuple[Taken, ...] = ()
+    pip_installs: tuple[PipInstall, ...] = ()
     locked: tuple[str, ...] = ()
     """Lines of pip's requirements, each with its hash, in place of ``python`` and ``takes``."""
     indexed: Mapping[str, tuple[str, ...]] = {}
@@ -222,7 +222,7 @@ class Layer(NamedTuple):
     checks: Checks = Checks()
     secrets: tuple[str, ...] = ()
     """The ids of files that its scripts get for the time that they run."""
-    differs: Mapping[str, str] = {}
+    not_reproducible: Mapping[str, str] = {}
     """Paths (with wildcards) that are not the same in two builds, each with the reason."""
 
 

@@ -137,7 +137,7 @@ def _expect(holds: bool, wanted: str, value: Any, where: str) -> None:
 _BIND = record({"path": text}, {"why": text, "source": text})
 _LAYER = record(
     {"parameters": mapping(scalar), "origins": mapping(text), "version": scalar},
-    {"environment": mapping(text), "brings": mapping(scalar), "path": sequence(text)},
+    {"environment": mapping(text), "provides": mapping(scalar), "path": sequence(text)},
 )
 RESOLVED = record(
     {

@@ -104,7 +104,7 @@ async def _ask(builder: Builder) -> Answers:
     wanted = {
         layer.name: Wanted(layer.content.apt, adding_repositories(layer))
         for layer in builder.plan.resolved.included()
-        if layer.content.apt or layer.content.repositories
+        if layer.content.apt or layer.content.apt_repositories
     }
     base = await base_layer(builder)
     with builder.progress.step("apt") as task:

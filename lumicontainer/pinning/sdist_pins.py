@@ -57,7 +57,7 @@ def asking(
         raise HostError(Problem(what, hint="see to that first, and lock again"))
     upper = held(upper, lock)
     *below, own = upper.layers
-    sources = own.content.sources if own.content.repositories else ()
+    sources = own.content.sources if own.content.apt_repositories else ()
     files = (
         *(each for each in own.files if each.name not in (own.script, own.compile)),
         LayerFile(_WANTED, 0o644, "".join(f"{each}\n" for each in lines).encode()),

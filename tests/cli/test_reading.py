@@ -110,7 +110,7 @@ SETS = {
     "layers/tiny/layer.yaml": (
         "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
         "binds: [{path: /opt/cray, why: the host's network, source: its makers}]\n"
-        'brings: {python: "3.12"}\n'
+        'provides: {python: "3.12"}\n'
     ),
 }
 

@@ -164,7 +164,7 @@ def test_what_pip_says_while_a_lock_is_made_shows_no_password(
     )
     base = (
         "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'x@sha256:" + "0" * 64 + "'}}\n"
-        'brings: {python: "3.11"}\n'
+        'provides: {python: "3.11"}\n'
     )
     files = {**HELLO, "layers/greet/layer.yaml": layer, "layers/tiny/layer.yaml": base}
     output = tmp_path / "x.lock.yaml"

@@ -30,7 +30,7 @@ LAYERS = {
         "summary: Debian with Python\nbootstrap:\n"
         "  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
         " include: [ca-certificates, python3]}\n"
-        'brings: {glibc: "2.36", python: "3.11"}\n'
+        'provides: {glibc: "2.36", python: "3.11"}\n'
     ),
     "layers/venv/layer.yaml": (
         "summary: what others are fetched and installed with\n"

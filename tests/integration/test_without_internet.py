@@ -44,7 +44,7 @@ LAYERS = {
     "layers/tiny/layer.yaml": (
         "summary: Debian, from a registry\n"
         "bootstrap:\n  rocm: {agent: docker, docker: 'docker.io/library/stand-in-base:1'}\n"
-        'brings: {glibc: "2.36", python: "3.11"}\n'
+        'provides: {glibc: "2.36", python: "3.11"}\n'
     ),
     "layers/venv/layer.yaml": "summary: pip\npath: [/opt/venv/bin]\n",
     "layers/venv/install.sh": "set -euo pipefail\npython3 -m venv /opt/venv\n",

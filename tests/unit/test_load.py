@@ -193,7 +193,10 @@ def test_an_image_holds_no_variable_that_belongs_to_the_shell_or_the_user(
     ("declaration", "complaint"),
     [
         ("{type: integer, default: 1, choices: [a]}", "'choices' of 'a' is for the type string"),
-        ("{type: integer, default: 1, refused: {cpu: x}}", "'refused' of 'a' is for the type bool"),
+        (
+            "{type: integer, default: 1, unsupported: {cpu: x}}",
+            "'unsupported' of 'a' is for the type bool",
+        ),
     ],
 )
 def test_a_declaration_says_nothing_that_its_type_has_no_use_for(

@@ -45,7 +45,7 @@ GREET = {
     "layers/greet/layer.yaml": (
         "summary: says hello\nversion: '1.0'\n"
         "packages: {apt: [sl], python: [six==1.17.0]}\n"
-        "takes: [{python: torch, index: index}]\n"
+        "pip_installs: [{package: torch, index_parameter: index}]\n"
         "parameters: {index: {type: string, default: 'https://wheels.example/'}}\n"
         "sources:\n"
         "  - {python: greet}\n"
@@ -188,7 +188,7 @@ def test_the_same_pins_from_elsewhere_make_the_same_keys(greet: Resolved, lock: 
 
 def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
     base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
-    base += 'brings: {python: "3.12"}\n'
+    base += 'provides: {python: "3.12"}\n'
     found = resolved({"layers/tiny/layer.yaml": base})
     pin = f"ubuntu@sha256:{SHA}"
     lock = lock_of(found, {"tiny": [Entry(IMAGE, "ubuntu:noble", pin=pin)]})

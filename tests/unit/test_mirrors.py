@@ -166,7 +166,7 @@ def test_the_base_is_taken_from_the_mirror_and_no_document_or_key_knows(
     resolved: Callable[..., Resolved],
 ) -> None:
     base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
-    base += 'brings: {python: "3.12"}\n'
+    base += 'provides: {python: "3.12"}\n'
     plan = make_plan(resolved({"layers/tiny/layer.yaml": base}), ())
     image = mirrored_image(plan.bootstrap.image, {"docker://docker.io/": f"{HERE}/"})
     text = render_base(plan.bootstrap._replace(image=image), mirror="")

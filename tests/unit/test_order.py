@@ -98,7 +98,7 @@ def test_a_layer_that_does_nothing_is_refused(resolved: Resolve, files: dict[str
         ("path: [/x]", ""),
         ("packages: {apt: [sl]}", ""),
         ("binds: [{path: /x, why: x}]", ""),
-        ("brings: {glibc: '2.36'}", ""),
+        ("provides: {glibc: '2.36'}", ""),
         ("", "install.sh"),
         ("", "finish.sh"),
         ("variants: {cpu: {script: x.sh}}", "x.sh"),
@@ -119,7 +119,7 @@ DOCKED = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'python:3.12'}}\n
 GREET = "summary: x\npackages: {apt: [APT]}\n"
 
 
-@pytest.mark.parametrize("base", [BARE, DOCKED, BARE + "offers: {python: '3.11'}\n"])
+@pytest.mark.parametrize("base", [BARE, DOCKED, BARE + "apt_versions: {python: '3.11'}\n"])
 @pytest.mark.parametrize("package", ["sl", "python3-doc", "libpython3.11", "python-is-what"])
 def test_an_image_without_python_is_refused_before_it_is_built(
     resolved: Resolve, base: str, package: str
@@ -140,11 +140,11 @@ def test_python_comes_with_its_package(resolved: Resolve, package: str) -> None:
 
 
 def test_a_base_says_that_it_has_python(resolved: Resolve) -> None:
-    assert resolved({"layers/tiny/layer.yaml": DOCKED + "brings: {python: '3.12'}\n"})
+    assert resolved({"layers/tiny/layer.yaml": DOCKED + "provides: {python: '3.12'}\n"})
 
 
 def test_a_python_that_is_too_old_is_refused(resolved: Resolve) -> None:
-    text = error_of(resolved, {"layers/tiny/layer.yaml": DOCKED + "brings: {python: '3.8.10'}\n"})
+    text = error_of(resolved, {"layers/tiny/layer.yaml": DOCKED + "provides: {python: '3.8.10'}\n"})
     assert "layer 'tiny' has Python 3.8, and lumi-entry needs 3.9 or newer" in text
 
 

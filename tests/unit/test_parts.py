@@ -104,7 +104,7 @@ def test_the_version_of_a_base_chooses_its_image(resolved: Resolve) -> None:
     base = (
         "summary: x\nversion: old\nbootstrap: {cpu: {agent: docker, docker: 'u:any'}}\n"
         f"versions: {{old: {{docker: 'u:old'}}, new: {{docker: 'u:new@sha256:{SHA}'}}}}\n"
-        'brings: {python: "3.12"}\n'
+        'provides: {python: "3.12"}\n'
     )
     files = {"layers/tiny/layer.yaml": base}
     assert resolved(files).bootstrap.image == "u:old"
@@ -156,7 +156,7 @@ def test_what_no_hash_holds_is_told(resolved: Resolve) -> None:
 @pytest.mark.parametrize(("digest", "pinned"), [("", False), (f"@sha256:{SHA}", True)])
 def test_an_image_is_pinned_by_its_digest(resolved: Resolve, digest: str, pinned: bool) -> None:
     base = f"summary: x\nbootstrap: {{cpu: {{agent: docker, docker: 'ubuntu:noble{digest}'}}}}\n"
-    base += 'brings: {python: "3.12"}\n'
+    base += 'provides: {python: "3.12"}\n'
     result = resolved({"layers/tiny/layer.yaml": base})
     assert unpinned(result, result.layers[0]) == (() if pinned else ("image ubuntu:noble",))
     assert record(result)["base"]["image"] == f"ubuntu:noble{digest}"
@@ -335,7 +335,7 @@ def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None
         ),
         ("variants: {cpu: {script: ../install.sh}}", ["a file of the layer's folder"]),
         (
-            "variants: {cpu: {providers: {far: {repositories: add.sh}}}}",
+            "variants: {cpu: {providers: {far: {apt_repositories: add.sh}}}}",
             ["the layer's folder has no file 'add.sh'"],
         ),
         ("variants: {cpu: {compile: rocm.sh}}", ["no file 'rocm.sh'", "layer.yaml:4:27"]),

@@ -26,7 +26,7 @@ Locked = Callable[..., tuple[Lock, Resolved]]
 DIGEST = f"ubuntu@sha256:{'a' * 64}"
 BASE = (
     "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'IMAGE'}}\n"
-    'brings: {python: "3.11", glibc: "2.36"}\n'
+    'provides: {python: "3.11", glibc: "2.36"}\n'
 )
 
 
@@ -124,11 +124,11 @@ def test_what_is_asked_for_twice_has_the_same_pin_twice(locked: Locked, offer: O
 def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: Offer) -> None:
     offer("torch", "1.0+cpu", "lib")
     offer("lib", "1.5")
-    takes = (
-        "version: '1.0'\ntakes: [{python: torch, index: index}]\n"
+    own = (
+        "version: '1.0'\npip_installs: [{package: torch, index_parameter: index}]\n"
         "parameters: {index: {type: string, default: 'https://wheels.example/cpu'}}\n"
     )
-    lock, found = locked({"one/layer.yaml": python("lib==1.5", more=takes)})
+    lock, found = locked({"one/layer.yaml": python("lib==1.5", more=own)})
     assert pins(lock, "one") == {"lib==1.5": "lib==1.5", "torch==1.0": "torch==1.0+cpu"}
     indexes = {each.name: each.index for each in lock.of("one")}
     assert indexes == {"lib==1.5": "", "torch==1.0": "https://wheels.example/cpu"}
@@ -198,7 +198,7 @@ def test_without_a_known_python_nothing_is_asked(
     resolved: Resolve, progress: Progress, offer: Offer
 ) -> None:
     offer("lib", "1.5")
-    base = BASE.replace("IMAGE", DIGEST).partition("brings")[0] + "packages: {apt: [python3]}\n"
+    base = BASE.replace("IMAGE", DIGEST).partition("provides")[0] + "packages: {apt: [python3]}\n"
     layer = "summary: x\npackages: {python: [lib==1.5]}\n"
     found = resolved({"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": layer})
     lock = make_lock(found, plan_of=_plan, mirrors={}, progress=progress)

@@ -173,8 +173,8 @@ def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: 
 
 
 def test_what_a_layer_brings_stands_beside_its_own_version(resolved: Resolve) -> None:
-    plain = resolved({"layers/greet/layer.yaml": LAYER + "brings: {libfabric: '2.1'}\n"})
-    assert record(plain)["layers"]["greet"]["brings"] == {"libfabric": "2.1"}
+    plain = resolved({"layers/greet/layer.yaml": LAYER + "provides: {libfabric: '2.1'}\n"})
+    assert record(plain)["layers"]["greet"]["provides"] == {"libfabric": "2.1"}
     full = plain._replace(platform=plain.platform._replace(interfaces="hsn"))
     file = next(file for file in record_files(full) if file.name == "platform.json")
     assert json.loads(file.content)["layers"]["libfabric"] == "2.1"

@@ -188,7 +188,7 @@ def test_facts_come_from_versions_values_sources_packages_and_the_environment(
     layer = (
         'summary: x\nversion: "2.9.1+rocm6.4"\n'
         "parameters: {loud: {type: boolean, default: true}}\n"
-        "brings: {libfabric: '2.1'}\n"
+        "provides: {libfabric: '2.1'}\n"
         "packages: {python: ['Flash_Attn[x]==2.8.3', 'torchaudio==2.9.1+rocm6.4']}\n"
         "sources:\n"
         "  - {git: 'https://github.com/a/b', commit: 465cb97, folder: b}\n"
@@ -240,7 +240,7 @@ def test_a_platform_tells_its_driver_and_the_variables_that_fit_the_images_rocm(
 
 
 def test_a_layer_without_a_version_does_not_hide_what_the_base_brings(resolved: Resolve) -> None:
-    base = HELLO["layers/tiny/layer.yaml"] + "brings: {glibc: '2.36', python: '3.11'}\n"
+    base = HELLO["layers/tiny/layer.yaml"] + "provides: {glibc: '2.36', python: '3.11'}\n"
     files = {
         "layers/tiny/layer.yaml": base,
         "layers/python/layer.yaml": "summary: x\npath: [/x]\n",

@@ -86,7 +86,7 @@ BASE_LAYER = Layer(
     bootstrap=dict.fromkeys(
         ("cpu", "rocm"), Bootstrap("debootstrap", "bookworm", ("python3",), "debian:bookworm")
     ),
-    content=Content(brings={"python": "3.11"}),
+    content=Content(provides={"python": "3.11"}),
 )
 
 

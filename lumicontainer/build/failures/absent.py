@@ -83,7 +83,7 @@ def problem(of: Absent, layer: ResolvedLayer, names: Iterable[str] = ()) -> Prob
 
 def _other(of: Absent) -> str:
     if of.kind == "apt":
-        return "add its repository (the key 'repositories' of a layer)"
+        return "add its repository (the key 'apt_repositories' of a layer)"
     return "name another index by pip config"
 
 
@@ -106,7 +106,7 @@ def _named(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
     version = next((each for each in layer.settings if each.name == "version"), None)
     python = [each.python for each in layer.content.sources if isinstance(each, PythonSource)]
     if version is not None:
-        for name in (*python, *(taken.python for taken in layer.content.takes)):
+        for name in (*python, *(each.package for each in layer.content.pip_installs)):
             yield f"{name}=={version.value}", version.place
     for file in requirement_files(layer.files) if layer.folder else ():
         for line in requirements.lines(file.content):

@@ -186,7 +186,7 @@ def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pin
     content = layer.content._replace(
         apt=_once(each.pin for each in entries if each.kind == APT),
         python=(),
-        takes=(),
+        pip_installs=(),
         places={},
         locked=requirements(each for each in entries if not (each.where or each.index)),
         indexed={

@@ -15,8 +15,8 @@ _LOCKED = "locked.txt"
 def install(content: Content, stage: str) -> str:
     """Return shell text that installs a layer's packages, with its files in ``stage``/layer."""
     text = ""
-    if content.repositories:
-        text += f"(cd {stage}/layer && bash ./{content.repositories})\n"
+    if content.apt_repositories:
+        text += f"(cd {stage}/layer && bash ./{content.apt_repositories})\n"
     if content.apt:
         words = " ".join(content.apt)
         text += f"{APT_GET} update\n{APT_GET} install --no-install-recommends {words}\n"

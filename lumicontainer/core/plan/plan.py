@@ -264,7 +264,7 @@ def _work(
     fetch = fetch_text(sources, STAGE)
     install = packages.install(layer.content, STAGE) if installs else ""
     # A repository's key is fetched; all else is fetched by what the layer itself may install.
-    first, then = (fetch, install) if layer.content.repositories else (install, fetch)
+    first, then = (fetch, install) if layer.content.apt_repositories else (install, fetch)
     work = _wanted(layer.secrets) + first + then
     if any(file.name == script for file in files):
         work += f"(cd {STAGE}/layer && bash ./{script})\n"
@@ -277,7 +277,7 @@ def _work(
 
 def adding_repositories(layer: ResolvedLayer) -> str:
     """Return the program that adds the repositories of a layer and does no more, if it has any."""
-    if not layer.content.repositories:
+    if not layer.content.apt_repositories:
         return ""
     content = layer.content._replace(apt=(), python=(), locked=(), indexed={})
     alone = layer._replace(content=content, secrets=())

@@ -70,7 +70,7 @@ def _check_row(owner: str, check: Check) -> dict[str, Any]:
 def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:
     """Yield the version of a layer, and of what it brings under other names."""
     yield layer.name, layer.values().get("version", "")
-    yield from layer.content.brings.items()
+    yield from layer.content.provides.items()
 
 
 def _json_file(name: str, value: Any) -> LayerFile:
@@ -144,7 +144,7 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
         "environment": dict(sorted(layer.content.environment.items())),
         **_said(
             {
-                "brings": dict(sorted(layer.content.brings.items())),
+                "provides": dict(sorted(layer.content.provides.items())),
                 "path": layer.content.path,
                 "packages": _said({"apt": layer.content.apt, "python": list(_python(layer))}),
             }
@@ -164,4 +164,4 @@ def _python(layer: ResolvedLayer) -> Iterable[str]:
             yield f"{source.python}=={version}"
         elif isinstance(source, UrlSource):
             yield from map("==".join, wheel_package(source.file))
-    yield from (f"{taken.python}=={version}" for taken in content.takes)
+    yield from (f"{each.package}=={version}" for each in content.pip_installs)

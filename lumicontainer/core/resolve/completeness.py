@@ -50,7 +50,7 @@ def check_python(
             place,
             why=f"every image needs Python {oldest} or newer for lumi-entry",
             hint="add '- python' to the layers; a layer or a base that has it says so by "
-            'brings: {python: "3.12"}',
+            'provides: {python: "3.12"}',
         )
     for name, version in _versions(layers):
         if version < OLDEST_PYTHON:
@@ -60,7 +60,7 @@ def check_python(
 
 
 def _has_python(content: Content) -> bool:
-    return "python" in content.brings or any(map(_is_python, content.apt))
+    return "python" in content.provides or any(map(_is_python, content.apt))
 
 
 def _is_python(package: str) -> bool:
@@ -70,7 +70,7 @@ def _is_python(package: str) -> bool:
 
 def _versions(layers: Iterable[ResolvedLayer]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for layer in layers:
-        said = {**layer.content.offers, **layer.content.brings}.get("python", "")
+        said = {**layer.content.apt_versions, **layer.content.provides}.get("python", "")
         found = re.match(r"([0-9]+)\.([0-9]+)", said)
         if found:
             yield layer.name, tuple(map(int, found.groups()))

@@ -39,7 +39,7 @@ def _of_layer(layer: ResolvedLayer) -> Iterator[tuple[str, Fact]]:
     yield layer.name, Fact(str(version.value), version.place) if version else Fact("", where)
     for setting in layer.settings:
         yield f"{layer.name}.{setting.name}", Fact(_written(setting.value), setting.place)
-    for name, value in {**layer.content.offers, **layer.content.brings}.items():
+    for name, value in {**layer.content.apt_versions, **layer.content.provides}.items():
         yield name, Fact(value, where)
     for name, value in layer.content.environment.items():
         yield ENVIRONMENT + name, Fact(value, where)

@@ -60,9 +60,9 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
     version = layer.values().get("version", "")
     for source in layer.content.sources:
         yield _source(layer.name, source, str(version))
-    for taken in layer.content.takes:
-        requirement = f"{taken.python}=={version}"
-        index = str(layer.values().get(taken.indexed_by, ""))
+    for each in layer.content.pip_installs:
+        requirement = f"{each.package}=={version}"
+        index = str(layer.values().get(each.index_parameter, ""))
         yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}", index_url=index)
     for file in requirement_files(layer.files):
         for requirement in (line.text for line in lines(file.content)):

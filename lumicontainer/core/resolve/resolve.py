@@ -155,7 +155,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         checks=parts.fitting_checks(layer.checks, accelerator),
         requires=layer.requires + variant.requires,
         secrets=layer.secrets,
-        differs=layer.differs,
+        not_reproducible=layer.not_reproducible,
         folder=layer.place.file.removesuffix("/layer.yaml"),
     )
 
@@ -179,11 +179,11 @@ def _check_takes(
 ) -> None:
     """Note what a layer's script takes where nothing says in which version, or of which index."""
     known = {setting.name for setting in settings}
-    for taken in content.takes:
-        for name in ("version", *filter(None, [taken.indexed_by])):
+    for each in content.pip_installs:
+        for name in ("version", *filter(None, [each.index_parameter])):
             if name not in known:
                 context.problems.add(
-                    f"layer '{layer.name}' takes '{taken.python}' and has no parameter '{name}'",
+                    f"layer '{layer.name}' takes '{each.package}' and has no parameter '{name}'",
                     layer.place,
                     hint="add a version" if name == "version" else did_you_mean(name, known),
                 )
@@ -193,11 +193,11 @@ def _check_asked_of_pip(content: Content, settings: Sequence[Setting], problems:
     """Note values that pip would be given and that are no version, or no index."""
     found = {setting.name: setting for setting in settings}
     sources = [each.python for each in content.sources if isinstance(each, PythonSource)]
-    for package in [*sources, *(taken.python for taken in content.takes)]:
+    for package in [*sources, *(each.package for each in content.pip_installs)]:
         if version := found.get("version"):
             requirements.check_version(package, version.value, version.place, problems)
-    for taken in content.takes:
-        if index := found.get(taken.indexed_by):
+    for each in content.pip_installs:
+        if index := found.get(each.index_parameter):
             requirements.check_index(index.value, index.place, problems)
 
 
@@ -264,11 +264,11 @@ def _check_buildable(
     setting: Setting, parameter: Parameter, layer: Layer, context: _Context
 ) -> None:
     accelerator = context.platform.accelerator
-    if setting.value is True and accelerator in parameter.refused:
+    if setting.value is True and accelerator in parameter.unsupported:
         context.problems.add(
             f"layer '{layer.name}' cannot build {parameter.name} for '{accelerator}'",
             setting.place,
-            why=parameter.refused[accelerator],
+            why=parameter.unsupported[accelerator],
             hint=f"set {parameter.name} to false",
         )
 

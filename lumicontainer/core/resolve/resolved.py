@@ -45,7 +45,7 @@ class ResolvedLayer(NamedTuple):
     checks: Checks = Checks()
     requires: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    differs: Mapping[str, str] = {}
+    not_reproducible: Mapping[str, str] = {}
     omitted: str = ""
     folder: str = ""
     """Where its files lie, for messages; empty where a lock takes their place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lumicontainer.core.model import Bind, Content, Provider, Taken, Variant
+from lumicontainer.core.model import Bind, Content, PipInstall, Provider, Variant
 from lumicontainer.core.schema import fields, names
 from lumicontainer.core.schema.requirements import requirement
 from lumicontainer.core.schema.sources import read_sources
@@ -29,10 +29,10 @@ _script = fields.matching(
     "a file of the layer's folder such as install-rocm.sh",
 )
 
-_taken = fields.record(
-    "a package that a script takes",
-    {"python": names.name, "index": names.variable},
-    required=("python",),
+_pip_install = fields.record(
+    "a package of pip_installs",
+    {"package": names.name, "index_parameter": names.variable},
+    required=("package",),
 )
 _CONTENT: dict[str, fields.Reader[Any]] = {
     "packages": fields.record(
@@ -42,15 +42,15 @@ _CONTENT: dict[str, fields.Reader[Any]] = {
             "python": fields.sequence(fields.with_place(requirement)),
         },
     ),
-    "repositories": fields.with_place(_script),
+    "apt_repositories": fields.with_place(_script),
     "sources": read_sources,
     "environment": fields.mapping(fields.text, key=names.constant),
     "path": fields.sequence(names.absolute),
     "binds": fields.sequence(names.BIND),
     "host_libraries": fields.sequence(names.BIND),
-    "brings": fields.mapping(fields.line, key=names.name),
-    "offers": fields.mapping(fields.line, key=names.name),
-    "takes": fields.sequence(_taken),
+    "provides": fields.mapping(fields.line, key=names.name),
+    "apt_versions": fields.mapping(fields.line, key=names.name),
+    "pip_installs": fields.sequence(_pip_install),
 }
 _VERSION = {**_CONTENT, "docker": fields.with_place(image)}
 _VERSIONED = {
@@ -81,7 +81,7 @@ def content(values: Mapping[str, Any]) -> Content:
     packages = values.get("packages", {})
     return Content(
         apt=tuple(word for word, _ in packages.get("apt", ())),
-        repositories=values.get("repositories", ("",))[0],
+        apt_repositories=values.get("apt_repositories", ("",))[0],
         python=tuple(word for word, _ in packages.get("python", ())),
         places={word: place for each in packages.values() for word, place in each or ()},
         sources=values.get("sources", ()),
@@ -90,11 +90,9 @@ def content(values: Mapping[str, Any]) -> Content:
         image=values.get("docker", ("",))[0],
         binds=binds(values.get("binds", ())),
         host_libraries=binds(values.get("host_libraries", ())),
-        brings=values.get("brings", {}),
-        offers=values.get("offers", {}),
-        takes=tuple(
-            Taken(row["python"], row.get("index", "")) for row in values.get("takes", ()) if row
-        ),
+        provides=values.get("provides", {}),
+        apt_versions=values.get("apt_versions", {}),
+        pip_installs=tuple(PipInstall(**row) for row in values.get("pip_installs", ()) if row),
     )
 
 

@@ -56,7 +56,7 @@ _PARAMETER = fields.record(
         "default": names.raw,
         "summary": printed,
         "choices": fields.sequence(fields.text),
-        "refused": fields.mapping(fields.line, key=names.accelerator),
+        "unsupported": fields.mapping(fields.line, key=names.accelerator),
     },
     required=("type", "default"),
 )
@@ -72,7 +72,7 @@ _LAYER = fields.record(
         "variants": fields.mapping(contents.VARIANT, key=names.accelerator),
         "bootstrap": fields.mapping(_BOOTSTRAP, key=names.accelerator),
         "secrets": fields.sequence(name),
-        "differs": fields.mapping(fields.line, key=_paths),
+        "not_reproducible": fields.mapping(fields.line, key=_paths),
         **contents.KEYS,
     },
     required=("summary",),
@@ -209,7 +209,7 @@ def read_layer(
         files=tuple(each for each in files or () if not each.name.startswith(FOLDER)),
         checks=checks,
         secrets=values.get("secrets", ()),
-        differs=values.get("differs", {}),
+        not_reproducible=values.get("not_reproducible", {}),
     )
 
 
@@ -224,7 +224,7 @@ def _scripts(values: dict[str, Any]) -> dict[str, Place | None]:
     """Return the files that are run, with the place that names each; two need not be there."""
     found: dict[str, Place | None] = {SCRIPT: None, COMPILE: None, FINISH: None}
     for part in _all_parts(values):
-        for key in ("script", "compile", "repositories"):
+        for key in ("script", "compile", "apt_repositories"):
             if part.get(key):
                 script, place = part[key]
                 found.setdefault(script, place)
@@ -290,7 +290,7 @@ def _check_declaration(
     name: str, declared: dict[str, Any], place: Place, problems: Problems
 ) -> None:
     """Note where a declaration says what its type has no use for."""
-    for field, kind in (("choices", "string"), ("refused", "boolean")):
+    for field, kind in (("choices", "string"), ("unsupported", "boolean")):
         if field in declared and declared["type"] != kind:
             problems.add(
                 f"'{field}' of '{name}' is for the type {kind} only, not {declared['type']}",

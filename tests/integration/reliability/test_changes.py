@@ -31,7 +31,7 @@ def test_a_second_build_reports_what_differs_unless_its_layer_says_why(place: Pl
     checked = place.build("--check", code=1)
     assert checked.made() == [*LAYERS], "the cache has all of it"
     with (place.recipes / "layers/four/layer.yaml").open("a") as layer:
-        layer.write("differs: {'/opt/*/odd': it holds the time}\n")
+        layer.write("not_reproducible: {'/opt/*/odd': it holds the time}\n")
     place.build("--check")
 
 
