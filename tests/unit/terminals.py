@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 DEADLINE = 60.0
+_ERASED = re.compile(r"\r\x1b\[2K(?:\x1b\[1A\x1b\[2K)*")
 
 
 def until(holds: Callable[[], object]) -> None:
@@ -31,7 +32,7 @@ class Screen:
     def __init__(self, text: str, columns: int, height: int) -> None:
         self.columns, self.height = columns, height
         self.rows, self.row, self.column, self.wraps = [""], 0, 0, 0
-        for part in re.findall(r"\x1b\[\d*[A-Z]|.", text, re.DOTALL):
+        for part in re.findall(r"\x1b\[[\d;]*[A-Za-z]|.", text, re.DOTALL):
             self._take(part)
 
     def _take(self, part: str) -> None:
@@ -39,14 +40,14 @@ class Screen:
             self.column = 0
         elif part == "\n":
             self._down()
-        elif part == "\x1b[J":
+        elif part == "\x1b[2K":
             assert self.column == 0, "only whole lines are erased"
-            self.rows[self.row :] = [""]
-        elif part.startswith("\x1b"):
+            self.rows[self.row] = ""
+        elif part.startswith("\x1b") and not part.endswith("m"):
             assert part.endswith("A"), f"an unknown escape sequence: {part!r}"
             top = max(0, len(self.rows) - self.height)
             self.row = max(top, self.row - int(part[2:-1]))
-        else:
+        elif not part.startswith("\x1b"):
             self._print(part)
 
     def _print(self, char: str) -> None:
@@ -102,7 +103,7 @@ class Terminal:
 
     def frames(self) -> list[list[str]]:
         """Return the lines that each redraw wrote, the last of which may not be whole yet."""
-        return [part.split("\x1b")[0].splitlines() for part in self.text.split("\x1b[J")[1:]]
+        return [part.splitlines() for part in _ERASED.split(self.text) if part]
 
     def close(self) -> None:
         self.finish()

@@ -76,7 +76,8 @@ def test_a_document_is_utf8_in_every_encoding_of_the_terminal(encoding: str) -> 
 
 def test_sequences_of_our_own_reach_the_terminal_and_those_of_the_text_do_not() -> None:
     raw, out = of("utf-8")
-    output.redraw(out, "\x1b[1A", "\x1b[2J")
+    output.write_raw(out, "\x1b[1A")
+    output.write(out, "\x1b[2J")
     out.flush()
     assert raw.getvalue() == b"\x1b[1A\\x1b[2J"
 

@@ -1,7 +1,7 @@
-"""Write to stdout and stderr: what people read here is the one place where text meets a terminal.
+"""Write to stdout and stderr, the one place where text meets a terminal.
 
-Every verb writes text for people by the ordinary ``write`` of these streams, which escapes what
-could steer a terminal or hide what stands there. Programs read documents and JSON, which are exact.
+The ``write`` of these streams is for people: it escapes characters that could steer a terminal or
+hide text. Programs read documents and JSON, which are exact.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def printable(text: str) -> str:
-    """Return text without secrets, and with what could steer a terminal written in digits."""
+    """Return text without secrets; characters that could steer a terminal are digits in it."""
     text = masked(text)
     return text if text.isascii() and text.isprintable() else _STEERING.sub(_escaped, text)
 
 
 def line(text: str) -> str:
-    """Return a value that must stay within its line, with ends of lines and tabs written out."""
+    """Return a value as one line: newlines and tabs are written as escapes."""
     return printable(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
@@ -47,18 +47,19 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 class Output(io.TextIOWrapper):
-    """Be stdout or stderr: text for people, and beside it what programs read."""
+    """stdout or stderr, for people and for programs."""
 
     def write(self, text: str, /) -> int:
         """Write text for people."""
-        super().write(self._shown(text))
+        super().write(self.shown(text))
         return len(text)
 
-    def redraw(self, steering: str, text: str) -> None:
-        """Write text for people after escape sequences of our own, at once."""
-        super().write(steering + self._shown(text))
+    def write_raw(self, text: str) -> None:
+        """Write text with escape sequences of our own."""
+        super().write(text)
 
-    def _shown(self, text: str) -> str:
+    def shown(self, text: str) -> str:
+        """Return text for people as this stream writes it: escaped, folded and coloured."""
         text = printable(text)
         if not self.isatty():
             return text
@@ -83,21 +84,21 @@ class Output(io.TextIOWrapper):
 
 
 class _Lasting(io.FileIO):
-    """An output that takes what nobody reads: a verdict stays though `head` has gone."""
+    """An output whose reader may end: `lumicontainer verify | head` keeps its exit code."""
 
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
         except OSError as error:
-            # BrokenPipeError says too little: it is that of a lost file server (ESHUTDOWN), too.
+            # BrokenPipeError stands for a lost file server (ESHUTDOWN) too.
             if error.errno != errno.EPIPE:
                 raise
             return memoryview(data).nbytes
 
 
 def lasting(output: TextIO | None) -> TextIO:
-    """Return an output that its reader's going does not end, and that has a code for any letter."""
-    if output is None:  # Python's word for what was closed before it began.
+    """Return an output that survives its reader, and that can write any character."""
+    if output is None:  # Python starts so where the stream is closed.
         return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if not isinstance(output, io.TextIOWrapper) or output.fileno() > 2:
         return output
@@ -125,39 +126,49 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
-def redraw(stream: TextIO, steering: str, text: str) -> None:
-    """Write text for people after escape sequences of our own."""
+def shown(stream: TextIO, text: str) -> str:
+    """Return text for people as a stream writes it."""
+    return stream.shown(text) if isinstance(stream, Output) else printable(text)
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write text for people."""
+    stream.write(text if isinstance(stream, Output) else printable(text))
+
+
+def write_raw(stream: TextIO, text: str) -> None:
+    """Write text that is escaped already and has escape sequences of our own."""
     if isinstance(stream, Output):
-        stream.redraw(steering, text)
+        stream.write_raw(text)
     else:
-        stream.write(steering + printable(text))
+        stream.write(text)
 
 
 def set_talk(talk: int) -> None:
-    """Decide how much is told on stderr: ``QUIET``, ``NORMAL`` or ``VERBOSE``."""
+    """Set how much is printed on stderr: ``QUIET``, ``NORMAL`` or ``VERBOSE``."""
     global _talk  # noqa: PLW0603 - as many as there are standard streams: one a process
     _talk = talk
 
 
 def is_quiet() -> bool:
-    """Tell whether only errors are told."""
+    """Return whether only errors are printed."""
     return _talk == QUIET
 
 
 def is_verbose() -> bool:
-    """Tell whether commands and their output are told."""
+    """Return whether commands and their output are printed."""
     return _talk == VERBOSE
 
 
 def say(text: object) -> None:
-    """Print talk, such as a warning or a note, to stderr."""
+    """Print a warning or a note to stderr, unless the user asked for quiet."""
     if not is_quiet():
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 
 def report(problem: Problem) -> None:
-    """Print a problem to stderr: an error always, a warning as talk."""
+    """Print a problem to stderr; quiet leaves out warnings."""
     if problem.level == "error":
         sys.stderr.write(f"{problem}\n")
     else:
@@ -165,7 +176,7 @@ def report(problem: Problem) -> None:
 
 
 def trace(command: Sequence[str]) -> None:
-    """Print a command that is started, where that is asked for; without passwords in URLs."""
+    """Print a command that starts, where the user asked for it; without passwords in URLs."""
     if is_verbose():
         import shlex  # noqa: PLC0415 - as json
 

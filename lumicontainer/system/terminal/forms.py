@@ -1,0 +1,133 @@
+"""Write the events of long work: as a log, as JSON, or not at all."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple, TextIO
+
+from lumicontainer.system.terminal import output
+
+_LOG_WIDTH = 120
+
+
+class Event(NamedTuple):
+    """Hold one event; ``done`` of ``total`` are steps, but in ``reached`` bytes or items."""
+
+    event: str
+    step: str | None = None
+    seconds: float | None = None
+    text: str | None = None
+    done: int | None = None
+    total: int | None = None
+
+
+class Form(ABC):
+    """A way to write events. After the first failed write it is silent, to spare the work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._broken = False
+
+    @abstractmethod
+    def write(self, event: Event) -> bool:
+        """Write an event; return whether something was written."""
+
+    def draw(self, running: Sequence[Event]) -> None:  # noqa: B027 - a log redraws nothing
+        """Show the state of the running steps."""
+
+    def close(self) -> None:  # noqa: B027 - as above
+        """Remove what is redrawn."""
+
+    def _put(self, text: str, *, raw: bool = False) -> None:
+        """Write text for people; ``raw`` text holds escape sequences of our own."""
+        if self._broken:
+            return
+        try:
+            (output.write_raw if raw else output.write)(self._stream, text)
+            self._stream.flush()
+        except (OSError, ValueError) as error:
+            self._broken = True
+            if isinstance(error, BrokenPipeError):
+                # The rest of the stream's buffer would fail at exit too, and set its code.
+                with suppress(OSError), open(os.devnull, "w") as nowhere:  # noqa: PTH123 - short
+                    os.dup2(nowhere.fileno(), self._stream.fileno())
+
+
+class Json(Form):
+    """One JSON object a line for each event."""
+
+    def write(self, event: Event) -> bool:
+        """Write an event with its time."""
+        fields = {key: value for key, value in event._asdict().items() if value is not None}
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._put(output.as_json({"time": moment, **fields}) + "\n")
+        return True
+
+
+class Plain(Form):
+    """Lines of a log, which begin with the time of day."""
+
+    def write(self, event: Event) -> bool:
+        """Write an event, except the output of steps and how far they are."""
+        if event.event in ("line", "reached") or (event.event == "waiting" and not event.text):
+            return False
+        moment = time.strftime("%H:%M:%S")
+        self._put("".join(f"{moment} {each}\n" for each in lines(event, _LOG_WIDTH)))
+        return True
+
+
+class Silent(Form):
+    """Nothing: an error is printed where the work ends."""
+
+    def write(self, event: Event) -> bool:
+        """Write nothing."""
+        del event
+        return False
+
+
+class Verbose(Plain):
+    """Lines of a log, with each line that a step prints."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._said = ""
+
+    def write(self, event: Event) -> bool:
+        """Write an event; talk of a step that is also its newest line is written once."""
+        if event.event == "say":
+            self._said = event.text or ""
+        if event.event != "line" or event.text == self._said:
+            return super().write(event)
+        self._put(f"{time.strftime('%H:%M:%S')} {event.step}: {event.text}\n")
+        return True
+
+
+def lines(event: Event, width: int) -> list[str]:
+    """Return an event as lines for people; only talk may be longer than ``width`` characters."""
+    text, seconds = event.text or "", event.seconds or 0.0
+    if event.event == "say":
+        return text.removesuffix("\n").split("\n")
+    # A line of output may be very long: read no more of it than can fit.
+    text = "".join(filter(str.isprintable, " ".join(text[: 4 * width].split())))
+    message = {
+        "begin": "begins",
+        "end": f"{seconds:.1f} s",
+        "failed": f"not finished after {seconds:.1f} s",
+        "cached": f"cached  {text}",
+        "alive": f"{seconds:.0f} s  {text}",
+        "waiting": text,
+    }[event.event]
+    count = gauge(event.done or 0, event.total or 0)
+    start = count if event.event in ("end", "cached") else " " * len(count)
+    return [f"{start} {event.step:<18}  {message}".rstrip()[:width]]
+
+
+def gauge(done: int, total: int) -> str:
+    """Return a count of steps in brackets; a total of 0 is not known."""
+    of = f"/{total}" if total else ""
+    return f"[{done:>{max(len(of) - 1, 0)}}{of}]"
