@@ -163,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _take_signals()
     try:
         if hasattr(arguments, "recipe"):
-            verb_module("common").find_recipe(arguments)
+            verb_module("context").find_recipe(arguments)
         code = int(verb_module(verb).run(arguments))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - shown as a bug of ours
         return _failed(error)

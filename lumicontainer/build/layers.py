@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import lumicontainer
-from lumicontainer.build.cache import cache
-from lumicontainer.build.cache.cache import Entry
+from lumicontainer.build.cache import store as cache
+from lumicontainer.build.cache.store import Entry
+from lumicontainer.build.failures.debootstrap_log import followed
 from lumicontainer.build.failures.failure import (
     leak_failure,
     left_failure,
@@ -25,11 +26,10 @@ from lumicontainer.build.failures.failure import (
     silent_failure,
     step_failure,
 )
-from lumicontainer.build.failures.following import followed
-from lumicontainer.build.ground import ground_of
+from lumicontainer.build.sandbox import ground_of
 from lumicontainer.build.secrets import leaks
-from lumicontainer.build.tree.compare import LEAKS
-from lumicontainer.build.tree.tree import STATE
+from lumicontainer.build.tree.capture import LEAKS
+from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.build.workspace import Workspace, remove_tree
 from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Plan, Step
 from lumicontainer.core.render.render import render_base
@@ -37,9 +37,9 @@ from lumicontainer.engines import Engine
 from lumicontainer.host import machine
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
 from lumicontainer.host.site import Site, require_mirror, stage_site
-from lumicontainer.image import pack
-from lumicontainer.system import locks, process
-from lumicontainer.system.files import links
+from lumicontainer.image import squashfs
+from lumicontainer.system import flock, process
+from lumicontainer.system.files import no_links
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.system.waiting import POLL, alone, to_the_end
@@ -120,7 +120,7 @@ async def begin(builder: Builder) -> None:
 def _is_made_elsewhere(builder: Builder, below: Stack) -> bool:
     """Tell whether another build makes the step upon ``below`` at this moment."""
     step = builder.plan.steps[len(below) - 1]
-    held = locks.exclusive(builder.cache.make_lock(cache.object_name(step.key, below[-1].tree)))
+    held = flock.exclusive(builder.cache.make_lock(cache.object_name(step.key, below[-1].tree)))
     if held is not None:
         os.close(held)
     return held is None
@@ -215,7 +215,7 @@ async def _found(builder: Builder, name: str) -> Entry | None:
 
 async def _use(builder: Builder, name: str) -> int:
     """Keep an object from being pruned until the build ends; return what holds its lock."""
-    while (held := locks.shared(builder.cache.use_lock(name))) is None:
+    while (held := flock.shared(builder.cache.use_lock(name))) is None:
         await asyncio.sleep(POLL)
     builder.place.held.append(held)
     return held
@@ -236,15 +236,15 @@ async def _unused(builder: Builder, name: str, task: Task) -> AsyncIterator[None
         await _use(builder, name)
         yield
         return
-    while (held := locks.exclusive(path := builder.cache.use_lock(name))) is None:
-        task.waiting(f"waiting for {locks.users(path)}, which uses what is there now")
+    while (held := flock.exclusive(path := builder.cache.use_lock(name))) is None:
+        task.waiting(f"waiting for {flock.users(path)}, which uses what is there now")
         await asyncio.sleep(POLL)
     task.waiting("")
     builder.place.held.append(held)
     try:
         yield
     finally:
-        locks.share(held)
+        flock.share(held)
 
 
 class Run:
@@ -294,8 +294,8 @@ class Run:
 
         Raises ``StepError`` where there is anything else.
         """
-        others = [] if links.is_folder(self.staged) else [self.staged]
-        others = others or list(links.not_files(self.wheels, suffix))
+        others = [] if no_links.is_folder(self.staged) else [self.staged]
+        others = others or list(no_links.not_files(self.wheels, suffix))
         if others:
             shown = (Path("/tmp") / each.relative_to(self.temporary) for each in others)
             raise left_failure(self, [str(each) for each in shown])
@@ -353,7 +353,7 @@ class Run:
         ground = self.builder.place.ground
         places = [str(ground / "tree"), str(ground / STATE), str(draft)]
         words = [*places, *self._dropped()]
-        await self.module("lumicontainer.build.tree.compare", *words, given=masking.dumped())
+        await self.module("lumicontainer.build.tree.capture", *words, given=masking.dumped())
         if (draft / LEAKS).exists():
             raise leak_failure(self, os.fsdecode((draft / LEAKS).read_bytes()).split("\n"))
         await asyncio.to_thread(remove_tree, self.root)
@@ -379,8 +379,8 @@ async def squash(
     run: Run, tree: Path, target: Path, offset: int = 0, compression: str = "zstd"
 ) -> None:
     """Pack a tree, and tell how far it is."""
-    command = pack.squash_command(tree, target, offset, compression)
-    await run.run(command, pack.without_epoch(dict(os.environ)))
+    command = squashfs.squash_command(tree, target, offset, compression)
+    await run.run(command, squashfs.without_epoch(dict(os.environ)))
 
 
 async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
@@ -400,6 +400,6 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     # The engine fetches an image without a word.
     async with followed(logs, run.heard):
         await run.run(builder.engine.bootstrap(definition, tree), environment, writing=True)
-    links.tidy_base(tree)
+    no_links.tidy_base(tree)
     await run.compare(draft)
     builder.place.ground_holds = [draft.name[1:]]

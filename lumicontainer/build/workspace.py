@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from lumicontainer.build.tree.tree import STATE
+from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.host.machine import namespace_command
-from lumicontainer.system import locks, process
+from lumicontainer.system import flock, process
 from lumicontainer.system.files import trust
-from lumicontainer.system.refusal import refused
+from lumicontainer.system.os_errors import refused
 
 GIB = 1 << 30
 LOCK = ".lock"
@@ -144,7 +144,7 @@ def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
     # what is set aside may be on its way to be removed by another build, tree and all.
     with _guard(root):
         place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
-        lock = locks.exclusive(place.root / "lock")
+        lock = flock.exclusive(place.root / "lock")
         stale = []
         for folder, was_aside in _set_aside(root, partial(_is_stale, _recipes(recipe))):
             stale.append(folder)
@@ -231,7 +231,7 @@ def _set_aside(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[Pat
                 # Not locked: the file would hinder who removes the folder already.
                 yield folder, True
                 continue
-            lock = locks.exclusive(folder / "lock")
+            lock = flock.exclusive(folder / "lock")
             if lock is None:
                 continue
             aside = folder.with_name(f".{folder.name}")
@@ -248,7 +248,7 @@ def _remove_aside(folder: Path, *, wait: bool) -> None:
     mark = folder.with_name(f".removing{folder.name}")
     held = None
     with contextlib.suppress(OSError):  # A full disk has no room for the mark.
-        held = locks.exclusive(mark)
+        held = flock.exclusive(mark)
         if held is None and not wait:
             return
     try:

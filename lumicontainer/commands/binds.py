@@ -10,12 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
+from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.host.machine import namespace_options, platform_of
-from lumicontainer.host.needs import Needs, needs_of
 from lumicontainer.image import sif
 from lumicontainer.system.terminal.output import line, printable, report, write_document
 
@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     parser.add_argument("image", metavar="IMAGE", type=Path)
     parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
-    common.add_catalog(parser)
-    common.add_json(parser)
+    context.add_catalog(parser)
+    context.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     for problem in needs.problems:
         report(problem)
     if arguments.json:
-        common.print_json(as_data(needs, platform))
+        context.print_json(as_data(needs, platform))
     elif needs.unfit():
         # For eval, which knows nothing of this program's exit code.
         sys.stdout.write(f"binds=()\n(exit {HOST_UNFIT})\n")

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.build import build, layers, syntax
-from lumicontainer.build.cache import uses, wholeness
-from lumicontainer.build.cache.cache import Cache, size_limit
+from lumicontainer.build import layers, pipeline, script_syntax
+from lumicontainer.build.cache import integrity, usage
+from lumicontainer.build.cache.store import Cache, size_limit
 from lumicontainer.build.secrets import read_secrets
 from lumicontainer.build.workspace import workspace
-from lumicontainer.commands import common, locked
+from lumicontainer.commands import context, lock_option
 from lumicontainer.core.plan.plan import Plan, planned
 from lumicontainer.core.resolve.inputs import base_told, unpinned
 from lumicontainer.core.rules.rules import refuse
@@ -23,15 +23,15 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
-from lumicontainer.image import digests, imagerecords, sif
-from lumicontainer.system.files.places import cache_root
+from lumicontainer.image import digests, records, sif
+from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import FORMS, Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_recipe(parser)
+    context.add_recipe(parser)
     parser.add_argument(
         "--output", "-o", metavar="FILE", type=Path, help="the image; default: RECIPE.sif here"
     )
@@ -39,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         "-j",
         metavar="N",
-        type=common.number,
+        type=context.number,
         help="compile jobs of a step; default: what the cores and the memory of this host allow",
     )
     parser.add_argument(
         "--pack",
-        choices=build.PACKS,
+        choices=pipeline.PACKS,
         help="layered: the layers as they are, fast to write; flat: one file system, for release "
         "and for every engine, and every check is run; default: layered where the engines read it",
     )
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a file for the layers that want it, while they are made; it is kept nowhere",
     )
-    common.add_mirror(parser)
+    context.add_mirror(parser)
     parser.add_argument(
         "--locked",
         action="store_true",
@@ -78,22 +78,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the image without making its checks; a build without this makes it again",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the steps, and do nothing")
-    common.add_json(parser)
+    context.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the one that is there was built from the same inputs."""
-    resolved = common.resolved_recipe(arguments)
-    syntax.refuse_unparsable(resolved)
-    warnings = refuse(common.judged(resolved, arguments))
-    resolved = locked.locked(resolved, arguments) if arguments.locked else resolved
+    resolved = context.resolved_recipe(arguments)
+    script_syntax.refuse_unparsable(resolved)
+    warnings = refuse(context.judged(resolved, arguments))
+    resolved = lock_option.locked(resolved, arguments) if arguments.locked else resolved
     plan = planned(resolved)
     output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
-    build.check_output(output)
+    pipeline.check_output(output)
     wanted = plan.steps[-1].key
     current = not arguments.rebuild and _is_current(arguments, output, wanted)
     if output.exists() and not (current or arguments.check):
-        build.check_replaced(output)
+        pipeline.check_replaced(output)
     if arguments.dry_run:
         for warning in warnings:
             say(str(warning))
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result["seconds"] = _build(arguments, plan, output, warnings)
     if arguments.json:
-        common.print_json(result)
+        context.print_json(result)
     else:
         write_document(f"{output}\n")
     return OK
@@ -121,8 +121,8 @@ def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> boo
         # What an engine's user lays on top of an image is ext3, and none of its layers.
         own = [each for each in sif.partitions(output) if each.form == sif.SQUASHFS]
         form = "flat" if len(own) == 1 else "layered"
-        checked = arguments.no_verify or imagerecords.checked(output)
-        fits = imagerecords.key(output) == wanted and arguments.pack in (None, form)
+        checked = arguments.no_verify or records.checked(output)
+        fits = records.key(output) == wanted and arguments.pack in (None, form)
         return checked and fits and _is_whole(output)
     except (InputError, ValueError):
         return False
@@ -130,11 +130,11 @@ def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> boo
 
 def _is_whole(output: Path) -> bool:
     """Tell whether every byte of an image is as it was written; say where it is not."""
-    found = wholeness.is_whole(output)
+    found = integrity.is_whole(output)
     if found.state == digests.WHOLE:
         return True
     hint = "nothing is to be done: this build replaces it"
-    say(str(wholeness.problem(output, found, level="warning")._replace(hint=hint)))
+    say(str(integrity.problem(output, found, level="warning")._replace(hint=hint)))
     return False
 
 
@@ -147,7 +147,7 @@ def _builder(
     mirrors = read_mirrors(arguments.mirror)
     engine = find_engine()
     store = Cache(cache_root()).open()
-    build.check_host(plan)
+    pipeline.check_host(plan)
     # Steps need it, and the layers that are there are proven meanwhile.
     bootstrap = plan.bootstrap
     release = bootstrap.release if bootstrap.agent == "debootstrap" else ""
@@ -166,7 +166,7 @@ def _builder(
             progress,
             store,
             place,
-            jobs=arguments.jobs or build.default_jobs(),
+            jobs=arguments.jobs or pipeline.default_jobs(),
             fresh=arguments.rebuild,
             secrets=secrets,
         )
@@ -178,10 +178,12 @@ def _build(
     import asyncio  # noqa: PLC0415 - 40 ms, and only builds need it
 
     begun, limit = time.monotonic(), size_limit()
-    form = build.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
+    form = pipeline.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
     with _builder(arguments, plan, warnings) as builder:
-        stack = asyncio.run(build.build(builder, output, form=form, verify=not arguments.no_verify))
-        uses.note(builder.cache, output, stack)
+        stack = asyncio.run(
+            pipeline.build(builder, output, form=form, verify=not arguments.no_verify)
+        )
+        usage.note(builder.cache, output, stack)
         builder.cache.prune(limit, keep={entry.name for entry in stack})
         times = builder.progress.times
         told = f"{output.stat().st_size / 1e6:.0f} MB in {time.monotonic() - begun:.0f} s"
@@ -195,15 +197,15 @@ def _check(
     """Build every step a second time, and print what differs from the first."""
     import asyncio  # noqa: PLC0415
 
-    from lumicontainer.build import again  # noqa: PLC0415 - seldom wanted
+    from lumicontainer.build import reproducibility  # noqa: PLC0415 - seldom wanted
 
     with _builder(arguments, plan, warnings) as builder:
-        build.require_room(builder, output, form="layered")
-        found = asyncio.run(again.check(builder))
+        pipeline.require_room(builder, output, form="layered")
+        found = asyncio.run(reproducibility.check(builder))
     if arguments.json:
-        common.print_json([each.record() for each in found])
+        context.print_json([each.record() for each in found])
     elif found:
-        common.print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in found])
+        context.print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in found])
     else:
         sys.stdout.write(f"{len(plan.steps) + 1} layers, the same twice, byte for byte\n")
     return EXAMINED_FAILED if any(not each.reason for each in found) else OK
@@ -212,7 +214,7 @@ def _check(
 def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> None:
     if as_json:
         steps = [{"name": step.name, "key": step.key} for step in plan.steps]
-        common.print_json(
+        context.print_json(
             {"image": str(output), "up_to_date": current, "base_key": plan.base_key, "steps": steps}
         )
         return
@@ -225,4 +227,4 @@ def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> N
     for step in plan.steps:
         marks = len(open_inputs.get(step.name, ()))
         rows.append((step.name, step.key[:12], f"{marks} inputs not pinned" if marks else ""))
-    common.print_table(rows)
+    context.print_table(rows)

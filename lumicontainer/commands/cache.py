@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.build.cache import explain
-from lumicontainer.build.cache.cache import Cache, Entry, parse_size, size_limit
-from lumicontainer.build.cache.uses import uses
-from lumicontainer.commands import common
+from lumicontainer.build.cache.store import Cache, Entry, parse_size, size_limit
+from lumicontainer.build.cache.usage import uses
+from lumicontainer.commands import context
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.system import words
-from lumicontainer.system.files.places import cache_root
+from lumicontainer.system import units
+from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import FORMS, Progress
 
 MARK_LIFE = 90 * 86_400
@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         told = summary[0].upper() + summary[1:]
         return actions.add_parser(name, help=summary, description=told, allow_abbrev=False)
 
-    common.add_json(action("list", "list the objects, the most recently used first"))
+    context.add_json(action("list", "list the objects, the most recently used first"))
     verify = action("verify", "read every byte, and move damaged objects aside")
     verify.add_argument(
         "--progress", choices=FORMS, default="auto", help="how to tell of it; default: %(default)s"
     )
-    common.add_json(verify)
+    context.add_json(verify)
     prune = action("prune", "remove the least recently used objects")
     prune.add_argument(
         "--max-size",
@@ -48,10 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "default: the limit of the cache",
     )
     prune.add_argument("--dry-run", action="store_true", help="print what would go, keep it")
-    common.add_json(prune)
+    context.add_json(prune)
     why = action("explain", "say which steps of a recipe are cached, and why the first is not")
-    common.add_recipe(why)
-    common.add_json(why)
+    context.add_recipe(why)
+    context.add_json(why)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,7 +74,7 @@ def _list(store: Cache, arguments: argparse.Namespace) -> int:
     told = {"place": str(store.root), "bytes": _total(objects), "limit": size_limit()}
     told["damaged"] = len(store.damaged())
     if arguments.json:
-        common.print_json({**told, "objects": objects})
+        context.print_json({**told, "objects": objects})
     else:
         _print_objects(objects)
         _print_totals(told, len(objects))
@@ -84,17 +84,17 @@ def _list(store: Cache, arguments: argparse.Namespace) -> int:
 def _print_objects(objects: Sequence[Mapping[str, Any]]) -> None:
     rows = [("step", "kind", "size", "used", "images")] if objects else []
     for each in objects:
-        ago = words.age(time.time() - each["used"])
-        row = (each["step"], each["kind"], words.size(each["bytes"]), ago)
+        ago = units.age(time.time() - each["used"])
+        row = (each["step"], each["kind"], units.size(each["bytes"]), ago)
         rows.append((*row, ", ".join(each["images"])))
-    common.print_table(rows)
+    context.print_table(rows)
 
 
 def _print_totals(told: Mapping[str, Any], number: int) -> None:
-    room = f"{words.size(told['bytes'])} of at most {words.size(told['limit'])}"
-    sys.stdout.write(f"{words.count(number, 'object')}, {room}, in {told['place']}\n")
+    room = f"{units.size(told['bytes'])} of at most {units.size(told['limit'])}"
+    sys.stdout.write(f"{units.count(number, 'object')}, {room}, in {told['place']}\n")
     if told["damaged"]:
-        found = words.count(told["damaged"], "damaged object")
+        found = units.count(told["damaged"], "damaged object")
         sys.stdout.write(f"{found} moved aside\n    hint: lumicontainer cache prune\n")
 
 
@@ -118,7 +118,7 @@ def _verify(store: Cache, arguments: argparse.Namespace) -> int:
         return OK
     whole, damaged = _examined(store, names, arguments.progress) if names else (0, [])
     if arguments.json:
-        common.print_json({"whole": whole, "damaged": damaged})
+        context.print_json({"whole": whole, "damaged": damaged})
     else:
         _print_examined(store, whole, damaged)
     return EXAMINED_FAILED if damaged else OK
@@ -147,7 +147,7 @@ def _examined(store: Cache, names: Sequence[str], form: str) -> tuple[int, list[
 def _print_examined(store: Cache, whole: int, damaged: Sequence[Mapping[str, str]]) -> None:
     for each in damaged:
         sys.stdout.write(f"damaged: {each['step']}: {each['why']}\n")
-    sys.stdout.write(f"{words.count(whole, 'object')} whole\n")
+    sys.stdout.write(f"{units.count(whole, 'object')} whole\n")
     if not damaged:
         return
     bad = store.root / "bad"
@@ -186,7 +186,7 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
         "dry_run": dry,
     }
     if arguments.json:
-        common.print_json(told)
+        context.print_json(told)
     else:
         _print_pruned(store, told)
     return OK
@@ -233,27 +233,27 @@ def _print_pruned(store: Cache, told: Mapping[str, Any]) -> None:
     verb = "would remove" if told["dry_run"] else "removed"
     for each in told["removed"]:
         shown = _shown(each["step"], each["kind"])
-        sys.stdout.write(f"{verb} {shown}, {words.size(each['bytes'])}\n")
+        sys.stdout.write(f"{verb} {shown}, {units.size(each['bytes'])}\n")
     for what, number in told["leftovers"].items():
         sys.stdout.write(f"{verb} {what}: {number}\n")
-    gone, left = words.size(told["bytes"]), words.size(told["left"])
+    gone, left = units.size(told["bytes"]), units.size(told["left"])
     sys.stdout.write(f"{verb} {gone}, {left} stay in {store.root}\n")
     if told["left"] > told["limit"]:
         sys.stdout.write("more stays than was asked, because running builds use it\n")
     if not told["dry_run"] and store.root.is_dir():
-        free = words.size(shutil.disk_usage(store.root).free)
+        free = units.size(shutil.disk_usage(store.root).free)
         sys.stdout.write(f"{free} are free at {store.root}\n")
 
 
 def _explain(store: Cache, arguments: argparse.Namespace) -> int:
-    plan = planned(common.resolved_recipe(arguments))
+    plan = planned(context.resolved_recipe(arguments))
     entries = _latest_first(store)
     parts = explain.walk(plan, entries)
     first = next((part for part in parts if part.state == explain.MISSING), None)
     relative = explain.nearest(first, entries) if first else None
     found = explain.told(first, relative) if first and relative else []
     if arguments.json:
-        common.print_json(
+        context.print_json(
             {
                 "recipe": plan.resolved.recipe.name,
                 "parts": [
@@ -267,7 +267,7 @@ def _explain(store: Cache, arguments: argparse.Namespace) -> int:
             }
         )
         return OK
-    common.print_table([(part.name, part.key[:12], part.state) for part in parts])
+    context.print_table([(part.name, part.key[:12], part.state) for part in parts])
     if first:
         _print_reason(first, relative, found)
     return OK
@@ -280,7 +280,7 @@ def _print_reason(
     if relative is None:
         out(f"'{first.name}' is missing: the cache has none of this name\n")
         return
-    ago = words.age(time.time() - relative.used)
+    ago = units.age(time.time() - relative.used)
     out(f"'{first.name}' is missing; the nearest that the cache has, used {ago}, differs in\n")
     for each in found:
         out(f"  {each}\n")

@@ -7,34 +7,34 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lumicontainer.build import syntax
-from lumicontainer.commands import common
+from lumicontainer.build import script_syntax
+from lumicontainer.commands import context
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
-from lumicontainer.system.words import count
+from lumicontainer.system.units import count
 
 ANSWERS = {True: "yes", False: "no", None: "not known"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_recipe(parser)
+    context.add_recipe(parser)
     parser.add_argument(
         "--explain", metavar="RULE", help="tell all of one rule, whether it holds or not"
     )
-    common.add_json(parser)
+    context.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules that hold and those that cannot be judged; fail where an error holds."""
-    resolved = common.resolved_recipe(arguments)
-    syntax.refuse_unparsable(resolved)
-    findings = common.judged(resolved, arguments)
+    resolved = context.resolved_recipe(arguments)
+    script_syntax.refuse_unparsable(resolved)
+    findings = context.judged(resolved, arguments)
     if arguments.explain:
         findings = [_named(arguments.explain, findings)]
     if arguments.json:
-        common.print_json(_as_data(resolved, findings))
+        context.print_json(_as_data(resolved, findings))
     elif arguments.explain:
         _explain(findings[0])
     else:
@@ -77,7 +77,7 @@ def _explain(finding: Finding) -> None:
     out = sys.stdout.write
     rule = finding.rule
     out(f"{rule.id} ({rule.level}, {finding.state}): {rule.what}\n")
-    common.print_table(
+    context.print_table(
         [
             (f"when {each.name}", each.wanted, f"{ANSWERS[each.holds]}: {each}")
             for each in finding.seen

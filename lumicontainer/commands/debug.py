@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.build.cache.cache import LAYER
+from lumicontainer.build.cache.store import LAYER
 from lumicontainer.build.failures.failure import OPENER
 from lumicontainer.build.workspace import FAILED, temporary_root, workspace
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.host.machine import clean_environment
-from lumicontainer.system import locks, process, words
+from lumicontainer.system import flock, process, units
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="list the states that are kept")
     what.add_argument("--clean", action="store_true", help="remove the states that are kept")
-    common.add_json(parser)
+    context.add_json(parser)
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ def _states(recipe: str | None) -> list[State]:
 
 def _list(states: Sequence[State], *, as_json: bool) -> int:
     if as_json:
-        common.print_json([_about(state) for state in states])
+        context.print_json([_about(state) for state in states])
         return OK
     now = time.time()
-    common.print_table(
+    context.print_table(
         [
-            (s.recipe, s.step, words.age(now - s.time), words.size(s.size()), str(s.folder))
+            (s.recipe, s.step, units.age(now - s.time), units.size(s.size()), str(s.folder))
             for s in states
         ]
     )
@@ -142,9 +142,9 @@ def _open(state: State) -> None:
                 hint="build it again, until it fails: lumicontainer build " + state.recipe,
             )
         )
-    lock = locks.exclusive(state.folder / "lock")
+    lock = flock.exclusive(state.folder / "lock")
     if lock is None:
-        holder = locks.holder(state.folder / "lock")
+        holder = flock.holder(state.folder / "lock")
         raise HostError(
             Problem("the state is in use", str(state.folder), holder, "leave the other shell first")
         )

@@ -6,8 +6,8 @@ import argparse
 import sys
 from dataclasses import asdict
 
-from lumicontainer.build.diagnosis import diagnose
-from lumicontainer.commands import common
+from lumicontainer.build.doctor import diagnose
+from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
 
 MARKS = {"ok": "✓", "missing": "✗", "note": "·"}
@@ -15,14 +15,14 @@ MARKS = {"ok": "✓", "missing": "✗", "note": "·"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_json(parser)
+    context.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a finding; fail where something that a build needs is missing."""
     findings = diagnose()
     if arguments.json:
-        common.print_json([asdict(finding) for finding in findings])
+        context.print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             sys.stdout.write(f"{MARKS[finding.state]} {finding.what}: {finding.seen}\n")

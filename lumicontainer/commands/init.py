@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.render.jinja import fill
-from lumicontainer.core.schema.checkfile import HOST, IMAGE
-from lumicontainer.core.schema.names import NAME
+from lumicontainer.core.schema.check import HOST, IMAGE
+from lumicontainer.core.schema.validators import NAME
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.system.terminal.output import say, write_document
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer.build.cache import wholeness
-from lumicontainer.commands import common
+from lumicontainer.build.cache import integrity
+from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
-from lumicontainer.image import digests, imagerecords, sif
+from lumicontainer.image import digests, records, sif
 from lumicontainer.system.terminal.output import line, write_document
 
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--check", action="store_true", help="prove that every byte is as the build wrote it"
     )
-    common.add_json(parser)
+    context.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,11 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         _check(image, as_json=arguments.json)
     elif arguments.recipe:
-        _print_text("recipe", imagerecords.recipe(image), as_json=arguments.json)
+        _print_text("recipe", records.recipe(image), as_json=arguments.json)
     elif arguments.definition:
         _print_text("definition", _definition(image), as_json=arguments.json)
     elif arguments.packages:
-        _print_packages(imagerecords.packages(image), as_json=arguments.json)
+        _print_packages(records.packages(image), as_json=arguments.json)
     else:
         _print_summary(image, as_json=arguments.json)
     return OK
@@ -47,21 +47,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(image: Path, *, as_json: bool) -> None:
     """Print what of an image is proven; raise ``ExaminedError`` where it is not as written."""
-    found = wholeness.examined(image)
+    found = integrity.examined(image)
     if as_json:
         parts = [part._asdict() for part in found.parts]
         keys = ("name", "offset", "size")
         appended = [{key: getattr(part, key) for key in keys} for part in found.appended]
         told = {"state": found.state, "problems": found.problems, "proven": found.proven}
-        common.print_json({"image": str(image), **told, "parts": parts, "appended": appended})
+        context.print_json({"image": str(image), **told, "parts": parts, "appended": appended})
     if found.state != digests.WHOLE:
-        raise ExaminedError(wholeness.problem(image, found))
+        raise ExaminedError(integrity.problem(image, found))
     if not as_json:
-        sys.stdout.write(f"{image.name}: whole: {wholeness.told(found)}\n")
+        sys.stdout.write(f"{image.name}: whole: {integrity.told(found)}\n")
 
 
 def _definition(image: Path) -> str:
-    found = imagerecords.metadata(image).definition
+    found = records.metadata(image).definition
     if found is None:
         raise InputError(
             Problem(
@@ -76,24 +76,24 @@ def _definition(image: Path) -> str:
 
 def _print_text(what: str, text: str, *, as_json: bool) -> None:
     if as_json:
-        common.print_json({what: text})
+        context.print_json({what: text})
     else:
         write_document(text)
 
 
 def _print_packages(packages: Mapping[str, Mapping[str, str]], *, as_json: bool) -> None:
     if as_json:
-        common.print_json(packages)
+        context.print_json(packages)
         return
     for kind, versions in packages.items():
         sys.stdout.write(f"{kind}\n")
-        common.print_table(sorted(versions.items()))
+        context.print_table(sorted(versions.items()))
 
 
 def _print_summary(image: Path, *, as_json: bool) -> None:
-    data = imagerecords.resolved(image)
+    data = records.resolved(image)
     if as_json:
-        common.print_json({**data, "key": imagerecords.key(image), "bytes": image.stat().st_size})
+        context.print_json({**data, "key": records.key(image), "bytes": image.stat().st_size})
         return
     out = sys.stdout.write
     platform = data["platform"]
@@ -105,7 +105,7 @@ def _print_summary(image: Path, *, as_json: bool) -> None:
         out(f"  bind {bind['path']}\n")
     for library in data.get("host_libraries", ()):
         out(f"  library of the host {library['path']}\n")
-    out(f"{image.stat().st_size / 1e6:.0f} MB, key {imagerecords.key(image)[:12]}\n")
+    out(f"{image.stat().st_size / 1e6:.0f} MB, key {records.key(image)[:12]}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
         for parameter, value in layer["parameters"].items():

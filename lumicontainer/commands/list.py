@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Layer, Platform, Profile, Recipe
-from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
 from lumicontainer.host.machine import detect_platform
 from lumicontainer.system.terminal.output import report
@@ -21,8 +21,8 @@ Reader: TypeAlias = Callable[[str], Recipe | Profile | Layer | Platform]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_catalog(parser)
-    common.add_json(parser)
+    context.add_catalog(parser)
+    context.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = {kind: _summaries(*each, broken) for kind, each in kinds.items()}
     here = _here(catalog, broken)
     if arguments.json:
-        common.print_json({**found, "platform_here": here})
+        context.print_json({**found, "platform_here": here})
     else:
         _print(found, here)
     for problem in broken:
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(found: Mapping[str, Mapping[str, str]], here: str | None) -> None:
     for kind, entries in found.items():
         sys.stdout.write(f"{kind}\n")
-        common.print_table(
+        context.print_table(
             [
                 (name, summary + (" (this host)" if kind == "platforms" and name == here else ""))
                 for name, summary in entries.items()

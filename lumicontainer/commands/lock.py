@@ -6,23 +6,23 @@ import argparse
 import os
 from pathlib import Path
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import file_name
 from lumicontainer.core.lock.lockfile import write_lock
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.host.mirrors import read_mirrors
-from lumicontainer.pinning.pinning import make_lock
-from lumicontainer.system import words
-from lumicontainer.system.files.recipefiles import display
+from lumicontainer.pinning.pin import make_lock
+from lumicontainer.system import units
+from lumicontainer.system.files.recipe_folder import display
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import FORMS, Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_recipe(parser)
+    context.add_recipe(parser)
     parser.add_argument(
         "--output",
         "-o",
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the lock; default: locks/ beside the recipe, where build --locked looks for it",
     )
-    common.add_mirror(parser)
+    context.add_mirror(parser)
     parser.add_argument(
         "--progress", choices=FORMS, default="auto", help="how to tell of it; default: %(default)s"
     )
@@ -53,7 +53,7 @@ def _check_output(output: Path, *, named: bool) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the lock; fail where something is still open in it."""
-    resolved = common.resolved_recipe(arguments)
+    resolved = context.resolved_recipe(arguments)
     mirrors = read_mirrors(arguments.mirror)
     folder = open_catalog(arguments.recipes).locks(resolved.recipe.name)
     output = Path(arguments.output or folder / file_name(resolved))
@@ -62,6 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
         lock = make_lock(resolved, plan_of=planned, mirrors=mirrors, progress=progress)
     write_lock(lock, output)
     open_entries = sum(1 for _ in lock.still_open())
-    say(f"{display(output)}: {words.count(lock.count(), 'pin')}, {open_entries} open")
+    say(f"{display(output)}: {units.count(lock.count(), 'pin')}, {open_entries} open")
     write_document(f"{output}\n")
     return EXAMINED_FAILED if open_entries else OK

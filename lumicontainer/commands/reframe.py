@@ -6,10 +6,10 @@ import argparse
 import re
 from pathlib import Path
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.render.jinja import fill
-from lumicontainer.core.schema.checkfile import LEVELS
+from lumicontainer.core.schema.check import LEVELS
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.host.machine import platform_of
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", "-o", metavar="FILE", type=Path, help="write it there; default: stdout"
     )
     parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
-    common.add_catalog(parser)
+    context.add_catalog(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.plan.plan import Plan, planned
 from lumicontainer.core.render import proot, render
 from lumicontainer.errors import OK
@@ -15,13 +15,13 @@ from lumicontainer.system.terminal.output import say, write_document
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    common.add_recipe(parser)
+    context.add_recipe(parser)
     parser.add_argument("--format", choices=render.FORMATS, default="def", help="default: def")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the document, and on stderr how it is built where that is not plain."""
-    plan = planned(common.resolved_recipe(arguments))
+    plan = planned(context.resolved_recipe(arguments))
     mirror = ""
     if arguments.format == "def":
         render.check_sections(plan)

@@ -7,12 +7,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
+from lumicontainer.host.binds import needs_of
 from lumicontainer.host.machine import platform_of
-from lumicontainer.host.needs import needs_of
 from lumicontainer.image import sif
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import report
@@ -28,7 +28,7 @@ def add_image(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide how an image is started."""
     parser.add_argument("image", metavar="IMAGE", type=Path)
     parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
-    common.add_catalog(parser)
+    context.add_catalog(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

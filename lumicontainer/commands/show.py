@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from lumicontainer.commands import common, locked, parts_shown
+from lumicontainer.commands import context, lock_option, show_parts
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.lock.lock import Lock, entry_of, faults
 from lumicontainer.core.model import Bind, Platform
@@ -15,12 +15,12 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import platform_tables, record
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.document import Problems
 from lumicontainer.core.schema.sources import is_pinned, told
+from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, InputError, Problem, did_you_mean
 from lumicontainer.system.terminal.output import line, say
-from lumicontainer.system.words import count
+from lumicontainer.system.units import count
 
 ORIGINS = {
     "layer": "the layer's default",
@@ -38,11 +38,11 @@ KINDS = ("recipe", "platform", "profile", "layer")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     what = "a recipe, by its name or its file, or the name of a platform, a profile or a layer"
-    common.add_recipe(parser, what=what, metavar="NAME")
+    context.add_recipe(parser, what=what, metavar="NAME")
     parser.add_argument(
         "--kind", choices=KINDS, help="what NAME is of; default: the first of these that has it"
     )
-    common.add_json(parser)
+    context.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,7 +68,7 @@ def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
     if not found:
         *others, last = kinds
         what = f"{', '.join(others)} or {last}" if others else last
-        file = common.nearby(name)
+        file = context.nearby(name)
         known = {each for kind in kinds for each in names[kind]}
         hint = f"name its file: lumicontainer show {file}" if file else did_you_mean(name, known)
         raise InputError(Problem(f"there is no {what} '{name}'", hint=hint))
@@ -80,7 +80,7 @@ def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
 def _platform(catalog: Catalog, name: str, as_json: bool) -> None:
     platform = catalog.platform(name)
     if as_json:
-        common.print_json(_platform_data(platform))
+        context.print_json(_platform_data(platform))
     else:
         _print_platform(platform)
 
@@ -88,9 +88,9 @@ def _platform(catalog: Catalog, name: str, as_json: bool) -> None:
 def _profile(catalog: Catalog, name: str, as_json: bool) -> None:
     profile = catalog.profile(name)
     if as_json:
-        common.print_json(parts_shown.profile_data(profile))
+        context.print_json(show_parts.profile_data(profile))
     else:
-        parts_shown.print_profile(profile)
+        show_parts.print_profile(profile)
 
 
 def _layer(catalog: Catalog, name: str, as_json: bool) -> None:
@@ -99,16 +99,16 @@ def _layer(catalog: Catalog, name: str, as_json: bool) -> None:
     problems.raise_if_any()
     assert layer is not None
     if as_json:
-        common.print_json(parts_shown.layer_data(layer))
+        context.print_json(show_parts.layer_data(layer))
     else:
-        parts_shown.print_layer(layer)
+        show_parts.print_layer(layer)
 
 
 def _recipe(arguments: argparse.Namespace) -> None:
-    resolved = common.resolved_recipe(arguments)
-    found = locked.lock_of(resolved, arguments)
+    resolved = context.resolved_recipe(arguments)
+    found = lock_option.lock_of(resolved, arguments)
     if arguments.json:
-        common.print_json(as_data(resolved, found))
+        context.print_json(as_data(resolved, found))
     else:
         _print(resolved, found)
 
@@ -183,7 +183,7 @@ def _print_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) ->
     if layer.omitted:
         sys.stdout.write(f"  left out: {layer.omitted}\n")
         return
-    common.print_table(
+    context.print_table(
         [
             (
                 setting.name,

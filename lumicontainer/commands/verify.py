@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.engines import find_engine
@@ -23,7 +23,7 @@ from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.options import add_choice
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.system.terminal.progress import Progress, Task
-from lumicontainer.verify import hostchecks, job, local, page, results
+from lumicontainer.verify import host_checks, html, job, local, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("image", metavar="IMAGE", type=Path)
     add_choice(parser)
     add("--platform", metavar="NAME", help="where it runs; default: what fits this host")
-    add("--nodes", metavar="N", type=common.number, help="in a job of Slurm, on N nodes")
+    add("--nodes", metavar="N", type=context.number, help="in a job of Slurm, on N nodes")
     add("--partition", metavar="NAME", help="in a job of Slurm, in this partition")
     add("--account", metavar="NAME", default="", help="the project that pays for the job")
     add(
@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the files of another host: prove that what the image takes of it loads",
     )
-    common.add_catalog(parser)
-    common.add_json(parser)
+    context.add_catalog(parser)
+    context.add_json(parser)
     add("--junit", metavar="FILE", help="write the results as JUnit's XML")
     add("--html", metavar="FILE", help="write the results as a page with pictures")
 
@@ -58,19 +58,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Make the checks, tell what came of them; fail where one does not hold, or the job failed."""
     catalog, root = open_catalog(arguments.recipes), arguments.host_root
     _check_input(arguments, catalog)
-    asked = hostchecks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
+    asked = host_checks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
     head = {"file": arguments.image.absolute(), "level": arguments.level, "begun": time.time()}
-    whole = hostchecks.make(asked, hostchecks.rows(asked)[0])
+    whole = host_checks.make(asked, host_checks.rows(asked)[0])
     # Of an image without a record of its digests it is not known, and the rest can be.
     if whole["state"] not in (PASSED, SKIPPED):
         return _told(results.joined(None, [], [whole], head=head), arguments)
     subject = read_subject(arguments.image)
     ways = in_other_ways(subject.checks)
-    every = [*hostchecks.rows(asked), *subject.checks, *ways]
+    every = [*host_checks.rows(asked), *subject.checks, *ways]
     due = chosen(every, arguments.level, arguments.names)
     if arguments.list:
         if arguments.json:
-            common.print_json({"form": report.FORM, "checks": list(due)})
+            context.print_json({"form": report.FORM, "checks": list(due)})
         else:
             sys.stdout.write(report.listed(due))
         return OK
@@ -128,15 +128,15 @@ class _Teller:
 
 
 def _made(
-    arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], progress: Progress
+    arguments: argparse.Namespace, asked: host_checks.Asked, due: Sequence[Row], progress: Progress
 ) -> job.Collected:
     """Make checks, each where it belongs; a line is told of each when it is done."""
     in_job = bool(arguments.nodes or arguments.partition)
     progress.expect(sum(not (in_job and "way" in check) for check in due))
     with progress.work("verify") as task:
         teller = _Teller(progress, task)
-        own = [check for check in due if hostchecks.is_own(check)]
-        rows = tuple(teller.done(hostchecks.make(asked, check)) for check in own)
+        own = [check for check in due if host_checks.is_own(check)]
+        rows = tuple(teller.done(host_checks.make(asked, check)) for check in own)
         if len(rows) == len(due):
             return job.Collected((), rows=rows)
         came = (_in_a_job if in_job else _here)(arguments, asked, due, teller)
@@ -144,7 +144,7 @@ def _made(
 
 
 def _in_a_job(
-    arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], teller: _Teller
+    arguments: argparse.Namespace, asked: host_checks.Asked, due: Sequence[Row], teller: _Teller
 ) -> job.Collected:
     """Make those of the checks that run in the image in a job of Slurm."""
     ways = [results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in due if "way" in each]
@@ -155,7 +155,7 @@ def _in_a_job(
 
 
 def _here(
-    arguments: argparse.Namespace, asked: hostchecks.Asked, due: Sequence[Row], teller: _Teller
+    arguments: argparse.Namespace, asked: host_checks.Asked, due: Sequence[Row], teller: _Teller
 ) -> job.Collected:
     """Make those of the checks that run in the image in containers of this host."""
     platform = platform_of(asked.catalog, arguments.platform)
@@ -214,11 +214,11 @@ def _with_commands(result: dict[str, Any], arguments: argparse.Namespace) -> dic
 def _told(result: dict[str, Any], arguments: argparse.Namespace) -> int:
     """Write the reports and the summary; return the exit code."""
     result = _with_commands(result, arguments)
-    files = ((arguments.junit, report.as_junit), (arguments.html, page.page))
+    files = ((arguments.junit, report.as_junit), (arguments.html, html.page))
     taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)
     (sys.stderr if taken else sys.stdout).write(results.summary(result))
     if arguments.json:
-        common.print_json(result)
+        context.print_json(result)
     problems: list[Problem] = []
     for file, form in files:
         if file:

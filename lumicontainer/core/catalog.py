@@ -11,12 +11,13 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from lumicontainer.core.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
 from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
-from lumicontainer.core.schema import checkfile, load, parts, platforms
-from lumicontainer.core.schema.document import Problems
-from lumicontainer.core.schema.hazards import fits_a_line
-from lumicontainer.core.schema.names import STEM
+from lumicontainer.core.schema import check, loading, variants
+from lumicontainer.core.schema import platform as platforms
+from lumicontainer.core.schema.apptainer_syntax import fits_a_line
+from lumicontainer.core.schema.validators import STEM
+from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.errors import InputError, Problem, did_you_mean
-from lumicontainer.system.files.recipefiles import display, files_below, link, read_text
+from lumicontainer.system.files.recipe_folder import display, files_below, link, read_text
 
 RULES = "rules"
 """The file beside the recipes that is none: combinations that are known to be bad."""
@@ -75,7 +76,7 @@ class Catalog:
     def recipe(self, name: str) -> Recipe:
         """Read one recipe; raise ``InputError`` where there is none or it is wrong."""
         file = _find(name, "recipe", self._recipes(), self.recipe_names())
-        return _read(file, partial(load.read_recipe, stem=name))
+        return _read(file, partial(loading.read_recipe, stem=name))
 
     def platform(self, name: str) -> Platform:
         """Read one platform; raise ``InputError`` where there is none or it is wrong."""
@@ -85,7 +86,7 @@ class Catalog:
     def profile(self, name: str) -> Profile:
         """Read one profile; raise ``InputError`` where there is none or it is wrong."""
         file = _find(name, "profile", self._profiles(), self.profile_names())
-        return _read(file, partial(load.read_profile, stem=name))
+        return _read(file, partial(loading.read_profile, stem=name))
 
     def lock(self, name: str) -> File | None:
         """Return the lock of this file name, if there is one."""
@@ -124,7 +125,7 @@ class Catalog:
         if len(problems.found) > before:
             return None
         text = read_text(*file)
-        layer = load.read_layer(text, display(file.path()), problems, stem=name, files=files)
+        layer = loading.read_layer(text, display(file.path()), problems, stem=name, files=files)
         if layer is not None:
             self._layers[name] = layer
         return layer
@@ -137,11 +138,11 @@ class Catalog:
         checks: dict[str, Check] = {}
         files: dict[str, LayerFile] = {}
         for root in reversed(self.recipes):
-            folder = checkfile.FOLDER.rstrip("/")
+            folder = check.FOLDER.rstrip("/")
             there = os.path.lexists(root / folder)
             files_there = _layer_files(root, folder, problems) if there else ()
-            found = [each._replace(name=checkfile.FOLDER + each.name) for each in files_there]
-            read = checkfile.read_checks(found, checkfile.IMAGE, display(root), problems)
+            found = [each._replace(name=check.FOLDER + each.name) for each in files_there]
+            read = check.read_checks(found, check.IMAGE, display(root), problems)
             files |= {each.name: each for each in read.files}
             # The user's own x.sh stands for x.py as well.
             checks |= {each.file.name.rpartition(".")[0]: each for each in read.each}
@@ -163,14 +164,14 @@ class Catalog:
         """Return the names of the parameters that a layer has, sorted; its files are not read."""
         layer = self._layers.get(name)
         if layer is None:
-            read = partial(load.read_layer, stem=name, files=None)
+            read = partial(loading.read_layer, stem=name, files=None)
             layer = self._layers[name] = _read(self._layer_file(name), read)
-        return sorted(parts.names(layer))
+        return sorted(variants.names(layer))
 
     def choices(self, name: str, parameter: str) -> list[str]:
         """Return the values that a layer's parameter can be chosen of; none where it takes any."""
         self.parameters(name)
-        return parts.choices(self._layers[name], parameter)
+        return variants.choices(self._layers[name], parameter)
 
     def _layer_file(self, name: str) -> File:
         file = _lookup([(root, f"{LAYERS}/") for root in self.recipes], f"{name}/layer.yaml")

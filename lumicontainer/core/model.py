@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from lumicontainer.core.schema.document import Node, Place
+from lumicontainer.core.schema.yaml_nodes import Node, Place
 
 Value: TypeAlias = str | int | bool
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.host.closure import Mount
+from lumicontainer.host.host_libraries import Mount
 
 FOLDER = "/opt/lumicontainer/trust"
 VARIABLES = (

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer.core.schema import fields
-from lumicontainer.core.schema.document import Node, Place, Problems, Scalar, parse
+from lumicontainer.core.schema import readers
+from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar, parse
 from lumicontainer.errors import DownloadError, HostError, InputError, Problem, did_you_mean
 from lumicontainer.system.files import trust
 
@@ -62,7 +62,7 @@ def _read_file(path: Path, problems: Problems) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(Problem("the file cannot be read", str(path), str(error))) from error
     root = parse(text, str(path), problems)
-    return (fields.mapping(_new, key=_old)(root, problems) or {}) if root else {}
+    return (readers.mapping(_new, key=_old)(root, problems) or {}) if root else {}
 
 
 def _old(node: Node, problems: Problems) -> str | None:
@@ -71,7 +71,7 @@ def _old(node: Node, problems: Problems) -> str | None:
 
 def _new(node: Node, problems: Problems) -> str | None:
     """Read what stands in the place of a prefix; a folder of this host becomes a URL."""
-    text = fields.text(node, problems)
+    text = readers.text(node, problems)
     if text is None:
         return None
     address = Path(text).as_uri() + "/" * text.endswith("/") if text.startswith("/") else text
@@ -83,7 +83,7 @@ def _new(node: Node, problems: Problems) -> str | None:
 
 
 def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]) -> str | None:
-    text = fields.text(node, problems)
+    text = readers.text(node, problems)
     if text is None:
         return None
     scheme, colon, rest = text.partition("://")

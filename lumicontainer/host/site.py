@@ -11,9 +11,9 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from lumicontainer.core import shell
-from lumicontainer.core.schema.hazards import fits_a_line
+from lumicontainer.core.schema.apptainer_syntax import fits_a_line
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.host import aptsources
+from lumicontainer.host import apt_sources
 from lumicontainer.host.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
@@ -159,7 +159,7 @@ def _apt_mirror(release: str) -> str:
     if not re.search(r"(?m)^ID=\"?debian\"?$", system):
         return ""
     own = re.findall(r"(?m)^VERSION_CODENAME=(\w+)$", system)
-    return aptsources.main_archive(_apt_sources(), (release, *own))
+    return apt_sources.main_archive(_apt_sources(), (release, *own))
 
 
 def _apt_sources() -> Iterable[str]:

@@ -27,8 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.image import siformat
-from lumicontainer.image.siformat import Header
+from lumicontainer.image import sif_format
+from lumicontainer.image.sif_format import Header
 
 NAME = "lumicontainer-digests.json"
 FORM = 1
@@ -125,9 +125,9 @@ class _Reading:
     def __init__(self, file: int) -> None:
         self.file = file
         self.size = os.fstat(file).st_size
-        head = os.pread(file, siformat.DATA_OFFSET, 0)
-        self.header = siformat.read_header(head) or Header()
-        self.rows = siformat.read_descriptors(head[siformat.DESCRIPTOR_OFFSET :])
+        head = os.pread(file, sif_format.DATA_OFFSET, 0)
+        self.header = sif_format.read_header(head) or Header()
+        self.rows = sif_format.read_descriptors(head[sif_format.DESCRIPTOR_OFFSET :])
         named = (n for n, row in enumerate(self.rows) if row.used and row.name == NAME)
         self.last = next(named, None)
         """The number of the record's descriptor, the last that the build wrote."""
@@ -181,18 +181,18 @@ class _Reading:
         ordered = sorted(parts, key=lambda part: part.offset)
         for one, other in pairwise(ordered):
             # The rows that a later signature takes lie behind those of the build.
-            if one.offset == siformat.DESCRIPTOR_OFFSET:
+            if one.offset == sif_format.DESCRIPTOR_OFFSET:
                 yield from self._rows_behind(one)
                 continue
             yield from self._not_zero(one.end, other.offset)
 
     def _rows_behind(self, table: Part) -> Iterator[str]:
         """Yield each free descriptor that is not zero; ``_behind`` looks at those in use."""
-        first = table.size // siformat.DESCRIPTOR_SIZE
+        first = table.size // sif_format.DESCRIPTOR_SIZE
         for number, row in enumerate(self.rows[first:], start=first):
             if not row.used:
-                start = siformat.DESCRIPTOR_OFFSET + number * siformat.DESCRIPTOR_SIZE
-                yield from self._not_zero(start, start + siformat.DESCRIPTOR_SIZE)
+                start = sif_format.DESCRIPTOR_OFFSET + number * sif_format.DESCRIPTOR_SIZE
+                yield from self._not_zero(start, start + sif_format.DESCRIPTOR_SIZE)
 
     def _not_zero(self, start: int, end: int) -> Iterator[str]:
         """Yield the first byte of a range that is not zero, if there is one."""
@@ -206,7 +206,7 @@ class _Reading:
         """Yield what was appended behind the record."""
         for row in self.rows[(self.last or 0) + 1 :]:
             if row.used:
-                name = siformat.KINDS.get(row.kind, f"object of type {row.kind:#x}")
+                name = sif_format.KINDS.get(row.kind, f"object of type {row.kind:#x}")
                 yield Part(name, row.offset, row.size)
 
     def _behind(self, own: Part, appended: Sequence[Part]) -> Iterator[str]:
@@ -226,8 +226,8 @@ class _Reading:
     def _counts(self, appended: Sequence[Part]) -> Iterator[str]:
         """Yield the fields of the header that do not say what the file holds."""
         used = sum(row.used for row in self.rows)
-        wanted = {"free descriptors": (self.header.free, siformat.DESCRIPTORS - used)}
-        wanted["size of the data"] = (self.header.data_size, self.size - siformat.DATA_OFFSET)
+        wanted = {"free descriptors": (self.header.free, sif_format.DESCRIPTORS - used)}
+        wanted["size of the data"] = (self.header.data_size, self.size - sif_format.DATA_OFFSET)
         if not appended:
             wanted["time of modification"] = (self.header.modified, 0)
         for name, (found, right) in wanted.items():
@@ -256,4 +256,4 @@ def _part(row: Any) -> Part:
 def of_table(rows: Iterable[bytes]) -> Part:
     """Return the part that the used rows of the table of descriptors make."""
     table = b"".join(rows)
-    return Part("descriptors", siformat.DESCRIPTOR_OFFSET, len(table), of_bytes(table))
+    return Part("descriptors", sif_format.DESCRIPTOR_OFFSET, len(table), of_bytes(table))

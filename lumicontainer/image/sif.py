@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.image import digests, siformat
+from lumicontainer.image import digests, sif_format
 from lumicontainer.image.digests import Part
-from lumicontainer.image.siformat import (
+from lumicontainer.image.sif_format import (
     DATA_OFFSET,
     DEFINITION,
     DESCRIPTOR_OFFSET,
@@ -33,7 +33,7 @@ METADATA = "inspect-metadata.json"
 """The name of the object that the engines' ``inspect`` reads."""
 _ROOT = "squashfs"
 _KINDS = {"definition": DEFINITION, METADATA: JSON, digests.NAME: JSON}
-MAX_PARTITIONS = siformat.DESCRIPTORS - 3
+MAX_PARTITIONS = sif_format.DESCRIPTORS - 3
 """The other three are the definition, the metadata and the record of all digests."""
 
 
@@ -88,7 +88,7 @@ def complete(path: Path, plan: Layout, partitions: Sequence[Partition]) -> None:
         end = table[-1].end
         header = Header(
             identity=digests.identity(text),
-            free=siformat.DESCRIPTORS - len(table),
+            free=sif_format.DESCRIPTORS - len(table),
             data_size=end - DATA_OFFSET,
         )
         rows = b"".join(map(_packed, range(1, len(table) + 1), table))
@@ -110,7 +110,7 @@ def _file_systems(file: int, partitions: Sequence[Partition]) -> Iterator[Part]:
 
 def _recorded(parts: Sequence[Part]) -> tuple[list[Part], bytes]:
     """Return the parts that have descriptors, the record as the last, and the record's text."""
-    header = Part("header", 0, siformat.HEADER_SIZE, digests.of_header(Header()))
+    header = Part("header", 0, sif_format.HEADER_SIZE, digests.of_header(Header()))
     rows = (len(parts) + 1) * DESCRIPTOR_SIZE
     # The table holds the size of the record, and the record the sha256 of the table.
     draft = digests.record([header, Part("descriptors", DESCRIPTOR_OFFSET, rows), *parts])
@@ -124,8 +124,8 @@ def _packed(number: int, part: Part) -> bytes:
     """Return the descriptor of a part."""
     kind, extra = _KINDS.get(part.name, PARTITION), b""
     if kind == PARTITION:
-        place = siformat.SYSTEM if part.name == _ROOT else siformat.OVERLAY
-        extra = struct.pack("<ii3s", SQUASHFS, place, siformat.AMD64)
+        place = sif_format.SYSTEM if part.name == _ROOT else sif_format.OVERLAY
+        extra = struct.pack("<ii3s", SQUASHFS, place, sif_format.AMD64)
     return descriptor(number, kind, part.offset, part.size, name=part.name, extra=extra)
 
 
@@ -133,7 +133,7 @@ def read_objects(path: Path) -> list[Descriptor]:
     """Return the data objects of an image file; raise ``InputError`` where it is none."""
     try:
         with open_regular(path) as file:
-            header = siformat.read_header(file.read(siformat.HEADER_SIZE))
+            header = sif_format.read_header(file.read(sif_format.HEADER_SIZE))
             if header is None:
                 raise no_image(path, "it does not begin like an image (SIF)", NO_IMAGE)
             if min(header.total, header.table) < 0:
@@ -142,7 +142,7 @@ def read_objects(path: Path) -> list[Descriptor]:
             table = file.read(min(header.total, 1024) * DESCRIPTOR_SIZE)
     except OSError as error:
         raise no_image(path, error.strerror or str(error), NO_IMAGE) from error
-    return [row for row in siformat.read_descriptors(table) if row.used]
+    return [row for row in sif_format.read_descriptors(table) if row.used]
 
 
 def partitions(path: Path) -> list[Descriptor]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.system.refusal import hint_for
+from lumicontainer.system.os_errors import hint_for
 from lumicontainer.system.terminal.masking import masked, masked_bytes
 from lumicontainer.system.terminal.output import trace
 
@@ -253,17 +253,17 @@ async def _heard(talk: StreamReader, pid: int, patience: Patience) -> AsyncItera
     """Yield what a program prints; kill it and raise ``SilentError`` after too long a silence."""
     import asyncio  # noqa: PLC0415
 
-    from lumicontainer.system import processes  # noqa: PLC0415 - only builds need it
+    from lumicontainer.system import process_tree  # noqa: PLC0415 - only builds need it
 
     before = -1
     while True:
         try:
             chunk = await asyncio.wait_for(talk.read(1 << 16), patience.seconds)
         except TimeoutError:
-            written = processes.written(pid) if patience.writing else before
+            written = process_tree.written(pid) if patience.writing else before
             if written == before:
-                report = masked(processes.report(pid))
-                processes.kill(pid)
+                report = masked(process_tree.report(pid))
+                process_tree.kill(pid)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(talk.read(), _GRACE)
                 raise SilentError(report) from None

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from lumicontainer.system import locks
+from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Task
 
 T = TypeVar("T")
@@ -34,8 +34,8 @@ async def to_the_end(work: Callable[P, T], *values: P.args, **named: P.kwargs) -
 async def alone(path: Path, task: Task) -> AsyncIterator[str]:
     """Hold a lock, and tell at once for whom it waits; give who held it last meanwhile, if any."""
     other = ""
-    while (held := locks.exclusive(path)) is None:
-        if who := locks.holder(path):
+    while (held := flock.exclusive(path)) is None:
+        if who := flock.holder(path):
             other = who.partition(", since ")[0]
             task.waiting(f"waiting for {who}")
         await asyncio.sleep(POLL)

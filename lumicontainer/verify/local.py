@@ -15,7 +15,7 @@ from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.plan import VERIFY
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
-from lumicontainer.host.needs import Needs, needs_of
+from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
 from lumicontainer.verify.results import Part, read, row

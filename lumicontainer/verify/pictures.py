@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lumicontainer.system import words
+from lumicontainer.system import units
 
 WIDTH, HEIGHT = 600, 360
 """Units of a chart's drawing: so few that its letters can be read on a telephone."""
@@ -111,7 +111,7 @@ def _chart(told: Mapping[str, Any]) -> Chart:
         Line(
             name,
             number,
-            tuple((across(x), up(y), f"{words.size(int(x))}: {y:.4g} {unit}") for x, y in points),
+            tuple((across(x), up(y), f"{units.size(int(x))}: {y:.4g} {unit}") for x, y in points),
         )
         for number, (name, points) in enumerate(series)
     )
@@ -151,7 +151,7 @@ def _sizes(low: float, high: float) -> list[int]:
 
 
 def _short(size: int) -> str:
-    return words.size(size).replace(".0 ", " ")
+    return units.size(size).replace(".0 ", " ")
 
 
 def hosts(told: Mapping[str, Any]) -> list[Host]:

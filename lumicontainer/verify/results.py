@@ -12,7 +12,7 @@ from typing import Any
 
 from lumicontainer import __version__
 from lumicontainer.errors import InputError
-from lumicontainer.image.imagerecords import key
+from lumicontainer.image.records import key
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
 from lumicontainer.system import process

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.image import imagerecords
+from lumicontainer.image import records
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import options
 
@@ -27,7 +27,7 @@ class Subject:
 
 def read_subject(image: Path) -> Subject:
     """Read what an image tells of itself; raise ``InputError`` where it has no checks."""
-    return Subject(image, tuple(imagerecords.checks(image)), imagerecords.resolved(image))
+    return Subject(image, tuple(records.checks(image)), records.resolved(image))
 
 
 def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:

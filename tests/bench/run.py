@@ -21,8 +21,8 @@ from typing import Any
 from table import LUMICONTAINER, row, seconds
 
 from lumicontainer.host.machine import engine_path
-from lumicontainer.image.pack import squash_command
 from lumicontainer.image.sif import partitions
+from lumicontainer.image.squashfs import squash_command
 from lumicontainer.inside.launch.hostlist import expand
 
 HERE = Path(__file__).parent

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.cache import cache, uses
+from lumicontainer.build.cache import store as cache
+from lumicontainer.build.cache import usage
 from lumicontainer.build.cache.explain import MISSING, walk
 from lumicontainer.commands.cache import MARK_LIFE
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.image import sif
-from lumicontainer.image.image import KEY_LABEL
-from lumicontainer.system import locks, words
+from lumicontainer.image.inspect import KEY_LABEL
+from lumicontainer.system import flock, units
 
 from ..conftest import HELLO, Write
 from .conftest import Run
@@ -113,7 +114,7 @@ def test_list_tells_step_kind_size_and_age_and_ends_with_the_total(
     assert rows[1].endswith("3 min ago")
     assert rows[2].split()[0] == "python"
     assert rows[2].endswith("2 h ago")
-    size = words.size(sum(entry.size for entry in both))
+    size = units.size(sum(entry.size for entry in both))
     assert total == f"2 objects, {size} of at most 1.0 MiB, in {store.root}"
 
 
@@ -122,7 +123,7 @@ def test_list_names_the_images_that_use_an_object(
 ) -> None:
     shared, top, idle = (layer(store, step) for step in ("shared", "top", "idle"))
     image = make_image(tmp_path / "an image.sif", top.key)
-    uses.note(store, image, (shared, top))
+    usage.note(store, image, (shared, top))
     objects = {each["step"]: each["images"] for each in ask("list")["objects"]}
     assert objects == {"shared": [str(image)], "top": [str(image)], idle.step: []}
     make_image(image, "another")
@@ -136,7 +137,7 @@ def test_wheels_are_used_by_the_image_of_the_layer_they_were_installed_in(
     put(store, wheels)
     top = put(store, {**wheels, "key": "top", "kind": "layer", "inputs": {"compiled": "w"}})
     image = make_image(tmp_path / "image.sif", "top")
-    uses.note(store, image, (top,))
+    usage.note(store, image, (top,))
     assert all(each["images"] == [str(image)] for each in ask("list")["objects"])
 
 
@@ -198,9 +199,9 @@ def test_prune_removes_the_least_recently_used_until_the_rest_fits(
 
 def test_prune_to_nothing_leaves_what_a_build_uses(lumicontainer: Run, store: cache.Cache) -> None:
     used, idle = layer(store, "used"), layer(store, "idle")
-    held = locks.shared(store.use_lock(used.name))
+    held = flock.shared(store.use_lock(used.name))
     assert held is not None
-    size = words.size(idle.size)
+    size = units.size(idle.size)
     done = lumicontainer("cache", "prune", "--max-size", "0")
     os.close(held)
     assert done.returncode == 0
@@ -216,7 +217,7 @@ def test_prune_removes_what_serves_nobody_whatever_the_size(
     entry, broken = layer(store, "whole"), layer(store, "broken")
     (broken.folder / cache.ENTRY).unlink()
     for name in ("gone", "there"):
-        uses.note(store, make_image(tmp_path / name, entry.key), (entry,))
+        usage.note(store, make_image(tmp_path / name, entry.key), (entry,))
     (tmp_path / "gone").unlink()
     store.draft("d" * 64)
     for mark, age in (("young", 0), ("old", MARK_LIFE + 60)):
@@ -228,7 +229,7 @@ def test_prune_removes_what_serves_nobody_whatever_the_size(
         "old marks of checks": 1,
     }
     assert [path.name for path in (store.root / "objects").iterdir()] == [entry.name]
-    assert [use.image for use in uses.uses(store)] == [str(tmp_path / "there")]
+    assert [use.image for use in usage.uses(store)] == [str(tmp_path / "there")]
     assert store.damaged() == []
     assert store.holds("young")
     assert not store.holds("old")

@@ -12,7 +12,7 @@ import pytest
 
 from lumicontainer.build.failures.failure import OPENER
 from lumicontainer.build.workspace import FAILED, LOCK, temporary_root
-from lumicontainer.system import locks
+from lumicontainer.system import flock
 
 from .conftest import Run
 
@@ -73,7 +73,7 @@ def test_while_the_shell_is_open_no_other_takes_the_state(lumicontainer: Run, fa
     script = f"#!/bin/sh\nflock --nonblock {lock} true && echo free || echo held\n"
     (lock.parent / OPENER).write_text(script)
     assert lumicontainer("debug").stdout == "held\n"
-    held = locks.exclusive(lock)
+    held = flock.exclusive(lock)
     assert held is not None
     done = lumicontainer("debug")
     os.close(held)
@@ -106,7 +106,7 @@ def test_clean_removes_what_a_lock_of_the_recipe_left(lumicontainer: Run, fail: 
 
 def test_clean_removes_the_states_that_nobody_uses(lumicontainer: Run, fail: Fail) -> None:
     used, idle, other = fail("one", "used"), fail("one", "idle"), fail("other")
-    held = locks.exclusive(used / "lock")
+    held = flock.exclusive(used / "lock")
     assert held is not None
     done = lumicontainer("debug", "--clean", "one")
     os.close(held)

@@ -14,11 +14,11 @@ import pytest
 
 from lumicontainer import cli
 from lumicontainer.cli import VERBS
-from lumicontainer.commands import parts_shown
+from lumicontainer.commands import show_parts
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.image import sif
-from lumicontainer.image.image import KEY_LABEL
+from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.system.terminal.output import as_json
 
 from ..conftest import HELLO, Write
@@ -410,6 +410,6 @@ def test_every_shipped_layer_can_be_shown(capsys: pytest.CaptureFixture[str]) ->
     for name in catalog.layer_names():
         layer = catalog.layer(name, problems)
         assert layer
-        parts_shown.print_layer(layer)
+        show_parts.print_layer(layer)
         assert capsys.readouterr().out.startswith(f"layer {name}: ")
-        assert json.loads(as_json(parts_shown.layer_data(layer)))["name"] == name
+        assert json.loads(as_json(show_parts.layer_data(layer)))["name"] == name

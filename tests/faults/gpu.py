@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.commands.common import resolved_recipe
+from lumicontainer.commands.context import resolved_recipe
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.records import record_files
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.image import digests, sif, siformat
+from lumicontainer.image import digests, sif, sif_format
 from lumicontainer.image.digests import CHANGED, WHOLE
 
 from ..integration.conftest import ENGINE, FORMS, lumicontainer, recipes, run, small
@@ -105,8 +105,8 @@ def test_an_image_without_a_record_passes_nothing_and_is_built_again(image: Imag
     with image.path.open("r+b") as file:
         file.seek(48)
         file.write(bytes(range(16)))
-        file.seek(siformat.DESCRIPTOR_OFFSET + (record.number - 1) * siformat.DESCRIPTOR_SIZE)
-        file.write(bytes(siformat.DESCRIPTOR_SIZE))
+        file.seek(sif_format.DESCRIPTOR_OFFSET + (record.number - 1) * sif_format.DESCRIPTOR_SIZE)
+        file.write(bytes(sif_format.DESCRIPTOR_SIZE))
     done = lumicontainer("verify", image.path, "-k", "host/whole", "--json")
     (row,) = json.loads(done.stdout)["checks"]
     assert (row["state"], done.returncode) == ("skipped", 0)
@@ -140,8 +140,8 @@ def test_an_image_that_was_signed_is_whole_and_its_signature_is_listed(
     places = [at for at in anywhere(image.path) if at < size and not 72 <= at < 80]
     rows = len(sif.read_objects(image.path))
     signed = range(
-        siformat.DESCRIPTOR_OFFSET + (rows - 1) * siformat.DESCRIPTOR_SIZE,
-        siformat.DESCRIPTOR_OFFSET + rows * siformat.DESCRIPTOR_SIZE,
+        sif_format.DESCRIPTOR_OFFSET + (rows - 1) * sif_format.DESCRIPTOR_SIZE,
+        sif_format.DESCRIPTOR_OFFSET + rows * sif_format.DESCRIPTOR_SIZE,
     )
     places = [at for at in places if at not in signed][:40]
     assert [at for at in places if flipped(image.path, at).state != CHANGED] == []

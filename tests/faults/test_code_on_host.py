@@ -16,12 +16,12 @@ from lumicontainer.core.lock.lock import Lock
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
-from lumicontainer.pinning.pinning import make_lock
-from lumicontainer.pinning.pip_pins import Pip, Target
+from lumicontainer.pinning.pin import make_lock
+from lumicontainer.pinning.pip import Pip, Target
 from lumicontainer.system.process import ProgramError
 from lumicontainer.system.terminal.progress import Progress
 
-from ..unit.test_pinning import BASE, DIGEST, python
+from ..unit.test_pin import BASE, DIGEST, python
 from ..unit.test_pins import Offer, offer
 
 __all__ = ["offer"]

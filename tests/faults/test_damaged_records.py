@@ -21,20 +21,13 @@ from typing import Any
 import pytest
 
 from lumicontainer.cli import main
-from lumicontainer.image import imagerecords, sif
-from lumicontainer.image.image import KEY_LABEL
-from lumicontainer.image.imagerecords import (
-    CHECKS,
-    METADATA,
-    PACKAGES,
-    RESOLVED,
-    RecordError,
-    parse,
-)
+from lumicontainer.image import records, sif
+from lumicontainer.image.inspect import KEY_LABEL
+from lumicontainer.image.records import CHECKS, METADATA, PACKAGES, RESOLVED, RecordError, parse
 
 from ..conftest import ROOT
 from ..integration.conftest import lumicontainer
-from ..unit.test_image import HELLO, packed
+from ..unit.test_inspect import HELLO, packed
 
 MUTATIONS = 2000
 SEED = 9
@@ -59,7 +52,7 @@ LAYER = {
     "environment": {"MODE": "x"},
 }
 BIND = {"path": "/opt/cray", "why": "libraries lie there", "source": "https://example.org"}
-RECORDS: dict[str, tuple[Any, imagerecords.Schema]] = {
+RECORDS: dict[str, tuple[Any, records.Schema]] = {
     "resolved.json": (
         {**HELLO, "layers": {"torch": LAYER}, "omitted": {"rocm": "no GPU"}}
         | {"profile": "rocm-6.4.4", "binds": [BIND], "host_libraries": [BIND]},

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.image import digests, sif, siformat
-from lumicontainer.image.image import KEY_LABEL
+from lumicontainer.image import digests, sif, sif_format
+from lumicontainer.image.inspect import KEY_LABEL
 
 from ..integration.conftest import (
     SMALL,
@@ -67,7 +67,7 @@ def unlabel(subject: Subject) -> None:
     for name in (KEY_LABEL.encode(), digests.NAME.encode()):
         assert content.count(name) == 1
         content = content.replace(name, b"x" * len(name))
-    header = siformat.read_header(content)
+    header = sif_format.read_header(content)
     assert header is not None
     other = header._replace(identity=bytes(16)).packed()
     subject.image.write_bytes(other + content[len(other) :])

@@ -17,7 +17,7 @@ import pytest
 
 from lumicontainer.core.model import GitSource, UrlSource
 from lumicontainer.errors import INPUT_WRONG, STEP_FAILED
-from lumicontainer.pinning.source_pins import sha256_of, whole_commit
+from lumicontainer.pinning.sources import sha256_of, whole_commit
 
 from ..cli.conftest import Run, lumicontainer
 from ..conftest import CHECK, HELLO, Write

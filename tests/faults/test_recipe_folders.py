@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.errors import InputError
-from lumicontainer.system.files import recipefiles
+from lumicontainer.system.files import recipe_folder
 
 from ..conftest import CHECK, HELLO, Write
 
@@ -150,13 +150,13 @@ def test_what_is_no_plain_file_is_refused_without_waiting(
     (folder / name).unlink()
     other(folder / name)
     problems = Problems()
-    found = list(recipefiles.files_below(folder, str(folder_of(name)), problems))
+    found = list(recipe_folder.files_below(folder, str(folder_of(name)), problems))
     if other is unread:
         assert name not in {str(folder_of(name) / file.name) for file in found}
         return
     assert name in str(problems.found[0])
     with pytest.raises(InputError, match=r"cannot read a (pipe|symbolic link|socket|file of more)"):
-        recipefiles.read_text(folder, name)
+        recipe_folder.read_text(folder, name)
 
 
 @pytest.mark.parametrize("name", ["hello.yaml", "layers/greet/layer.yaml", "envs/here.yaml"])
@@ -195,19 +195,19 @@ def test_a_file_that_becomes_a_link_while_it_is_read_is_not_followed(
 
     monkeypatch.setattr(os, "stat", swapped)
     with pytest.raises(InputError) as error:
-        recipefiles.read_text(folder, "hello.yaml")
+        recipe_folder.read_text(folder, "hello.yaml")
     assert SECRET not in str(error.value)
 
 
 def test_a_folder_without_an_end_is_given_up(write: Write) -> None:
     folder = write(HELLO)
     deep = folder / "layers/greet"
-    for _ in range(recipefiles.MAX_DEPTH + 5):
+    for _ in range(recipe_folder.MAX_DEPTH + 5):
         deep = deep / "d"
         deep.mkdir()
     (deep / "x").touch()
     problems = Problems()
-    list(recipefiles.files_below(folder, "layers/greet", problems))
+    list(recipe_folder.files_below(folder, "layers/greet", problems))
     assert "nested more than" in str(problems.found[0])
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.cache.cache import object_name
+from lumicontainer.build.cache.store import object_name
 from lumicontainer.engines import find_engine
 from lumicontainer.host.machine import engine_path, namespace_command
 from lumicontainer.image.sif import partitions
-from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.files.user_cache import cache_root
 
 from ..conftest import CHECK, ROOT, STRANGE
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.host.site import debootstrap_mirror
-from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.files.user_cache import cache_root
 
 from ..conftest import CHECK
 from ..namespaces import owned, prepared

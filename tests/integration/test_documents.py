@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.files.user_cache import cache_root
 
 from ..documents import BLOCKS, NOT_RUN, WITH_ENGINE, Block
 from ..reader import BINARY, make_reader

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.host.closure import FOLDER
+from lumicontainer.host.host_libraries import FOLDER
 
 from ..unit.compiled import Root, gcc
 from .conftest import ENGINE, SMALL, lumicontainer, run

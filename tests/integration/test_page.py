@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from lumicontainer.verify.page import page
+from lumicontainer.verify.html import page
 
 from ..reports import RESULTS
 from .conftest import run

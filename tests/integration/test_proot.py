@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.cache import LAYER, object_name
+from lumicontainer.build.cache.store import LAYER, object_name
 from lumicontainer.host.site import read_site, stage_site
-from lumicontainer.system.files.places import cache_root
+from lumicontainer.system.files.user_cache import cache_root
 
 from ..namespaces import prepared
 from .conftest import ENGINE, lumicontainer, run

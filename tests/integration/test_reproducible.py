@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.cache import LAYER
+from lumicontainer.build.cache.store import LAYER
 
 from ..namespaces import prepared
 from .conftest import ENGINE, FORMS, NASTY, events, lumicontainer, run, write_small

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.host.closure import FOLDER, close
+from lumicontainer.host.host_libraries import FOLDER, close
 from lumicontainer.inside.elf.loader import Tree
 
 from ..unit.compiled import Root

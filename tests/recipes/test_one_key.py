@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.commands import common
+from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import file_name, held
 from lumicontainer.core.lock.lockfile import open_lock
 from lumicontainer.core.plan.plan import HOME, planned
 from lumicontainer.core.plan.records import record
-from lumicontainer.core.resolve.resolved import Resolved
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
-from lumicontainer.image.image import KEY_LABEL
+from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.inside.verify.outcome import Outcome
-from lumicontainer.verify import hostchecks
+from lumicontainer.verify import host_checks
 
-from ..unit.test_image import packed
+from ..unit.test_inspect import packed
 
 CATALOG = open_catalog()
 
@@ -44,10 +44,10 @@ class Asked(NamedTuple):
     def resolved(self) -> Resolved:
         """Resolve it as ``build`` does."""
         parser = ArgumentParser()
-        common.add_recipe(parser)
+        context.add_recipe(parser)
         words = [self.recipe, "--platform", self.platform, "--profile", self.profile]
         options = [word for option in self.options for word in ("--set", option)]
-        return common.resolved_recipe(parser.parse_args([*words, *options]))
+        return context.resolved_recipe(parser.parse_args([*words, *options]))
 
 
 def shipped() -> Iterator[Asked]:
@@ -81,7 +81,7 @@ def image_of(resolved: Resolved, folder: Path) -> Path:
 
 
 def judged(image: Path, recipe: str) -> Outcome:
-    return hostchecks.current(hostchecks.Asked(image, CATALOG, recipe))
+    return host_checks.current(host_checks.Asked(image, CATALOG, recipe))
 
 
 def test_the_platforms_with_rules_about_drivers_are_among_them() -> None:

@@ -12,9 +12,9 @@ from lumicontainer.core.lock.lock import faults, file_name
 from lumicontainer.core.lock.lockfile import open_lock, text_of
 from lumicontainer.core.model import Layer
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.core.schema.document import Problems
-from lumicontainer.core.schema.names import SCRIPT
 from lumicontainer.core.schema.sources import is_pinned
+from lumicontainer.core.schema.validators import SCRIPT
+from lumicontainer.core.schema.yaml_nodes import Problems
 
 from ..conftest import ROOT
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.image import digests, sif, siformat
+from lumicontainer.image import digests, sif, sif_format
 from lumicontainer.image.digests import CHANGED, NOT_RECORDED, WHOLE
-from lumicontainer.image.siformat import DESCRIPTOR_OFFSET, DESCRIPTOR_SIZE, Header
+from lumicontainer.image.sif_format import DESCRIPTOR_OFFSET, DESCRIPTOR_SIZE, Header
 
 from .test_sif import image
 
@@ -36,13 +36,13 @@ def flipped(path: Path, at: int, bit: int = 0) -> digests.Check:
         flip(path, at, bit)
 
 
-def append(path: Path, content: bytes, kind: int = siformat.SIGNATURE) -> None:
+def append(path: Path, content: bytes, kind: int = sif_format.SIGNATURE) -> None:
     """Append an object, as an engine does that signs an image."""
     used = len(sif.read_objects(path))
     offset = path.stat().st_size
-    row = siformat.descriptor(used + 1, kind, offset, len(content), name="")
+    row = sif_format.descriptor(used + 1, kind, offset, len(content), name="")
     with path.open("r+b") as file:
-        header = siformat.read_header(file.read(siformat.HEADER_SIZE))
+        header = sif_format.read_header(file.read(sif_format.HEADER_SIZE))
         assert header is not None
         size = header.data_size + len(content)
         file.seek(0)
@@ -55,7 +55,7 @@ def append(path: Path, content: bytes, kind: int = siformat.SIGNATURE) -> None:
 
 def places(path: Path) -> Iterator[int]:
     """Yield each byte of all parts, and some of the padding between them."""
-    yield from range(siformat.HEADER_SIZE)
+    yield from range(sif_format.HEADER_SIZE)
     yield from range(DESCRIPTOR_OFFSET, TABLE)
     for each in sif.read_objects(path):
         yield from range(each.offset, each.end)
@@ -88,8 +88,8 @@ def test_a_flipped_bit_is_found_in_every_byte_of_every_part(tmp_path: Path) -> N
         (1000, "padding, byte 1000: it is not zero"),
         (DESCRIPTOR_OFFSET + 20, "descriptors, bytes 4096 to"),
         (TABLE + 700, f"padding, byte {TABLE + 700}: it is not zero"),
-        (siformat.DATA_OFFSET, "definition, bytes 32176 to"),
-        (siformat.DATA_OFFSET + 14, "inspect-metadata.json, bytes 32189 to"),
+        (sif_format.DATA_OFFSET, "definition, bytes 32176 to"),
+        (sif_format.DATA_OFFSET + 14, "inspect-metadata.json, bytes 32189 to"),
         (32768, "squashfs, bytes 32768 to"),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_record_that_cannot_be_found_is_no_image_without_one(tmp_path: Path) -
 
 def test_an_image_that_something_else_wrote_has_no_record(tmp_path: Path) -> None:
     path = tmp_path / "x.sif"
-    row = siformat.descriptor(1, siformat.DEFINITION, siformat.DATA_OFFSET, 1, name="x")
+    row = sif_format.descriptor(1, sif_format.DEFINITION, sif_format.DATA_OFFSET, 1, name="x")
     header = Header(identity=bytes(range(16)), free=47, data_size=1).packed()
     path.write_bytes(header.ljust(DESCRIPTOR_OFFSET, b"\0") + row.ljust(28080, b"\0") + b"x")
     assert digests.check(path).state == NOT_RECORDED
@@ -153,7 +153,7 @@ def test_bytes_that_no_descriptor_names_are_no_part_of_what_was_appended(tmp_pat
 
 def test_a_descriptor_that_points_into_the_image_appends_nothing(tmp_path: Path) -> None:
     path = image(tmp_path / "x.sif")
-    row = siformat.descriptor(5, siformat.PARTITION, 32768, 594, name="squashfs")
+    row = sif_format.descriptor(5, sif_format.PARTITION, 32768, 594, name="squashfs")
     with path.open("r+b") as file:
         file.seek(80)
         file.write((43).to_bytes(8, "little"))

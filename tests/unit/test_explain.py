@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.build.cache.cache import Entry, object_name
 from lumicontainer.build.cache.explain import (
     CACHED,
     MISSING,
@@ -23,6 +22,7 @@ from lumicontainer.build.cache.explain import (
     told,
     walk,
 )
+from lumicontainer.build.cache.store import Entry, object_name
 from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 

@@ -26,8 +26,8 @@ from lumicontainer.core.model import (
     Variant,
 )
 from lumicontainer.core.plan.plan import Plan
-from lumicontainer.core.schema.document import Problems, Scalar
-from lumicontainer.core.schema.names import COMPILE, SCRIPT
+from lumicontainer.core.schema.validators import COMPILE, SCRIPT
+from lumicontainer.core.schema.yaml_nodes import Problems, Scalar
 
 from .checks_of_worlds import (
     FILE,

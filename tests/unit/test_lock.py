@@ -36,7 +36,7 @@ from lumicontainer.core.resolve.inputs import (
     unpinned,
 )
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.errors import InputError
 
 Resolve = Callable[..., Resolved]

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.model import Bootstrap
+from lumicontainer.core.plan.cleanup import PACKAGES, after_bootstrap, same_packages
 from lumicontainer.core.plan.plan import adding_repositories, make_plan
-from lumicontainer.core.plan.tidy import PACKAGES, after_bootstrap, same_packages
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
-from lumicontainer.pinning.apt_pins import Wanted, closures, program
-from lumicontainer.pinning.pip_pins import Pip, Target, Wheel, is_of, read_report, write_stand_in
+from lumicontainer.pinning.apt import Wanted, closures, program
+from lumicontainer.pinning.pip import Pip, Target, Wheel, is_of, read_report, write_stand_in
 from lumicontainer.pinning.registry import pinned_image
-from lumicontainer.pinning.source_pins import sha256_of, whole_commit
+from lumicontainer.pinning.sources import sha256_of, whole_commit
 from lumicontainer.system.process import ProgramError
 
 from .test_fetch import UPSTREAM, Upstream

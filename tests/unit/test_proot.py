@@ -12,9 +12,9 @@ from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.render.proot import command
 from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved, resolve
-from lumicontainer.core.schema.document import Problems
-from lumicontainer.core.schema.hazards import is_hazardous
-from lumicontainer.core.schema.platforms import read_platform
+from lumicontainer.core.schema.apptainer_syntax import is_hazardous
+from lumicontainer.core.schema.platform import read_platform
+from lumicontainer.core.schema.yaml_nodes import Problems
 
 from ..conftest import ROOT
 

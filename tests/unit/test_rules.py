@@ -20,7 +20,7 @@ from lumicontainer.core.rules.rules import (
     read_rules,
     refuse,
 )
-from lumicontainer.core.schema.document import Problems
+from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.errors import InputError
 
 from ..conftest import HELLO, Write

@@ -13,9 +13,9 @@ import pytest
 
 from lumicontainer.build.failures.scrub import scrub
 from lumicontainer.build.secrets import leaks, read_secrets
-from lumicontainer.build.tree.compare import leaking
-from lumicontainer.build.tree.files import GONE, Row
-from lumicontainer.build.tree.tree import scan, state_of
+from lumicontainer.build.tree.capture import leaking
+from lumicontainer.build.tree.index import GONE, Row
+from lumicontainer.build.tree.snapshot import scan, state_of
 from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system.terminal import masking

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
-from lumicontainer.core.schema.hazards import hazards, is_hazardous
+from lumicontainer.core.schema.apptainer_syntax import hazards, is_hazardous
 
 HOSTILE = [
     "it's",

@@ -15,7 +15,7 @@ from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import InputError
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, Outcome
-from lumicontainer.verify import job, page, results
+from lumicontainer.verify import html, job, results
 from lumicontainer.verify.results import Part
 from lumicontainer.verify.subject import Subject, chosen, in_other_ways
 
@@ -135,7 +135,7 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
         came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
     )
     result = joined(tmp_path, Part([], None), rows=rows)
-    text = page.page(json.loads(json.dumps(result))).decode()
+    text = html.page(json.loads(json.dumps(result))).decode()
     for tag in ("<script", "<u>", "<i>", "<nid>", "<hsn>", "<x>"):
         assert tag not in text
     assert "&lt;i&gt;hint&lt;/i&gt;" in text

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build import workspace
-from lumicontainer.build.tree.tree import STATE
-from lumicontainer.system import locks
+from lumicontainer.build.tree.snapshot import STATE
+from lumicontainer.system import flock
 
 
 @pytest.fixture
@@ -140,15 +140,15 @@ def test_what_lives_or_is_kept_for_a_look_is_not_taken_for_dead(root: Path) -> N
 
 def test_who_shares_a_lock_is_known_by_its_process(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    program = "import sys; from pathlib import Path; from lumicontainer.system import locks\n"
-    program += "held = locks.shared(Path(sys.argv[1])); print(flush=True); input()"
+    program = "import sys; from pathlib import Path; from lumicontainer.system import flock\n"
+    program += "held = flock.shared(Path(sys.argv[1])); print(flush=True); input()"
     command = [sys.executable, "-c", program, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        assert locks.users(path) == f"process {child.pid}"
+        assert flock.users(path) == f"process {child.pid}"
         child.communicate(b"\n")
-    assert locks.users(path) == "another build"
+    assert flock.users(path) == "another build"
 
 
 def folders(root: Path) -> Iterator[Path]:

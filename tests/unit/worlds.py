@@ -23,8 +23,8 @@ from lumicontainer.core.model import (
 from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import Rule
-from lumicontainer.core.schema.document import Place, Problems, Scalar
-from lumicontainer.core.schema.names import COMPILE, SCRIPT
+from lumicontainer.core.schema.validators import COMPILE, SCRIPT
+from lumicontainer.core.schema.yaml_nodes import Place, Problems, Scalar
 
 HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
 UNUSED = "unused"

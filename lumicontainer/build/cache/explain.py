@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lumicontainer.build.cache.cache import Entry, object_name
+from lumicontainer.build.cache.store import Entry, object_name
 from lumicontainer.core.plan.plan import BASE, Plan
 
 CACHED, MISSING, OPEN = "cached", "missing", "cached if what is below comes out as before"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lumicontainer
-from lumicontainer.build.failures import absent
+from lumicontainer.build.failures import missing_packages
 from lumicontainer.build.workspace import FAILED
 from lumicontainer.core.plan.plan import STAGE
 from lumicontainer.core.schema.sources import FOLDER
@@ -29,8 +29,8 @@ from lumicontainer.errors import (
 )
 from lumicontainer.host.machine import namespace_command
 from lumicontainer.system import process
-from lumicontainer.system.files import links
-from lumicontainer.system.refusal import FULL, TOO_LARGE, file_size_hint
+from lumicontainer.system.files import no_links
+from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ def _absent(run: Run, text: str) -> list[Problem]:
     name = run.name.partition(": ")[0]
     for layer in run.builder.plan.resolved.included():
         if layer.name == name:
-            missing = absent.absent(text)
-            names = links.packages_listed(run.builder.place.ground / "tree") if missing else ()
-            found = (absent.problem(each, layer, names) for each in missing)
+            missing = missing_packages.absent(text)
+            names = no_links.packages_listed(run.builder.place.ground / "tree") if missing else ()
+            found = (missing_packages.problem(each, layer, names) for each in missing)
             return [each for each in found if each]
     return []
 
@@ -148,7 +148,7 @@ def silent_failure(run: Run, report: str) -> StepError:
 
 def _look(run: Run, log: Path) -> str:
     """Return how to look at a failed step; its state is kept, or its log alone."""
-    if links.is_folder(run.staged):
+    if no_links.is_folder(run.staged):
         return f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
     place = run.builder.place
     saved = place.root.parent / f"{place.root.name}.{run.name}.log"
@@ -232,5 +232,5 @@ echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
 {_NOT_KEPT if masking.searched() else ""}unset PROMPT_COMMAND
 PS1='{run.name}> '
 """
-    rc = links.write_new(run.staged, settings)
+    rc = no_links.write_new(run.staged, settings)
     return run.ground.command(["bash", "--rcfile", f"/tmp/{STAGED}/{rc.name}", "-i"])

@@ -19,11 +19,11 @@ from lumicontainer.core.resolve.inputs import (
     SDIST,
     URL,
 )
-from lumicontainer.core.schema import fields, names
+from lumicontainer.core.schema import readers, validators
 from lumicontainer.core.schema.contents import APT_PIN
-from lumicontainer.core.schema.document import Node, Problems, parse
-from lumicontainer.system.files.places import write_whole
-from lumicontainer.system.files.recipefiles import display, read_text
+from lumicontainer.core.schema.yaml_nodes import Node, Problems, parse
+from lumicontainer.system.files.recipe_folder import display, read_text
+from lumicontainer.system.files.user_cache import write_whole
 
 _HEAD = """\
 # Found by `lumicontainer lock`, which writes it anew. `lumicontainer build --locked` takes what is
@@ -31,30 +31,30 @@ _HEAD = """\
 # need.
 """
 
-_sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
-_PINS: dict[str, fields.Reader[str]] = {
-    IMAGE: fields.matching(r"[A-Za-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}", "image@sha256:…"),
+_sha256 = readers.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
+_PINS: dict[str, readers.Reader[str]] = {
+    IMAGE: readers.matching(r"[A-Za-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}", "image@sha256:…"),
     DEBOOTSTRAP: _sha256,
-    APT: fields.matching(APT_PIN, "name=version"),
-    PYTHON: fields.matching(
+    APT: readers.matching(APT_PIN, "name=version"),
+    PYTHON: readers.matching(
         r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]* --hash=sha256:[0-9a-f]{64}",
         "name==version --hash=sha256:…",
     ),
     SDIST: _sha256,
-    GIT: fields.matching(r"[0-9a-f]{40}", "40 hexadecimal digits"),
+    GIT: readers.matching(r"[0-9a-f]{40}", "40 hexadecimal digits"),
     URL: _sha256,
 }
 """What a pin must look like: it reaches the shell and pip's requirements as it is."""
-_ENTRY = fields.record(
+_ENTRY = readers.record(
     "an entry of a lock",
     {
-        **dict.fromkeys(KINDS, fields.line),
-        "where": fields.line,
-        "pin": names.raw,
-        "from": fields.line,
-        "index": fields.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https"),
-        "dependency": fields.boolean,
-        "open": fields.line,
+        **dict.fromkeys(KINDS, readers.line),
+        "where": readers.line,
+        "pin": validators.raw,
+        "from": readers.line,
+        "index": readers.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https"),
+        "dependency": readers.boolean,
+        "open": readers.line,
     },
 )
 
@@ -75,13 +75,13 @@ def _entry(node: Node, problems: Problems) -> Entry | None:
     return Entry(kind, read[kind] or "", pin=pin, origin=read.get("from") or "", **more)
 
 
-_LOCK = fields.record(
+_LOCK = readers.record(
     "a lock",
     {
-        "recipe": names.stem,
-        "platform": names.stem,
-        "profile": names.stem,
-        "layers": fields.mapping(fields.sequence(_entry), key=names.name),
+        "recipe": validators.stem,
+        "platform": validators.stem,
+        "profile": validators.stem,
+        "layers": readers.mapping(readers.sequence(_entry), key=validators.name),
     },
     required=("recipe", "platform", "layers"),
 )

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bootstrap, LayerFile, PythonSource, Value
 from lumicontainer.core.plan import packages
+from lumicontainer.core.plan.cleanup import CLEAN, after_bootstrap, tidied
 from lumicontainer.core.plan.finish import finish_files, finish_text, finishing
 from lumicontainer.core.plan.records import record_files
-from lumicontainer.core.plan.tidy import CLEAN, after_bootstrap, tidied
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.names import FINISH
 from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, told
+from lumicontainer.core.schema.validators import FINISH
 
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"

@@ -18,7 +18,7 @@ from lumicontainer.core.model import (
 )
 from lumicontainer.core.resolve.facts import wheel_package
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.checkfile import FOLDER, IMAGE
+from lumicontainer.core.schema.check import FOLDER, IMAGE
 
 
 def record_files(resolved: Resolved) -> Iterable[LayerFile]:

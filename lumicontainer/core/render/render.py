@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 
 from lumicontainer.core.model import Bootstrap, LayerFile
+from lumicontainer.core.plan.cleanup import after_bootstrap
 from lumicontainer.core.plan.plan import MAX_SECTION, Plan, Step
-from lumicontainer.core.plan.tidy import after_bootstrap
 from lumicontainer.core.render.definition import (
     Subject,
     definition,

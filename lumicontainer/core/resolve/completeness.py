@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lumicontainer.core.model import Bootstrap, Content, LayerUse
-from lumicontainer.core.schema.document import Place, Problems
-from lumicontainer.core.schema.names import FINISH
+from lumicontainer.core.schema.validators import FINISH
+from lumicontainer.core.schema.yaml_nodes import Place, Problems
 
 if TYPE_CHECKING:
-    from lumicontainer.core.resolve.resolved import ResolvedLayer
+    from lumicontainer.core.resolve.decisions import ResolvedLayer
 
 OLDEST_PYTHON = (3, 9)
 """What lumi-entry and the checks are written for."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from lumicontainer.core.model import GitSource, Platform, UrlSource, Value
-from lumicontainer.core.resolve.resolved import Resolved, ResolvedLayer
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.rules.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
 from lumicontainer.inside import version_range
 

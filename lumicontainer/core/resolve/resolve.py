@@ -21,14 +21,14 @@ from lumicontainer.core.model import (
     Variant,
 )
 from lumicontainer.core.resolve import completeness, order, profiles
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer, Setting
 from lumicontainer.core.resolve.facts import facts_of
-from lumicontainer.core.resolve.resolved import Resolved, ResolvedLayer, Setting
 from lumicontainer.core.rules.rules import of_drivers
-from lumicontainer.core.schema import parts, requirements
-from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
-from lumicontainer.core.schema.load import parameter_value
-from lumicontainer.core.schema.names import COMPILE, NAME, SCRIPT
+from lumicontainer.core.schema import requirements, variants
+from lumicontainer.core.schema.loading import parameter_value
 from lumicontainer.core.schema.sources import FOLDER, fetched, identity, told
+from lumicontainer.core.schema.validators import COMPILE, NAME, SCRIPT
+from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
 from lumicontainer.system.terminal import masking
 
@@ -66,7 +66,7 @@ def resolve(
     order.check(uses, layers, resolved, catalog.layer_names(), problems)
     bootstrap = _bootstrap(layers[uses[0].layer], resolved[0], uses[0], context)
     completeness.check_purpose(uses[1:], resolved[1:], problems)
-    checks = parts.fitting_checks(catalog.checks(problems), platform.accelerator)
+    checks = variants.fitting_checks(catalog.checks(problems), platform.accelerator)
     problems.raise_if_any()
     assert bootstrap is not None
     found = Resolved(recipe, platform, bootstrap, resolved, chosen, checks)
@@ -136,10 +136,10 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
     if variant.omit:
         return ResolvedLayer(layer.name, layer.summary, omitted=variant.omit)
     settings = _settings(use, layer, variant, context)
-    if why := parts.omitted(layer, variant, settings):
+    if why := variants.omitted(layer, variant, settings):
         return ResolvedLayer(layer.name, layer.summary, omitted=why)
-    content = parts.content(layer, variant, settings, context.problems)
-    files = parts.files(layer, variant, accelerator)
+    content = variants.content(layer, variant, settings, context.problems)
+    files = variants.files(layer, variant, accelerator)
     _check_used(layer, content, files, context)
     _check_takes(layer, content, settings, context)
     _check_asked_of_pip(content, settings, context.problems)
@@ -152,7 +152,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         files=files,
         script=variant.script or SCRIPT,
         compile=variant.compile or COMPILE,
-        checks=parts.fitting_checks(layer.checks, accelerator),
+        checks=variants.fitting_checks(layer.checks, accelerator),
         requires=layer.requires + variant.requires,
         secrets=layer.secrets,
         not_reproducible=layer.not_reproducible,
@@ -221,7 +221,7 @@ def _check_passwords(
 def _settings(
     use: LayerUse, layer: Layer, variant: Variant, context: _Context
 ) -> tuple[Setting, ...]:
-    known = {parameter.name: parameter for parameter in parts.parameters(layer, variant)}
+    known = {parameter.name: parameter for parameter in variants.parameters(layer, variant)}
     options = {
         name: _option_node(layer, known.get(name), name, value)
         for name, value in context.options.get(layer.name, {}).items()

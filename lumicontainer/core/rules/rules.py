@@ -19,11 +19,11 @@ from lumicontainer.core.rules.conditions import (
     met,
     parse,
 )
-from lumicontainer.core.schema import fields
-from lumicontainer.core.schema.document import Mapping as MappingNode
-from lumicontainer.core.schema.document import Node, Place, Problems, Scalar
-from lumicontainer.core.schema.document import Sequence as SequenceNode
-from lumicontainer.core.schema.document import parse as parse_document
+from lumicontainer.core.schema import readers
+from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
+from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar
+from lumicontainer.core.schema.yaml_nodes import Sequence as SequenceNode
+from lumicontainer.core.schema.yaml_nodes import parse as parse_document
 from lumicontainer.errors import InputError, Problem, did_you_mean
 
 ERROR, WARNING = "error", "warning"
@@ -31,9 +31,9 @@ _PLACES = 2
 """How many places are told of one fact."""
 HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
 
-_name = fields.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
-_package = fields.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 503 writes it")
-_variable = fields.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a variable")
+_name = readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
+_package = readers.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 503 writes it")
+_variable = readers.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a variable")
 
 
 class Rule(NamedTuple):
@@ -157,18 +157,18 @@ def read_rules(
     return rules
 
 
-def _document(vocabulary: Vocabulary) -> fields.Reader[dict[str, Any]]:
-    rule: dict[str, fields.Reader[Any]] = {
+def _document(vocabulary: Vocabulary) -> readers.Reader[dict[str, Any]]:
+    rule: dict[str, readers.Reader[Any]] = {
         "id": _name,
-        "level": fields.choice((ERROR, WARNING)),
+        "level": readers.choice((ERROR, WARNING)),
         "when": _when(vocabulary),
-        **dict.fromkeys(("what", "why", "source", "hint"), fields.line),
+        **dict.fromkeys(("what", "why", "source", "hint"), readers.line),
     }
-    read_rule = fields.with_place(fields.record("a rule", rule, required=tuple(rule)))
-    return fields.record("the rules", {"rules": fields.sequence(read_rule)}, required=("rules",))
+    read_rule = readers.with_place(readers.record("a rule", rule, required=tuple(rule)))
+    return readers.record("the rules", {"rules": readers.sequence(read_rule)}, required=("rules",))
 
 
-def _when(vocabulary: Vocabulary) -> fields.Reader[dict[str, tuple[Condition, ...]]]:
+def _when(vocabulary: Vocabulary) -> readers.Reader[dict[str, tuple[Condition, ...]]]:
     """Return a reader of what a rule asks of an image."""
     names = {*KNOWN, *WHEELS, *vocabulary.layers}
 
@@ -215,7 +215,7 @@ def _conditions(
     result = []
     for each in nodes:
         # A value may be true or a number: it is compared as it is written.
-        text = each.text if free and isinstance(each, Scalar) else fields.text(each, problems)
+        text = each.text if free and isinstance(each, Scalar) else readers.text(each, problems)
         if text is None:
             continue
         try:

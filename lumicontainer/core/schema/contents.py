@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lumicontainer.core.model import Bind, Content, PipInstall, Provider, Variant
-from lumicontainer.core.schema import fields, names
+from lumicontainer.core.schema import readers, validators
 from lumicontainer.core.schema.requirements import requirement
 from lumicontainer.core.schema.sources import read_sources
 
-image = fields.matching(
+image = readers.matching(
     r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?",
     "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits,",
 )
@@ -18,60 +18,60 @@ _APT_NAME = r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](?::[a-z0-9-]*[a-z0-9])?"
 _APT_VERSION = r"(?:[0-9]+:)?[0-9](?:[A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?"
 """As Debian's policy has them (5.6.1, 5.6.12), but for a last '-', by which apt removes."""
 APT_PIN = f"{_APT_NAME}={_APT_VERSION}"
-apt_name = fields.matching(_APT_NAME, "the name of a Debian package, such as libfabric-dev,")
-apt_package = fields.matching(
+apt_name = readers.matching(_APT_NAME, "the name of a Debian package, such as libfabric-dev,")
+apt_package = readers.matching(
     f"{_APT_NAME}(?:={_APT_VERSION})?",
     "the name of a Debian package, such as make or make=4.3-4.1,",
 )
-_version = fields.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')
-_script = fields.matching(
+_version = readers.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')
+_script = readers.matching(
     r"([A-Za-z0-9][A-Za-z0-9._-]*/)*[A-Za-z0-9][A-Za-z0-9._-]*\.sh",
     "a file of the layer's folder such as install-rocm.sh",
 )
 
-_pip_install = fields.record(
+_pip_install = readers.record(
     "a package of pip_installs",
-    {"package": names.name, "index_parameter": names.variable},
+    {"package": validators.name, "index_parameter": validators.variable},
     required=("package",),
 )
-_CONTENT: dict[str, fields.Reader[Any]] = {
-    "packages": fields.record(
+_CONTENT: dict[str, readers.Reader[Any]] = {
+    "packages": readers.record(
         "packages",
         {
-            "apt": fields.sequence(fields.with_place(apt_package)),
-            "python": fields.sequence(fields.with_place(requirement)),
+            "apt": readers.sequence(readers.with_place(apt_package)),
+            "python": readers.sequence(readers.with_place(requirement)),
         },
     ),
-    "apt_repositories": fields.with_place(_script),
+    "apt_repositories": readers.with_place(_script),
     "sources": read_sources,
-    "environment": fields.mapping(fields.text, key=names.constant),
-    "path": fields.sequence(names.absolute),
-    "binds": fields.sequence(names.BIND),
-    "host_libraries": fields.sequence(names.BIND),
-    "provides": fields.mapping(fields.line, key=names.name),
-    "apt_versions": fields.mapping(fields.line, key=names.name),
-    "pip_installs": fields.sequence(_pip_install),
+    "environment": readers.mapping(readers.text, key=validators.constant),
+    "path": readers.sequence(validators.absolute),
+    "binds": readers.sequence(validators.BIND),
+    "host_libraries": readers.sequence(validators.BIND),
+    "provides": readers.mapping(readers.line, key=validators.name),
+    "apt_versions": readers.mapping(readers.line, key=validators.name),
+    "pip_installs": readers.sequence(_pip_install),
 }
-_VERSION = {**_CONTENT, "docker": fields.with_place(image)}
+_VERSION = {**_CONTENT, "docker": readers.with_place(image)}
 _VERSIONED = {
     **_CONTENT,
-    "versions": fields.mapping(fields.record("a version", _VERSION), key=_version),
+    "versions": readers.mapping(readers.record("a version", _VERSION), key=_version),
 }
-_PROVIDER = {**_VERSIONED, "omit": fields.line}
+_PROVIDER = {**_VERSIONED, "omit": readers.line}
 KEYS = {
     **_VERSIONED,
-    "providers": fields.mapping(fields.record("a provider", _PROVIDER), key=names.name),
+    "providers": readers.mapping(readers.record("a provider", _PROVIDER), key=validators.name),
 }
 """The keys by which a layer, and its variant, says what it puts into an image."""
-VARIANT = fields.record(
+VARIANT = readers.record(
     "a variant",
     {
         **KEYS,
-        "parameters": names.values,
-        "requires": fields.sequence(fields.with_place(names.name)),
-        "omit": fields.line,
-        "script": fields.with_place(_script),
-        "compile": fields.with_place(_script),
+        "parameters": validators.values,
+        "requires": readers.sequence(readers.with_place(validators.name)),
+        "omit": readers.line,
+        "script": readers.with_place(_script),
+        "compile": readers.with_place(_script),
     },
 )
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lumicontainer.core.model import LayerFile
-from lumicontainer.core.schema.document import Node, Place, Problems
-from lumicontainer.core.schema.fields import text as read_text
+from lumicontainer.core.schema.readers import text as read_text
+from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems
 
 KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
 """Files of a layer that are requirements by their names."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from lumicontainer.core import shell
 from lumicontainer.core.model import GitSource, LayerFile, PythonSource, Source, UrlSource
-from lumicontainer.core.schema import fields, names
-from lumicontainer.core.schema.document import Mapping as MappingNode
-from lumicontainer.core.schema.document import Node, Place, Problems
+from lumicontainer.core.schema import readers, validators
+from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
+from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems
 from lumicontainer.errors import did_you_mean
 
 WHOLE_COMMIT = 40
@@ -22,34 +22,34 @@ FOLDER = "sources"
 and a folder in its stage."""
 
 _PLAIN = "[A-Za-z0-9._~/%+,=&?@:-]"
-_sha256 = fields.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
-_url = fields.matching(rf"https://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
-_any_url = fields.matching(rf"https?://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
-_commit = fields.matching(
+_sha256 = readers.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
+_url = readers.matching(rf"https://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
+_any_url = readers.matching(rf"https?://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
+_commit = readers.matching(
     rf"[0-9a-f]{{7,{WHOLE_COMMIT}}}", f"a commit of 7 to {WHOLE_COMMIT} hexadecimal digits"
 )
-_entry = fields.matching(
+_entry = readers.matching(
     r"[A-Za-z0-9][A-Za-z0-9._+-]*", "a plain name, without a folder before it,"
 )
 
-_KINDS: dict[str, tuple[type[Any], fields.Reader[dict[str, Any]]]] = {
+_KINDS: dict[str, tuple[type[Any], readers.Reader[dict[str, Any]]]] = {
     "python": (
         PythonSource,
-        fields.record(
-            "a Python source", {"python": names.name, "sha256": _sha256}, required=("python",)
+        readers.record(
+            "a Python source", {"python": validators.name, "sha256": _sha256}, required=("python",)
         ),
     ),
     "git": (
         GitSource,
-        fields.record(
+        readers.record(
             "a git source",
-            {"git": _url, "commit": _commit, "folder": _entry, "submodules": fields.boolean},
+            {"git": _url, "commit": _commit, "folder": _entry, "submodules": readers.boolean},
             required=("git", "commit", "folder"),
         ),
     ),
     "url": (
         UrlSource,
-        fields.record(
+        readers.record(
             "a url source",
             {"url": _any_url, "sha256": _sha256, "file": _entry},
             required=("url", "file"),
@@ -84,7 +84,7 @@ def read_source(node: Node, problems: Problems) -> tuple[Source, Place] | None:
 
 def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
     """Read a list of sources, of which no two are the same thing."""
-    found = fields.sequence(read_source)(node, problems)
+    found = readers.sequence(read_source)(node, problems)
     if found is None:
         return None
     first: dict[str, Place] = {}

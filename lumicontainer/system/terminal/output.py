@@ -63,10 +63,10 @@ class Output(io.TextIOWrapper):
         text = printable(text)
         if not self.isatty():
             return text
-        from lumicontainer.system.terminal import paint  # noqa: PLC0415 - for terminals alone
+        from lumicontainer.system.terminal import style  # noqa: PLC0415 - for terminals alone
 
-        text = paint.wrapped(text, self._columns())
-        return paint.coloured(text) if paint.has_colour() else text
+        text = style.wrapped(text, self._columns())
+        return style.coloured(text) if style.has_colour() else text
 
     def _columns(self) -> int:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lumicontainer.build.cache.cache import Cache, prove
+from lumicontainer.build.cache.store import Cache, prove
 
 from ...conftest import CHECK
 from ..conftest import run

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from lumicontainer.build.cache.cache import Cache
+from lumicontainer.build.cache.store import Cache
 
 from ..conftest import run
 from .chain import LAYERS, STEPS, Build, Place, digest

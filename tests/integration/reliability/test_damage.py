@@ -6,8 +6,8 @@ import random
 import shutil
 from pathlib import Path
 
-from lumicontainer.build.cache.cache import Cache, Entry
-from lumicontainer.build.cache.uses import uses
+from lumicontainer.build.cache.store import Cache, Entry
+from lumicontainer.build.cache.usage import uses
 
 from .chain import Place, copy, digest, prove_all
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.cache import SUMS, Cache
+from lumicontainer.build.cache.store import SUMS, Cache
 
 from ...namespaces import entered, owned, prepared
 from ..conftest import run

@@ -1,0 +1,84 @@
+"""Find what bash and Python cannot parse in the scripts of an image. Nothing of them is run."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from lumicontainer.core.model import Checks, LayerFile
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
+from lumicontainer.core.schema.validators import COMPILE, FINISH, SCRIPT
+from lumicontainer.core.schema.yaml_nodes import Place
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.system import process
+
+_LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)
+_ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
+"""English messages, and neither BASH_ENV nor functions of the user's."""
+
+
+def refuse_unparsable(resolved: Resolved) -> None:
+    """Raise ``InputError`` with every script of an image that cannot be parsed."""
+    problems = [
+        problem for path, file in _scripts(resolved) if (problem := _problem(path, file.content))
+    ]
+    if problems:
+        raise InputError(*problems)
+
+
+def _scripts(resolved: Resolved) -> Iterator[tuple[str, LayerFile]]:
+    """Yield the scripts that build the image and its checks, each with the path to show."""
+    for layer in resolved.included():
+        run = _run(layer)
+        for file in layer.files:
+            if file.name in run:
+                yield f"{layer.folder}/{file.name}", file
+        yield from _checks(layer.checks, f"{layer.folder}/")
+    yield from _checks(resolved.checks, "")
+
+
+def _run(layer: ResolvedLayer) -> set[str]:
+    scripts = {SCRIPT, COMPILE, FINISH, layer.script, layer.compile, layer.content.apt_repositories}
+    return scripts - {""}
+
+
+def _checks(checks: Checks, folder: str) -> Iterator[tuple[str, LayerFile]]:
+    yield from ((f"{folder}{check.file.name}", check.file) for check in checks.each)
+
+
+def _problem(path: str, content: bytes) -> Problem | None:
+    python = PurePosixPath(path).suffix == ".py"
+    found = _python(path, content) if python else _bash(content)
+    if found is None:
+        return None
+    line, why = found
+    return Problem("cannot parse the script", str(Place(path, line)), why, "correct the line")
+
+
+def _bash(content: bytes) -> tuple[int, str] | None:
+    """Return the line that bash cannot parse, and why; None where it can.
+
+    With -n bash runs nothing, ``shopt -s extglob`` neither: its patterns are tried as well.
+    """
+    for options in ([], ["-O", "extglob"]):
+        command = ["bash", "--norc", "--noprofile", *options, "-n"]
+        done = process.finished(command, env=_ENVIRONMENT, given=content)
+        found = _LINE.search(process.clean(done.stderr))
+        if not done.returncode and not found:
+            return None
+    return (int(found[1]), found[2]) if found else (1, process.clean(done.stderr).strip())
+
+
+def _python(path: str, content: bytes) -> tuple[int, str] | None:
+    """Return the line that Python cannot parse, and why; None where it can."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(content, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return error.lineno or 1, error.msg
+    except (ValueError, RecursionError, MemoryError) as error:
+        return 1, str(error) or "nested too deep"
+    return None

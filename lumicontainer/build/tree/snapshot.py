@@ -1,0 +1,141 @@
+"""The state of an unpacked tree: what each path is, and by what a change of it is noticed."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from lumicontainer.build.tree.index import FILE, FOLDER, SYMLINK, Node, Row, kind_of
+
+Seen: TypeAlias = "dict[str, os.stat_result]"
+
+
+class Known(NamedTuple):
+    """Hold what a path was, and its print at that time."""
+
+    print: str
+    row: Row
+
+
+State: TypeAlias = "dict[str, Known]"
+
+STATE = "state.json.gz"
+"""The file beside a tree that keeps its state."""
+
+
+def print_of(info: os.stat_result) -> str:
+    """Return what changes whenever a path does: the kernel sets ctime, and no program can."""
+    # A folder's ctime changes with its entries, which are looked at themselves.
+    if stat.S_ISDIR(info.st_mode):
+        return f"{info.st_ino}:{info.st_mode}:{info.st_uid}:{info.st_gid}"
+    return f"{info.st_ino}:{info.st_ctime_ns}:{info.st_size}"
+
+
+def scan(tree: Path) -> Seen:
+    """Return what the system says of every path in a tree, parents first."""
+    found: Seen = {}
+    _scan(str(tree), "", found)
+    return found
+
+
+def _scan(folder: str, prefix: str, found: Seen) -> None:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda each: each.name):
+            path = prefix + entry.name
+            info = entry.stat(follow_symlinks=False)
+            found[path] = info
+            if stat.S_ISDIR(info.st_mode):
+                _scan(entry.path, f"{path}/", found)
+
+
+def describe(path: Path, info: os.stat_result) -> Row:
+    """Return what a path is, without its other names."""
+    kind = kind_of(info)
+    what = ""
+    if kind == FILE:
+        with path.open("rb") as file:
+            what = hashlib.file_digest(file, "sha256").hexdigest()
+    elif kind == SYMLINK:
+        what = str(path.readlink())
+    elif info.st_rdev:
+        what = f"{info.st_rdev:x}"
+    return Row(kind, stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid, what)
+
+
+def state_of(tree: Path, seen: Seen, before: Mapping[str, Known]) -> State:
+    """Return the state of a tree; only what changed since ``before`` is read."""
+    rows: dict[str, Row] = {}
+    names: dict[int, list[str]] = {}
+    for path, info in seen.items():
+        known = before.get(path)
+        if known and known.print == print_of(info):
+            rows[path] = known.row._replace(link="")
+        else:
+            rows[path] = describe(tree / path, info)
+        if info.st_nlink > 1 and rows[path].kind == FILE:
+            names.setdefault(info.st_ino, []).append(path)
+    linked(rows, names.values())
+    return {path: Known(print_of(seen[path]), row) for path, row in rows.items()}
+
+
+def printed(rows: Mapping[str, Row], seen: Seen) -> State:
+    """Return the state of a tree whose rows are known."""
+    return {path: Known(print_of(info), rows[path]) for path, info in seen.items()}
+
+
+def wanted(top: Node) -> dict[str, Row]:
+    """Return the rows of the tree that layers make, in the form of ``state_of``."""
+    rows: dict[str, Row] = {}
+    names: dict[str, list[str]] = {}
+    for path, node in top.walk():
+        rows[path] = node.row._replace(link="")
+        if node.row.link:
+            names.setdefault(node.row.link, []).append(path)
+    linked(rows, names.values())
+    return rows
+
+
+def linked(rows: dict[str, Row], groups: Iterable[list[str]]) -> None:
+    """Note in the rows of files with several names the first of these."""
+    for paths in groups:
+        if len(paths) > 1:
+            for path in paths:
+                rows[path] = rows[path]._replace(link=min(paths))
+
+
+def families(rows: Mapping[str, Row]) -> dict[str, list[str]]:
+    """Return the names of each file that has several."""
+    found: dict[str, list[str]] = {}
+    for path, row in rows.items():
+        if row.link:
+            found.setdefault(row.link, []).append(path)
+    return found
+
+
+def set_folder(path: Path, row: Row) -> None:
+    """Make a folder, or give the one that is there its owner and mode."""
+    assert row.kind == FOLDER
+    path.mkdir(exist_ok=True)
+    os.chown(path, row.uid, row.gid)
+    path.chmod(row.mode)
+
+
+def read_state(path: Path) -> State:
+    """Read a state; it is empty where there is none."""
+    try:
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        return {name: Known(print_, Row(*row)) for name, (print_, row) in data.items()}
+    except (OSError, EOFError, zlib.error, ValueError, TypeError):
+        return {}
+
+
+def write_state(path: Path, state: State) -> None:
+    """Write a state, in a quarter of its size: it lies on the disk beside the tree."""
+    path.write_bytes(gzip.compress(json.dumps(state).encode(), 1, mtime=0))

@@ -1,0 +1,141 @@
+"""Put a layer together from its parts: what holds always, and a variant, provider and version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from lumicontainer.core.model import Checks, Content, Layer, LayerFile, Parameter, Variant
+from lumicontainer.core.schema.check import FOLDER
+from lumicontainer.core.schema.loading import PROVIDER
+from lumicontainer.core.schema.sources import identity
+from lumicontainer.core.schema.validators import ACCELERATORS, COMPILE, SCRIPT
+from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from lumicontainer.core.resolve.decisions import Setting
+
+VERSION = "version"
+
+
+def parameters(layer: Layer, variant: Variant) -> Iterator[Parameter]:
+    """Yield the parameters of a layer, with the one that chooses of its providers."""
+    yield from layer.parameters
+    # A variant's own providers are written for it, so the first of them is its default.
+    names = tuple(dict.fromkeys((*variant.providers, *layer.providers)))
+    if names:
+        summary = "where its software comes from"
+        yield Parameter(PROVIDER, "string", names[0], layer.place, summary, choices=names)
+
+
+def names(layer: Layer) -> set[str]:
+    """Return the names of the parameters that a layer has with any accelerator."""
+    variants = (*layer.variants.values(), Variant())
+    return {each.name for variant in variants for each in parameters(layer, variant)}
+
+
+def choices(layer: Layer, name: str) -> list[str]:
+    """Return the values that a parameter can be chosen of; none where it takes any."""
+    variants = [*layer.variants.values(), Variant()]
+    if name == VERSION:
+        parts = [layer.versions, *(each.versions for each in variants)]
+        for providers in (layer.providers, *(each.providers for each in variants)):
+            parts += [provider.versions for provider in providers.values()]
+        return sorted({version for part in parts for version in part})
+    found = [each for v in variants for each in parameters(layer, v) if each.name == name]
+    if any(each.type == "boolean" for each in found):
+        return ["false", "true"]
+    return sorted({choice for each in found for choice in each.choices})
+
+
+def content(
+    layer: Layer, variant: Variant, settings: Iterable[Setting], problems: Problems
+) -> Content:
+    """Return what a layer puts into an image with these settings.
+
+    Notes a version that one of the parts in use does not know.
+    """
+    found = {setting.name: setting for setting in settings}
+    result = Content()
+    for own, versions in _parts(layer, variant, found):
+        result = merge(result, own)
+        if not versions or VERSION not in found:
+            continue
+        version = found[VERSION]
+        wanted = str(version.value)
+        if wanted in versions:
+            result = merge(result, versions[wanted])
+        else:
+            problems.add(
+                f"layer '{layer.name}' does not know the version '{wanted}'",
+                version.place,
+                why=f"its versions are {', '.join(versions)}",
+                hint=did_you_mean(wanted, versions),
+            )
+    return result
+
+
+def omitted(layer: Layer, variant: Variant, settings: Iterable[Setting]) -> str:
+    """Return why a layer is left out, if it is: its variant or its provider says so."""
+    chosen = next((str(each.value) for each in settings if each.name == PROVIDER), "")
+    providers = (part.providers[chosen] for part in (variant, layer) if chosen in part.providers)
+    return variant.omit or next((each.omit for each in providers if each.omit), "")
+
+
+def _parts(
+    layer: Layer, variant: Variant, settings: Mapping[str, Setting]
+) -> Iterator[tuple[Content, Mapping[str, Content]]]:
+    """Yield what a layer is made of, with what versions add to each part."""
+    chosen = str(settings[PROVIDER].value) if PROVIDER in settings else ""
+    for part in (layer, variant):
+        yield part.content, part.versions
+        if chosen in part.providers:
+            provider = part.providers[chosen]
+            yield provider.content, provider.versions
+
+
+def merge(base: Content, more: Content) -> Content:
+    """Return what ``base`` holds with what ``more`` adds; for one name ``more`` wins."""
+    sources = {identity(source): source for source in (*base.sources, *more.sources)}
+    return Content(
+        apt=base.apt + more.apt,
+        apt_repositories=more.apt_repositories or base.apt_repositories,
+        python=base.python + more.python,
+        sources=tuple(sources.values()),
+        environment={**base.environment, **more.environment},
+        path=base.path + more.path,
+        provides={**base.provides, **more.provides},
+        apt_versions={**base.apt_versions, **more.apt_versions},
+        image=more.image or base.image,
+        binds=base.binds + more.binds,
+        host_libraries=base.host_libraries + more.host_libraries,
+        pip_installs=base.pip_installs + more.pip_installs,
+        locked=base.locked + more.locked,
+        indexed={**base.indexed, **more.indexed},
+        places={**base.places, **more.places},
+    )
+
+
+def files(layer: Layer, variant: Variant, accelerator: str) -> tuple[LayerFile, ...]:
+    """Return the files of a layer that the steps of this variant get.
+
+    These are all but the scripts that other variants run in place of its own, and the files below
+    a folder that has the name of another accelerator.
+    """
+    scripts = {SCRIPT, COMPILE}
+    scripts |= {name for each in layer.variants.values() for name in (each.script, each.compile)}
+    scripts -= {variant.script or SCRIPT, variant.compile or COMPILE}
+    fitting = _fitting(layer.files, "", accelerator)
+    return tuple(file for file in fitting if file.name not in scripts)
+
+
+def fitting_checks(checks: Checks, accelerator: str) -> Checks:
+    """Return checks without those in the folder of another accelerator."""
+    files = _fitting(checks.files, FOLDER, accelerator)
+    return Checks(files, tuple(each for each in checks.each if each.file in files))
+
+
+def _fitting(found: tuple[LayerFile, ...], prefix: str, accelerator: str) -> tuple[LayerFile, ...]:
+    others = tuple(f"{prefix}{each}/" for each in ACCELERATORS if each != accelerator)
+    return tuple(file for file in found if not file.name.startswith(others))

@@ -1,0 +1,371 @@
+"""Make the lock of an image: ask, where each of its inputs comes from, what it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from lumicontainer.build.failures import missing_packages
+from lumicontainer.core.lock.lock import Entry, Lock, lock_of
+from lumicontainer.core.model import PythonSource, UrlSource
+from lumicontainer.core.plan.plan import Plan
+from lumicontainer.core.resolve.facts import facts_of, normal, wheel_package
+from lumicontainer.core.resolve.inputs import (
+    APT,
+    BUILD_REQUIREMENTS,
+    DEBOOTSTRAP,
+    GIT,
+    IMAGE,
+    PYTHON,
+    SDIST,
+    URL,
+    Input,
+    base_told,
+    inputs,
+)
+from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
+from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
+from lumicontainer.host.mirrors import require_guarded
+from lumicontainer.host.site import Site, read_site
+from lumicontainer.pinning import apt, sdists, sources
+from lumicontainer.pinning.pip import Pip, Target, Wheel, is_of
+from lumicontainer.pinning.registry import pinned_image
+from lumicontainer.system.terminal.progress import Progress
+
+RECIPE = "the recipe"
+_BASE = "apt upon the base"
+_SHOWN = 8
+
+
+def make_lock(
+    resolved: Resolved,
+    *,
+    plan_of: Callable[[Resolved], Plan],
+    mirrors: Mapping[str, str],
+    progress: Progress,
+) -> Lock:
+    """Return the lock of an image; what cannot be asked here is open in it, with the reason.
+
+    Raises ``InputError`` where a recipe names what is known not to be there.
+    """
+    bootstrap = resolved.bootstrap
+    release = bootstrap.release if bootstrap.agent == DEBOOTSTRAP else ""
+    maker = _Maker(resolved, read_site(release, mirrors), progress, plan_of)
+    for each in inputs(resolved):
+        if each.pinned and each.kind != APT:
+            maker.add(each, Entry(each.kind, each.name, each.where, each.given, RECIPE))
+    maker.fetched()
+    maker.upon_the_base()
+    maker.python()
+    if maker.wrong:
+        raise InputError(*maker.wrong)
+    return lock_of(resolved, maker.layers)
+
+
+@dataclass
+class _Maker:
+    """Gather the entries of a lock, layer by layer."""
+
+    resolved: Resolved
+    site: Site
+    progress: Progress
+    plan_of: Callable[[Resolved], Plan]
+    layers: dict[str, list[Entry]] = field(init=False)
+    known: dict[str, Entry] = field(default_factory=dict)
+    """The wheels of the image by the names of their packages."""
+    wrong: list[Problem] = field(default_factory=list)
+    """What the recipe names and is known not to be there."""
+
+    def __post_init__(self) -> None:
+        self.layers = {layer.name: [] for layer in self.resolved.included()}
+
+    def wanted(self, *kinds: str) -> list[Input]:
+        """Return the inputs of these kinds that the recipe leaves open.
+
+        What a package of apt's needs is open also where its own version is not.
+        """
+        found = [each for each in inputs(self.resolved) if each.kind in kinds]
+        return [each for each in found if each.kind == APT or not each.pinned]
+
+    def add(self, of: Input, entry: Entry) -> None:
+        """Take an entry for an input."""
+        self.layers[of.layer].append(entry)
+        if entry.open:
+            self.progress.say(f"open: {of.layer}: {of.told}: {entry.open}")
+
+    def pin(self, of: Input, pin: str, origin: str, index: str = "") -> None:
+        """Take the pin of an input."""
+        self.add(of, Entry(of.kind, of.name, of.where, pin, origin, index))
+
+    def leave(self, of: Input, why: str) -> None:
+        """Leave an input open."""
+        self.add(of, Entry(of.kind, of.name, of.where, open=why))
+
+    def find(self, of: Input, ask: Callable[[], str], origin: str, why: str) -> None:
+        """Take the pin that is found; where none is, tell of it and leave the input open."""
+        try:
+            pin = ask()
+        except SpaceError:
+            raise
+        except LumicontainerError as error:
+            self.progress.say(str(error))
+            self.leave(of, why)
+        else:
+            self.pin(of, pin, origin)
+
+    def fetched(self) -> None:
+        """Ask for what steps fetch, and for the image that is the base."""
+        for each in self.wanted(*_ASKED):
+            origin, why = _ASKED[each.kind]
+            self.find(each, partial(_fetched, each, self.site), origin, why)
+
+    def upon_the_base(self) -> None:
+        """Ask the base for its packages, and its apt for those of the layers."""
+        wanted = self.wanted(DEBOOTSTRAP, APT)
+        if not wanted:
+            return
+        try:
+            answers = apt.ask(self.plan_of(self._with_base()), self.site, self.progress)
+        except SpaceError:
+            raise
+        except LumicontainerError as error:
+            self.progress.say(str(error))
+            for each in wanted:
+                self.leave(each, "the base could not be made here")
+            return
+        there = dict(answers.there)
+        for each in wanted:
+            if each.kind == DEBOOTSTRAP:
+                self.pin(each, answers.base, f"the list of its {len(answers.there)} packages")
+        self.wrong += _refused(self.resolved, answers)
+        for layer in self.layers:
+            there |= answers.layers.get(layer, {})
+            mine = [each for each in wanted if each.layer == layer and each.kind == APT]
+            self._apt(mine, answers.layers.get(layer), there)
+
+    def _apt(
+        self, mine: Sequence[Input], closure: Mapping[str, str] | None, there: Mapping[str, str]
+    ) -> None:
+        """Take what apt said of the packages of one layer."""
+        for each in mine:
+            name = _plain(each.name)
+            if closure is None:
+                self.leave(
+                    each,
+                    "apt does not find it, its repository, or what else its layer wants",
+                )
+            elif name not in there:
+                self.leave(each, "apt names no version of it")
+            else:
+                self.pin(each, f"{name}={there[name]}", _BASE)
+        named = {_plain(each.name) for each in mine}
+        for name, version in (closure or {}).items():
+            if name not in named:
+                entry = Entry(APT, name, pin=f"{name}={version}", origin=_BASE, dependency=True)
+                self.layers[mine[0].layer].append(entry)
+
+    def _with_base(self) -> Resolved:
+        """Return what is to be built upon the base that is pinned."""
+        bootstrap, layer = self.resolved.bootstrap, self.resolved.layers[0].name
+        if bootstrap.agent == DEBOOTSTRAP:
+            return self.resolved
+        pins = [entry.pin for entry in self.layers[layer] if entry.kind == IMAGE and entry.pin]
+        if not pins:
+            raise HostError(Problem(f"the base is not known: {base_told(bootstrap)}"))
+        return self.resolved._replace(bootstrap=bootstrap._replace(image=pins[0]))
+
+    def python(self) -> None:
+        """Ask pip for the wheels of the image and of what it is compiled with."""
+        wanted = self.wanted(PYTHON, SDIST)
+        facts = facts_of(self.resolved)
+        python, glibc = (
+            next((fact.value for fact in facts.get(name, ()) if fact.value), "")
+            for name in ("python", "glibc")
+        )
+        if not python:
+            for each in wanted:
+                self.leave(each, "no layer says which Python the image has, under 'brings'")
+        elif wanted:
+            self._ask_pip(Pip(Target(python, glibc)), wanted)
+
+    def _ask_pip(self, pip: Pip, wanted: Sequence[Input]) -> None:
+        """Ask layer by layer: what the layers below have is not taken again."""
+        below: dict[str, dict[str, str]] = {}
+        for layer in self.resolved.included():
+            mine = [each for each in wanted if each.layer == layer.name]
+            for each in mine:
+                if each.kind == SDIST:
+                    why = "pip did not find its source"
+                    self.find(each, partial(pip.source, each.name), "its source", why)
+            named = [each.name for each in mine if each.kind == PYTHON]
+            there, same = (_agreeing(each, named) for each in _seen_by(layer, below))
+            there |= dict(_brought(layer))
+            below[layer.name] = dict(_brought(layer))
+            files = {each.where for each in mine if each.kind == PYTHON}
+            for file in sorted(files, reverse=True):
+                group = [each for each in mine if each.kind == PYTHON and each.where == file]
+                if file == BUILD_REQUIREMENTS:
+                    self._wheels(pip, group, {}, {})
+                    continue
+                found = self._wheels(pip, group, there, same)
+                there |= found
+                below[layer.name] |= found
+
+    def _wheels(
+        self, pip: Pip, group: Sequence[Input], there: Mapping[str, str], same: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Take the wheels of requirements that are installed together; return their versions."""
+        index = next((each.index_url for each in group if each.index_url), "")
+        names = [each.name for each in group]
+        found = self._found(pip, group, partial(pip.wheels, names, there, same=same, index=index))
+        if found is None:
+            return {}
+        layer, where = group[0].layer, group[0].where
+        entries = {normal(each.name): _entry(each, where, index) for each in found}
+        for each in group:
+            # What a layer below has is not taken again, and is the input's pin all the same.
+            self._one_of({**self.known, **entries}, each)
+        named = set(map(normal, names))
+        self.layers[layer] += [
+            replace(entry, dependency=True) for name, entry in entries.items() if name not in named
+        ]
+        self.known |= {} if where == BUILD_REQUIREMENTS else entries
+        return {normal(each.name): each.version for each in found}
+
+    def _found(
+        self, pip: Pip, group: Sequence[Input], ask: Callable[[], list[Wheel]]
+    ) -> list[Wheel] | None:
+        """Return what pip finds here, else in the image; None where the requirements stay open."""
+        try:
+            return ask()
+        except LumicontainerError as error:
+            missing = {each.word: each for each in missing_packages.absent(error.problems[0].why)}
+            index = next((each.index_url for each in group if each.index_url), "")
+            if word := next((each for each in missing if pip.has_source(each, index)), ""):
+                return self._of_sources(group, index, word)
+            self.progress.say(str(error))
+            for each in group:
+                self.leave(each, _no_wheel(missing.get(each.name.replace(" ", ""))))
+            return None
+
+    def _of_sources(self, group: Sequence[Input], index: str, word: str) -> list[Wheel] | None:
+        """Ask in the image, where code of sources may run; None where that cannot be done."""
+        layer, where = group[0].layer, group[0].where
+        lines = [f"--extra-index-url {index}"] if index else []
+        lines += [each.name for each in group]
+        try:
+            if where:
+                what = f"'{where}' is read by a script of the layer, which would build it otherwise"
+                raise HostError(Problem(what, hint="name it in 'packages: python' of layer.yaml"))
+            self.progress.say(f"{layer}: {word} has no wheel: the image's pip is asked")
+            image = sdists.asking(self.resolved, layer, lines, self.layers)
+            return sdists.ask(self.plan_of(image), self.site, self.progress)
+        except SpaceError:
+            raise
+        except LumicontainerError as error:
+            self.progress.say(str(error))
+            first = error.problems[0]
+            # That of a failed step names a log of this host.
+            hint = first.hint if isinstance(error, HostError) else "lock again to see why"
+            why = "; ".join(filter(None, (f"{word} has no wheel", first.what, hint)))
+            for each in group:
+                self.leave(each, " ".join(why.split()))
+            return None
+
+    def _one_of(self, known: Mapping[str, Entry], each: Input) -> None:
+        entry = known.get(normal(each.name))
+        if entry is None:
+            self.leave(each, "a layer below brings it, from no index")
+        else:
+            index = each.index_url or entry.index
+            self.add(each, replace(entry, name=each.name, where=each.where, index=index))
+
+
+_ASKED = {
+    IMAGE: ("its registry", "its registry did not tell its digest"),
+    GIT: ("its repository", "its repository did not tell the commit"),
+    URL: ("a download", "it could not be downloaded"),
+}
+"""By kind what is asked, and why an input stays open."""
+
+
+def _fetched(wanted: Input, site: Site) -> str:
+    if wanted.kind == IMAGE:
+        return pinned_image(wanted.name, site.mirrors, site.trust)
+    require_guarded(wanted.name, site.mirrors)
+    if wanted.kind == GIT:
+        return sources.whole_commit(wanted.name, wanted.given, site.mirrors)
+    return sources.sha256_of(wanted.name, site.mirrors)
+
+
+def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
+    """Yield the problems of the packages of layers that apt does not know."""
+    layers = {layer.name: layer for layer in resolved.included()}
+    for name, text in answers.refused.items():
+        for each in missing_packages.absent(text):
+            if problem := missing_packages.problem(each, layers[name], answers.names):
+                yield problem
+
+
+def _no_wheel(missing: missing_packages.Absent | None) -> str:
+    """Return why there is no pin of a requirement, which pip found no wheel of or did."""
+    if missing is None:
+        return "pip finds no wheels of it, or none that go with the others"
+    there = ", ".join(missing.offered[-_SHOWN:])
+    return "the configured index has no wheel of it" + (f"; it has {there}" if there else "")
+
+
+def _entry(wheel: Wheel, where: str, index: str) -> Entry:
+    index = index if is_of(wheel, index) else ""
+    if not wheel.sha256:
+        why = "its index tells no sha256 of it"
+        return Entry(PYTHON, normal(wheel.name), where, index=index, open=why)
+    return Entry(PYTHON, normal(wheel.name), where, wheel.line, wheel.file, index)
+
+
+def _seen_by(
+    layer: ResolvedLayer, below: Mapping[str, Mapping[str, str]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the Python packages that a layer finds, and those beside which it has to stand.
+
+    What compiles does so upon the layers up to the last that it requires, and is installed upon
+    all: what lies between is not there for it, and must be of the same versions.
+    """
+    order = list(below)
+    if any(file.name == layer.compile for file in layer.files):
+        last = max((order.index(name) for name in layer.requires if name in below), default=0)
+        order = order[: last + 1]
+    there = {name: version for each in order for name, version in below[each].items()}
+    all_of_them = {name: version for each in below.values() for name, version in each.items()}
+    return there, {name: v for name, v in all_of_them.items() if name not in there}
+
+
+def _agreeing(versions: Mapping[str, str], requirements: Iterable[str]) -> dict[str, str]:
+    """Return the versions that do: what a layer asks for otherwise takes the place of the other."""
+    wanted = {}
+    for each in requirements:
+        with suppress(InvalidRequirement):  # Pip says what is wrong with it.
+            wanted[normal(each)] = Requirement(each).specifier
+    return {
+        name: version
+        for name, version in versions.items()
+        if name not in wanted or wanted[name].contains(version, prereleases=True)
+    }
+
+
+def _plain(name: str) -> str:
+    """Return the name of a Debian package without the version that a recipe asks for."""
+    return name.partition("=")[0]
+
+
+def _brought(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
+    """Yield the Python packages that a layer's sources bring, each with its version."""
+    for source in layer.content.sources:
+        if isinstance(source, PythonSource):
+            yield normal(source.python), str(layer.values().get("version", ""))
+        elif isinstance(source, UrlSource):
+            yield from wheel_package(source.file)

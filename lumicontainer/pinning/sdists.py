@@ -1,0 +1,146 @@
+"""Find the Python packages of which only a source says all, by the image's pip upon its layers.
+
+What a source needs is told by code that it brings (PEP 517). That code runs in a container upon the
+layers below, which are made by their pins; what it is built with has to be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from lumicontainer.build import pipeline
+from lumicontainer.build.cache.store import Cache
+from lumicontainer.build.failures.failure import last_lines
+from lumicontainer.build.layers import Builder, Run
+from lumicontainer.build.workspace import LOCK, remove_tree, workspace
+from lumicontainer.core.lock.lock import Entry, held, lock_of
+from lumicontainer.core.model import LayerFile
+from lumicontainer.core.plan.plan import Plan, Step
+from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.schema.requirements import EXACT
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import HostError, Problem
+from lumicontainer.host.site import Site
+from lumicontainer.pinning.pip import Wheel, read_report
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.terminal.progress import Progress
+
+_REPORT, _WHY, _WANTED = "report.json", "why", "lumicontainer-wanted.txt"
+_ASK = f"""\
+set -euo pipefail
+if ! python3 -m pip install --dry-run --no-input --no-build-isolation --prefer-binary \\
+    --report "$wheels/{_REPORT}" --requirement {_WANTED} 2>"$wheels/{_WHY}"; then
+    rm -f "$wheels/{_REPORT}"
+    cat "$wheels/{_WHY}" >&2
+fi
+"""
+_MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
+"""How pip and Python say that what builds a source is not there (pip 23 to 26)."""
+
+
+def asking(
+    resolved: Resolved, name: str, lines: Sequence[str], pins: Mapping[str, Sequence[Entry]]
+) -> Resolved:
+    """Return an image that ends with the layer ``name``, which asks pip for requirements.
+
+    ``lines`` are these, and ``pins`` what the layers below are made of and the layer takes of apt.
+    Raises ``HostError`` where something of that is open.
+    """
+    number = next(n for n, each in enumerate(resolved.layers) if each.name == name)
+    upper = resolved._replace(layers=resolved.layers[: number + 1])
+    lock = lock_of(upper, {each.name: pins.get(each.name, ()) for each in upper.layers})
+    for where, entry in lock.still_open():
+        what = f"the layers below cannot be made: {entry.name} of '{where}' is open"
+        raise HostError(Problem(what, hint="see to that first, and lock again"))
+    upper = held(upper, lock)
+    *below, own = upper.layers
+    sources = own.content.sources if own.content.apt_repositories else ()
+    files = (
+        *(each for each in own.files if each.name not in (own.script, own.compile)),
+        LayerFile(_WANTED, 0o644, "".join(f"{each}\n" for each in lines).encode()),
+        LayerFile(own.script, 0o755, _ASK.encode()),
+    )
+    content = own.content._replace(locked=(), indexed={}, sources=sources)
+    asks = own._replace(content=content, files=files, secrets=())
+    return upper._replace(layers=(*below, asks))
+
+
+def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
+    """Return what the last layer of a plan, which asks pip, is answered.
+
+    Raises the errors of a build where the layers below cannot be made, and ``HostError`` where pip
+    finds nothing that can be pinned.
+    """
+    *below, step, _ = plan.steps
+    pipeline.check_host(plan)
+    store, engine, jobs = Cache(cache_root()).open(), find_engine(), pipeline.default_jobs()
+    with workspace(plan.resolved.recipe.name + LOCK) as place:
+        made = plan._replace(steps=tuple(map(without_secrets, below)))
+        builder = Builder(made, engine, lambda: site, progress, store, place, jobs)
+        try:
+            answers = asyncio.run(_answers(builder, step))
+        finally:
+            # The tree that a build left is worth more than that of the layers below.
+            remove_tree(place.ground)
+    if _REPORT not in answers:
+        raise HostError(refused(step.name, answers.get(_WHY, b"").decode("utf-8", "replace")))
+    return read(answers[_REPORT])
+
+
+def without_secrets(step: Step) -> Step:
+    """Return a step that says which secret it lacks, where it is not in the cache."""
+    compiled = step.compiled and step.compiled._replace(secrets=())
+    return step._replace(secrets=(), compiled=compiled)
+
+
+async def _answers(builder: Builder, step: Step) -> dict[str, bytes]:
+    stack = await pipeline.assemble(builder)
+    name = f"{step.name}: metadata"
+    with builder.progress.step(name) as task:
+        run = Run(builder, name, stack, task, apart=True)
+        await run.program(step.program)
+        found = {path.name: path.read_bytes() for path in run.left()}
+        builder.place.drop_log(name)
+        await asyncio.to_thread(remove_tree, run.root)
+    return found
+
+
+def refused(layer: str, said: str) -> Problem:
+    """Return the problem that the image's pip told of."""
+    if missing := _MISSING.findall(said):
+        what = f"a source is built with '{missing[-1]}', which the layers below '{layer}' lack"
+        last = said.rstrip().rpartition("\n")[2]
+        return Problem(what, why=last, hint="name its package in 'packages' of one of them")
+    what = "the image's pip does not find out what a source needs"
+    return Problem(what, why=last_lines(said), hint="read what it says; it must be pip 23 or later")
+
+
+def read(report: bytes) -> list[Wheel]:
+    """Return what is to be pinned by a report of pip's, which code of a source may have written.
+
+    Raises ``HostError`` where that is not names with versions and hashes.
+    """
+    try:
+        said = json.loads(report)
+        found = read_report(said)
+        urls = [each["metadata"]["name"] for each in said["install"] if each["is_direct"]]
+        sound = all(map(_is_sound, found))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        sound = False
+    if not sound:
+        what, hint = "a source leaves no sound report of pip's", "take another version of it"
+        raise HostError(Problem(what, hint=hint))
+    if urls:
+        what = f"a source needs {urls[0]!a} by its URL, which nothing pins"
+        raise HostError(Problem(what, hint="take another version of it"))
+    return found
+
+
+def _is_sound(found: Wheel) -> bool:
+    """Tell whether a line of requirements and a file's name are these, and no more."""
+    line = EXACT.fullmatch(f"{found.name}=={found.version}")
+    digest = re.fullmatch(r"(?:[0-9a-f]{64})?", found.sha256)
+    return bool(line and digest and re.fullmatch(r"[\w.+!-]+", found.file))

@@ -1,0 +1,184 @@
+"""Read the files of a folder of recipes. No link in it is followed, and nothing is waited for.
+
+Whoever wrote such a folder does not decide what else of this host is read: a link may lead to any
+file, a pipe never ends, a device may do something when it is opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import InputError, Problem
+
+MAX_FILE_BYTES = 1 << 20
+MAX_DEPTH = 20
+MAX_FILES = 5000
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class Found(NamedTuple):
+    """Hold one file of a folder: its name below it, its permissions, and what it holds."""
+
+    name: str
+    mode: int
+    content: bytes
+
+
+def display(path: Path) -> str:
+    """Return ``path`` as a user would open it from the present folder, on one printable line."""
+    relative = os.path.relpath(path)
+    shown = relative if not relative.startswith("..") else str(path)
+    return shown if shown.isprintable() else ascii(shown)
+
+
+def read_text(root: Path, name: str) -> str:
+    """Return the text of the file ``name`` below ``root``; raise ``InputError`` for no text."""
+    try:
+        return read_bytes(root, name).decode("utf-8")
+    except UnicodeDecodeError as error:
+        where, why = display(root / name), f"byte {error.start + 1}: {error.reason}"
+        problem = Problem("expected UTF-8 text", where, why, "save the file as UTF-8")
+        raise InputError(problem) from error
+
+
+def read_bytes(root: Path, name: str) -> bytes:
+    """Return the file ``name`` below ``root``; raise ``InputError`` where it is no regular file.
+
+    Only ``root`` itself may be a link.
+    """
+    folders, file = PurePosixPath(name).parts[:-1], PurePosixPath(name).name
+    with _opened(root, folders) as folder:
+        _refuse(_state(folder, file, root / name), root / name)
+        return _content(folder, file, root / name)
+
+
+def files_below(root: Path, name: str, problems: Problems) -> Iterator[Found]:
+    """Yield the files of the folder ``name`` below ``root``, sorted; note what cannot be read."""
+    path = root / name
+    try:
+        with _opened(root, PurePosixPath(name).parts) as folder:
+            for number, found in enumerate(_walk(folder, path, problems)):
+                if number == MAX_FILES:
+                    raise _error(path, f"a folder of more than {MAX_FILES} files")
+                yield found
+    except InputError as error:
+        problems.found.extend(error.problems)
+
+
+def _walk(folder: int, path: Path, problems: Problems, within: str = "") -> Iterator[Found]:
+    if within.count("/") > MAX_DEPTH:
+        raise _error(path / within, f"folders nested more than {MAX_DEPTH} deep")
+    for file in sorted(os.listdir(folder)):
+        name = f"{within}{file}"
+        here = path / name
+        try:
+            state = _state(folder, file, here)
+            if stat.S_ISDIR(state.st_mode):
+                with _opened_in(folder, file, here) as below:
+                    yield from _walk(below, path, problems, f"{name}/")
+                continue
+            _refuse(state, here)
+            mode = 0o755 if state.st_mode & stat.S_IXUSR else 0o644
+            content = _content(folder, file, here)
+        except InputError as error:
+            problems.found.extend(error.problems)
+            continue
+        yield Found(name, mode, content)
+
+
+@contextlib.contextmanager
+def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
+    """Open a folder below ``root``, one step at a time."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = os.open(root, _FLAGS | os.O_DIRECTORY)
+        except OSError as error:
+            raise _unreadable(root, error, "folder") from error
+        stack.callback(os.close, folder)
+        path = root
+        for name in folders:
+            path = path / name
+            _refuse(_state(folder, name, path), path, folder=True)
+            folder = stack.enter_context(_opened_in(folder, name, path))
+        yield folder
+
+
+@contextlib.contextmanager
+def _opened_in(folder: int, name: str, path: Path) -> Iterator[int]:
+    """Open one folder in another; what took its place meanwhile is not followed."""
+    try:
+        below = os.open(name, _FLAGS | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError as error:
+        raise _unreadable(path, error, "folder") from error
+    try:
+        yield below
+    finally:
+        os.close(below)
+
+
+def _state(folder: int, name: str, path: Path) -> os.stat_result:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _content(folder: int, name: str, path: Path) -> bytes:
+    try:
+        descriptor = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+        with os.fdopen(descriptor, "rb") as file:
+            # Another file may have taken its place, and a file may grow.
+            _refuse(os.fstat(descriptor), path)
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise _too_large(path)
+    return content
+
+
+def _refuse(state: os.stat_result, path: Path, *, folder: bool = False) -> None:
+    """Raise ``InputError`` for what is neither a regular file nor, where it is asked, a folder."""
+    if stat.S_ISLNK(state.st_mode):
+        raise link(path)
+    for is_kind, kind in _KINDS:
+        if is_kind(state.st_mode):
+            raise _error(path, kind, hint="replace it with a regular file")
+    if stat.S_ISDIR(state.st_mode) != folder:
+        wanted, got = ("folder", "file") if folder else ("file", "folder")
+        raise InputError(Problem(f"expected a {wanted}, got a {got}", display(path)))
+    if not folder and state.st_size > MAX_FILE_BYTES:
+        raise _too_large(path)
+
+
+def link(path: Path) -> InputError:
+    """Return the error of a link in a folder of recipes."""
+    why = "a link may lead out of the folder of recipes"
+    return _error(path, "a symbolic link", why=why, hint="copy its target in its place")
+
+
+def _too_large(path: Path) -> InputError:
+    what = f"a file of more than {MAX_FILE_BYTES >> 20} MiB"
+    return _error(path, what, hint="remove it; name large inputs under 'sources' of a layer")
+
+
+def _error(path: Path, what: str, *, why: str = "", hint: str = "") -> InputError:
+    return InputError(Problem(f"cannot read {what}", display(path), why, hint))
+
+
+def _unreadable(path: Path, error: OSError, kind: str = "file") -> InputError:
+    why = error.strerror or str(error)
+    return InputError(Problem(f"cannot read the {kind}", display(path), why))

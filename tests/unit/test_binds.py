@@ -1,0 +1,236 @@
+"""``run`` and ``binds`` give a container what its platform, its layers and their libraries need."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.host.ca_bundles import FOLDER as FOLDER_OF_TRUST
+from lumicontainer.host.host_libraries import FOLDER
+from lumicontainer.host.machine import is_there, namespace_options
+
+from ..conftest import ROOT
+from .compiled import Root
+from .test_inspect import HELLO, made
+
+ENGINE = """\
+#!/bin/sh
+# Tells what the image has, where that is asked, and else how it was called.
+case " $* " in
+*" python3 "*) cat {told} ;;
+*) printf '%s\\n' "$@" ;;
+esac
+"""
+
+
+@dataclass
+class Site:
+    """Hold a platform, an image, and an engine that stands for the real one."""
+
+    folder: Path
+    host: Root
+    library: Path
+    seen: Path
+
+    def image(self, **record: object) -> Path:
+        return made(self.folder / "image", json.dumps({**HELLO, **record}))
+
+    def tell(self, **has: object) -> None:
+        """Let the image have libraries and folders."""
+        (self.folder / "told").write_text(json.dumps({"folders": [], "libraries": {}, **has}))
+
+    def call(self, verb: str, *words: object, **env: str) -> subprocess.CompletedProcess[str]:
+        options = ("--platform", "site", "--recipes", self.folder / "own")
+        path = f"{self.folder / 'tools'}:/usr/bin:/bin"
+        return subprocess.run(
+            [sys.executable, "-m", "lumicontainer", verb, *map(str, (*options, *words))],
+            env={"PATH": path, "PYTHONPATH": str(ROOT), **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    host = Root(tmp_path / "host")
+    below = host.library("/below/libbelow.so.1", defines=["below"])
+    flags = ["-Wl,-rpath,$ORIGIN/../below"]
+    library = host.library("/lib/libtop.so.1", uses=["below"], needs=[below], flags=flags)
+    seen, tools, envs = tmp_path / "seen", tmp_path / "tools", tmp_path / "own/envs"
+    for folder in (seen, tools, envs, tmp_path / "image"):
+        folder.mkdir(parents=True)
+    (envs / "site.yaml").write_text(
+        f"summary: x\naccelerator: cpu\nbinds:\n  - {{path: '{seen}', why: data lies there}}\n"
+        "  - {path: /nowhere/at/all, why: it is elsewhere}\n"
+    )
+    engine = tools / "apptainer"
+    engine.write_text(ENGINE.format(told=shlex.quote(str(tmp_path / "told"))))
+    engine.chmod(0o755)
+    found = Site(tmp_path, host, library, seen)
+    found.tell()
+    return found
+
+
+def options(words: list[str], option: str) -> list[str]:
+    return [value for each, value in pairwise(words) if each == option]
+
+
+def wanted(site: Site) -> list[dict[str, str]]:
+    return [{"path": str(site.library), "why": "the driver's own"}]
+
+
+def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
+    site.tell(folders=["/opt/rocm/lib", "/.singularity.d/libs"])
+    done = site.call("run", site.image(host_libraries=wanted(site)), "--", "true")
+    words = done.stdout.splitlines()
+    below = site.host.path / "below/libbelow.so.1"
+    assert options(words, "--bind") == [
+        str(site.seen),
+        f"{site.library}:{FOLDER}/libtop.so.1",
+        f"{below}:{FOLDER}/libbelow.so.1",
+    ], done.stderr
+    assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}:/opt/rocm/lib"]
+
+
+def test_an_image_without_libraries_of_the_host_is_not_asked(site: Site) -> None:
+    site.tell(libraries="what would break")
+    done = site.call("run", site.image(binds=[]), "--", "true")
+    assert done.returncode == 0
+    assert options(done.stdout.splitlines(), "--env") == []
+
+
+def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
+    (site.host.path / "below/libbelow.so.1").unlink()
+    gone = {"path": "/nowhere/libgone.so.1", "why": "the layer wants it"}
+    image = site.image(host_libraries=[*wanted(site), gone])
+    for verb, words in (("run", ("--", "true")), ("binds", ())):
+        done = site.call(verb, image, *words)
+        assert done.returncode == 3
+        assert done.stdout == ("" if verb == "run" else "binds=()\n(exit 3)\n")
+        assert "error: the host has no libgone.so.1\n" in done.stderr
+        assert "error: there is no libbelow.so.1, neither on the host nor in" in done.stderr
+
+
+def test_where_nothing_is_bound_the_image_runs_with_its_own(site: Site) -> None:
+    (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
+    gone = {"path": "/nowhere/libgone.so.1", "why": "the layer wants it"}
+    done = site.call("run", site.image(host_libraries=[gone]), "--", "true")
+    assert done.returncode == 0
+    assert options(done.stdout.splitlines(), "--bind") == []
+
+
+def test_binds_is_an_array_for_a_job_script_with_the_reason_of_each(site: Site) -> None:
+    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    assert done.returncode == 0, done.stderr
+    assert "# not on this host: /nowhere/at/all: it is elsewhere\n" in done.stdout
+    assert f"    --bind {site.seen}  # data lies there\n" in done.stdout
+    assert "# libtop.so.1 needs it, and the image has none\n" in done.stdout
+    script = f'{done.stdout}printf "%s\\n" "${{binds[@]}}"'
+    words = subprocess.run(
+        ["bash", "-euc", script], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    assert len(options(words, "--bind")) == 3
+    assert options(words, "--bind")[0] == str(site.seen)
+    assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}"]
+
+
+def test_the_array_for_a_job_script_holds_every_option_that_run_uses(site: Site) -> None:
+    (bundle := site.folder / "site.pem").touch()
+    image, env = site.image(host_libraries=wanted(site)), {"PIP_CERT": str(bundle)}
+    started = site.call("run", image, "--", "true", **env).stdout.splitlines()
+    script = f'{site.call("binds", image, **env).stdout}printf "%s\\n" "${{binds[@]}}"'
+    printed = subprocess.run(["bash", "-euc", script], check=True, capture_output=True, text=True)
+    assert printed.stdout.splitlines() == started[started.index("exec") + 1 : -2]
+    assert f"PIP_CERT={FOLDER_OF_TRUST}/ca-1.pem" in started
+
+
+def test_the_bundle_of_the_hosts_variables_stands_in_the_json_for_modules(site: Site) -> None:
+    (bundle := site.folder / "site.pem").touch()
+    done = site.call("binds", "--json", site.image(binds=[]), SSL_CERT_FILE=str(bundle))
+    data = json.loads(done.stdout)
+    place = f"{FOLDER_OF_TRUST}/ca-1.pem"
+    assert data["environment"] == {"SSL_CERT_FILE": place}
+    assert data["bind"].split(",")[-1] == f"{bundle}:{place}:ro"
+    assert data["options"] == namespace_options()
+
+
+def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None:
+    site.library.unlink()
+    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    script = 'eval "$1" || exit; echo "starts ${binds[*]}"'
+    job = subprocess.run(
+        ["bash", "-c", script, "job", done.stdout], capture_output=True, check=False
+    )
+    assert (job.returncode, job.stdout) == (3, b"")
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Let root be an ordinary user for a test."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+def test_what_is_below_a_folder_that_is_closed_to_this_user_is_not_there(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    request.getfixturevalue("nobody")
+    assert not is_there(f"{closed}/in")
+    assert is_there("/usr")
+
+
+def test_a_reason_cannot_leave_its_comment(site: Site) -> None:
+    row = {"path": str(site.library), "why": "a line\necho broken out"}
+    done = site.call("binds", site.image(host_libraries=[row]))
+    assert "  # a line echo broken out\n" in done.stdout
+
+
+def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None:
+    done = site.call("binds", "--json", site.image(host_libraries=wanted(site)))
+    data = json.loads(done.stdout)
+    assert data["works"] is True
+    assert data["platform"] == "site"
+    first, second, third = data["binds"]
+    assert first == {"source": str(site.seen), "target": str(site.seen), "why": "data lies there"}
+    assert second["why"] == "the driver's own"
+    assert data["bind"].split(",")[2] == f"{third['source']}:{third['target']}"
+    assert data["environment"] == {"LD_LIBRARY_PATH": FOLDER}
+    assert data["absent"] == [{"path": "/nowhere/at/all", "why": "it is elsewhere"}]
+    assert data["problems"] == []
+
+
+def test_binds_as_json_tells_the_problems_too(site: Site) -> None:
+    site.library.unlink()
+    done = site.call("binds", "--json", site.image(host_libraries=wanted(site)))
+    assert done.returncode == 3
+    data = json.loads(done.stdout)
+    assert data["works"] is False
+    assert [each["what"] for each in data["problems"]] == ["the host has no libtop.so.1"]
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[]", "{}", '{"folders": [], "libraries": {"libtop.so.1": {"path": "/x"}}}']
+)
+def test_an_image_whose_python_says_rubbish_of_its_libraries_is_refused(
+    site: Site, said: str
+) -> None:
+    (site.folder / "told").write_text(said)
+    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "what python3 in it says of libraries" in done.stderr

@@ -1,0 +1,141 @@
+"""The comment of a check is read as data, with every problem at its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from lumicontainer.core.model import Check, Checks, LayerFile
+from lumicontainer.core.schema.check import read_checks
+from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import InputError
+from lumicontainer.inside.verify.outcome import judge
+
+SPEED = """\
+#!/usr/bin/env bash
+# /// check
+# proves: GPUs talk to each other
+# level: perf
+# runs: ranks
+# seconds: 300
+# needs: {gpus: 8, architecture: gfx90a, nodes: 2, network: cxi}
+# thresholds:
+#   busbw: {unit: GB/s, floor: 80.75, reference: 85, of: gfx90a, source: somebody measured it}
+# ways: [run, cleanenv]
+# hint: look at the network
+# ///
+true
+"""
+
+
+def read(text: str, name: str = "checks/speed.sh") -> Checks:
+    problems = Problems()
+    checks = read_checks((LayerFile(name, 0o644, text.encode()),), "net", "layers/net", problems)
+    problems.raise_if_any()
+    return checks
+
+
+def only(text: str) -> Check:
+    (check,) = read(text).each
+    return check
+
+
+def error_of(text: str) -> str:
+    with pytest.raises(InputError) as caught:
+        read(text)
+    return str(caught.value)
+
+
+def test_a_check_is_named_after_its_layer_and_its_file() -> None:
+    assert only(SPEED).name == "net/speed"
+    assert read(SPEED, "checks/rocm/speed.sh").each[0].name == "net/speed"
+
+
+def test_all_that_the_comment_says_is_there() -> None:
+    check = only(SPEED)
+    assert (check.proves, check.hint) == ("GPUs talk to each other", "look at the network")
+    assert (check.level, check.runs, check.seconds) == ("perf", "ranks", 300)
+    assert (check.needs.gpus, check.needs.architecture, check.needs.nodes) == (8, "gfx90a", 2)
+    assert check.needs.network == "cxi"
+    limit = check.thresholds["busbw"]
+    assert (limit.floor, limit.ceiling, limit.reference) == (80.75, None, 85)
+    assert (limit.unit, limit.of, limit.source) == ("GB/s", "gfx90a", "somebody measured it")
+    assert check.ways == ("run", "cleanenv")
+
+
+def test_what_is_not_said_is_the_least() -> None:
+    check = only("# /// check\n# proves: x\n# hint: again\n# ///\n")
+    assert (check.level, check.runs, check.seconds) == ("quick", "once", 60)
+    assert (check.needs.gpus, check.needs.nodes, check.needs.tasks) == (0, 1, 1)
+
+
+def test_a_file_that_checks_share_is_taken_and_is_none() -> None:
+    checks = read("def helper() -> None: ...\n", "checks/_shared.py")
+    assert [file.name for file in checks.files] == ["checks/_shared.py"]
+    assert checks.each == ()
+
+
+def test_a_script_without_the_comment_is_told_how_to_begin() -> None:
+    assert "a check does not say what it proves" in error_of("true\n")
+    assert "# /// check" in error_of("true\n")
+
+
+def test_a_comment_without_an_end_is_none() -> None:
+    assert "a check does not say what it proves" in error_of("# /// check\n# proves: x\ntrue\n")
+
+
+def test_problems_are_told_at_their_place_in_the_file() -> None:
+    text = SPEED.replace("level: perf", "level: slow").replace("seconds: 300", "second: 300")
+    error = error_of(text)
+    assert "'slow' is not known" in error
+    assert "layers/net/checks/speed.sh:4:10" in error
+    assert "a check has no key 'second'" in error
+    assert "layers/net/checks/speed.sh:6:3" in error
+
+
+def test_a_reference_alone_is_told_and_judges_nothing() -> None:
+    limit = "{unit: TFLOP/s, reference: 91, of: gfx90a, source: x}"
+    text = f"# /// check\n# proves: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
+    threshold = only(text).thresholds["speed"]._asdict()
+    row = {name: value for name, value in threshold.items() if value is not None}
+    came = judge({"measured": "speed", "value": 1.0}, {"thresholds": {"speed": row}}, "gfx90a")
+    assert (came["holds"], came["reference"]) == (None, 91)
+    assert came["unjudged"] == "its reference is of something else"
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        ("{unit: s, source: x}", "either a floor or a ceiling"),
+        ("{unit: s, source: x, floor: 1, ceiling: 2}", "either a floor or a ceiling"),
+        ("{unit: s, source: x, floor: -1}", "a number is wanted here"),
+        ('{unit: s, source: x, floor: "1"}', "a number is wanted here"),
+        ("{unit: s, floor: 1}", "a threshold needs 'source'"),
+    ],
+)
+def test_a_threshold_that_says_nothing_is_refused(limit: str, told: str) -> None:
+    text = f"# /// check\n# proves: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
+    assert told in error_of(text)
+
+
+PLAIN = "# /// check\n# proves: x\n# hint: again\n# ///\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        (("checks/a.py", "checks/a.sh"), True),
+        (("checks/a.py", "checks/rocm/a.py"), True),
+        (("checks/rocm/a.sh", "checks/a.py"), True),
+        (("checks/cpu/a.py", "checks/rocm/a.py"), False),
+        (("checks/a.py", "checks/b.py"), False),
+    ],
+)
+def test_two_checks_of_one_image_have_two_names(files: tuple[str, ...], refused: bool) -> None:
+    problems = Problems()
+    read = [LayerFile(name, 0o644, PLAIN.encode()) for name in files]
+    read_checks(read, "net", "layers/net", problems)
+    told = [str(problem) for problem in problems.found]
+    assert len(told) == refused
+    if refused:
+        assert "two checks are called 'net/a'" in told[0]
+        assert all(f"layers/net/{name}" in told[0] for name in files)

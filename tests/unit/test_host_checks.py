@@ -1,0 +1,132 @@
+"""Checks of an image that the host makes: each holds for a good image, and fails for a bad one."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.image import sif
+from lumicontainer.inside.verify.outcome import Outcome
+from lumicontainer.verify import host_checks
+from lumicontainer.verify.host_checks import Asked
+
+from .test_binds import Site, site
+
+__all__ = ("site",)
+
+KEY = {"org.lumicontainer.key": "f00d"}
+ENGINES = {"org.label-schema.build-date": "today"}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., Path]:
+    """Make an image of two file systems."""
+
+    def make(labels: dict[str, str] | None = None) -> Path:
+        tree, packed = tmp_path / "tree", tmp_path / "packed"
+        tree.mkdir()
+        (tree / "file").write_bytes(bytes(range(256)) * 99)
+        subprocess.run(["mksquashfs", tree, packed, "-quiet", "-no-progress"], check=True)
+        payload = packed.read_bytes()
+        layout = sif.layout("Bootstrap: x\n", {"data": {"attributes": {"labels": labels or KEY}}})
+        second = sif.align(layout.offset + len(payload))
+        path = tmp_path / "x.sif"
+        with path.open("wb") as file:
+            for offset in (layout.offset, second):
+                file.seek(offset)
+                file.write(payload)
+        parts = [sif.Partition(offset, len(payload)) for offset in (layout.offset, second)]
+        sif.complete(path, layout, parts)
+        return path
+
+    return make
+
+
+def outcome(name: str, image: Path, **asked: object) -> Outcome:
+    found = Asked(image, open_catalog(), **asked)  # type: ignore[arg-type]
+    return host_checks.CHECKS[name].make(found)
+
+
+def test_a_whole_image_is_whole(made: Callable[..., Path]) -> None:
+    came = outcome("whole", made())
+    assert came.state == "passed"
+    assert came.output.startswith("2 file systems; ")
+    assert "are as they were written" in came.output
+
+
+def test_an_image_that_is_cut_short_is_not(made: Callable[..., Path]) -> None:
+    path = made()
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 1)
+    came = outcome("whole", path)
+    assert came.state == "failed"
+    assert "it is cut short: lumicontainer-digests.json ends behind" in came.reason
+
+
+@pytest.mark.parametrize(
+    ("at", "content", "words"),
+    [(0, b"junk", "there is no squashfs"), (40, struct.pack("<Q", 1 << 40), "1099511627776 bytes")],
+)
+def test_a_file_system_that_is_none_or_claims_more_than_there_is_is_told_with_its_place(
+    made: Callable[..., Path], at: int, content: bytes, words: str
+) -> None:
+    path = made()
+    place = sif.partitions(path)[1].offset
+    with path.open("r+b") as file:
+        file.seek(place + at)
+        file.write(content)
+    came = outcome("whole", path)
+    assert came.state == "failed"
+    assert f"at byte {place} " in came.reason
+    assert words in came.reason
+
+
+@pytest.mark.parametrize(
+    ("labels", "state", "words"),
+    [
+        (KEY, "passed", ""),
+        (ENGINES, "skipped", "a plain engine built it"),
+        ({"title": "x"}, "failed", "it has no label org.lumicontainer.key"),
+    ],
+)
+def test_an_image_without_a_key_says_nothing_of_its_inputs(
+    made: Callable[..., Path], labels: dict[str, str], state: str, words: str
+) -> None:
+    came = outcome("key", made(labels))
+    assert came.state == state
+    assert words in came.reason
+
+
+def record(host_libraries: list[dict[str, str]]) -> dict[str, object]:
+    return {"platform": {"name": "site", "accelerator": "cpu"}, "host_libraries": host_libraries}
+
+
+def test_the_libraries_of_another_host_are_held_against_the_image(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{site.folder / 'tools'}:/usr/bin:/bin")
+    wanted = [{"path": "/lib/libtop.so.1", "why": "the driver's own"}]
+    image = site.image(**record(wanted))
+    asked = Asked(image, open_catalog(site.folder / "own"), root=site.host.path)
+    came = host_checks.libraries(asked)
+    assert (came.state, came.reason) == ("passed", "")
+    assert "libbelow.so.1: libtop.so.1 needs it, and the image has none" in came.output
+
+    (site.host.path / "below/libbelow.so.1").unlink()
+    came = host_checks.libraries(asked)
+    assert came.state == "failed"
+    assert "there is no libbelow.so.1, neither on the host nor in the image" in came.reason
+    assert "libtop.so.1 of the host needs it" in came.reason
+
+
+def test_an_image_that_takes_nothing_of_its_host_is_not_held_against_one(
+    site: Site,
+) -> None:
+    image = site.image(**record([]))
+    asked = Asked(image, open_catalog(site.folder / "own"), root=site.host.path)
+    assert host_checks.libraries(asked).state == "skipped"

@@ -1,0 +1,347 @@
+"""What of the host has to be bound is found out, and what cannot work is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.model import Bind
+from lumicontainer.host.host_libraries import FOLDER, GLIBC, Closure, close, names
+from lumicontainer.inside.elf.loader import Library, Tree
+
+from .compiled import Root, weaken
+
+TOP = "/opt/cray/lib64/libfabric.so.1"
+OLD, NEW = {"GLIBC_2.2.5": ["free"]}, {"GLIBC_2.2.5": ["free"], "GLIBC_2.38": ["strtol38"]}
+
+
+@dataclass
+class World:
+    """Hold a host and an image, as folders; both have a C library, the host's is newer."""
+
+    host: Root
+    image: Root
+    host_libc: Path
+    image_libc: Path
+
+    def close(self, *paths: str, seen: tuple[str, ...] = ()) -> Closure:
+        """Return the closure; what was not asked for beforehand cannot be found in the image."""
+        wanted = [Bind(path, "the layer wants it") for path in paths or (TOP,)]
+        host, image = Tree(str(self.host.path)), Tree(str(self.image.path))
+        asked = set(names(wanted, host))
+
+        def has(name: str) -> Library | None:
+            assert name in asked
+            return image.find(name)
+
+        return close(wanted, host, has, seen=seen)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    host, image = Root(tmp_path / "host"), Root(tmp_path / "image")
+    return World(
+        host,
+        image,
+        host.library("/lib64/libc.so.6", defines=NEW),
+        image.library("/usr/lib/x86_64-linux-gnu/libc.so.6", defines=OLD),
+    )
+
+
+def bound(found: Closure) -> dict[str, str]:
+    """Return where in the container each library lies, and what of the host it is."""
+    return {mount.target: mount.source for mount in found.mounts}
+
+
+def whys(found: Closure) -> dict[str, str]:
+    return {mount.target.rpartition("/")[2]: mount.why for mount in found.mounts}
+
+
+def test_what_a_layer_names_is_bound_though_the_image_has_it(world: World) -> None:
+    world.host.library(TOP, defines=["fi_version"])
+    world.image.library("/usr/lib64/libfabric.so.1", defines=["fi_version"])
+    found = world.close()
+    assert bound(found) == {f"{FOLDER}/libfabric.so.1": TOP}
+    assert whys(found) == {"libfabric.so.1": "the layer wants it"}
+    assert found.problems == ()
+
+
+def test_a_chain_of_needs_is_followed_to_its_end_with_the_reason_of_each(world: World) -> None:
+    third = world.host.library("/usr/lib64/libnl-3.so.200", defines=["nl"])
+    flags = ["-Wl,-rpath,$ORIGIN/../../../usr/lib64"]
+    second = world.host.library(
+        "/opt/cray/cxi/libcxi.so.1", defines=["cxi"], uses=["nl"], needs=[third], flags=flags
+    )
+    flags = ["-Wl,-rpath,$ORIGIN/../cxi"]
+    world.host.library(TOP, uses=["cxi"], needs=[second, world.host_libc], flags=flags)
+    found = world.close()
+    assert {target.removeprefix(f"{FOLDER}/") for target in bound(found)} == {
+        "libfabric.so.1",
+        "libcxi.so.1",
+        "libnl-3.so.200",
+    }
+    assert bound(found)[f"{FOLDER}/libcxi.so.1"] == "/opt/cray/cxi/libcxi.so.1"
+    assert whys(found)["libnl-3.so.200"] == "libcxi.so.1 needs it, and the image has none"
+    assert found.problems == ()
+
+
+def test_what_the_image_has_itself_is_not_bound(world: World) -> None:
+    for root in (world.host, world.image):
+        below = root.library("/usr/lib64/libz.so.1", defines={"Z_1": ["inflate"]})
+    world.host.library(TOP, uses=["inflate"], needs=[below])
+    assert list(bound(world.close())) == [f"{FOLDER}/libfabric.so.1"]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "lacks"),
+    [
+        ({"Z_1": ["a"]}, {"Z_1": ["a"], "Z_2": ["b"]}, "version Z_2"),
+        (["a"], ["a", "b"], "the symbol b"),
+        ({"Z_1": ["a"]}, {"Z_1": ["a", "b"]}, "the symbol b@Z_1"),
+    ],
+)
+def test_an_older_one_of_the_image_gives_way(world: World, older, newer, lacks: str) -> None:
+    world.image.library("/usr/lib64/libz.so.1", defines=older)
+    below = world.host.library("/usr/lib64/libz.so.1", defines=newer)
+    world.host.library(TOP, uses=["a", "b"], needs=[below])
+    found = world.close()
+    assert f"{FOLDER}/libz.so.1" in bound(found)
+    assert whys(found)["libz.so.1"] == (
+        f"libfabric.so.1 needs it, and the image's is older: it lacks {lacks}"
+    )
+    assert found.problems == ()
+
+
+def test_a_newer_one_of_the_image_stays(world: World) -> None:
+    world.image.library("/usr/lib64/libz.so.1", defines={"Z_1": ["a"], "Z_2": ["b"]})
+    below = world.host.library("/usr/lib64/libz.so.1", defines={"Z_1": ["a"]})
+    world.host.library(TOP, uses=["a"], needs=[below])
+    assert f"{FOLDER}/libz.so.1" not in bound(world.close())
+
+
+def test_the_c_library_is_never_bound(world: World) -> None:
+    math = world.host.library("/lib64/libm.so.6", defines={"GLIBC_2.2.5": ["cos"]})
+    world.image.library("/usr/lib64/libm.so.6", defines={"GLIBC_2.2.5": ["cos"]})
+    world.host.library(TOP, uses=["cos", "free"], needs=[math, world.host_libc])
+    found = world.close()
+    assert list(bound(found)) == [f"{FOLDER}/libfabric.so.1"]
+    assert found.problems == ()
+    assert {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"} < GLIBC
+    assert "ld-linux-x86-64.so.2" in GLIBC
+
+
+def test_a_too_new_version_of_the_c_library_is_told_with_symbol_and_asker(world: World) -> None:
+    below = world.host.library(
+        "/usr/lib64/libcxi.so.1", defines=["cxi"], uses=["strtol38"], needs=[world.host_libc]
+    )
+    world.host.library(TOP, uses=["cxi"], needs=[below])
+    (problem,) = world.close().problems
+    assert problem.level == "error"
+    assert problem.what == (
+        "the image's libc.so.6 has no version GLIBC_2.38; its newest is GLIBC_2.2.5"
+    )
+    assert problem.where == "/usr/lib64/libcxi.so.1 (libfabric.so.1 needs it)"
+    assert problem.why == "libcxi.so.1 of the host wants it for strtol38"
+    assert "provider 'source'" in problem.hint
+
+
+def test_a_version_that_a_library_does_without_is_no_problem(world: World) -> None:
+    path = world.host.library(TOP, weak=["strtol38"], needs=[world.host_libc], flags=["-O0"])
+    assert len(world.close().problems) == 1
+    weaken(path, "GLIBC_2.38")
+    assert world.close().problems == ()
+
+
+def test_a_symbol_that_belongs_to_the_hosts_c_library_alone_is_told(world: World) -> None:
+    for libc in (world.host_libc, world.image_libc):
+        libc.unlink()
+    libc = world.host.library("/lib64/libc.so.6", defines={"GLIBC_PRIVATE": ["one", "two"]})
+    world.image.library("/lib64/libc.so.6", defines={"GLIBC_PRIVATE": ["one"]})
+    world.host.library(TOP, uses=["one", "two"], needs=[libc])
+    (problem,) = world.close().problems
+    assert problem.what == "the image's libc.so.6 has no two@GLIBC_PRIVATE"
+
+
+def test_all_problems_are_told_at_once(world: World) -> None:
+    gone = world.host.library("/usr/lib64/libgone.so.1", defines=["gone"])
+    world.host.library(TOP, uses=["gone", "strtol38"], needs=[gone, world.host_libc])
+    gone.unlink()
+    found = world.close(TOP, "/usr/lib64/libcxi.so.1")
+    assert [problem.what for problem in found.problems] == [
+        "the host has no libcxi.so.1",
+        "there is no libgone.so.1, neither on the host nor in the image",
+        "the image's libc.so.6 has no version GLIBC_2.38; its newest is GLIBC_2.2.5",
+    ]
+    assert found.problems[0].where == "/usr/lib64/libcxi.so.1"
+    assert "the layer wants it" in found.problems[0].why
+    assert found.problems[1].where.startswith(TOP)
+
+
+def test_an_older_one_of_the_host_that_hides_a_newer_one_is_told(world: World) -> None:
+    world.host.library(TOP, defines={"FABRIC_1.7": ["fi"]})
+    newer = {"FABRIC_1.7": ["fi"], "FABRIC_1.8": ["fi_new"]}
+    world.image.library("/usr/lib64/libfabric.so.1", defines=newer)
+    (problem,) = world.close().problems
+    assert "libfabric.so.1 of the host would take the place of the image's" in problem.what
+    assert "may ask /usr/lib64/libfabric.so.1 for FABRIC_1.8" in problem.why
+
+
+def test_two_libraries_of_the_host_that_want_different_ones_of_a_name_are_told(
+    world: World,
+) -> None:
+    old = world.host.library("/opt/old/libz.so.1", defines={"Z_1": ["a"]})
+    new = world.host.library("/opt/new/libz.so.1", defines={"Z_1": ["a"], "Z_2": ["b"]})
+    for name, needs, symbol in (("libold.so.1", old, "a"), ("libnew.so.1", new, "b")):
+        flags = [f"-Wl,-rpath,{Path('/') / needs.parent.relative_to(world.host.path)}"]
+        world.host.library(f"/usr/lib64/{name}", uses=[symbol], needs=[needs], flags=flags)
+    (problem,) = world.close("/usr/lib64/libold.so.1", "/usr/lib64/libnew.so.1").problems
+    assert problem.what == "two libraries of the host want different libz.so.1"
+    assert "libnew.so.1 of the host wants it for b" in problem.why
+    assert "/opt/old/libz.so.1, which comes first, has no version Z_2" in problem.why
+    assert world.close("/usr/lib64/libnew.so.1", "/usr/lib64/libold.so.1").problems == ()
+
+
+def test_a_name_that_two_layers_take_from_different_places_is_told(world: World) -> None:
+    other = "/usr/lib64/libfabric.so.1"
+    for path in (TOP, other):
+        world.host.library(path)
+    (problem,) = world.close(TOP, other).problems
+    assert problem.what == "two libraries of the host have the name libfabric.so.1"
+    assert problem.why.startswith(f"{TOP} and {other} ")
+
+
+def test_one_library_by_two_paths_is_one(world: World) -> None:
+    world.host.library("/usr/lib64/libfabric.so.1")
+    world.host.link(TOP, "/usr/lib64/libfabric.so.1")
+    assert world.close(TOP, "/usr/lib64/libfabric.so.1").problems == ()
+
+
+def test_a_library_is_bound_under_the_name_that_it_gives_itself_too(world: World) -> None:
+    path = "/opt/cray/lib64/libmpi.so.12"
+    world.host.library(path, soname="libmpi_cray.so.12")
+    found = world.close(path)
+    assert bound(found) == {
+        f"{FOLDER}/libmpi.so.12": path,
+        f"{FOLDER}/libmpi_cray.so.12": path,
+    }
+
+
+def test_a_library_that_is_opened_by_its_path_is_seen_at_that_path(world: World) -> None:
+    curl = "/usr/lib64/libcurl.so.4"
+    ssl = world.host.library("/usr/lib64/libssl.so.1.1", defines=["ssl"])
+    world.host.library(curl, uses=["ssl"], needs=[ssl])
+    world.host.library(TOP, opens=curl)
+    found = world.close()
+    assert bound(found) == {
+        f"{FOLDER}/libfabric.so.1": TOP,
+        f"{FOLDER}/libssl.so.1.1": "/usr/lib64/libssl.so.1.1",
+        curl: curl,
+    }
+    assert str(found.mounts[-1]) == curl
+    assert whys(found)["libcurl.so.4"] == (
+        "libfabric.so.1 opens it by this path, where the image has none"
+    )
+
+
+def test_a_library_that_the_image_has_at_the_path_is_the_images(world: World) -> None:
+    curl = "/usr/lib64/libcurl.so.4"
+    world.host.library(curl)
+    world.host.library(TOP, opens=curl)
+    world.image.library("/usr/lib/x86_64-linux-gnu/libcurl.so.4.8.0")
+    world.image.link(curl, "/usr/lib/x86_64-linux-gnu/libcurl.so.4.8.0")
+    assert list(bound(world.close())) == [f"{FOLDER}/libfabric.so.1"]
+
+
+def test_what_is_only_opened_warns_where_it_cannot_work(world: World) -> None:
+    curl = "/usr/lib64/libcurl.so.4"
+    world.host.library(curl, uses=["strtol38"], needs=[world.host_libc])
+    world.host.library(TOP, opens=curl)
+    (problem,) = world.close().problems
+    assert problem.level == "warning"
+    assert problem.where == f"{curl} (libfabric.so.1 opens it)"
+
+
+def test_what_is_opened_in_a_folder_that_is_bound_is_not_bound_again(world: World) -> None:
+    gtl = "/opt/cray/lib64/libgtl.so"
+    below = world.host.library("/usr/lib64/libhsa.so.1", defines=["hsa"])
+    world.host.library(gtl, uses=["hsa"], needs=[below])
+    world.host.library(TOP, opens=gtl)
+    assert list(bound(world.close(seen=("/opt/cray",)))) == [
+        f"{FOLDER}/libfabric.so.1",
+        f"{FOLDER}/libhsa.so.1",
+    ]
+
+
+def test_a_library_that_would_find_the_hosts_first_gets_it_with_its_needs(world: World) -> None:
+    """Its path stands in the library that asks, and leads into a folder that is bound."""
+    deeper = world.host.library("/usr/lib64/libdeep.so.1", defines=["deep"])
+    below = world.host.library(
+        "/opt/cray/pmi/libpmi.so.0", defines=["pmi"], uses=["deep"], needs=[deeper]
+    )
+    world.image.library("/usr/lib64/libpmi.so.0", defines=["pmi"])
+    world.host.library(TOP, uses=["pmi"], needs=[below], flags=["-Wl,-rpath,/opt/cray/pmi"])
+    assert list(bound(world.close())) == [f"{FOLDER}/libfabric.so.1"]
+    found = world.close(seen=("/opt/cray",))
+    assert f"{FOLDER}/libpmi.so.0" in bound(found)
+    assert f"{FOLDER}/libdeep.so.1" in bound(found)
+    assert "looks for it in /opt/cray/pmi first, which is bound" in whys(found)["libpmi.so.0"]
+
+
+def test_what_only_a_module_of_the_host_finds_is_found_last(tmp_path: Path, world: World) -> None:
+    below = world.host.library("/opt/modules/libpals.so.0", defines=["pals"])
+    world.host.library(TOP, uses=["pals"], needs=[below])
+    assert world.close().problems[0].what.startswith("there is no libpals.so.0")
+    host = Tree(str(world.host.path), last=["/opt/modules"])
+    found = close([Bind(TOP, "x")], host, Tree(str(world.image.path)).find)
+    assert f"{FOLDER}/libpals.so.0" in bound(found)
+    assert found.problems == ()
+
+
+def test_libraries_that_need_each_other_end(world: World) -> None:
+    first = world.host.library("/usr/lib64/liba.so.1", defines=["a"])
+    second = world.host.library("/usr/lib64/libb.so.1", defines=["b"], uses=["a"], needs=[first])
+    world.host.library("/usr/lib64/liba.so.1", defines=["a"], uses=["b"], needs=[second])
+    assert len(world.close("/usr/lib64/liba.so.1").mounts) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "warned"), [("--disable-new-dtags", 1), ("--enable-new-dtags", 0)]
+)
+def test_a_path_that_comes_before_the_folder_is_warned_of(
+    world: World, kind: str, warned: int
+) -> None:
+    world.host.library(TOP, defines=["fi"])
+    other = world.host.library("/opt/cray/old/libfabric.so.1", defines=["fi"])
+    flags = ["-Wl,-rpath,/opt/cray/old", f"-Wl,{kind}"]
+    mpi = "/opt/cray/mpi/libmpi.so.12"
+    world.host.library(mpi, uses=["fi"], needs=[other], flags=flags)
+    found = world.close(TOP, mpi, seen=("/opt/cray",))
+    assert [problem.level for problem in found.problems] == ["warning"] * warned
+    assert bound(found)[f"{FOLDER}/libfabric.so.1"] == TOP
+    for problem in found.problems:
+        assert problem.what == (
+            "libmpi.so.12 of the host may get another libfabric.so.1 than the one that is bound"
+        )
+        assert "leads to /opt/cray/old/libfabric.so.1 before" in problem.why
+
+
+def test_a_library_without_versions_will_do_for_every_version(world: World) -> None:
+    """The loader says so on stderr, and loads it."""
+    below = world.host.library("/usr/lib64/libz.so.1", defines={"Z_1": ["a"]})
+    world.host.library(TOP, uses=["a"], needs=[below])
+    below.unlink()
+    world.image.library("/usr/lib64/libz.so.1", defines=["a"])
+    assert world.close().problems == ()
+    world.host.library(TOP, defines=["fi"])
+    world.image.library("/usr/lib64/libfabric.so.1", defines={"FABRIC_1.7": ["fi"]})
+    assert world.close().problems == ()
+
+
+def test_what_is_opened_may_open_more(world: World) -> None:
+    first, second = "/usr/lib64/libcurl.so.4", "/usr/lib64/libmore.so.2"
+    world.host.library(second)
+    world.host.library(first, opens=second)
+    world.host.library(TOP, opens=first)
+    assert list(bound(world.close())) == [f"{FOLDER}/libfabric.so.1", first, second]

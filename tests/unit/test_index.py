@@ -1,0 +1,151 @@
+"""What layers make together is what one after the other makes on a disk."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lumicontainer.build.tree.index import (
+    FILE,
+    FOLDER,
+    GONE,
+    SYMLINK,
+    Index,
+    Row,
+    differences,
+    merge,
+    read_index,
+    write_index,
+)
+
+A_FILE, A_FOLDER = Row(FILE, 0o644, what="a"), Row(FOLDER, 0o755)
+names = st.sampled_from("abc")
+paths = st.lists(names, min_size=1, max_size=3).map("/".join)
+ROWS = (
+    *(Row(FILE, mode, what=what) for mode in (0o600, 0o644) for what in "xy"),
+    *(Row(FOLDER, mode) for mode in (0o700, 0o755)),
+    *(Row(SYMLINK, 0o777, what=what) for what in "xy"),
+    Row(GONE),
+)
+changes = st.dictionaries(paths, st.sampled_from(ROWS), max_size=6)
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> Index:
+    """Return a layer as a build makes it: with the folders of all that it holds."""
+    index: dict[str, Row] = {}
+    for path, row in sorted(draw(changes).items()):
+        parts = path.split("/")
+        above = ["/".join(parts[:length]) for length in range(1, len(parts))]
+        if all(index.get(folder, A_FOLDER).kind == FOLDER for folder in above):
+            index |= {folder: index.get(folder, A_FOLDER) for folder in above}
+            index[path] = row
+    return index
+
+
+def tree(indexes: Iterable[Index]) -> dict[str, Row]:
+    return {path: node.row for path, node in merge(indexes).walk()}
+
+
+def apply(root: Path, index: Index) -> None:
+    """Do to a real folder what a layer says."""
+    for path, row in sorted(index.items()):
+        place = root / path
+        is_folder = place.is_dir() and not place.is_symlink()
+        if not (is_folder and row.kind == FOLDER) and (is_folder or place.is_symlink()):
+            place.unlink() if place.is_symlink() else shutil.rmtree(place)
+        elif place.is_file():
+            place.unlink()
+        if row.kind == FOLDER:
+            place.mkdir(exist_ok=True)
+        elif row.kind == FILE:
+            place.write_text(row.what)
+        elif row.kind == SYMLINK:
+            place.symlink_to(row.what)
+        if row.kind in (FILE, FOLDER):
+            place.chmod(row.mode)
+
+
+def read(root: Path) -> dict[str, Row]:
+    """Return what stands in a real folder, in the words of an index."""
+    found = {}
+    for place in root.rglob("*"):
+        mode = place.lstat().st_mode & 0o7777
+        if place.is_symlink():
+            row = Row(SYMLINK, 0o777, what=str(place.readlink()))
+        elif place.is_dir():
+            row = Row(FOLDER, mode)
+        else:
+            row = Row(FILE, mode, what=place.read_text())
+        found[str(place.relative_to(root))] = row
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(layers(), max_size=4))
+def test_merging_is_applying_one_after_the_other(indexes: list[Index]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for index in indexes:
+            apply(Path(name), index)
+        assert tree(indexes) == read(Path(name))
+
+
+@settings(deadline=None)
+@given(layers())
+def test_an_index_is_read_as_it_was_written(index: Index) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "index"
+        write_index(path, index)
+        assert read_index(path) == index
+        text = path.read_bytes()
+        write_index(path, dict(reversed(index.items())))
+        assert path.read_bytes() == text
+
+
+@given(layers(), layers())
+def test_indexes_differ_in_just_the_paths_whose_rows_differ(one: Index, other: Index) -> None:
+    found = [path for path, _ in differences(one, other)]
+    assert found == sorted(p for p in one.keys() | other.keys() if one.get(p) != other.get(p))
+
+
+def test_what_is_gone_is_gone_with_all_below_it() -> None:
+    below = {"d": A_FOLDER, "d/f": A_FILE, "g": A_FILE}
+    assert tree([below, {"d": Row(GONE)}]) == {"g": A_FILE}
+
+
+def test_what_was_gone_may_come_again_without_what_it_held() -> None:
+    below = {"d": A_FOLDER, "d/f": A_FILE}
+    assert tree([below, {"d": Row(GONE)}, {"d": A_FOLDER}]) == {"d": A_FOLDER}
+
+
+def test_a_folder_takes_the_place_of_a_file() -> None:
+    assert tree([{"d": A_FILE}, {"d": A_FOLDER, "d/f": A_FILE}]) == {"d": A_FOLDER, "d/f": A_FILE}
+
+
+def test_a_file_takes_the_place_of_a_folder_and_of_what_it_held() -> None:
+    assert tree([{"d": A_FOLDER, "d/f": A_FILE}, {"d": A_FILE}]) == {"d": A_FILE}
+
+
+def test_a_folder_over_a_folder_changes_its_mode_and_keeps_what_it_holds() -> None:
+    closed = A_FOLDER._replace(mode=0o700)
+    assert tree([{"d": A_FOLDER, "d/f": A_FILE}, {"d": closed}]) == {"d": closed, "d/f": A_FILE}
+
+
+def test_equal_links_of_two_layers_are_two_files() -> None:
+    link = A_FILE._replace(link="a")
+    found = tree([{"a": link, "b": link}, {"a": link, "c": link}])
+    assert found["a"].link == found["c"].link
+    assert found["a"].link != found["b"].link
+
+
+def test_a_difference_names_what_differs() -> None:
+    other = A_FILE._replace(mode=0o600, uid=1, what="b")
+    assert list(differences({"a": A_FILE}, {"a": other, "b": A_FILE})) == [
+        ("a", "mode, owner, content"),
+        ("b", "only in one"),
+    ]

@@ -1,0 +1,170 @@
+"""An image tells what of its host its layers need, to whoever starts it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.errors import HostError, InputError
+from lumicontainer.host.binds import needs_of
+from lumicontainer.image import records, sif
+from lumicontainer.verify.subject import read_subject
+
+from ..conftest import ROOT
+from .test_sif import image
+
+HELLO = {
+    "recipe": "hello",
+    "summary": "a small image",
+    "platform": {"name": "site", "accelerator": "cpu"},
+    "layers": {},
+    "omitted": {},
+}
+"""What the smallest image records of its decided values."""
+RECORD = {**HELLO, "binds": [{"path": "/opt/cray", "why": "x"}, {"path": "/run/cxi", "why": "y"}]}
+
+
+def packed(
+    folder: Path, files: Mapping[str, str | bytes], metadata: Mapping[str, object] | bytes
+) -> Path:
+    """Write an image of one file system that holds these files."""
+    tree, squashed = folder / "tree", folder / "tree.squashfs"
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    subprocess.run(["mksquashfs", tree, squashed, "-quiet", "-no-progress"], check=True)
+    return image(folder / "x.sif", payload=squashed.read_bytes(), metadata=metadata)
+
+
+def made(folder: Path, record: str | None) -> Path:
+    """Make an image that holds a record, and no check."""
+    files = {"opt/lumicontainer/checks.json": "[]"}
+    if record is not None:
+        files["opt/lumicontainer/resolved.json"] = record
+    return packed(folder, files, {"data": {}})
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [(RECORD, ["/opt/cray", "/run/cxi"]), (HELLO, [])],
+)
+def test_the_binds_of_an_image_are_those_of_its_record(
+    tmp_path: Path, record: dict[str, object], found: list[str]
+) -> None:
+    data = records.resolved(made(tmp_path, json.dumps(record)))
+    assert [bind.path for bind in records.binds(data)] == found
+    assert records.binds(data, "host_libraries") == ()
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (None, "the image has no record of lumicontainer"),
+        ("{", "it is not JSON"),
+        ("{}", "recipe is not there"),
+        ("[" * 60_000, "it is nested too deep"),
+        (json.dumps({**HELLO, "platform": None}), "platform: expected a mapping, got null"),
+    ],
+)
+@pytest.mark.parametrize("platform", ["workstation", "lumi-g"])
+def test_an_image_without_a_good_record_needs_nobody_knows_what(
+    tmp_path: Path, record: str | None, words: str, platform: str
+) -> None:
+    path = made(tmp_path, record)
+    with pytest.raises(InputError, match=re.escape(words)):
+        needs_of(path, open_catalog().platform(platform))
+
+
+def without_unsquashfs(image: Path, tools: Path) -> None:
+    del image, tools
+
+
+def of_an_unknown_compression(image: Path, tools: Path) -> None:
+    (tools / "unsquashfs").symlink_to(shutil.which("unsquashfs") or "")
+    (packed,) = sif.partitions(image)
+    with image.open("r+b") as file:
+        file.seek(packed.offset + 20)
+        file.write(b"\x63")
+    plan = sif.layout("Bootstrap: x\n", {"data": {}})
+    sif.complete(image, plan, [sif.Partition(packed.offset, packed.size)])
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (without_unsquashfs, ["cannot start unsquashfs", "lumicontainer doctor"]),
+        (of_an_unknown_compression, ["cannot read the image", "compression", "squashfs-tools 4.5"]),
+    ],
+)
+def test_an_image_that_this_host_cannot_read_is_none_that_needs_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    break_it: Callable[[Path, Path], None],
+    words: list[str],
+) -> None:
+    tools, path = tmp_path / "tools", made(tmp_path, json.dumps(RECORD))
+    tools.mkdir()
+    break_it(path, tools)
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(HostError) as error:
+        records.resolved(path)
+    assert all(word in str(error.value) for word in words)
+    with pytest.raises(HostError):
+        read_subject(path)
+
+
+def test_what_a_user_laid_on_top_of_an_image_hides_no_record(tmp_path: Path) -> None:
+    path = made(tmp_path, json.dumps(RECORD))
+    (lower,) = sif.partitions(path)
+    upper = sif.Partition(sif.align(path.stat().st_size), 4096)
+    with path.open("r+b") as file:
+        file.truncate(upper.offset + upper.size)
+    plan = sif.layout("Bootstrap: x\n", {"data": {}})
+    sif.complete(path, plan, [sif.Partition(lower.offset, lower.size), upper])
+    with path.open("r+b") as file:
+        file.seek(4096 + 4 * 585 - 384)
+        assert file.read(8) == struct.pack("<ii", sif.SQUASHFS, 4)
+        file.seek(-8, 1)
+        file.write(struct.pack("<i", 2))  # ext3, as `apptainer overlay create` adds it.
+    binds = records.binds(records.resolved(path))
+    assert [bind.path for bind in binds] == ["/opt/cray", "/run/cxi"]
+
+
+@pytest.mark.parametrize("binding", [True, False])
+def test_run_binds_what_the_platform_and_the_layers_need_and_the_host_has(
+    tmp_path: Path, binding: bool
+) -> None:
+    there, other = tmp_path / "there", tmp_path / "other"
+    for folder in (there, other):
+        folder.mkdir()
+    wanted = [{"path": str(other)}, {"path": str(there)}, {"path": "/nowhere/at/all"}]
+    path = made(tmp_path, json.dumps({**HELLO, "binds": wanted}))
+    envs, tools = tmp_path / "own/envs", tmp_path / "tools"
+    for folder in (envs, tools):
+        folder.mkdir(parents=True)
+    binds = f"binds: [{{path: {there}, why: x}}]\n" if binding else ""
+    (envs / "site.yaml").write_text(f"summary: x\naccelerator: cpu\n{binds}")
+    # An engine that tells how it was called: what is in the image is not the matter here.
+    (tools / "apptainer").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tools / "apptainer").chmod(0o755)
+    program = [sys.executable, "-m", "lumicontainer", "run", "--platform", "site"]
+    done = subprocess.run(
+        [*program, "--recipes", str(tmp_path / "own"), str(path), "--", "true"],
+        env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    words = done.stdout.splitlines()
+    found = [value for option, value in pairwise(words) if option == "--bind"]
+    assert found == ([str(there), str(other)] if binding else [])

@@ -1,0 +1,101 @@
+"""Files of a layer that nothing would use, or that could not run, are named before a build."""
+
+from __future__ import annotations
+
+import pytest
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.yaml_nodes import Problems
+
+from ..conftest import CHECK, HELLO, Write
+
+LAYER = "summary: x\npath: [/x]\n"
+
+
+def problems_of(write: Write, files: dict[str, str]) -> str:
+    folder = write({f"layers/own/{name}": text for name, text in files.items()})
+    problems = Problems()
+    open_catalog(folder).layer("own", problems)
+    return "\n".join(map(str, problems.found))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("instal.sh", "install.sh"),
+        ("Install.sh", "install.sh"),
+        ("install", "install.sh"),
+        ("install.bash", "install.sh"),
+        ("complie.sh", "compile.sh"),
+        ("finsh.sh", "finish.sh"),
+        ("check/works.sh", "checks/"),
+        ("Checks/works.sh", "checks/"),
+        ("rocmm/fix.patch", "rocm/"),
+    ],
+)
+def test_a_misspelled_name_is_an_error_with_the_name_that_is_meant(
+    write: Write, name: str, meant: str
+) -> None:
+    text = problems_of(write, {"layer.yaml": LAYER, name: "true\n"})
+    assert f"nothing uses '{name.partition('/')[0]}" in text
+    assert f"did you mean '{meant}'?" in text
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"instal.sh": "true\n", "install.sh": "bash ./instal.sh\n"},
+        {"install.sh": "true\n", "install2.sh": "true\n"},
+        {"install.sh": "true\n", "install.sh~": "true\n", ".install.sh.swp": "x"},
+        {"compiled.py": "pass\n", "data.txt": "x\n"},
+        {"check/data": "x\n", "install.sh": "cp check/data /opt\n"},
+    ],
+)
+def test_files_that_a_script_uses_have_any_name(write: Write, files: dict[str, str]) -> None:
+    assert not problems_of(write, {"layer.yaml": LAYER, **files})
+
+
+def test_a_file_that_layer_yaml_names_is_used(write: Write) -> None:
+    layer = LAYER + "variants: {cpu: {script: instal.sh}}\n"
+    assert not problems_of(write, {"layer.yaml": layer, "instal.sh": "true\n"})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("test/works.sh", "move it to checks/works.sh"),
+        ("works.py", "move it to checks/works.py"),
+        ("checks/works.bash", "let its name end in .py or .sh"),
+        ("checks/_works.sh", "let its name begin without '_'"),
+    ],
+)
+def test_a_check_that_nothing_would_run_is_an_error(write: Write, name: str, hint: str) -> None:
+    text = problems_of(write, {"layer.yaml": LAYER, name: CHECK + "true\n"})
+    assert "in no place where checks are read" in text
+    assert hint in text
+
+
+@pytest.mark.parametrize("name", ["install.sh", "compile.sh", "finish.sh", "checks/works.sh"])
+def test_windows_line_endings_are_named_with_the_command_that_removes_them(
+    write: Write, name: str
+) -> None:
+    script = (CHECK if "checks" in name else "true\n" * 4) + "true\r\ntrue\n"
+    folder = write({"layers/own/layer.yaml": LAYER})
+    path = folder / "layers/own" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(script.encode())
+    problems = Problems()
+    open_catalog(folder).layer("own", problems)
+    assert [problem.what for problem in problems.found] == [
+        "the script has Windows line endings (CRLF)"
+    ]
+    assert f"{name}:5:1" in problems.found[0].where
+    assert problems.found[0].hint.startswith("sed -i 's/\\r$//' ")
+
+
+def test_data_may_have_them(write: Write) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet/fix.patch").write_bytes(b"--- a\r\n")
+    problems = Problems()
+    assert open_catalog(folder).layer("greet", problems)
+    assert not problems.found

@@ -1,0 +1,273 @@
+"""Recipes, layers and platforms are read whole, and all that is wrong is said at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import InputError
+
+from ..conftest import HELLO, Write
+
+
+def complaints(error: pytest.ExceptionInfo[InputError]) -> str:
+    return "\n".join(str(problem) for problem in error.value.problems)
+
+
+def layer_problems(folder: Path, name: str = "greet") -> str:
+    problems = Problems()
+    open_catalog(folder).layer(name, problems)
+    return "\n".join(str(problem) for problem in problems.found)
+
+
+def test_five_mistakes_are_told_at_once_each_at_its_line_and_column(write: Write) -> None:
+    folder = write(
+        {
+            "broken.yaml": (
+                "sumary: a\nbase: [x]\nlayers:\n  - no\n  - {a: {}, b: {}}\n  - Bad Name\n"
+            )
+        }
+    )
+    with pytest.raises(InputError) as error:
+        open_catalog(folder).recipe("broken")
+    text = complaints(error)
+    for place in ("1:1", "2:7", "4:5", "5:5", "6:5"):
+        assert f"broken.yaml:{place}" in text
+    assert "did you mean 'summary'?" in text
+    assert "recipe needs 'summary'" in text
+
+
+def test_an_unknown_recipe_names_the_nearest(write: Write) -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog(write(HELLO)).recipe("helo")
+    assert "did you mean 'hello'?" in complaints(error)
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/b", ""])
+def test_a_recipe_name_does_not_lead_out_of_the_folder(write: Write, name: str) -> None:
+    with pytest.raises(InputError):
+        open_catalog(write(HELLO)).recipe(name)
+
+
+@pytest.mark.parametrize(
+    "stem", ["a\n%setup\n touch pwned #", "{{ a }}", "a; b", ".a", "-a", "a'b"]
+)
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [("{}.yaml", "recipe"), ("envs/{}.yaml", "platform"), ("profiles/{}.yaml", "profile")],
+)
+def test_a_name_that_documents_and_shells_would_not_take_as_one_is_refused(
+    write: Write, file: str, kind: str, stem: str
+) -> None:
+    path = file.format(stem)
+    catalog = open_catalog(write({path: "summary: x\n"}))
+    with pytest.raises(InputError) as error:
+        getattr(catalog, kind)(stem)
+    text = complaints(error)
+    assert f"no {kind} can be called {stem!r}" in text
+    assert (path if path.isprintable() else ascii(path)[1:-1]) in text
+    assert "hint: rename the file" in text
+
+
+def test_an_unknown_platform_names_the_nearest() -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog().platform("lumig")
+    assert "did you mean 'lumi-g'?" in complaints(error)
+
+
+def test_a_folder_of_recipes_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog(Path("nowhere"))
+    assert "check --recipes" in complaints(error)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("%post", "'%'"),
+        ("   %files /etc/shadow", "'%'"),
+        ("echo {{ word }}", "build argument"),
+        ("Bootstrap: docker", "stage"),
+    ],
+)
+def test_a_script_line_that_apptainer_would_take_for_its_own_is_refused(
+    write: Write, line: str, reason: str
+) -> None:
+    text = layer_problems(write({**HELLO, "layers/greet/install.sh": f"true\n{line}\n"}))
+    assert "layers/greet/install.sh:2:1" in text
+    assert reason in text
+
+
+def test_a_script_that_is_not_text_is_refused(write: Write) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet/install.sh").write_bytes(b"echo \xff\n")
+    assert "the script is not UTF-8 text" in layer_problems(folder)
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../hello.yaml", "layer.yaml"])
+def test_a_symbolic_link_in_a_layer_is_refused(write: Write, target: str) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet/link").symlink_to(target)
+    assert "symbolic link" in layer_problems(folder)
+
+
+@pytest.mark.parametrize("link", ["checks", "layers/greet"])
+def test_a_folder_that_is_a_symbolic_link_is_refused(
+    write: Write, tmp_path: Path, link: str
+) -> None:
+    folder = write(HELLO)
+    there = folder / link
+    outside = tmp_path / "outside"
+    if there.is_dir():
+        there.rename(outside)
+    else:
+        outside.mkdir()
+    (outside / "id_ed25519").write_text("secret")
+    there.symlink_to(outside)
+    problems = Problems()
+    catalog = open_catalog(folder)
+    catalog.layer("greet", problems)
+    assert "id_ed25519" not in {
+        file.name.rpartition("/")[2] for file in catalog.checks(problems).files
+    }
+    assert [str(problem).count("symbolic link") for problem in problems.found] == [1]
+    assert f"{link}\n" in str(problems.found[0])
+
+
+@pytest.mark.parametrize("name", ["a\n%setup\n touch pwned #", "a\x1b[2J", "{{ a }}", "a\udcff"])
+def test_a_file_whose_name_a_definition_cannot_hold_is_refused(write: Write, name: str) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet" / name).write_text("x")
+    text = layer_problems(folder)
+    assert "hint: rename it" in text
+    assert f"layers/greet/{ascii(name)[1:-1]}" in text
+
+
+@pytest.mark.parametrize("name", ["100%", "%a b's", "größe_1,2 (x)"])
+def test_a_file_of_any_other_name_is_taken(write: Write, name: str) -> None:
+    folder = write(HELLO)
+    (folder / "layers/greet" / name).write_text("x")
+    assert not layer_problems(folder)
+
+
+def test_a_pipe_in_a_layer_is_refused_and_not_waited_for(write: Write) -> None:
+    folder = write(HELLO)
+    os.mkfifo(folder / "layers/greet/pipe")
+    assert "cannot read a pipe" in layer_problems(folder)
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "IFS", "HOME", "jobs", "version"])
+def test_a_parameter_cannot_take_a_name_that_the_shell_or_the_build_needs(
+    write: Write, name: str
+) -> None:
+    layer = f"summary: x\nparameters:\n  {name}: {{type: string, default: x}}\n"
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert f"a parameter cannot be named '{name}'" in text
+
+
+def test_a_default_must_fit_its_own_declaration(write: Write) -> None:
+    layer = (
+        "summary: x\nparameters:\n"
+        "  a: {type: boolean, default: maybe}\n"
+        "  b: {type: string, default: x, choices: [u, v]}\n"
+    )
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert "true or false is wanted" in text
+    assert "'x' is no choice of 'b'" in text
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "IFS", "TMPDIR"])
+def test_an_image_holds_no_variable_that_belongs_to_the_shell_or_the_user(
+    write: Write, name: str
+) -> None:
+    layer = f"summary: x\nenvironment: {{{name}: /x}}\n"
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert f"the environment cannot hold '{name}'" in text
+
+
+@pytest.mark.parametrize(
+    ("declaration", "complaint"),
+    [
+        ("{type: integer, default: 1, choices: [a]}", "'choices' of 'a' is for the type string"),
+        (
+            "{type: integer, default: 1, unsupported: {cpu: x}}",
+            "'unsupported' of 'a' is for the type bool",
+        ),
+    ],
+)
+def test_a_declaration_says_nothing_that_its_type_has_no_use_for(
+    write: Write, declaration: str, complaint: str
+) -> None:
+    layer = f"summary: x\nparameters:\n  a: {declaration}\n"
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert complaint in text
+
+
+@pytest.mark.parametrize("package", ["-rf", "a b", "x; rm", "$(id)", "../x"])
+def test_a_package_name_cannot_be_an_option_or_a_command(write: Write, package: str) -> None:
+    layer = f"summary: x\npackages: {{apt: ['{package}']}}\n"
+    assert "name of a Debian package" in layer_problems(
+        write({**HELLO, "layers/greet/layer.yaml": layer})
+    )
+
+
+def test_escape_sequences_in_a_summary_are_refused(write: Write) -> None:
+    layer = 'summary: "x \\e[2J"\n'
+    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert "printable" in text
+
+
+def test_the_users_layer_stands_before_the_shipped_one(write: Write) -> None:
+    folder = write({"layers/python/layer.yaml": "summary: mine\n"})
+    problems = Problems()
+    layer = open_catalog(folder).layer("python", problems)
+    assert layer is not None
+    assert layer.summary == "mine"
+
+
+def test_every_shipped_recipe_layer_and_platform_is_right() -> None:
+    catalog = open_catalog()
+    problems = Problems()
+    assert [catalog.recipe(name).name for name in catalog.recipe_names()]
+    assert [catalog.platform(name).name for name in catalog.platform_names()]
+    assert [catalog.layer(name, problems) for name in catalog.layer_names()]
+    assert not problems.found
+
+
+@pytest.mark.parametrize("name", ["image", "host"])
+def test_a_layer_has_no_name_that_checks_of_no_layer_have(write: Write, name: str) -> None:
+    text = layer_problems(write({f"layers/{name}/layer.yaml": "summary: x\n"}), name)
+    assert f"no layer can be called '{name}'" in text
+    assert "rename its folder" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "where", "meant"),
+    [
+        ("hello.yml", "hello.yml", "hello.yaml"),
+        ("layers/own/layer.yml", "layers/own/layer.yml", "layer.yaml"),
+        ("layer/own/layer.yaml", "layer", "layers"),
+        ("profile/own.yaml", "profile", "profiles"),
+        ("env/own.yaml", "env", "envs"),
+        ("platforms/own.yaml", "platforms", "envs"),
+        ("rule.yaml", "rule.yaml", "rules.yaml"),
+        ("lock/own.lock.yaml", "lock", "locks"),
+    ],
+)
+def test_a_name_that_nothing_would_read_is_an_error(
+    write: Write, file: str, where: str, meant: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog(write({file: "summary: x\nbase: tiny\n"}))
+    assert f"/own/{where}\n" in str(error.value)
+    assert f"rename it to {meant}" in str(error.value)
+
+
+def test_a_virtual_environment_beside_recipes_is_none_of_ours(write: Write) -> None:
+    assert open_catalog(
+        write({**HELLO, "env/pyvenv.cfg": "x", "check/x.sh": "true\n", "compose.yml": "a: b\n"})
+    )

@@ -1,0 +1,149 @@
+"""A package that is not there is told by its name, where it is named and what to write instead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.build.failures.missing_packages import Absent, absent, problem
+from lumicontainer.core.lock.lock import Entry, held, lock_of
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
+from lumicontainer.errors import Problem
+from lumicontainer.system.files.no_links import packages_listed
+
+from .test_pins import Offer, offer
+
+__all__ = ["offer"]
+
+Resolve = Callable[..., Resolved]
+LAYER = (
+    "summary: x\nversion: '9.9'\npackages:\n  apt: [sl, less=1]\n"
+    "  python: ['six==99', 'Nope[x]>=1']\n"
+    "sources: [{python: evil}]\n"
+)
+FILES = {"layers/greet/layer.yaml": LAYER, "layers/greet/build.txt": "# why\nlost==1\n"}
+
+
+def pip(*words: str) -> str:
+    """Return what the real pip says."""
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-input", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode
+    return done.stdout + done.stderr
+
+
+def apt(*words: str) -> str:
+    """Return what the real apt says."""
+    command = ["apt-get", "--simulate", "install", *words]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin", "LC_ALL": "C"},
+    )
+    assert done.returncode
+    return done.stdout + done.stderr
+
+
+def told(resolved: Resolve, text: str, names: tuple[str, ...] = ()) -> Problem:
+    (found,) = absent(text)
+    result = problem(found, resolved(FILES).layers[1], names)
+    assert result
+    return result
+
+
+def test_a_name_that_pip_does_not_know_is_told(resolved: Resolve, offer: Offer) -> None:
+    found = told(resolved, pip("Nope[x]>=1"))
+    assert found.what == "Python package 'Nope' not found in the configured index"
+    assert found.where.endswith("greet/layer.yaml:5:23")
+    assert "correct the name" in found.hint
+
+
+def test_a_version_that_pip_does_not_know_is_told_with_those_that_there_are(
+    resolved: Resolve, offer: Offer
+) -> None:
+    for version in ("1.0", "1.1"):
+        offer("six", version)
+    found = told(resolved, pip("six==99"))
+    assert found.what == "Python package 'six' has no version '99' in the configured index"
+    assert found.why == "it has 1.0, 1.1"
+    assert found.where.endswith("greet/layer.yaml:5:12")
+
+
+def test_a_line_of_a_file_and_the_version_of_a_layer_are_places_too(
+    resolved: Resolve, offer: Offer, tmp_path: Path
+) -> None:
+    (tmp_path / "build.txt").write_text("lost==1\n")
+    found = told(resolved, pip("--requirement", str(tmp_path / "build.txt")))
+    assert found.where.endswith("greet/build.txt:2:1")
+    offer("evil", "1.0")
+    found = told(resolved, pip("evil==9.9"))
+    assert found.where.endswith("greet/layer.yaml:2:10")
+
+
+def test_what_another_package_needs_is_not_the_recipe_s_mistake(
+    resolved: Resolve, offer: Offer
+) -> None:
+    offer("six", "99", "deep>=7")
+    (found,) = absent(pip("six==99"))
+    assert found.word == "deep>=7"
+    assert problem(found, resolved(FILES).layers[1]) is None
+
+
+def test_an_index_that_does_not_answer_says_nothing_of_what_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("NO_INDEX", ""), ("FIND_LINKS", ""), ("CONFIG_FILE", "/dev/null")):
+        monkeypatch.setenv(f"PIP_{name}", value)
+    said = pip("--index-url", "http://127.0.0.1:9/simple", "--retries", "1", "nope")
+    assert "No matching distribution found" in said
+    assert absent(said) == []
+
+
+def test_a_name_and_a_version_that_apt_does_not_know_are_told(resolved: Resolve) -> None:
+    assert absent(apt("nosuchpackage-x")) == [Absent("apt", "nosuchpackage-x")]
+    found = told(resolved, "E: Unable to locate package sl\n", ("slurm", "sl-x", "less"))
+    assert found.what == "Debian package 'sl' not found in apt's sources"
+    assert found.where.endswith("greet/layer.yaml:4:9")
+    assert found.hint == "did you mean 'sl-x'?"
+    found = told(resolved, apt("less=1"))
+    assert found.what == "Debian package 'less' has no version '1' in apt's sources"
+    assert found.where.endswith("greet/layer.yaml:4:13")
+
+
+def test_an_archive_that_does_not_answer_says_nothing_of_what_there_is() -> None:
+    text = "Err:1 http://a.invalid any InRelease\nE: Unable to locate package sl\n"
+    assert absent(text) == []
+    assert absent("E: Failed to fetch http://a.invalid\nE: Unable to locate package sl") == []
+
+
+def test_of_a_locked_layer_nothing_is_the_recipe_s_mistake(resolved: Resolve) -> None:
+    greet = resolved({"layers/greet/layer.yaml": "summary: x\npackages: {apt: [sl]}\n"})
+    assert problem(Absent("apt", "sl"), greet.layers[1])
+    layer = held_layer(greet)
+    assert problem(Absent("apt", "sl"), layer) is None
+
+
+def held_layer(image: Resolved) -> ResolvedLayer:
+    entries = {
+        "tiny": [Entry("debootstrap", "bookworm", pin="0" * 64)],
+        "greet": [Entry("apt", "sl", pin="sl=1")],
+    }
+    return held(image, lock_of(image, entries)).layers[1]
+
+
+def test_the_lists_of_apt_name_the_packages_that_there_are(tmp_path: Path) -> None:
+    lists = tmp_path / "tree/var/lib/apt/lists"
+    lists.mkdir(parents=True)
+    (lists / "a_main_binary-amd64_Packages").write_text("Package: less\nX: y\n\nPackage: sl\n")
+    (tmp_path / "outside_Packages").write_text("Package: not-seen\n")
+    (lists / "b_Packages").symlink_to(tmp_path / "outside_Packages")
+    assert packages_listed(tmp_path / "tree") == {"less", "sl"}
+    (tmp_path / "other/var/lib").mkdir(parents=True)
+    (tmp_path / "other/var/lib/apt").symlink_to(tmp_path / "tree/var/lib/apt")
+    assert packages_listed(tmp_path / "other") == set()

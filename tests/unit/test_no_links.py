@@ -1,0 +1,127 @@
+"""In folders that a step or a base has filled the host follows no link."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.system.files import no_links
+
+MINE = "the user's own\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Make a folder of the user's, with files that no build may read, change or remove."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name in ("Singularity", "labels.json", "runscript", "x.whl"):
+        (folder / name).write_text(MINE)
+    (folder / "hosts").touch()
+    (folder / "bootstrap_history").mkdir()
+    (folder / "bootstrap_history/x").write_text(MINE)
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    folder = tmp_path / "tree"
+    (folder / "etc").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def lay(tmp_path: Path, tree: Path) -> Callable[[], int]:
+    """Copy notes upon the tree, and return the exit code."""
+    notes = tmp_path / "notes/.singularity.d"
+    (notes / "env").mkdir(parents=True)
+    (notes / "runscript").write_text("new\n")
+    (notes / "env/90.sh").write_text("new\n")
+    command = no_links.laid_upon(notes.parent, tree)
+    return lambda: subprocess.run(command, check=False).returncode
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return the texts of all files below a folder."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in paths}
+
+
+def test_what_is_no_wheel_is_found_and_not_opened(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    (folder / "good.whl").touch()
+    assert not list(no_links.not_files(folder, ".whl"))
+    (folder / "link.whl").symlink_to(home / "x.whl")
+    os.mkfifo(folder / "pipe.whl")
+    (folder / "folder.whl").mkdir()
+    (folder / "note.txt").touch()
+    found = [path.name for path in no_links.not_files(folder, ".whl")]
+    assert found == ["folder.whl", "link.whl", "note.txt", "pipe.whl"]
+    assert [path.name for path in no_links.not_files(folder)] == [*found[:2], "pipe.whl"]
+
+
+def test_a_link_in_the_place_of_a_folder_of_wheels_is_found(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "wheels"
+    folder.symlink_to(home)
+    assert list(no_links.not_files(folder, ".whl")) == [folder]
+
+
+def test_a_new_file_takes_no_name_that_is_there(tmp_path: Path) -> None:
+    one, other = (no_links.write_new(tmp_path, text) for text in "ab")
+    assert (one.read_text(), other.read_text()) == ("a", "b")
+
+
+def test_a_copy_replaces_a_link_and_not_what_it_leads_to(
+    tree: Path, home: Path, lay: Callable[[], int]
+) -> None:
+    before = contents(home)
+    (tree / ".singularity.d").mkdir()
+    (tree / ".singularity.d/runscript").symlink_to(home / "runscript")
+    assert lay() == 0
+    assert contents(home) == before
+    assert contents(tree / ".singularity.d") == {"runscript": "new\n", "env/90.sh": "new\n"}
+
+
+@pytest.mark.parametrize("place", [".singularity.d", ".singularity.d/env"])
+def test_a_copy_does_not_go_through_a_link_to_a_folder(
+    tree: Path, home: Path, lay: Callable[[], int], place: str
+) -> None:
+    before = contents(home)
+    (tree / place).parent.mkdir(exist_ok=True)
+    (tree / place).symlink_to(home)
+    assert lay() != 0
+    assert contents(home) == before
+
+
+def test_a_base_loses_the_engine_s_notes_and_gains_hosts(tree: Path) -> None:
+    (tree / ".singularity.d/bootstrap_history").mkdir(parents=True)
+    for name in ("Singularity", "labels.json", "actions", "bootstrap_history/x"):
+        (tree / ".singularity.d" / name).touch()
+    (tree / "etc/hosts").touch()
+    no_links.tidy_base(tree)
+    hosts = "127.0.0.1 localhost\n::1 localhost\n"
+    assert contents(tree) == {".singularity.d/actions": "", "etc/hosts": hosts}
+    (tree / "etc/hosts").write_text(MINE)
+    no_links.tidy_base(tree)
+    assert contents(tree / "etc") == {"hosts": MINE}
+
+
+@pytest.mark.parametrize(
+    ("place", "target"),
+    [(".singularity.d", "."), ("etc", "."), ("etc/hosts", "hosts"), ("etc/hosts", "none")],
+)
+def test_a_base_s_links_lead_to_nothing_of_the_host(
+    tree: Path, home: Path, place: str, target: str
+) -> None:
+    before = contents(home)
+    if place == "etc":
+        (tree / "etc").rmdir()
+    (tree / place).symlink_to(home / target)
+    no_links.tidy_base(tree)
+    assert contents(home) == before
+    assert (tree / place).is_symlink()

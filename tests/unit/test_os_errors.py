@@ -1,0 +1,104 @@
+"""What the system refuses is told with a hint, by the helper programs of a build, too."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.build.cache.store import Cache
+from lumicontainer.errors import HostError, SpaceError
+from lumicontainer.system.os_errors import refused
+
+from ..namespaces import prepared
+
+
+def helper(name: str, *words: object, limit: str = "unlimited") -> tuple[int, str]:
+    """Run a helper program under a limit of a file's size; return its exit code and stderr."""
+    command = [sys.executable, "-m", f"lumicontainer.build.tree.{name}", *map(str, words)]
+    done = subprocess.run(
+        ["prlimit", f"--fsize={limit}", "--", *command], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a tree with a file, beside a folder for a draft."""
+    for name in ("tree", "draft"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tree" / "file").write_text("content")
+    return tmp_path / "tree"
+
+
+@pytest.mark.parametrize("name", ["checkout", "capture"])
+def test_a_helper_that_cannot_write_ends_with_a_message_and_its_code(tree: Path, name: str) -> None:
+    words = (tree, tree.parent / "state", tree.parent / "draft")
+    code, told = helper(name, *words[: 2 if name == "checkout" else 3], limit="0")
+    assert code == 8
+    assert told.startswith("error: cannot go on with the files of the build\n"), told
+    assert "why: File too large\n" in told
+    assert "which is 0 KiB: ulimit -f unlimited" in told
+
+
+def test_a_helper_names_the_path_that_it_cannot_read(tree: Path) -> None:
+    gone = tree.parent / "gone"
+    code, told = helper("capture", gone, tree.parent / "state", tree.parent / "draft")
+    assert code == 3
+    assert f"where: {gone}\n    why: No such file or directory\n" in told
+    assert "Traceback" not in told
+
+
+def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
+    (tree.parent / "draft" / "files.json").write_text("[")
+    code, told = helper("checkout", tree, tree.parent / "state", tree.parent / "draft")
+    assert code == 70
+    assert told.startswith("error: a bug in lumicontainer: JSONDecodeError: ")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "hint"),
+    [
+        (errno.ENOSPC, SpaceError, "make room\nname another"),
+        (errno.EDQUOT, SpaceError, "make room\nname another"),
+        (errno.EFBIG, SpaceError, "ulimit -f unlimited\nname another"),
+        (errno.EMFILE, HostError, "ulimit -n 4096\nname another"),
+        (errno.EROFS, HostError, "name another"),
+    ],
+)
+def test_each_refusal_has_its_code_and_its_hint(
+    number: int, kind: type[HostError], hint: str
+) -> None:
+    error = refused(
+        OSError(number, os.strerror(number), "/at"), "cannot write", hint="name another"
+    )
+    assert type(error) is kind
+    (problem,) = error.problems
+    assert (problem.where, problem.why) == ("/at", os.strerror(number))
+    assert problem.hint.endswith(hint)
+
+
+def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    Cache(cache).open()
+    program = (
+        "import sys; from pathlib import Path; from lumicontainer.build.cache.store import Cache\n"
+        "from lumicontainer.errors import HostError\n"
+        "try: Cache(Path(sys.argv[1])).open()\n"
+        "except HostError as error: print(error)"
+    )
+    setup = f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}"
+    command = [*prepared("mount", setup), sys.executable, "-c", program, str(cache)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == [
+        "error: cannot write to the cache",
+        f"  where: {cache}",
+        "    why: Read-only file system",
+        "   hint: name another place with LUMICONTAINER_CACHE",
+    ]

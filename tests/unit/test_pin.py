@@ -1,0 +1,228 @@
+"""A lock is made layer by layer, and what cannot be asked is open in it with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.lock.lock import Lock, faults
+from lumicontainer.core.plan.plan import Plan, make_plan
+from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.errors import InputError
+from lumicontainer.pinning import apt
+from lumicontainer.pinning.apt import Answers
+from lumicontainer.pinning.pin import make_lock
+from lumicontainer.system.terminal.progress import Progress
+
+from .test_fetch import UPSTREAM, Upstream
+from .test_pins import Offer, offer, registry, tell_md5_alone
+
+__all__ = ["offer", "registry"]
+
+Resolve = Callable[..., Resolved]
+Locked = Callable[..., tuple[Lock, Resolved]]
+DIGEST = f"ubuntu@sha256:{'a' * 64}"
+BASE = (
+    "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'IMAGE'}}\n"
+    'provides: {python: "3.11", glibc: "2.36"}\n'
+)
+
+
+@pytest.fixture
+def progress() -> Iterator[Progress]:
+    with Progress("plain") as progress:
+        yield progress
+
+
+@pytest.fixture
+def locked(resolved: Resolve, progress: Progress) -> Locked:
+    """Lock the recipe ``hello`` of given layers, upon an image that the recipe pins."""
+
+    def make(layers: dict[str, str], image: str = DIGEST, **mirrors: str) -> tuple[Lock, Resolved]:
+        names = list(dict.fromkeys(name.split("/")[0] for name in layers))
+        files = {
+            "hello.yaml": f"summary: x\nbase: tiny\nlayers: [{', '.join(names)}]\n",
+            "layers/tiny/layer.yaml": BASE.replace("IMAGE", image),
+            **{f"layers/{name}": text for name, text in layers.items()},
+        }
+        found = resolved(files)
+        made = make_lock(found, plan_of=_plan, mirrors=mirrors, progress=progress)
+        return made, found
+
+    return make
+
+
+def _plan(resolved: Resolved) -> Plan:
+    return make_plan(resolved, ())
+
+
+def pins(lock: Lock, layer: str) -> dict[str, str]:
+    """Return the Python pins of a layer by name, those of dependencies in parentheses."""
+    return {
+        f"({each.name})" if each.dependency else each.name: each.pin.partition(" ")[0]
+        for each in lock.of(layer)
+    }
+
+
+def python(*requirements: str, more: str = "") -> str:
+    return f"summary: x\npackages: {{python: [{', '.join(requirements)}]}}\n{more}"
+
+
+def test_what_a_layer_below_has_is_pinned_there_alone(locked: Locked, offer: Offer) -> None:
+    offer("tool", "1.0", "lib")
+    offer("lib", "1.5")
+    offer("lib", "2.0")
+    lock, found = locked({"one/layer.yaml": python("lib==1.5"), "two/layer.yaml": python("tool")})
+    assert pins(lock, "one") == {"lib==1.5": "lib==1.5"}
+    assert pins(lock, "two") == {"tool": "tool==1.0"}
+    assert faults(lock, found) == []
+
+
+def test_what_compiles_is_held_without_the_layers_that_it_does_not_require(
+    locked: Locked, offer: Offer
+) -> None:
+    offer("tool", "1.0", "lib")
+    offer("make", "3.0", "lib")
+    offer("lib", "1.5")
+    offer("lib", "2.0")
+    layers = {
+        "one/layer.yaml": python("lib==1.5"),
+        "two/layer.yaml": python("tool==1.0"),
+        "two/compile.sh": "true\n",
+        "two/build.txt": "make==3.0\n",
+    }
+    lock, found = locked(layers)
+    assert set(pins(lock, "two")) == {"tool==1.0", "make==3.0", "(lib)"}
+    assert lock_version(lock, "two", "") == "lib==1.5"
+    assert lock_version(lock, "two", "build.txt") == "lib==2.0"
+    assert faults(lock, found) == []
+
+
+def lock_version(lock: Lock, layer: str, where: str) -> str:
+    (pin,) = [e.pin for e in lock.of(layer) if e.name == "lib" and e.where == where]
+    return pin.partition(" ")[0]
+
+
+def test_a_layer_may_want_another_version_than_one_below(locked: Locked, offer: Offer) -> None:
+    offer("lib", "1.5")
+    offer("lib", "2.0")
+    lock, _ = locked({"one/layer.yaml": python("lib==1.5"), "two/layer.yaml": python("lib==2.0")})
+    assert pins(lock, "two") == {"lib==2.0": "lib==2.0"}
+
+
+def test_what_is_asked_for_twice_has_the_same_pin_twice(locked: Locked, offer: Offer) -> None:
+    offer("lib", "1.5")
+    lock, found = locked(
+        {name: python("lib==1.5") for name in ("one/layer.yaml", "two/layer.yaml")}
+    )
+    assert lock.of("one") == lock.of("two")
+    assert faults(lock, found) == []
+
+
+def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: Offer) -> None:
+    offer("torch", "1.0+cpu", "lib")
+    offer("lib", "1.5")
+    own = (
+        "version: '1.0'\npip_installs: [{package: torch, index_parameter: index}]\n"
+        "parameters: {index: {type: string, default: 'https://wheels.example/cpu'}}\n"
+    )
+    lock, found = locked({"one/layer.yaml": python("lib==1.5", more=own)})
+    assert pins(lock, "one") == {"lib==1.5": "lib==1.5", "torch==1.0": "torch==1.0+cpu"}
+    indexes = {each.name: each.index for each in lock.of("one")}
+    assert indexes == {"lib==1.5": "", "torch==1.0": "https://wheels.example/cpu"}
+    assert faults(lock, found) == []
+
+
+def test_what_pip_does_not_find_is_open_and_the_rest_is_not(locked: Locked, offer: Offer) -> None:
+    offer("lib", "1.5")
+    lock, found = locked(
+        {"one/layer.yaml": python("lost==1"), "two/layer.yaml": python("lib==1.5")}
+    )
+    (entry,) = lock.of("one")
+    assert entry.open == "the configured index has no wheel of it"
+    assert pins(lock, "two") == {"lib==1.5": "lib==1.5"}
+    assert [each for each in faults(lock, found) if each.startswith("one: Python lost==1: open")]
+
+
+def test_a_version_that_has_no_wheel_is_open_with_those_that_have(
+    locked: Locked, offer: Offer
+) -> None:
+    for version in ("1.4", "1.5"):
+        offer("lib", version)
+    lock, _ = locked({"one/layer.yaml": python("lib==9")})
+    assert lock.of("one")[0].open == "the configured index has no wheel of it; it has 1.4, 1.5"
+
+
+def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(
+    resolved: Resolve, progress: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "E: Unable to locate package libfabric-devel\n"
+    answers = Answers("0" * 64, {}, refused={"greet": said}, names=["libfabric-dev", "sl"])
+    monkeypatch.setattr(apt, "ask", lambda *_: answers)
+    found = resolved(
+        {"layers/greet/layer.yaml": "summary: x\npackages: {apt: [libfabric-devel]}\n"}
+    )
+    with pytest.raises(InputError, match="'libfabric-devel' not found in apt's sources") as error:
+        make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
+    (problem,) = error.value.problems
+    assert problem.where.endswith("greet/layer.yaml:2:18")
+    assert problem.hint == "did you mean 'libfabric-dev'?"
+
+
+def test_what_an_index_tells_no_sha256_of_is_open_a_dependency_too(
+    locked: Locked, offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer("tool", "1.0", "lib")
+    offer("lib", "1.5")
+    tell_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
+    lock, found = locked({"one/layer.yaml": python("tool"), "two/layer.yaml": python("lib")})
+    assert pins(lock, "one") == {"tool": "tool==1.0", "(lib)": ""}
+    why = "open, its index tells no sha256 of it"
+    assert faults(lock, found) == [f"two: Python lib: {why}", f"one: lib: {why}"]
+
+
+def test_what_a_layer_below_brings_otherwise_has_no_pin(locked: Locked, offer: Offer) -> None:
+    offer("lib", "1.5")
+    source = f"{{url: '{UPSTREAM}x', file: lib-1.5-py3-none-any.whl, sha256: '{'0' * 64}'}}"
+    layers = {
+        "one/layer.yaml": f"summary: x\nsources: [{source}]\n",
+        "one/install.sh": 'pip install "$sources/lib-1.5-py3-none-any.whl"\n',
+    }
+    lock, _ = locked({**layers, "two/layer.yaml": python("lib")})
+    assert [each.open for each in lock.of("two")] == ["a layer below brings it, from no index"]
+
+
+def test_without_a_known_python_nothing_is_asked(
+    resolved: Resolve, progress: Progress, offer: Offer
+) -> None:
+    offer("lib", "1.5")
+    base = BASE.replace("IMAGE", DIGEST).partition("provides")[0] + "packages: {apt: [python3]}\n"
+    layer = "summary: x\npackages: {python: [lib==1.5]}\n"
+    found = resolved({"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": layer})
+    lock = make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
+    assert "which Python the image has" in lock.of("greet")[0].open
+
+
+def test_an_image_and_sources_are_asked_for_by_their_mirrors(
+    locked: Locked, registry: str, tmp_path: Path
+) -> None:
+    upstream = Upstream(tmp_path)
+    commit = upstream.git("rev-parse", "HEAD", at=upstream.repository("tool", a="x"))
+    (upstream.served / "x.tgz").write_bytes(b"x")
+    layer = (
+        f"summary: x\nsources:\n  - {{git: '{UPSTREAM}tool', commit: '{commit[:7]}', folder: t}}\n"
+        f"  - {{url: '{UPSTREAM}x.tgz', file: x.tgz}}\n"
+        f"  - {{url: '{UPSTREAM}gone.tgz', file: gone.tgz}}\n"
+    )
+    layers = {"one/layer.yaml": layer, "one/install.sh": 'ls "$sources"\n'}
+    mirrors = {"docker://docker.io/": registry, **upstream.mirrors}
+    lock, found = locked(layers, "ubuntu:noble", **mirrors)
+    assert lock.of("tiny")[0].pin.startswith("ubuntu@sha256:")
+    assert {each.where: each.pin[:7] or each.open for each in lock.of("one")} == {
+        "t": commit[:7],
+        "x.tgz": "2d71164",
+        "gone.tgz": "it could not be downloaded",
+    }
+    assert len(faults(lock, found)) == 1

@@ -1,0 +1,211 @@
+"""A platform is one file; what it says is read whole, or all that is wrong is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import Gpu, Platform
+from lumicontainer.core.plan.records import platform_tables
+from lumicontainer.core.schema import platform
+from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import InputError
+from lumicontainer.inside.rank import variables
+
+from ..conftest import Write
+
+HEAD = "summary: x\naccelerator: rocm\n"
+ROW = "  - {name: A, value: x, why: w, source: s"
+
+
+def problems_of(text: str) -> str:
+    problems = Problems()
+    found = platform.read_platform(HEAD + text, "p.yaml", problems, stem="p")
+    assert (found is None) == bool(problems.found)
+    return "\n".join(str(problem) for problem in problems.found)
+
+
+def lumi() -> Platform:
+    return open_catalog().platform("lumi-g")
+
+
+def test_each_gcd_of_lumi_g_has_seven_cores_of_one_ccd_beside_the_system_s_own() -> None:
+    masks = []
+    for gpu in lumi().gpus:
+        first, last = map(int, gpu.cores.split("-"))
+        assert first % 8 == 1, "a CCD begins at a multiple of eight"
+        assert last == first + 6
+        assert int(gpu.reserved) == first - 1
+        assert gpu.numa == first // 16, "a NUMA node holds two CCDs"
+        masks.append(f"0x{sum(1 << core for core in range(first, last + 1)):x}")
+    assert ",".join(masks) == (
+        "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,"
+        "0xfe,0xfe00,0xfe00000000,0xfe0000000000"
+    )
+    buses = [gpu.pci.split(":")[1] for gpu in lumi().gpus]
+    assert buses == ["c1", "c6", "c9", "ce", "d1", "d6", "d9", "de"]
+
+
+def test_a_workstation_says_nothing_that_a_rank_would_read() -> None:
+    assert platform_tables(open_catalog().platform("workstation")) == {}
+
+
+def test_a_newcomer_s_platform_is_one_file(write: Write) -> None:
+    text = (
+        f"{HEAD}gpus: [{{pci: '0000:03:00.0', cores: '0-3', numa: 0}}]\ninterfaces: eth\n"
+        "variables:\n  - {name: A, from: interfaces, why: w, source: s, when: {nodes: '>1'}}\n"
+        "caches:\n  - {name: TMPDIR, folder: tmp, place: node, why: w, source: s}\n"
+    )
+    found = open_catalog(write({"envs/mine.yaml": text})).platform("mine")
+    assert found.gpus == (Gpu("0000:03:00.0", "0-3", 0),)
+    assert platform_tables(found) == {
+        "gpus": [{"pci": "0000:03:00.0", "cores": "0-3", "numa": 0}],
+        "interfaces": "eth",
+        "variables": [
+            {"name": "A", "why": "w", "source": "s", "from": "interfaces", "when": {"nodes": ">1"}}
+        ],
+        "caches": [{"name": "TMPDIR", "folder": "tmp", "place": "node", "why": "w", "source": "s"}],
+    }
+
+
+def test_every_condition_that_can_be_written_can_be_told_at_the_start_of_a_rank() -> None:
+    assert set(platform.CONDITIONS) == set(variables.CONDITIONS)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("driver: '6.3-x'\n", "3:9", "version of the driver"),
+        ("gpus: [{pci: 'c1', cores: '1', numa: 0}]\n", "3:14", "PCI address"),
+        ("gpus: [{pci: '0000:c1:00.0', cores: 7-1, numa: 0}]\n", "3:37", "its numbers rise"),
+        ("gpus: [{pci: '0000:c1:00.0', cores: 1-9999, numa: 0}]\n", "3:37", "below 8192"),
+        ("gpus: [{pci: '0000:c1:00.0', cores: '0xfe', numa: 0}]\n", "3:37", "list of processors"),
+        ("gpus: [{pci: '0000:c1:00.0', cores: '1', numa: -1}]\n", "3:48", "counted from 0"),
+        ("gpus: [{pci: '0000:c1:00.0', numa: 0}]\n", "3:8", "needs 'cores'"),
+        ("gpus: [{pci: '0000:c1:00.0', cores: 0-7, reserved: '0', numa: 0}]\n", "3:8", "core 0"),
+        (
+            "gpus:\n  - {pci: '0000:c1:00.0', cores: 1-7, numa: 0}\n"
+            "  - {pci: '0000:c2:00.0', cores: '6-8,20', numa: 0}\n",
+            "5:5",
+            "two GPUs share cores 6, 7",
+        ),
+        (
+            "gpus:\n  - {pci: '0000:c1:00.0', cores: 1-7, numa: 0}\n"
+            "  - {pci: '0000:c1:00.0', cores: 8-9, numa: 0}\n",
+            "5:5",
+            "stands here twice",
+        ),
+        (f"variables:\n{ROW}, when: {{rcm: '1'}}}}\n", "4:51", "did you mean 'rocm'?"),
+        (f"variables:\n{ROW}, when: {{rocm: '~6'}}}}\n", "4:57", "is no limit such as"),
+        (f"variables:\n{ROW}, when: {{rocm: '<6,>7'}}}}\n", "4:57", "nothing lies in the range"),
+        (f"variables:\n{ROW}, when: {{nodes: '1.5'}}}}\n", "4:58", "whole numbers"),
+        (f"variables:\n{ROW}, when: {{device: gxi}}}}\n", "4:59", "did you mean 'cxi'?"),
+        (f"variables:\n{ROW}, when: {{plugin: aws}}}}\n", "4:59", "'aws' is not known"),
+        (f"variables:\n{ROW}, when: {{plugin: aws-ofi-nccl x}}}}\n", "4:59", "is no limit"),
+        ("variables:\n  - {name: A, value: x, why: w}\n", "4:5", "needs 'source'"),
+        ("variables:\n  - {name: A, why: w, source: s}\n", "4:12", "either 'value' or 'from'"),
+        (f"variables:\n{ROW}, from: interfaces}}\ninterfaces: e\n", "4:12", "either 'value' or"),
+        ("variables:\n  - {name: A, from: interfaces, why: w, source: s}\n", "4:12", "names no in"),
+        ("variables:\n  - {name: RANK, value: x, why: w, source: s}\n", "4:12", "cannot set RANK"),
+        ("variables:\n  - {name: PATH, value: x, why: w, source: s}\n", "4:12", "cannot hold"),
+        (f"variables:\n{ROW}}}\n{ROW}, when: {{rocm: '<6'}}}}\n", "5:12", "is set twice"),
+        (
+            f"variables:\n{ROW}, when: {{rocm: '<6.3'}}}}\n{ROW}, when: {{rocm: '>=6.2'}}}}\n",
+            "5:12",
+            "exclude each other",
+        ),
+        (
+            f"variables:\n{ROW}}}\ncaches:\n"
+            "  - {name: A, folder: a, place: node, why: w, source: s}\n",
+            "6:12",
+            "is set twice",
+        ),
+        (
+            "caches:\n  - {name: A, folder: ../a, place: node, why: w, source: s}\n",
+            "4:23",
+            "a folder such as",
+        ),
+        (
+            "caches:\n  - {name: A, folder: a, place: nodes, why: w, source: s}\n",
+            "4:33",
+            "did you mean 'node'?",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_at_its_place(text: str, place: str, words: str) -> None:
+    told = problems_of(text)
+    assert f"p.yaml:{place}" in told
+    assert words in told
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("rocm: '<6.2'", "rocm: '>=6.2'"),
+        ("rocm: '6.1'", "rocm: '6.2'"),
+        ("nodes: '1'", "nodes: '>1'"),
+        ("plugin: aws-ofi-nccl", "plugin: aws-ofi-rccl"),
+        ("plugin: aws-ofi-nccl <1.19", "plugin: aws-ofi-nccl >=1.19"),
+        ("rocm: '<7', nodes: '1'", "rocm: '<7', nodes: '>=2'"),
+    ],
+)
+def test_a_variable_may_have_rows_that_exclude_each_other(one: str, other: str) -> None:
+    assert problems_of(f"variables:\n{ROW}, when: {{{one}}}}}\n{ROW}, when: {{{other}}}}}\n") == ""
+
+
+BAD = "  - {name: A, why: w, source: s, hint: h"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        (
+            "discouraged:\n  - {name: A, why: w, source: s}\n",
+            "p.yaml:4:5",
+            "a discouraged variable needs 'hint'",
+        ),
+        (f"discouraged:\n{BAD}, values: [3]}}\n", "p.yaml:4:52", 'write "3"'),
+        (f"discouraged:\n{BAD}, when: {{moon: full}}}}\n", "p.yaml:4:50", "no key 'moon'"),
+        (
+            f"discouraged:\n{BAD}, values: [x], other_than: [z]}}\n",
+            "p.yaml:4:12",
+            "'A' has both 'values' and 'other_than'",
+        ),
+        (
+            f"variables:\n{ROW}}}\ndiscouraged:\n{BAD}, values: ['x*']}}\n",
+            "p.yaml:6:12",
+            "'A' is discouraged, and set to x",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_discouraged_variable_is_told_at_its_place(
+    text: str, place: str, words: str
+) -> None:
+    told = problems_of(text)
+    assert words in told
+    assert place in told
+
+
+def test_what_the_platform_sets_elsewhere_may_be_discouraged() -> None:
+    one, other = (f", when: {{rocm: '{limits}'}}}}\n" for limits in ("<7", ">=7"))
+    assert problems_of(f"variables:\n{ROW}{one}discouraged:\n{BAD}, values: [x]{other}") == ""
+
+
+def test_every_discouraged_variable_of_lumi_g_has_its_source_and_a_hint() -> None:
+    rows = lumi().discouraged
+    assert len(rows) >= 8
+    assert all(row.source and row.hint for row in rows)
+
+
+def test_several_mistakes_are_told_at_once(write: Write) -> None:
+    text = f"{HEAD}gpu: []\ncaches: x\nvariables:\n{ROW}, when: {{rocm: x}}}}\n{ROW}, wen: {{}}}}\n"
+    with pytest.raises(InputError) as error:
+        open_catalog(write({"envs/mine.yaml": text})).platform("mine")
+    told = "\n".join(str(problem) for problem in error.value.problems)
+    for words in (
+        "did you mean 'gpus'?",
+        "a list is wanted",
+        "is no limit",
+        "did you mean 'when'?",
+    ):
+        assert words in told

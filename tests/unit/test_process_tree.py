@@ -1,0 +1,119 @@
+"""A program that prints nothing for too long is ended, and it is told what it did."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.build.failures import failure
+from lumicontainer.errors import InputError
+from lumicontainer.system import process, process_tree
+
+BRIEF = process.Patience(0.4)
+
+
+def logged(script: str, patience: process.Patience = BRIEF) -> tuple[int | None, str, str]:
+    """Run a script of bash; return its status, or None where it was ended, log and report."""
+    log = io.StringIO()
+    try:
+        status = asyncio.run(process.logged(["bash", "-c", script], log, patience=patience))
+    except process.SilentError as error:
+        return None, log.getvalue(), error.report
+    return status, log.getvalue(), ""
+
+
+def alive(mark: str) -> list[str]:
+    """Return the processes whose command has a word."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if mark in command:
+            found.append(command)
+    return found
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """Return a word that stands in the commands of this test alone."""
+    word = f"mark-{os.getpid()}-{os.urandom(4).hex()}"
+    yield word
+    assert alive(word) == []
+
+
+HANGS = {
+    "sleeps": "exec -a {mark} sleep 1000",
+    "loops": "trap '' TERM INT HUP; : {mark}; while :; do :; done",
+    "sends itself a signal for ever": "trap : INT TERM; : {mark}; while :; do kill -INT $$; done",
+    "waits in a session of its own": "setsid bash -c \"trap '' TERM; : {mark}; sleep 999; true\"",
+    "has left a child that holds its output": "bash -c ': {mark}; sleep 1000; true' & exit 0",
+    "starts others without end": "while :; do bash -c ': {mark}; sleep 0.05'; done",
+}
+
+
+@pytest.mark.parametrize("script", HANGS.values(), ids=HANGS.keys())
+def test_what_hangs_is_ended_with_all_that_it_started_and_told(mark: str, script: str) -> None:
+    status, log, report = logged(f"echo begun; printf last; {script.format(mark=mark)}")
+    assert status is None
+    assert log == "begun\nlast\n"
+    assert mark in report, report
+    assert re.search(
+        r"(?m)^ *\d+ (running|sleeping|stopped), \d+\.\d s of processor time: ", report
+    )
+
+
+def test_the_report_shows_who_started_whom_and_where_in_the_kernel_each_is(mark: str) -> None:
+    _, _, report = logged(f"bash -c ': {mark}; sleep 1000; true'; true")
+    depths = [len(line) - len(line.lstrip()) for line in report.splitlines() if " s of " in line]
+    assert depths == list(range(0, 2 * len(depths), 2))
+    assert re.search(r"sleep 1000\n +in the kernel: \w*nanosleep", report), report
+
+
+def test_a_program_that_prints_now_and_then_is_not_ended() -> None:
+    status, log, _ = logged("for i in 1 2 3 4 5 6; do printf .; sleep 0.15; done")
+    assert (status, log) == (0, "......\n")
+
+
+def test_a_program_that_writes_files_is_silent_unless_that_counts(tmp_path: Path) -> None:
+    script = f"for i in 1 2 3 4 5 6; do echo x >>{tmp_path}/file; sleep 0.15; done; exit 3"
+    assert logged(script, BRIEF._replace(writing=True))[0] == 3
+    assert logged(script)[0] is None
+    assert logged("sleep 1000", BRIEF._replace(writing=True))[0] is None
+
+
+def test_control_characters_of_commands_stay_out_of_what_is_told(mark: str) -> None:
+    command = [sys.executable, "-c", "input()", f"{mark}\x1b[31m\n"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as child:
+        report = process_tree.report(child.pid)
+        process_tree.kill(child.pid)
+        assert child.wait(10) == -signal.SIGKILL
+    assert mark in report
+    assert "\x1b" not in report
+
+
+@pytest.mark.parametrize(
+    ("named", "seconds"), [("", 1800), ("2", 120), ("0.05", 3), ("0", None)], ids=repr
+)
+def test_the_limit_is_a_number_of_minutes(
+    monkeypatch: pytest.MonkeyPatch, named: str, seconds: float | None
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_SILENCE", named)
+    assert failure.silence_limit() == seconds
+
+
+@pytest.mark.parametrize("named", ["long", "-1", "nan", "inf", "1h"])
+def test_another_limit_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.setenv("LUMICONTAINER_SILENCE", named)
+    with pytest.raises(InputError, match=f"invalid LUMICONTAINER_SILENCE '{named}'"):
+        failure.silence_limit()

@@ -1,0 +1,210 @@
+"""A package that has no wheel is asked for in the image, and what is answered there is doubted."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lumicontainer.core.lock.lock import Entry, faults
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.resolve.inputs import APT, IMAGE
+from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.errors import HostError, StepError
+from lumicontainer.pinning import sdists
+from lumicontainer.pinning.pip import Pip, Target, Wheel
+
+from .test_pin import BASE, DIGEST, Locked, locked, pins, progress, python
+from .test_pins import Offer, offer
+
+__all__ = ["locked", "offer", "progress"]
+
+Resolve = Callable[..., Resolved]
+SHA = "a" * 64
+LAYERS = {
+    "hello.yaml": "summary: x\nbase: tiny\nlayers: [low, own]\n",
+    "layers/tiny/layer.yaml": BASE.replace("IMAGE", DIGEST),
+    "layers/low/layer.yaml": "summary: x\nsecrets: [token]\n",
+    "layers/low/install.sh": 'cat "$secrets/token" >/dev/null\n',
+    "layers/own/layer.yaml": (
+        "summary: x\npackages: {apt: [sl], python: [tool==1.0]}\nenvironment: {OWN: 'yes'}\n"
+    ),
+    "layers/own/install.sh": "false\n",
+}
+PINS = {
+    "tiny": [Entry(IMAGE, DIGEST, pin=DIGEST)],
+    "own": [Entry(APT, "sl", pin="sl=5.02-1+b1"), Entry(APT, "ncurses", pin="ncurses=6.4-4")],
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path, offer: Offer) -> Path:
+    """Offer a package as a source alone, which nothing here builds."""
+    text = b'[build-system]\nrequires = []\nbuild-backend = "no_such_backend.api"\n'
+    path = tmp_path / "wheels/tool-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        info = tarfile.TarInfo("tool-1.0/pyproject.toml")
+        info.size = len(text)
+        file.addfile(info, io.BytesIO(text))
+    return path
+
+
+def report(**changes: Any) -> bytes:
+    """Return a report of pip's on one source, with changes in it."""
+    origin = {"url": "file:///x/tool-1.0.tar.gz", "archive_info": {"hashes": {"sha256": SHA}}}
+    about = {"name": "tool", "version": "1.0"}
+    entry = {"download_info": origin, "is_direct": False, "metadata": about, **changes}
+    return json.dumps({"version": "1", "install": [entry]}).encode()
+
+
+def origin(sha256: str = SHA, file: str = "tool-1.0.tar.gz") -> dict[str, Any]:
+    return {"url": f"file:///x/{file}", "archive_info": {"hashes": {"sha256": sha256}}}
+
+
+def test_the_image_that_asks_has_what_is_below_and_what_its_layer_takes_of_apt(
+    resolved: Resolve,
+) -> None:
+    asks = sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], PINS)
+    low, own, _ = make_plan(asks, ()).steps
+    assert (low.name, own.name) == ("low", "own")
+    assert "install --no-install-recommends ncurses=6.4-4 sl=5.02-1+b1\n" in own.program
+    assert "pip install --dry-run --no-input --no-build-isolation" in own.program
+    assert "\ntool==1.0\n" in own.program
+    assert "export OWN=yes" in own.program
+    assert "\nfalse\n" not in own.program
+
+
+def test_a_layer_below_without_its_secret_says_so(resolved: Resolve) -> None:
+    asks = sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], PINS)
+    low, *_ = make_plan(asks, ()).steps
+    without = sdists.without_secrets(low)
+    assert low.secrets == ("token",)
+    assert without.secrets == ()
+    assert without.key == low.key
+    assert "hint: lumicontainer build --secret id=token" in without.program
+
+
+def test_nothing_is_made_of_what_is_open(resolved: Resolve) -> None:
+    open_ = {**PINS, "tiny": [Entry(IMAGE, DIGEST, open="its registry did not tell its digest")]}
+    with pytest.raises(HostError, match=f"{DIGEST} of 'tiny' is open"):
+        sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], open_)
+
+
+def test_a_report_gives_a_pin_with_the_hash_of_the_source() -> None:
+    (found,) = sdists.read(report())
+    assert found.line == f"tool==1.0 --hash=sha256:{SHA}"
+    assert found.file == "tool-1.0.tar.gz"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        report(metadata={"name": "tool\n--index-url=https://a.example/", "version": "1.0"}),
+        report(metadata={"name": "tool", "version": "1.0\n--index-url=https://a.example/"}),
+        report(metadata={"name": "tool", "version": "1.0 --hash=sha256:0"}),
+        report(metadata={"name": ["tool"], "version": "1.0"}),
+        report(metadata={}),
+        report(metadata=None),
+        report(download_info=origin("0" * 63)),
+        report(download_info=origin(f"{SHA}\n")),
+        report(download_info=origin(file="a%0Ab.tar.gz")),
+        report(download_info={"url": 1}),
+        report(download_info=[]),
+        b"{}",
+        b'{"install": 1}',
+        b"\xff",
+        b"[" * 100_000,
+    ],
+    ids=str,
+)
+def test_a_report_that_code_of_a_source_forged_is_refused(forged: bytes) -> None:
+    with pytest.raises(HostError, match="no sound report"):
+        sdists.read(forged)
+
+
+def test_a_url_that_a_source_needs_is_refused() -> None:
+    with pytest.raises(HostError, match="needs 'tool' by its URL, which nothing pins"):
+        sdists.read(report(is_direct=True))
+
+
+def test_what_builds_a_source_and_is_not_there_is_named(source: Path) -> None:
+    words = ["install", "--dry-run", "--no-build-isolation", "--ignore-installed", "tool==1.0"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    problem = sdists.refused("own", done.stderr)
+    assert problem.what == (
+        "a source is built with 'no_such_backend', which the layers below 'own' lack"
+    )
+
+
+def test_pip_says_without_code_whether_there_is_a_source(
+    offer: Offer, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer("lib", "1.0")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    pip = Pip(Target("3.11"))
+    asked = ["tool==1.0", "tool>=0.9,<2", "tool==2.0", "lib", "lost"]
+    assert [each for each in asked if pip.has_source(each)] == asked[:2]
+    assert not [*(tmp_path / "temporary").iterdir()]
+
+
+def test_what_the_image_answers_is_pinned(
+    locked: Locked, offer: Offer, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def answer(plan: Any, *_: object) -> list[Wheel]:
+        asked.append(plan.resolved.layers[-1].name)
+        urls = {name: f"file:///x/{name}-1.0.tar.gz" for name in ("tool", "deep")}
+        return [Wheel(name, "1.0", SHA, url) for name, url in urls.items()]
+
+    monkeypatch.setattr(sdists, "ask", answer)
+    offer("lib", "1.5", "deep")
+    lock, found = locked(
+        {"one/layer.yaml": python("tool==1.0"), "two/layer.yaml": python("lib==1.5")}
+    )
+    assert asked == ["one"]
+    assert pins(lock, "one") == {"tool==1.0": "tool==1.0", "(deep)": "deep==1.0"}
+    assert pins(lock, "two") == {"lib==1.5": "lib==1.5"}
+    assert lock.of("one")[0].pin == f"tool==1.0 --hash=sha256:{SHA}"
+    assert faults(lock, found) == []
+
+
+def test_a_source_that_a_wheel_needs_is_asked_for_in_the_image(
+    locked: Locked, offer: Offer, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdists, "ask", lambda *_: [Wheel("outer", "1.0", SHA, "file:///x/o")])
+    offer("outer", "1.0", "tool>=1")
+    lock, _ = locked({"one/layer.yaml": python("outer==1.0")})
+    assert pins(lock, "one") == {"outer==1.0": "outer==1.0"}
+
+
+@pytest.mark.parametrize("error", [HostError, StepError])
+def test_what_the_image_does_not_answer_is_open_with_the_reason(
+    locked: Locked, source: Path, monkeypatch: pytest.MonkeyPatch, error: type[HostError]
+) -> None:
+    def fail(*_: object) -> list[Wheel]:
+        raise error(sdists.Problem("it went wrong", hint="do this"))
+
+    monkeypatch.setattr(sdists, "ask", fail)
+    lock, _ = locked({"one/layer.yaml": python("tool==1.0")})
+    hint = "do this" if error is HostError else "lock again to see why"
+    assert lock.of("one")[0].open == f"tool==1.0 has no wheel; it went wrong; {hint}"
+
+
+def test_what_a_script_installs_is_open_with_what_to_do(locked: Locked, source: Path) -> None:
+    layers = {"one/layer.yaml": "summary: x\n", "one/tools.txt": "tool==1.0\n"}
+    lock, _ = locked({**layers, "one/install.sh": "pip install --requirement tools.txt\n"})
+    (entry,) = lock.of("one")
+    assert entry.open.startswith("tool==1.0 has no wheel; 'tools.txt' is read by a script")
+    assert entry.open.endswith("name it in 'packages: python' of layer.yaml")

@@ -1,0 +1,52 @@
+"""An image has a form that every engine that meets it can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.build.pipeline import choose_pack, compression_of
+from lumicontainer.core.model import Place, Platform
+from lumicontainer.engines import ENGINES
+from lumicontainer.engines.apptainer import Apptainer
+from lumicontainer.errors import InputError
+
+HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
+LUMI = HERE._replace(engine="singularity")
+
+
+class StackingApptainer(Apptainer):
+    """Stand for an Apptainer whose host has fuse-overlayfs."""
+
+    stacks = True
+
+
+APPTAINER = StackingApptainer(Path("/usr/bin/apptainer"))
+SINGULARITY = ENGINES["singularity"](Path("/usr/bin/singularity"))
+
+
+def test_layers_are_kept_where_the_engine_of_this_host_reads_them() -> None:
+    assert choose_pack(None, APPTAINER, HERE) == "layered"
+    assert compression_of(APPTAINER, HERE) == "zstd"
+
+
+def test_an_image_for_a_platform_whose_engine_reads_no_layers_is_flat() -> None:
+    assert choose_pack(None, APPTAINER, LUMI) == "flat"
+    assert compression_of(APPTAINER, LUMI) == "gzip"
+
+
+def test_an_image_is_flat_where_the_engine_of_this_host_reads_no_layers() -> None:
+    assert choose_pack(None, SINGULARITY, HERE) == "flat"
+    assert compression_of(SINGULARITY, HERE) == "gzip"
+
+
+def test_a_form_that_this_hosts_engine_would_show_in_part_is_refused() -> None:
+    with pytest.raises(InputError, match="reads no image of layers") as caught:
+        choose_pack("layered", SINGULARITY, HERE)
+    assert caught.value.problems[0].hint == "use --pack flat"
+
+
+@pytest.mark.parametrize("form", ["layered", "flat"])
+def test_a_form_that_is_asked_for_is_taken_where_it_can_be_read(form: str) -> None:
+    assert choose_pack(form, APPTAINER, HERE) == form

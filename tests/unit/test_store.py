@@ -1,0 +1,354 @@
+"""The cache gives back what it was given, whole, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer.build.cache.store import (
+    ENTRY,
+    INDEX,
+    LAYER,
+    SUMS,
+    Cache,
+    Entry,
+    object_name,
+    parse_size,
+)
+from lumicontainer.errors import HostError, InputError
+from lumicontainer.system import flock
+from lumicontainer.system.files.user_cache import cache_root
+
+FILES = {LAYER: b"squash" * 50, INDEX: b'{"etc": ["folder"]}\n'}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache").open()
+
+
+def put(
+    store: Cache, key: str = "key", *, parent: str = "", used: float = 0, content: bytes = b""
+) -> Entry:
+    """Store a small layer as a build does, with the lock for making it held."""
+    name = object_name(key, parent)
+    while (held := flock.exclusive(store.make_lock(name))) is None:
+        os.sched_yield()
+    draft = store.draft(name)
+    for file, some in FILES.items():
+        (draft / file).write_bytes(some + content)
+    about = {"key": key, "parent": parent, "step": key, "kind": "layer", "inputs": {"a": 1}}
+    entry = store.store(draft, {**about, "seconds": f"{time.monotonic():020.9f}"})
+    os.close(held)
+    if used:
+        os.utime(entry.folder, (used, used))
+    return entry
+
+
+def test_the_same_layer_upon_another_base_makes_another_tree(store: Cache) -> None:
+    trees = []
+    for base in ("one", "two"):
+        below = put(store, base, content=base.encode())
+        middle = put(store, "middle", parent=below.tree)
+        trees.append((middle.digest, middle.tree))
+    (digest, tree), (same, other) = trees
+    assert digest == same
+    assert tree != other
+
+
+def content(store: Cache) -> list[str]:
+    """Return all that lies among the objects, drafts too."""
+    return sorted(path.name for path in (store.root / "objects").iterdir())
+
+
+def reasons(store: Cache) -> list[str]:
+    return [(folder / "reason").read_text() for folder in store.damaged()]
+
+
+def test_what_was_stored_is_given_back(store: Cache) -> None:
+    entry = put(store)
+    found = store.proven(entry.name)
+    assert found == entry
+    assert found.layer.read_bytes() == FILES[LAYER]
+    assert (found.step, found.kind, found.inputs) == ("key", "layer", {"a": 1})
+    assert list(store.entries()) == [entry]
+
+
+def test_equal_content_has_an_equal_digest_whatever_it_is_called(store: Cache) -> None:
+    assert put(store, "one").digest == put(store, "two").digest
+
+
+def test_the_name_of_an_object_depends_on_what_lies_below_it(store: Cache) -> None:
+    assert put(store, parent="a").name != put(store, parent="b").name
+    assert len(store.names()) == 2
+
+
+def test_a_flipped_byte_is_found_wherever_it_lies(store: Cache) -> None:
+    entry = put(store)
+    places = [(p, n) for p in sorted(entry.folder.iterdir()) for n in range(p.stat().st_size)]
+    dice = random.Random(1)
+    touched = set()
+    for path, place in dice.sample(places, 100):
+        touched.add(path.name)
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1 << dice.randrange(8)
+        path.write_bytes(data)
+        assert store.proven(entry.name) is None, f"{path.name}, byte {place}"
+        assert store.names() == []
+        put(store)
+    assert touched == {ENTRY, INDEX, LAYER, SUMS}
+    assert len(reasons(store)) == 100
+    assert all(reason.strip() for reason in reasons(store))
+
+
+@pytest.mark.parametrize("mark", [b"\r", b"\x0b", b"\x0c", b"\x1c"])
+def test_a_line_of_the_sums_that_ends_in_another_way_is_damage(store: Cache, mark: bytes) -> None:
+    entry = put(store)
+    text = (entry.folder / SUMS).read_bytes()
+    (entry.folder / SUMS).write_bytes(text[:-1] + mark)
+    assert store.proven(entry.name) is None
+
+
+@pytest.mark.parametrize("file", [ENTRY, INDEX, LAYER, SUMS])
+def test_a_missing_file_is_damage(store: Cache, file: str) -> None:
+    entry = put(store)
+    (entry.folder / file).unlink()
+    assert store.proven(entry.name) is None
+    assert file in reasons(store)[0]
+
+
+def test_a_file_too_many_is_damage(store: Cache) -> None:
+    entry = put(store)
+    (entry.folder / "more").touch()
+    assert store.proven(entry.name) is None
+    assert "more" in reasons(store)[0]
+
+
+def test_an_object_under_the_name_of_another_is_damage(store: Cache) -> None:
+    entry = put(store)
+    other = store.folder(object_name("other", ""))
+    shutil.copytree(entry.folder, other)
+    assert store.proven(other.name) is None
+    assert "another object" in reasons(store)[0]
+    assert store.proven(entry.name) == entry
+
+
+def test_what_is_not_there_is_neither_given_nor_damage(store: Cache) -> None:
+    assert store.proven(object_name("key", "")) is None
+    assert store.damaged() == []
+
+
+def test_examining_an_object_is_no_use_of_it(store: Cache) -> None:
+    name = put(store, used=1000).name
+    assert store.examine(name) == ""
+    assert [entry.used for entry in store.entries()] == [1000]
+    store.proven(name)
+    assert [entry.used > 1000 for entry in store.entries()] == [True]
+
+
+def killed_everywhere(work: Callable[[], object]) -> Iterator[int]:
+    """Carry out a work in processes that end by SIGKILL one access to files later each time.
+
+    Yields after each; the last one came to its end.
+    """
+    number, status = 0, 1
+    while status:
+        number += 1
+        child = os.fork()
+        if child == 0:
+            _work_and_die(work, number)
+        status = os.waitpid(child, 0)[1]
+        assert status in (0, signal.SIGKILL)
+        yield number
+
+
+def _work_and_die(work: Callable[[], object], number: int) -> None:
+    left = number
+
+    def count(event: str, arguments: object) -> None:
+        nonlocal left
+        if event.startswith(("open", "os.", "shutil.")):
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    try:
+        work()
+    finally:
+        left = 0
+        os._exit(0 if sys.exc_info()[0] is None else 1)
+
+
+def test_a_store_that_is_killed_leaves_all_or_a_draft(store: Cache) -> None:
+    name = object_name("key", "")
+    drafts = 0
+    for _ in killed_everywhere(lambda: put(store)):
+        assert set(content(store)) <= {name, f".{name}"}
+        drafts += content(store) == [f".{name}"]
+        if store.names():
+            assert store.proven(name)
+        store.reclaim()
+        assert content(store) == store.names()
+        shutil.rmtree(store.folder(name), ignore_errors=True)
+    assert drafts > 10
+    assert store.damaged() == []
+
+
+def test_a_store_in_the_place_of_another_that_is_killed_leaves_one_or_none(store: Cache) -> None:
+    name = put(store).name
+    for _ in killed_everywhere(lambda: put(store)):
+        store.reclaim()
+        assert content(store) == store.names()
+        assert store.proven(name) or not store.names()
+        put(store)
+    assert store.damaged() == []
+
+
+def test_a_removal_that_is_killed_leaves_all_or_nothing(store: Cache) -> None:
+    entry = put(store)
+    for _ in killed_everywhere(lambda: store.remove(entry)):
+        store.reclaim()
+        assert content(store) == store.names()
+        assert store.proven(entry.name) or not store.names()
+        put(store)
+    assert store.damaged() == []
+
+
+def test_a_draft_that_is_worked_on_is_not_reclaimed(store: Cache) -> None:
+    name = object_name("key", "")
+    held = flock.exclusive(store.make_lock(name))
+    assert held is not None
+    store.draft(name)
+    store.reclaim()
+    assert content(store) == [f".{name}"]
+    os.close(held)
+    store.reclaim()
+    assert content(store) == []
+
+
+def test_four_processes_that_store_the_same_leave_one_whole_object(store: Cache) -> None:
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            try:
+                for _ in range(10):
+                    put(store)
+            finally:
+                os._exit(0 if sys.exc_info()[0] is None else 1)
+        children.append(child)
+    name = object_name("key", "")
+    while children:
+        store.proven(name)
+        done, status = os.waitpid(children[0], os.WNOHANG)
+        if done:
+            assert status == 0
+            children.pop(0)
+    assert content(store) == [name]
+    assert store.proven(name)
+    assert reasons(store) == []
+
+
+def test_the_least_recently_used_goes_first(store: Cache) -> None:
+    for number, key in enumerate("cab", start=1000):
+        put(store, key, used=number)
+    size = sum(entry.size for entry in store.entries()) // 3
+    would = store.prune(2 * size, dry=True)
+    assert [entry.step for entry in would] == ["c"]
+    assert len(store.names()) == 3
+    assert [entry.step for entry in store.prune(2 * size)] == ["c"]
+    assert store.proven(object_name("a", ""))
+    assert [entry.step for entry in store.prune(size)] == ["b"]
+
+
+def test_what_a_build_uses_or_wants_to_keep_stays(store: Cache) -> None:
+    used, kept, idle = (put(store, key) for key in ("used", "kept", "idle"))
+    held = flock.shared(store.use_lock(used.name))
+    assert held is not None
+    for dry in (True, False):
+        assert store.prune(0, keep={kept.name}, dry=dry) == [idle]
+    os.close(held)
+    assert {entry.step for entry in store.prune(0)} == {"used", "kept"}
+    assert content(store) == []
+
+
+def test_what_another_prune_removes_meanwhile_stops_nobody(
+    store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, kept = (put(store, key) for key in ("one", "other", "kept"))
+    names = store.names
+
+    def names_of_before() -> list[str]:
+        found = names()
+        store.remove(other)
+        return found
+
+    monkeypatch.setattr(store, "names", names_of_before)
+    found = list(store.entries())
+    store.remove(one)
+    assert {entry.step for entry in found} == {"one", "kept"}
+    assert all(entry.size > 300 and entry.used > 1000 for entry in found)
+    monkeypatch.setattr(store, "entries", lambda: iter(found))
+    store.prune(0, keep={kept.name})
+    assert names() == [kept.name]
+
+
+def test_a_cache_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    with pytest.raises(HostError, match=r"mode 0700\n.* chmod 700 /.*/open, or name another"):
+        Cache(tmp_path / "open").open()
+    assert list((tmp_path / "open").iterdir()) == []
+
+
+def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LUMICONTAINER_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/h")
+    assert cache_root() == Path("/h/.cache/lumicontainer")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_root() == Path("/x/lumicontainer")
+    monkeypatch.setenv("LUMICONTAINER_CACHE", "/own")
+    assert cache_root() == Path("/own")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("17", 17),
+        ("500M", 500 << 20),
+        ("8G", 8 << 30),
+        ("1.5k", 1536),
+        (" 8 GiB ", 8 << 30),
+        ("2TB", 2 << 40),
+        ("3B", 3),
+    ],
+)
+def test_a_size_is_read_as_it_is_written(text: str, size: int) -> None:
+    assert parse_size(text, "--max-size") == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "G", "-1", "8X", "inf", "nan", "1e400", "8 G 1", "_1", "٣", "1\u212a", "9" * 400]
+)
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="invalid size"):
+        parse_size(text, "--max-size")
+
+
+@given(st.text())
+def test_any_text_is_a_size_or_is_refused(text: str) -> None:
+    with contextlib.suppress(InputError):
+        assert parse_size(text, "--max-size") >= 0

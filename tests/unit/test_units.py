@@ -1,0 +1,35 @@
+"""Sizes and ages as people read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer.build.cache.store import parse_size
+from lumicontainer.system import units
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (8 << 30, "8.0 GiB"), (3 << 40, "3.0 TiB")],
+)
+def test_a_size_reads_in_the_unit_that_fits(number: int, text: str) -> None:
+    assert units.size(number) == text
+
+
+@given(st.integers(0, 1 << 44))
+def test_a_size_in_words_can_be_given_as_a_size(number: int) -> None:
+    assert parse_size(units.size(number), "--max-size") == pytest.approx(number, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "just now"), (59, "just now"), (61, "1 min ago"), (7300, "2 h ago"), (2e5, "2 d ago")],
+)
+def test_an_age_reads_in_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert units.age(seconds) == text
+
+
+def test_a_number_agrees_with_its_noun() -> None:
+    assert (units.count(1, "object"), units.count(0, "object")) == ("1 object", "0 objects")

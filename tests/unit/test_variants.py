@@ -1,0 +1,380 @@
+"""A layer is put together from a variant, a provider and a version; a profile gives them values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import GitSource, UrlSource
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.records import record, record_files
+from lumicontainer.core.resolve.inputs import unpinned
+from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
+from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import InputError
+
+from ..conftest import CHECK, HELLO, Write
+from .test_loading import layer_problems
+
+Resolve = Callable[..., Resolved]
+COMMIT, SHA = "89abcdef01" * 4, "0" * 64
+USE = {"layers/greet/install.sh": 'ls "$sources"\n'}
+
+
+def greet(resolved: Resolve, layer: str, *options: str, **files: str) -> ResolvedLayer:
+    texts = {"layers/greet/layer.yaml": layer, **{name: files[name] for name in files}}
+    return resolved({**USE, **texts}, *options).layers[1]
+
+
+def error_of(resolved: Resolve, files: dict[str, str], *options: str) -> str:
+    with pytest.raises(InputError) as error:
+        resolved({**USE, **files}, *options)
+    return str(error.value)
+
+
+VERSIONS = (
+    "summary: x\nversion: '2'\npackages: {apt: [always]}\nversions:\n"
+    "  '1': {packages: {apt: [one]}, environment: {V: one}, path: [/opt/one]}\n"
+    "  '2': {packages: {apt: [two]}}\n"
+)
+
+
+def test_the_version_adds_what_belongs_to_it(resolved: Resolve) -> None:
+    assert greet(resolved, VERSIONS).content.apt == ("always", "two")
+    other = greet(resolved, VERSIONS, "greet.version=1").content
+    assert (other.apt, other.environment, other.path) == (
+        ("always", "one"),
+        {"V": "one"},
+        ("/opt/one",),
+    )
+
+
+def test_a_version_that_is_not_known_names_those_that_are(resolved: Resolve) -> None:
+    text = error_of(resolved, {"layers/greet/layer.yaml": VERSIONS}, "greet.version=2.1")
+    assert "layer 'greet' does not know the version '2.1'" in text
+    assert "its versions are 1, 2" in text
+    assert "where: --set greet.version" in text
+
+
+def test_each_part_in_use_must_know_the_version(resolved: Resolve) -> None:
+    layer = VERSIONS + "variants: {cpu: {versions: {'1': {packages: {apt: [cpu-one]}}}}}\n"
+    assert "does not know the version '2'" in error_of(resolved, {"layers/greet/layer.yaml": layer})
+    chosen = greet(resolved, layer, "greet.version=1")
+    assert chosen.content.apt == ("always", "one", "cpu-one")
+
+
+PROVIDERS = (
+    "summary: x\nversion: '2'\nproviders:\n"
+    "  source:\n    versions: {'2': {packages: {apt: [gcc]}}}\n"
+    "  host:\n"
+    "    binds: [{path: /opt/cray, why: it is there}, {path: /var/spool/slurmd, why: again}]\n"
+    "    host_libraries: [{path: /usr/lib64/libcxi.so.1, why: it fits the driver, source: HPE}]\n"
+)
+
+
+def test_the_first_provider_is_the_default_and_a_word_chooses_another(resolved: Resolve) -> None:
+    source, host = greet(resolved, PROVIDERS), greet(resolved, PROVIDERS, "greet.provider=host")
+    assert (source.values()["provider"], source.content.apt) == ("source", ("gcc",))
+    assert (host.values()["provider"], host.content.apt) == ("host", ())
+    assert [bind.path for bind in host.content.binds] == ["/opt/cray", "/var/spool/slurmd"]
+
+
+def test_a_provider_that_is_not_known_names_those_that_are(resolved: Resolve) -> None:
+    text = error_of(resolved, {"layers/greet/layer.yaml": PROVIDERS}, "greet.provider=hots")
+    assert "'hots' is no choice of 'provider'" in text
+    assert "choose of: source, host" in text
+
+
+def test_the_providers_of_a_variant_are_its_own_alone(resolved: Resolve) -> None:
+    layer = "summary: x\nvariants: {cpu: {}, rocm: {providers: {source: {}, host: {}}}}\n"
+    assert "provider" not in greet(resolved, layer).values()
+    text = error_of(resolved, {"layers/greet/layer.yaml": layer}, "greet.provider=host")
+    assert "layer 'greet' has no parameter 'provider'" in text
+
+
+def test_a_provider_may_mean_to_do_without(resolved: Resolve) -> None:
+    layer = PROVIDERS + "  none: {omit: there is no driver}\n"
+    assert greet(resolved, layer).omitted == ""
+    assert greet(resolved, layer, "greet.provider=none").omitted == "there is no driver"
+
+
+def test_the_version_of_a_base_chooses_its_image(resolved: Resolve) -> None:
+    base = (
+        "summary: x\nversion: old\nbootstrap: {cpu: {agent: docker, docker: 'u:any'}}\n"
+        f"versions: {{old: {{docker: 'u:old'}}, new: {{docker: 'u:new@sha256:{SHA}'}}}}\n"
+        'provides: {python: "3.12"}\n'
+    )
+    files = {"layers/tiny/layer.yaml": base}
+    assert resolved(files).bootstrap.image == "u:old"
+    assert resolved(files, "tiny.version=new").bootstrap.image == f"u:new@sha256:{SHA}"
+
+
+def test_a_variant_may_require_more_than_its_layer(resolved: Resolve) -> None:
+    layer = "summary: x\nvariants: {cpu: {requires: [other]}, rocm: {requires: [another]}}\n"
+    files = {
+        "layers/greet/layer.yaml": layer,
+        "layers/other/layer.yaml": "summary: x\npath: [/x]\n",
+    }
+    assert "'greet' requires 'other' before it" in error_of(resolved, files)
+    files["hello.yaml"] = "summary: x\nbase: tiny\nlayers: [other, greet]\n"
+    assert resolved(files).layers[2].requires == ("other",)
+
+
+def test_the_variant_s_source_takes_the_place_of_the_layer_s_of_the_same_name(
+    resolved: Resolve,
+) -> None:
+    layer = (
+        f"summary: x\nsources: [{{git: 'https://a.example/x', commit: {COMMIT}, folder: x}}]\n"
+        "variants:\n  cpu:\n    sources:\n"
+        f"      - {{git: 'https://b.example/x', commit: '0123456', folder: x}}\n"
+        f"      - {{url: 'https://b.example/y.tgz', sha256: '{SHA}', file: y.tgz}}\n"
+    )
+    assert greet(resolved, layer).content.sources == (
+        GitSource("https://b.example/x", "0123456", "x"),
+        UrlSource("https://b.example/y.tgz", "y.tgz", SHA),
+    )
+
+
+def test_what_no_hash_holds_is_told(resolved: Resolve) -> None:
+    layer = (
+        "summary: x\nsources:\n"
+        f"  - {{git: 'https://a.example/x', commit: {COMMIT}, folder: whole}}\n"
+        "  - {git: 'https://a.example/x', commit: '0123456', folder: short}\n"
+        f"  - {{url: 'https://a.example/y', sha256: '{SHA}', file: known}}\n"
+        "  - {url: 'https://a.example/y', file: open}\n"
+    )
+    result = resolved({**USE, "layers/greet/layer.yaml": layer})
+    assert unpinned(result, result.layers[1]) == (
+        "short from https://a.example/x, commit 0123456",
+        "open from https://a.example/y",
+    )
+    assert unpinned(result, result.layers[0]) == ("debootstrap bookworm",)
+
+
+@pytest.mark.parametrize(("digest", "pinned"), [("", False), (f"@sha256:{SHA}", True)])
+def test_an_image_is_pinned_by_its_digest(resolved: Resolve, digest: str, pinned: bool) -> None:
+    base = f"summary: x\nbootstrap: {{cpu: {{agent: docker, docker: 'ubuntu:noble{digest}'}}}}\n"
+    base += 'provides: {python: "3.12"}\n'
+    result = resolved({"layers/tiny/layer.yaml": base})
+    assert unpinned(result, result.layers[0]) == (() if pinned else ("image ubuntu:noble",))
+    assert record(result)["base"]["image"] == f"ubuntu:noble{digest}"
+
+
+def test_sources_that_no_file_uses_are_refused(resolved: Resolve) -> None:
+    layer = "summary: x\nsources: [{url: 'https://a.example/y', file: y.tgz}]\n"
+    files = {"layers/greet/layer.yaml": layer, "layers/greet/install.sh": "true\n"}
+    assert "layer 'greet' names sources that it does not use" in error_of(resolved, files)
+
+
+def test_a_variant_runs_its_own_script_and_gets_the_other_s_neither(resolved: Resolve) -> None:
+    layer = "summary: x\nvariants: {cpu: {script: cpu/install.sh}, rocm: {script: rocm.sh}}\n"
+    files = {
+        "layers/greet/layer.yaml": layer,
+        "layers/greet/install.sh": "exit 1\n",
+        "layers/greet/rocm.sh": "exit 1\n",
+        "layers/greet/rocm/fix.patch": "x\n",
+        "layers/greet/cpu/install.sh": "echo right\n",
+        "layers/greet/checks/rocm/gpu.sh": f"{CHECK}exit 1\n",
+        "layers/greet/checks/any.sh": f"{CHECK}true\n",
+    }
+    result = resolved(files)
+    assert [file.name for file in result.layers[1].files] == ["cpu/install.sh"]
+    assert [file.name for file in result.layers[1].checks.files] == ["checks/any.sh"]
+    assert [check.name for check in result.layers[1].checks.each] == ["greet/any"]
+    program = make_plan(result, ()).steps[0].program
+    assert "/layer && bash ./cpu/install.sh)\n" in program
+
+
+PROFILES = {
+    "hello.yaml": "summary: x\nbase: tiny\nprofiles: [gpu, calm, loud]\nlayers:\n  - greet\n",
+    "profiles/gpu.yaml": "summary: x\naccelerator: rocm\nbase: nowhere\n",
+    "profiles/calm.yaml": (
+        "summary: quiet\naccelerator: cpu\nvalues: {greet: {greeting: calm}, spare: {a: b}}\n"
+    ),
+    "profiles/loud.yaml": "summary: x\naccelerator: cpu\nvalues: {greet: {greeting: LOUD}}\n",
+    "layers/spare/layer.yaml": "summary: in no recipe here\n",
+}
+
+
+def profiled(write: Write, files: dict[str, str], profile: str = "", *options: str) -> Resolved:
+    catalog = open_catalog(write({**HELLO, **PROFILES, **files}))
+    recipe, platform = catalog.recipe("hello"), catalog.platform("workstation")
+    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+
+
+def greeting(result: Resolved) -> tuple[object, str]:
+    return next((s.value, s.origin) for s in result.layers[1].settings if s.name == "greeting")
+
+
+def test_the_first_profile_of_the_recipe_that_fits_the_platform_counts(write: Write) -> None:
+    result = profiled(write, {})
+    assert result.profile is not None
+    assert result.profile.name == "calm"
+    assert greeting(result) == ("calm", "profile")
+    assert record(result)["profile"] == "calm"
+
+
+def test_a_profile_that_is_asked_for_counts_before_the_platform_s_and_the_recipe_s(
+    write: Write,
+) -> None:
+    platform = {"envs/workstation.yaml": "summary: x\naccelerator: cpu\nprofile: loud\n"}
+    assert greeting(profiled(write, platform)) == ("LOUD", "profile")
+    assert greeting(profiled(write, platform, "calm")) == ("calm", "profile")
+
+
+def test_the_recipe_and_the_option_count_before_the_profile_and_the_variant_after(
+    write: Write,
+) -> None:
+    layer = HELLO["layers/greet/layer.yaml"] + "variants: {cpu: {parameters: {greeting: low}}}\n"
+    files = {"layers/greet/layer.yaml": layer}
+    assert greeting(profiled(write, files)) == ("calm", "profile")
+    files["hello.yaml"] = PROFILES["hello.yaml"].replace("- greet", "- greet: {greeting: own}")
+    assert greeting(profiled(write, files)) == ("own", "recipe")
+    assert greeting(profiled(write, files, "", "greet.greeting=now")) == ("now", "option")
+
+
+def test_a_profile_may_stand_upon_another_base(write: Write) -> None:
+    files = {
+        "profiles/calm.yaml": "summary: x\naccelerator: cpu\nbase: other\n",
+        "layers/other/layer.yaml": HELLO["layers/tiny/layer.yaml"].replace("bookworm,", "trixie,"),
+    }
+    result = profiled(write, files)
+    assert [layer.name for layer in result.layers] == ["other", "greet"]
+    assert result.bootstrap.release == "trixie"
+
+
+@pytest.mark.parametrize(
+    ("files", "profile", "complaints"),
+    [
+        ({}, "lout", ["there is no profile 'lout'", "where: --profile", "did you mean 'loud'?"]),
+        ({}, "gpu", ["'gpu' is not for the platform 'workstation'", "choose of: calm, loud"]),
+        (
+            {"hello.yaml": PROFILES["hello.yaml"].replace("loud", "clam")},
+            "",
+            ["there is no profile 'clam'", "hello.yaml:3:23", "did you mean 'calm'?"],
+        ),
+        (
+            {"profiles/calm.yaml": "summary: x\naccelerator: cpu\nvalues: {spear: {a: b}}\n"},
+            "",
+            ["there is no layer 'spear'", "calm.yaml:3:10", "did you mean 'spare'?"],
+        ),
+        (
+            {"profiles/calm.yaml": "summary: x\naccelerator: cpu\nvalues: {greet: {greting: b}}\n"},
+            "",
+            ["no parameter 'greting'", "calm.yaml:3:", "did you mean 'greeting'?"],
+        ),
+        (
+            {"profiles/calm.yaml": "summary: x\naccelerator: gpu\nvalue: {}\n"},
+            "",
+            ["'gpu' is not known", "profile has no key 'value'", "did you mean 'values'?"],
+        ),
+        (
+            {"profiles/calm.yaml": "summary: x\naccelerator: cpu\nbase: tony\n"},
+            "",
+            ["there is no layer 'tony'", "calm.yaml:3:7", "did you mean 'tiny'?"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_profile_is_told_at_its_place(
+    write: Write, files: dict[str, str], profile: str, complaints: list[str]
+) -> None:
+    with pytest.raises(InputError) as error:
+        profiled(write, files, profile)
+    for complaint in complaints:
+        assert complaint in str(error.value)
+
+
+def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None:
+    platform = (
+        "summary: x\naccelerator: cpu\n"
+        "binds: [{path: /var/spool/slurmd, why: PMI2}]\ninterfaces: hsn\n"
+    )
+    files = {"layers/greet/layer.yaml": PROVIDERS, "envs/workstation.yaml": platform}
+    files["hello.yaml"] = "summary: x\nbase: tiny\nlayers: [greet: {provider: host}]\n"
+    result = profiled(write, files)
+    told = record(result)
+    assert told["binds"] == [
+        {"path": "/var/spool/slurmd", "why": "PMI2"},
+        {"path": "/opt/cray", "why": "it is there"},
+    ]
+    library = {"path": "/usr/lib64/libcxi.so.1", "why": "it fits the driver", "source": "HPE"}
+    assert told["host_libraries"] == [library]
+    (file,) = (file for file in record_files(result) if file.name == "platform.json")
+    assert b'"/opt/cray"' in file.content
+    assert b'"/usr/lib64/libcxi.so.1"' in file.content
+
+
+@pytest.mark.parametrize(
+    ("text", "complaints"),
+    [
+        ("sources: [{commit: '0123456', folder: x}]", ["exactly one of the keys", "4:11"]),
+        ("sources: [{gti: 'https://a.example', folder: x}]", ["did you mean 'git'?"]),
+        ("sources: [{git: 'https://a.example', url: 'https://a.example'}]", ["exactly one"]),
+        ("sources: [{git: 'https://a.example/x', folder: x}]", ["a git source needs 'commit'"]),
+        ("sources: [{url: 'http://a.example/x', file: x}]", ["comes by plain http", "its sha256"]),
+        ("sources: [{url: 'https://a.example/$(id)', file: x}]", ["plain characters by https"]),
+        ("sources: [{url: 'https://u:p w@a', file: x}]", ["plain characters by https"]),
+        ("sources: [{url: 'https://a.example/x', file: ../x}]", ["a plain name"]),
+        ("sources: [{url: 'https://a.example/x', file: x, sha256: '12'}]", ["64 hexadecimal"]),
+        ("sources: [{git: 'https://a.example', commit: main, folder: x}]", ["7 to 40 hexadecimal"]),
+        ("sources: [{git: 'https://a.example', commit: 1234567, folder: x}]", ['write "1234567"']),
+        (
+            "sources: [{url: 'https://a.example', file: x}, {url: 'https://b.example', file: x}]",
+            ["two sources are 'x'", "the first is at line 4"],
+        ),
+        ("versions: {2.1: {}}", ['write "2.1"']),
+        ("versions: {'2': {verison: x}}", ["a version has no key 'verison'"]),
+        ("providers: {host: {omits: x}}", ["a provider has no key 'omits'"]),
+        ("versions: {'2': {docker: 'u:n'}}", ["cannot be an image", "layer.yaml:4:26"]),
+        ("providers: {a: {}}\nparameters: {provider: {type: string, default: a}}", ["'provider'"]),
+        (
+            "variants: {cpu: {script: instal.sh}}",
+            ["no file 'instal.sh'", "mean 'install.sh"],
+        ),
+        ("variants: {cpu: {script: ../install.sh}}", ["a file of the layer's folder"]),
+        (
+            "variants: {cpu: {providers: {far: {apt_repositories: add.sh}}}}",
+            ["the layer's folder has no file 'add.sh'"],
+        ),
+        ("variants: {cpu: {compile: rocm.sh}}", ["no file 'rocm.sh'", "layer.yaml:4:27"]),
+        ("binds: [{path: x, why: y}]", ["an absolute path"]),
+        ("binds: [{path: /x}]", ["a bind needs 'why'"]),
+        (
+            "bootstrap: {cpu: {agent: docker, docker: 'u:n', include: [curl]}}",
+            ["'include' is for debootstrap", "packages.apt"],
+        ),
+        ("bootstrap: {cpu: {agent: docker, docker: 'u:n@sha256:12'}}", ["64 hexadecimal digits"]),
+    ],
+)
+def test_what_is_wrong_with_a_layer_s_parts_is_told(
+    write: Write, text: str, complaints: list[str]
+) -> None:
+    layer = f"summary: x\nversion: '2'\nsecrets: []\n{text}\n"
+    told = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    for complaint in complaints:
+        assert complaint in told
+
+
+def test_versions_need_one_that_is_taken_unless_another_is_asked_for(write: Write) -> None:
+    layer = "summary: x\nvariants: {rocm: {providers: {a: {versions: {'1': {}}}}}}\n"
+    told = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert "a layer with 'versions' needs 'version'" in told
+
+
+def test_the_lines_of_every_script_that_a_variant_names_are_weighed(write: Write) -> None:
+    files = {
+        "layers/greet/layer.yaml": "summary: x\nvariants: {rocm: {script: rocm.sh}}\n",
+        "layers/greet/rocm.sh": "true\n%post\n",
+    }
+    assert "layers/greet/rocm.sh:2:1" in layer_problems(write({**HELLO, **files}))
+
+
+def test_every_shipped_profile_gives_values_that_its_layers_take() -> None:
+    catalog = open_catalog()
+    problems = Problems()
+    for name in catalog.profile_names():
+        for use in catalog.profile(name).values:
+            assert use.layer in catalog.layer_names()
+            assert catalog.layer(use.layer, problems), problems.found
