@@ -47,8 +47,8 @@ HELLO = {
     "hello.yaml": "summary: a small image\nbase: tiny\nlayers:\n  - greet\n",
     "layers/tiny/layer.yaml": (
         "summary: the base\n"
-        "bootstrap:\n  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
-        " include: [python3]}\n"
+        "bootstrap:\n  cpu: {agent: debootstrap, release: bookworm, "
+        "docker_image: 'debian:bookworm', include: [python3]}\n"
     ),
     "layers/greet/layer.yaml": (
         "summary: says hello\nparameters:\n"

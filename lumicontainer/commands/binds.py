@@ -50,14 +50,14 @@ def _print(needs: Needs, platform: Platform, image: Path) -> None:
     out(f"# What {_line(image.name)} needs of this host ({platform.name}):\n")
     out('# singularity exec "${binds[@]}" IMAGE COMMAND\n')
     for bind in needs.absent:
-        out(f"# not on this host: {_line(bind.path)}: {_line(bind.why)}\n")
+        out(f"# not on this host: {_line(bind.path)}: {_line(bind.reason)}\n")
     out("binds=(\n")
     for option in namespace_options():
         out(f"    {option}  # root has not every capability on this host\n")
     for mount in needs.mounts:
-        out(f"    --bind {_word(str(mount))}  # {_line(mount.why)}\n")
+        out(f"    --bind {_word(str(mount))}  # {_line(mount.reason)}\n")
     for each in needs.variables:
-        out(f"    --env {_word(f'{each.name}={each.value}')}  # {_line(each.why)}\n")
+        out(f"    --env {_word(f'{each.name}={each.value}')}  # {_line(each.reason)}\n")
     out(")\n")
 
 
@@ -91,7 +91,7 @@ def as_data(needs: Needs, platform: Platform) -> dict[str, Any]:
         "binds": [_said(asdict(mount)) for mount in needs.mounts],
         "environment": {each.name: each.value for each in needs.variables},
         "variables": [asdict(each) for each in needs.variables],
-        "absent": [{"path": bind.path, "why": bind.why} for bind in needs.absent],
+        "absent": [{"path": bind.path, "reason": bind.reason} for bind in needs.absent],
         "problems": [problem._asdict() for problem in needs.problems],
         "works": not needs.unfit(),
     }

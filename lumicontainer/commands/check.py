@@ -61,7 +61,7 @@ def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.state == UNKNOWN:
             unknown = ", ".join(each.name for each in finding.seen if each.holds is None)
-            out(f"not known: {finding.rule.what} [{finding.rule.id}]: nothing says {unknown}\n")
+            out(f"not known: {finding.rule.message} [{finding.rule.id}]: nothing says {unknown}\n")
     errors = sum(each.rule.level == ERROR for each in holding)
     counted = [
         count(errors, ERROR),
@@ -76,14 +76,14 @@ def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:
 def _explain(finding: Finding) -> None:
     out = sys.stdout.write
     rule = finding.rule
-    out(f"{rule.id} ({rule.level}, {finding.state}): {rule.what}\n")
+    out(f"{rule.id} ({rule.level}, {finding.state}): {rule.message}\n")
     context.print_table(
         [
             (f"when {each.name}", each.wanted, f"{ANSWERS[each.holds]}: {each}")
             for each in finding.seen
         ]
     )
-    for label in ("why", "hint", "source"):
+    for label in ("reason", "hint", "source"):
         out(f"  {label}: {getattr(rule, label)}\n")
     out(f"  written at {rule.place}\n")
 
@@ -103,7 +103,9 @@ def _seen_data(seen: Seen) -> dict[str, Any]:
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
     rule = finding.rule
-    told = {key: getattr(rule, key) for key in ("id", "level", "what", "why", "source", "hint")}
+    told = {
+        key: getattr(rule, key) for key in ("id", "level", "message", "reason", "source", "hint")
+    }
     return {
         **told,
         "place": str(rule.place),

@@ -138,29 +138,29 @@ def _print_platform(platform: Platform) -> None:
     for number, gpu in enumerate(platform.gpus):
         kept = f", core {gpu.reserved} reserved" if gpu.reserved else ""
         out(f"  gpu {number}  {gpu.pci}  cores {gpu.cores}{kept}, NUMA node {gpu.numa}\n")
-    if platform.interfaces:
-        out(f"  interfaces {platform.interfaces}*\n")
+    if platform.interface_prefix:
+        out(f"  interfaces {platform.interface_prefix}*\n")
     _print_binds("bind", platform.binds)
     for each in platform.variables:
-        value = each.value or f"(from {each.origin})"
+        value = each.value or f"(from {each.value_from})"
         when = ", ".join(f"{name} {wanted}" for name, wanted in each.when.items())
         out(f"  variable {each.name}={line(value)}{f'  when {when}' if when else ''}\n")
-        out(f"    {each.why} [{each.source}]\n")
+        out(f"    {each.reason} [{each.source}]\n")
     for row in platform.discouraged:
-        wanted = "|".join(row.values) or f"other than {'|'.join(row.other_than)}"
-        value = wanted if row.values or row.other_than else "any value"
+        wanted = "|".join(row.values) or f"other than {'|'.join(row.allowed_values)}"
+        value = wanted if row.values or row.allowed_values else "any value"
         when = ", ".join(f"{name} {limit}" for name, limit in row.when.items())
         out(f"  discouraged {row.name}: {value}{f'  when {when}' if when else ''}\n")
-        out(f"    {row.why} [{row.source}]; hint: {row.hint}\n")
+        out(f"    {row.reason} [{row.source}]; hint: {row.hint}\n")
     for cache in platform.caches:
-        out(f"  cache {cache.name}  {cache.place}: {cache.folder}\n")
-        out(f"    {cache.why} [{cache.source}]\n")
+        out(f"  cache {cache.name}  {cache.storage}: {cache.folder}\n")
+        out(f"    {cache.reason} [{cache.source}]\n")
 
 
 def _print_binds(what: str, binds: Iterable[Bind]) -> None:
     for each in binds:
         source = f" [{each.source}]" if each.source else ""
-        sys.stdout.write(f"  {what} {each.path}\n    {each.why}{source}\n")
+        sys.stdout.write(f"  {what} {each.path}\n    {each.reason}{source}\n")
 
 
 def _platform_data(platform: Platform) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def _variant(variant: Variant) -> Lines:
         yield f"left out: {variant.omit}"
     if variant.requires:
         yield f"requires {', '.join(variant.requires)}"
-    for label, script in (("installed by", variant.script), ("compiled by", variant.compile)):
+    for label, script in (("installed by", variant.install), ("compiled by", variant.compile)):
         if script:
             yield f"{label} {script}"
     for name, (node, _) in variant.parameters.items():
@@ -109,8 +109,10 @@ def _content(content: Content) -> Lines:
     yield from (f"environment {name}={line(each)}" for name, each in content.environment.items())
     yield from (f"path {folder}" for folder in content.path)
     yield from (f"provides {name} {version}" for name, version in content.provides.items())
-    yield from (f"bind {each.path}: {each.why}" for each in content.binds)
-    yield from (f"library of the host {each.path}: {each.why}" for each in content.host_libraries)
+    yield from (f"bind {each.path}: {each.reason}" for each in content.binds)
+    yield from (
+        f"library of the host {each.path}: {each.reason}" for each in content.host_libraries
+    )
 
 
 def print_profile(profile: Profile) -> None:

@@ -27,10 +27,10 @@ class Parameter(NamedTuple):
     """For a boolean: the accelerators for which ``true`` cannot be built, each with the reason."""
 
 
-class PythonSource(NamedTuple):
+class SdistSource(NamedTuple):
     """Name one Python source distribution; it is pinned where ``sha256`` is known."""
 
-    python: str
+    sdist: str
     sha256: str = ""
 
 
@@ -51,7 +51,7 @@ class UrlSource(NamedTuple):
     sha256: str = ""
 
 
-Source: TypeAlias = PythonSource | GitSource | UrlSource
+Source: TypeAlias = SdistSource | GitSource | UrlSource
 
 
 class PipInstall(NamedTuple):
@@ -69,7 +69,7 @@ class Bind(NamedTuple):
     """Name a host path that containers need, and why."""
 
     path: str
-    why: str
+    reason: str
     source: str = ""
 
 
@@ -121,7 +121,7 @@ class Variant(NamedTuple):
     requires: tuple[str, ...] = ()
     """What must stand before it there, beside what the layer requires everywhere."""
     omit: str = ""
-    script: str = ""
+    install: str = ""
     """The file that installs it, where that is not install.sh."""
     compile: str = ""
     """The file that compiles its wheels, where that is not compile.sh."""
@@ -274,14 +274,14 @@ class Variable(NamedTuple):
     """Set a variable for every rank, where the user has not, under conditions."""
 
     name: str
-    why: str
+    reason: str
     source: str
     value: str = ""
-    origin: str = ""
+    value_from: str = ""
     """What the value is found from at the start of a rank, where it is none that is written."""
     when: Mapping[str, str] = {}
     """The conditions, of which all must hold; see ``inside/variables.py``."""
-    yields_to: tuple[str, ...] = ()
+    unless_set: tuple[str, ...] = ()
     """Other names of the same: where the user sets one, this variable is left alone."""
 
 
@@ -289,12 +289,12 @@ class Discouraged(NamedTuple):
     """Name a variable that does harm where a user exports it, under conditions."""
 
     name: str
-    why: str
+    reason: str
     source: str
     hint: str
     values: tuple[str, ...] = ()
     """Those that are meant, with ``*`` for any text; all where none is said here or below."""
-    other_than: tuple[str, ...] = ()
+    allowed_values: tuple[str, ...] = ()
     """Those that are not meant, where all others are."""
     when: Mapping[str, str] = {}
 
@@ -304,8 +304,8 @@ class CacheFolder(NamedTuple):
 
     name: str
     folder: str
-    place: str
-    why: str
+    storage: str
+    reason: str
     source: str
 
 
@@ -329,7 +329,7 @@ class Platform(NamedTuple):
     binds: tuple[Bind, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     """In the order of ROCr, the runtime below HIP."""
-    interfaces: str = ""
+    interface_prefix: str = ""
     """What the names of the network's interfaces begin with."""
     variables: tuple[Variable, ...] = ()
     discouraged: tuple[Discouraged, ...] = ()

@@ -31,7 +31,7 @@ class Set:
 
     name: str
     value: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _of_the_image(image: Path, record: Mapping[str, Any], platform: Platform) ->
         binds.setdefault(bind.path, bind)
     ordered = list(binds.values())
     there = [bind for bind in ordered if is_there(bind.path)]
-    mounts = tuple(Mount(bind.path, bind.path, bind.why) for bind in there)
+    mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in there)
     absent = tuple(bind for bind in ordered if bind not in there)
     if not wanted:
         return Needs(mounts, absent=absent)

@@ -59,7 +59,7 @@ class Mount:
 
     source: str
     target: str
-    why: str
+    reason: str
     mode: str = ""
     """``ro`` keeps the container from changing it, where file permissions would not."""
 
@@ -139,8 +139,8 @@ class _Work:
         if library is None:
             self.problems.append(_absent(bind))
         else:
-            self.asked[library.path] = f"a layer: {bind.why}"
-            self._bind(library, bind.why, (library,))
+            self.asked[library.path] = f"a layer: {bind.reason}"
+            self._bind(library, bind.reason, (library,))
 
     def follow(self, *, optional: bool = False) -> None:
         """Take what the libraries at hand need, and these in turn."""
@@ -354,7 +354,7 @@ def _absent(bind: Bind) -> Problem:
     return Problem(
         f"the host has no {basename(bind.path)}",
         bind.path,
-        f"the image wants it of the host: {bind.why}",
+        f"the image wants it of the host: {bind.reason}",
         "start it on a node that has it, or build the image with the layer's provider 'source'; "
         "run --platform workstation takes the image's own libraries alone",
     )

@@ -134,7 +134,7 @@ def _expect(holds: bool, wanted: str, value: Any, where: str) -> None:
         raise RecordError(f"{where or 'the record'}: expected {wanted}, got {_NAMES[type(value)]}")
 
 
-_BIND = record({"path": text}, {"why": text, "source": text})
+_BIND = record({"path": text}, {"reason": text, "source": text})
 _LAYER = record(
     {"parameters": mapping(scalar), "origins": mapping(text), "version": scalar},
     {"environment": mapping(text), "provides": mapping(scalar), "path": sequence(text)},
@@ -288,7 +288,7 @@ def recipe(image: Path) -> str:
 def binds(data: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
     """Return, of decided values, the ``binds`` or the ``host_libraries``."""
     rows = data.get(name, ())
-    return tuple(Bind(row["path"], row.get("why", ""), row.get("source", "")) for row in rows)
+    return tuple(Bind(row["path"], row.get("reason", ""), row.get("source", "")) for row in rows)
 
 
 def answer(image: Path, said: bytes) -> Mapping[str, Any]:

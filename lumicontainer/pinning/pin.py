@@ -11,7 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.build.failures import missing_packages
 from lumicontainer.core.lock.lock import Entry, Lock, lock_of
-from lumicontainer.core.model import PythonSource, UrlSource
+from lumicontainer.core.model import SdistSource, UrlSource
 from lumicontainer.core.plan.plan import Plan
 from lumicontainer.core.resolve.facts import facts_of, normal, wheel_package
 from lumicontainer.core.resolve.inputs import (
@@ -365,7 +365,7 @@ def _plain(name: str) -> str:
 def _brought(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
     """Yield the Python packages that a layer's sources bring, each with its version."""
     for source in layer.content.sources:
-        if isinstance(source, PythonSource):
-            yield normal(source.python), str(layer.values().get("version", ""))
+        if isinstance(source, SdistSource):
+            yield normal(source.sdist), str(layer.values().get("version", ""))
         elif isinstance(source, UrlSource):
             yield from wheel_package(source.file)

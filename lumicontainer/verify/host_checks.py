@@ -201,7 +201,7 @@ def libraries(asked: Asked) -> Outcome:
         return Outcome(SKIPPED, "it takes no library of its host")
     errors = [str(each) for each in closure.problems if each.level == "error"]
     warnings = [str(each) for each in closure.problems if each.level != "error"]
-    binds = [f"{mount}: {mount.why}" for mount in closure.mounts]
+    binds = [f"{mount}: {mount.reason}" for mount in closure.mounts]
     return _of(errors, "\n".join((*warnings, *binds)))
 
 

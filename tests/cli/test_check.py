@@ -14,7 +14,7 @@ from .conftest import Run
 def rules(level: str, when: str = "{greet.greeting: hello}") -> str:
     return (
         f"rules:\n  - id: no-hello\n    level: {level}\n    when: {when}\n"
-        "    what: hello is not heard\n    why: the room is too large\n"
+        "    message: hello is not heard\n    reason: the room is too large\n"
         "    source: a listener\n    hint: set greet.greeting to aloha\n"
     )
 

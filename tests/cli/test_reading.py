@@ -83,7 +83,7 @@ def test_show_tells_what_a_platform_says_of_its_nodes_and_variables(lumicontaine
     assert "discouraged NCCL_NET_GDR_LEVEL: PHB|SYS|3  when rocm >=7\n" in done.stdout
     assert "discouraged MIOPEN_USER_DB: any value\n" in done.stdout
     data = json.loads(lumicontainer("show", "lumi-g", "--json").stdout)
-    assert {"name", "why", "source", "hint"} <= data["discouraged"][0].keys()
+    assert {"name", "reason", "source", "hint"} <= data["discouraged"][0].keys()
     assert [gpu["numa"] for gpu in data["gpus"]] == [3, 3, 1, 1, 0, 0, 2, 2]
     names = {each["name"]: each for each in data["variables"]}
     assert names["FI_CXI_RDZV_PROTO"]["when"]["network"] == "disable_rdzv_get"
@@ -108,8 +108,8 @@ SETS = {
     "profiles/calm.yaml": "summary: quiet\naccelerator: cpu\nvalues: {greet: {greeting: calm}}\n",
     "profiles/loud.yaml": "summary: not so\naccelerator: cpu\nvalues: {greet: {greeting: LOUD}}\n",
     "layers/tiny/layer.yaml": (
-        "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
-        "binds: [{path: /opt/cray, why: the host's network, source: its makers}]\n"
+        "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'ubuntu:noble'}}\n"
+        "binds: [{path: /opt/cray, reason: the host's network, source: its makers}]\n"
         'provides: {python: "3.12"}\n'
     ),
 }

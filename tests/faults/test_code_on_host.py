@@ -203,7 +203,7 @@ def test_names_with_versions_extras_and_hashes_are_taken(resolved: Resolve, text
 
 @pytest.mark.parametrize("version", ["1 @ file:///tmp/evil", "1\n-e /tmp/evil", "1.zip", "", "x y"])
 def test_a_version_that_pip_is_given_is_a_version(resolved: Resolve, version: str) -> None:
-    layer = "summary: x\nversion: '1.0'\nsources: [{python: evil}]\n"
+    layer = "summary: x\nversion: '1.0'\nsources: [{sdist: evil}]\n"
     with pytest.raises(InputError, match=r"greet\.version") as raised:
         resolved({"layers/greet/layer.yaml": layer}, f"greet.version={version}")
     assert "of the Python package 'evil'" in str(raised.value)
@@ -270,7 +270,7 @@ def test_packages_as_debian_names_them_are_taken(resolved: Resolve, word: str) -
 
 def test_debootstrap_is_given_names_without_versions(resolved: Resolve) -> None:
     base = BASE.replace(
-        "docker, docker: 'IMAGE'", "debootstrap, release: x, docker: x, include: [WORD]"
+        "docker, docker_image: 'IMAGE'", "debootstrap, release: x, docker_image: x, include: [WORD]"
     )
     for word in ("less=1", "less-", "less,evil"):
         with pytest.raises(InputError, match="the name of a Debian package"):

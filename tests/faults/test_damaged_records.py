@@ -51,7 +51,7 @@ LAYER = {
     "version": "2.9.1",
     "environment": {"MODE": "x"},
 }
-BIND = {"path": "/opt/cray", "why": "libraries lie there", "source": "https://example.org"}
+BIND = {"path": "/opt/cray", "reason": "libraries lie there", "source": "https://example.org"}
 RECORDS: dict[str, tuple[Any, records.Schema]] = {
     "resolved.json": (
         {**HELLO, "layers": {"torch": LAYER}, "omitted": {"rocm": "no GPU"}}

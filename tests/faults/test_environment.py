@@ -66,7 +66,7 @@ def test_a_container_as_it_is_started_holds(image: Path, broken: Broken) -> None
 
 def test_a_mount_point_that_is_missing_is_named(image: Path, broken: Broken) -> None:
     record = json.loads(read(image, f"/{HOME}/resolved.json"))
-    record["binds"] = [{"path": "/var/spool/slurmd", "why": "Slurm's files of the node"}]
+    record["binds"] = [{"path": "/var/spool/slurmd", "reason": "Slurm's files of the node"}]
     row = broken.write(f"/{HOME}/resolved.json", json.dumps(record)).verify(image, CHECK)
     caught(row, "there is no /var/spool/slurmd in the image, which the platform binds")
 
@@ -74,7 +74,7 @@ def test_a_mount_point_that_is_missing_is_named(image: Path, broken: Broken) -> 
 def test_a_platform_with_blanks_in_values_and_conditions_that_do_not_hold_is_right(
     image: Path, broken: Broken
 ) -> None:
-    row = {"why": "a", "source": "b"}
+    row = {"reason": "a", "source": "b"}
     blanks = {**row, "name": "SITE_OPTIONS", "value": "-x  y=z"}
     later = {**row, "name": "SITE_LATER", "value": "1", "when": {"rocm": ">=7.0"}}
     table = {"name": "site", "accelerator": "cpu", "variables": [blanks, later]}
@@ -84,7 +84,7 @@ def test_a_platform_with_blanks_in_values_and_conditions_that_do_not_hold_is_rig
 def test_a_variable_of_the_platform_that_lumi_entry_does_not_set_is_named(
     image: Path, broken: Broken
 ) -> None:
-    row = {"name": "FI_CXI_ATS", "value": "0", "why": "a", "source": "b"}
+    row = {"name": "FI_CXI_ATS", "value": "0", "reason": "a", "source": "b"}
     # Another one decides first, so that the promised value is not what ranks get.
     other = {**row, "value": "1", "when": {}}
     table = {"name": "lumi-g", "accelerator": "rocm", "variables": [other, row]}

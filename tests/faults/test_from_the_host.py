@@ -34,7 +34,7 @@ DRIVER = {
     "layers/tiny/layer.yaml": SMALL["layers/tiny/layer.yaml"],
     "layers/driver/layer.yaml": (
         "summary: the driver's library is the host's\n"
-        f"host_libraries:\n  - {{path: {LIBRARY}, why: it fits the driver}}\n"
+        f"host_libraries:\n  - {{path: {LIBRARY}, reason: it fits the driver}}\n"
     ),
     "layers/driver/install.sh": "true\n",
 }

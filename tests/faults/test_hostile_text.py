@@ -125,7 +125,7 @@ RECORD = {
     "layers": {STEERING: {"version": STEERING, "parameters": {STEERING: STEERING}}},
     "omitted": {STEERING: f"{STEERING}\nnext"},
 }
-SITE = "summary: x\naccelerator: cpu\nbinds: [{path: /usr, why: data lies there}]\n"
+SITE = "summary: x\naccelerator: cpu\nbinds: [{path: /usr, reason: data lies there}]\n"
 
 
 @pytest.mark.parametrize("words", [["inspect"], ["inspect", "--json"], ["binds"], ["verify"]])

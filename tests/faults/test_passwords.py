@@ -160,10 +160,10 @@ def test_what_pip_says_while_a_lock_is_made_shows_no_password(
     lumicontainer: Run, write: Write, tmp_path: Path
 ) -> None:
     layer = (
-        "summary: x\npackages: {python: [six==1.17.0]}\nversion: '1.0'\nsources: [{python: evil}]\n"
+        "summary: x\npackages: {python: [six==1.17.0]}\nversion: '1.0'\nsources: [{sdist: evil}]\n"
     )
     base = (
-        "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'x@sha256:" + "0" * 64 + "'}}\n"
+        "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'x@sha256:" + "0" * 64 + "'}}\n"
         'provides: {python: "3.11"}\n'
     )
     files = {**HELLO, "layers/greet/layer.yaml": layer, "layers/tiny/layer.yaml": base}

@@ -34,7 +34,7 @@ FILES = {
         "  greeting: {type: string, default: hello}\n"
         "  loud: {type: boolean, default: true}\n"
         "packages: {apt: [sl], python: [six==1.17.0]}\n"
-        "sources: [{python: greet, sha256: '" + "0" * 64 + "'}]\n"
+        "sources: [{sdist: greet, sha256: '" + "0" * 64 + "'}]\n"
         "environment: {GREETING_STYLE: plain $HOME, LANG: C.UTF-8}\npath: [/opt/greet/bin]\n"
     ),
     "layers/greet/change.patch": "--- a\n+++ b\n%not text for a definition\n",
@@ -53,7 +53,7 @@ NETWORK = {
     "layers/elsewhere/layer.yaml": "summary: in no recipe here\n",
     "layers/docked/layer.yaml": (
         "summary: a base from a registry\nbootstrap:\n"
-        f"  cpu: {{agent: docker, docker: 'ubuntu:noble-20260324@sha256:{'a' * 64}'}}\n"
+        f"  cpu: {{agent: docker, docker_image: 'ubuntu:noble-20260324@sha256:{'a' * 64}'}}\n"
         "packages: {apt: [ca-certificates, curl, git, python3]}\n"
     ),
     "layers/network/layer.yaml": (
@@ -70,8 +70,8 @@ NETWORK = {
         f"sha256: {'c' * 64}, file: drv.tar.gz}}\n"
         "      '2.0': {sources: [{url: 'https://files.example/drv-2.tar.gz', file: drv.tar.gz}]}\n"
         "  host:\n"
-        "    binds: [{path: /opt/host/network, why: it is there, source: its makers}]\n"
-        "    host_libraries: [{path: /usr/lib64/libnet.so.1, why: it fits the driver}]\n"
+        "    binds: [{path: /opt/host/network, reason: it is there, source: its makers}]\n"
+        "    host_libraries: [{path: /usr/lib64/libnet.so.1, reason: it fits the driver}]\n"
     ),
     "layers/network/install.sh": 'set -euo pipefail\nls "$sources" "$provider" "$version"\n',
     "layers/tool/layer.yaml": (

@@ -39,7 +39,7 @@ SMALL = {
     ),
     "layers/tiny/layer.yaml": (
         "summary: Debian with Python\nbootstrap:\n"
-        "  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
+        "  cpu: {agent: debootstrap, release: bookworm, docker_image: 'debian:bookworm',"
         " include: [python3]}\n"
         f"environment: {json.dumps(STRANGE_LINES)}\n"
     ),

@@ -15,7 +15,7 @@ from ..unit.inside import seen
 from ..unit.inside.conftest import lay_out
 from .conftest import ENGINE
 
-TABLE = [{"name": "TRITON_CACHE_DIR", "folder": "triton", "place": "node", "why": "quota"}]
+TABLE = [{"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"}]
 COUNT = """
 import signal
 wanted = {signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}

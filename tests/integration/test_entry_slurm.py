@@ -16,8 +16,8 @@ from .conftest import job_of, name_of, run, srun
 NODES = ("nid005001", "nid005002")
 PLACES = ("tmp", "shm")
 TABLE = [
-    {"name": "TRITON_CACHE_DIR", "folder": "triton", "place": "node", "why": "quota"},
-    {"name": "TMPDIR", "folder": "tmp", "place": "node", "why": "others are in /tmp"},
+    {"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"},
+    {"name": "TMPDIR", "folder": "tmp", "storage": "node", "reason": "others are in /tmp"},
 ]
 TORCHRUN = ("--launcher", "torchrun", "--nproc", "2")
 SECONDS = 90

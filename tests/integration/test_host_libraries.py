@@ -29,7 +29,7 @@ LAYER = """\
 summary: a library and a program
 environment: {LD_LIBRARY_PATH: /opt/foo/own}
 host_libraries:
-  - {path: '%s', why: it fits the driver}
+  - {path: '%s', reason: it fits the driver}
 """
 INSTALL = """\
 set -euo pipefail
@@ -81,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         "layers/foo/install.sh": INSTALL,
         "envs/site.yaml": (
             "summary: a site\naccelerator: cpu\n"
-            f"binds: [{{path: '{host}/data', why: data lies there}}]\n"
+            f"binds: [{{path: '{host}/data', reason: data lies there}}]\n"
         ),
     }
     for name, text in texts.items():

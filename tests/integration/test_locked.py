@@ -28,7 +28,7 @@ LAYERS = {
     "held.yaml": "summary: an image to lock\nbase: tiny\nlayers: [venv, built, thing]\n",
     "layers/tiny/layer.yaml": (
         "summary: Debian with Python\nbootstrap:\n"
-        "  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
+        "  cpu: {agent: debootstrap, release: bookworm, docker_image: 'debian:bookworm',"
         " include: [ca-certificates, python3]}\n"
         'provides: {glibc: "2.36", python: "3.11"}\n'
     ),

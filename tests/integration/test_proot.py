@@ -29,7 +29,7 @@ RECIPE = {
     "users.yaml": "summary: packages that add users\nbase: tiny\nlayers: [users]\n",
     "layers/tiny/layer.yaml": (
         "summary: Debian with Python\nbootstrap:\n  rocm: {agent: debootstrap, release: bookworm,"
-        " docker: 'debian:bookworm', include: [python3]}\n"
+        " docker_image: 'debian:bookworm', include: [python3]}\n"
     ),
     "layers/users/layer.yaml": (
         "summary: a user, a group, and files of theirs\n"

@@ -141,7 +141,7 @@ def test_the_binds_of_the_platform_are_found_out_on_the_node(
     own, data = tmp_path / "own dir", tmp_path / "data"
     data.mkdir()
     (own / "envs").mkdir(parents=True)
-    bind = {"path": str(data), "why": "data lies there"}
+    bind = {"path": str(data), "reason": "data lies there"}
     told = f"summary: x\naccelerator: cpu\nbinds: {json.dumps([bind])}\n"
     (own / "envs/site.yaml").write_text(told)
     words = (*JOB, "--platform", "site", "--recipes", own, "-k", "proof/pictures")

@@ -43,7 +43,7 @@ LAYERS = {
     "envs/here.yaml": "summary: this machine, taken for one with AMD's GPUs\naccelerator: rocm\n",
     "layers/tiny/layer.yaml": (
         "summary: Debian, from a registry\n"
-        "bootstrap:\n  rocm: {agent: docker, docker: 'docker.io/library/stand-in-base:1'}\n"
+        "bootstrap:\n  rocm: {agent: docker, docker_image: 'docker.io/library/stand-in-base:1'}\n"
         'provides: {glibc: "2.36", python: "3.11"}\n'
     ),
     "layers/venv/layer.yaml": "summary: pip\npath: [/opt/venv/bin]\n",

@@ -301,6 +301,6 @@ def test_a_mixture_of_the_shipped_layers_is_known_for_what_it_is(
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_says_what_why_whence_and_how_to_mend_it(name: str) -> None:
     rule = RULES[name]
-    texts = (rule.what, rule.why, rule.source, rule.hint)
+    texts = (rule.message, rule.reason, rule.source, rule.hint)
     assert all(len(text) > 5 and not text.endswith(".") for text in texts)
     assert len(set(texts)) == len(texts)

@@ -70,8 +70,8 @@ def site(tmp_path: Path) -> Site:
     for folder in (seen, tools, envs, tmp_path / "image"):
         folder.mkdir(parents=True)
     (envs / "site.yaml").write_text(
-        f"summary: x\naccelerator: cpu\nbinds:\n  - {{path: '{seen}', why: data lies there}}\n"
-        "  - {path: /nowhere/at/all, why: it is elsewhere}\n"
+        f"summary: x\naccelerator: cpu\nbinds:\n  - {{path: '{seen}', reason: data lies there}}\n"
+        "  - {path: /nowhere/at/all, reason: it is elsewhere}\n"
     )
     engine = tools / "apptainer"
     engine.write_text(ENGINE.format(told=shlex.quote(str(tmp_path / "told"))))
@@ -86,7 +86,7 @@ def options(words: list[str], option: str) -> list[str]:
 
 
 def wanted(site: Site) -> list[dict[str, str]]:
-    return [{"path": str(site.library), "why": "the driver's own"}]
+    return [{"path": str(site.library), "reason": "the driver's own"}]
 
 
 def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
@@ -111,7 +111,7 @@ def test_an_image_without_libraries_of_the_host_is_not_asked(site: Site) -> None
 
 def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
     (site.host.path / "below/libbelow.so.1").unlink()
-    gone = {"path": "/nowhere/libgone.so.1", "why": "the layer wants it"}
+    gone = {"path": "/nowhere/libgone.so.1", "reason": "the layer wants it"}
     image = site.image(host_libraries=[*wanted(site), gone])
     for verb, words in (("run", ("--", "true")), ("binds", ())):
         done = site.call(verb, image, *words)
@@ -123,7 +123,7 @@ def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
 
 def test_where_nothing_is_bound_the_image_runs_with_its_own(site: Site) -> None:
     (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
-    gone = {"path": "/nowhere/libgone.so.1", "why": "the layer wants it"}
+    gone = {"path": "/nowhere/libgone.so.1", "reason": "the layer wants it"}
     done = site.call("run", site.image(host_libraries=[gone]), "--", "true")
     assert done.returncode == 0
     assert options(done.stdout.splitlines(), "--bind") == []
@@ -196,7 +196,7 @@ def test_what_is_below_a_folder_that_is_closed_to_this_user_is_not_there(
 
 
 def test_a_reason_cannot_leave_its_comment(site: Site) -> None:
-    row = {"path": str(site.library), "why": "a line\necho broken out"}
+    row = {"path": str(site.library), "reason": "a line\necho broken out"}
     done = site.call("binds", site.image(host_libraries=[row]))
     assert "  # a line echo broken out\n" in done.stdout
 
@@ -207,11 +207,15 @@ def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None
     assert data["works"] is True
     assert data["platform"] == "site"
     first, second, third = data["binds"]
-    assert first == {"source": str(site.seen), "target": str(site.seen), "why": "data lies there"}
-    assert second["why"] == "the driver's own"
+    assert first == {
+        "source": str(site.seen),
+        "target": str(site.seen),
+        "reason": "data lies there",
+    }
+    assert second["reason"] == "the driver's own"
     assert data["bind"].split(",")[2] == f"{third['source']}:{third['target']}"
     assert data["environment"] == {"LD_LIBRARY_PATH": FOLDER}
-    assert data["absent"] == [{"path": "/nowhere/at/all", "why": "it is elsewhere"}]
+    assert data["absent"] == [{"path": "/nowhere/at/all", "reason": "it is elsewhere"}]
     assert data["problems"] == []
 
 

@@ -142,7 +142,7 @@ def test_a_table_of_osu_is_read() -> None:
 
 
 PLATFORM = {
-    "interfaces": "hsn",
+    "interface_prefix": "hsn",
     "gpus": [
         {"pci": "0000:C1:00.0", "cores": "49-55", "reserved": "48"},
         {"pci": "0000:c6:00.0", "cores": "57-63", "reserved": "56"},

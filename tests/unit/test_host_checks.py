@@ -110,7 +110,7 @@ def test_the_libraries_of_another_host_are_held_against_the_image(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{site.folder / 'tools'}:/usr/bin:/bin")
-    wanted = [{"path": "/lib/libtop.so.1", "why": "the driver's own"}]
+    wanted = [{"path": "/lib/libtop.so.1", "reason": "the driver's own"}]
     image = site.image(**record(wanted))
     asked = Asked(image, open_catalog(site.folder / "own"), root=site.host.path)
     came = host_checks.libraries(asked)

@@ -56,7 +56,7 @@ def bound(found: Closure) -> dict[str, str]:
 
 
 def whys(found: Closure) -> dict[str, str]:
-    return {mount.target.rpartition("/")[2]: mount.why for mount in found.mounts}
+    return {mount.target.rpartition("/")[2]: mount.reason for mount in found.mounts}
 
 
 def test_what_a_layer_names_is_bound_though_the_image_has_it(world: World) -> None:

@@ -31,7 +31,10 @@ HELLO = {
     "omitted": {},
 }
 """What the smallest image records of its decided values."""
-RECORD = {**HELLO, "binds": [{"path": "/opt/cray", "why": "x"}, {"path": "/run/cxi", "why": "y"}]}
+RECORD = {
+    **HELLO,
+    "binds": [{"path": "/opt/cray", "reason": "x"}, {"path": "/run/cxi", "reason": "y"}],
+}
 
 
 def packed(
@@ -152,7 +155,7 @@ def test_run_binds_what_the_platform_and_the_layers_need_and_the_host_has(
     envs, tools = tmp_path / "own/envs", tmp_path / "tools"
     for folder in (envs, tools):
         folder.mkdir(parents=True)
-    binds = f"binds: [{{path: {there}, why: x}}]\n" if binding else ""
+    binds = f"binds: [{{path: {there}, reason: x}}]\n" if binding else ""
     (envs / "site.yaml").write_text(f"summary: x\naccelerator: cpu\n{binds}")
     # An engine that tells how it was called: what is in the image is not the matter here.
     (tools / "apptainer").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')

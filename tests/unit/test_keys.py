@@ -20,7 +20,7 @@ from lumicontainer.core.model import (
     LayerUse,
     PipInstall,
     Provider,
-    PythonSource,
+    SdistSource,
     UrlSource,
     Variable,
     Variant,
@@ -109,8 +109,8 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Parameter.summary", NOTHING, parameter_field(0, summary=lambda word: word)),
     ("Parameter.choices", NOTHING, parameter_field(0, choices=lambda word: (word,))),
     ("Parameter.unsupported", NOTHING, parameter_field(1, unsupported={"rocm": "why"})),
-    ("PythonSource.python", STEP, source_field("python")),
-    ("PythonSource.sha256", STEP, source_field("sha256")),
+    ("SdistSource.sdist", STEP, source_field("sdist")),
+    ("SdistSource.sha256", STEP, source_field("sha256")),
     ("Content.apt", STEP, content_field("apt", lambda word: (word,))),
     (
         "Content.apt_repositories",
@@ -118,7 +118,7 @@ MATRIX: list[tuple[str, str, Change]] = [
         content_field("apt_repositories", lambda word: f"{word}.sh"),
     ),
     ("Content.python", STEP, content_field("python", lambda word: (word,))),
-    ("Content.sources", STEP, content_field("sources", lambda word: (PythonSource(word),))),
+    ("Content.sources", STEP, content_field("sources", lambda word: (SdistSource(word),))),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MORE": word})),
     ("Content.path", STEP, content_field("path", lambda word: (f"/{word}",))),
@@ -178,7 +178,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Provider.omit", NOTHING, providers(lambda word: {"second": Provider(omit=word)})),
     ("Variant.requires", NOTHING, other_needs),
     ("Content.image", BASE, image_of_a_version),
-    ("Variant.script", INSTALL, other_script("script")),
+    ("Variant.install", INSTALL, other_script("install")),
     ("Variant.compile", STEP, other_script("compile")),
     ("LayerFile.name", NOTHING, file_of_another("rocm/a.patch")),
     ("LayerFile.name", STEP, file_of_another("cpu/a.patch")),
@@ -279,10 +279,10 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Platform.proot", NOTHING, platform_field(proot=lambda word: word)),
     ("Platform.binds", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),
     ("Bind.path", RECORD, platform_field(binds=lambda word: (Bind(f"/{word}", "x"),))),
-    ("Bind.why", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),
+    ("Bind.reason", RECORD, platform_field(binds=lambda word: (Bind("/x", word),))),
     ("Bind.source", RECORD, platform_field(binds=lambda word: (Bind("/x", "x", word),))),
     ("Platform.gpus", RECORD, platform_field(gpus=lambda word: (Gpu(word, "1", 0),))),
-    ("Platform.interfaces", RECORD, platform_field(interfaces=lambda word: word)),
+    ("Platform.interface_prefix", RECORD, platform_field(interface_prefix=lambda word: word)),
     (
         "Platform.variables",
         RECORD,
@@ -304,7 +304,7 @@ MATRIX: list[tuple[str, str, Change]] = [
             RECORD,
             table_field("variables", VARIABLE, **{each: lambda word: word}),
         )
-        for each in ("name", "why", "source", "value", "origin")
+        for each in ("name", "reason", "source", "value", "value_from")
     ),
     (
         "Variable.when",
@@ -312,9 +312,9 @@ MATRIX: list[tuple[str, str, Change]] = [
         table_field("variables", VARIABLE, when=lambda word: {"rocm": word}),
     ),
     (
-        "Variable.yields_to",
+        "Variable.unless_set",
         RECORD,
-        table_field("variables", VARIABLE, yields_to=lambda word: (word,)),
+        table_field("variables", VARIABLE, unless_set=lambda word: (word,)),
     ),
     *(
         (
@@ -322,7 +322,7 @@ MATRIX: list[tuple[str, str, Change]] = [
             RECORD,
             table_field("discouraged", DISCOURAGED, **{each: lambda word: word}),
         )
-        for each in ("name", "why", "source", "hint")
+        for each in ("name", "reason", "source", "hint")
     ),
     *(
         (
@@ -330,7 +330,7 @@ MATRIX: list[tuple[str, str, Change]] = [
             RECORD,
             table_field("discouraged", DISCOURAGED, **{each: lambda word: (word,)}),
         )
-        for each in ("values", "other_than")
+        for each in ("values", "allowed_values")
     ),
     (
         "Discouraged.when",
@@ -339,7 +339,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ),
     *(
         (f"CacheFolder.{each}", RECORD, table_field("caches", cache(), **{each: lambda word: word}))
-        for each in ("name", "folder", "place", "why", "source")
+        for each in ("name", "folder", "storage", "reason", "source")
     ),
     ("Setting.origin", RECORD, set_to_its_default),
 ]

@@ -56,7 +56,7 @@ def test_files_that_a_script_uses_have_any_name(write: Write, files: dict[str, s
 
 
 def test_a_file_that_layer_yaml_names_is_used(write: Write) -> None:
-    layer = LAYER + "variants: {cpu: {script: instal.sh}}\n"
+    layer = LAYER + "variants: {cpu: {install: instal.sh}}\n"
     assert not problems_of(write, {"layer.yaml": layer, "instal.sh": "true\n"})
 
 

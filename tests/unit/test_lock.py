@@ -21,7 +21,7 @@ from lumicontainer.core.lock.lock import (
     lock_of,
 )
 from lumicontainer.core.lock.lockfile import read_lock, text_of, write_lock
-from lumicontainer.core.model import GitSource, PythonSource, UrlSource
+from lumicontainer.core.model import GitSource, SdistSource, UrlSource
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.inputs import (
     APT,
@@ -48,7 +48,7 @@ GREET = {
         "pip_installs: [{package: torch, index_parameter: index}]\n"
         "parameters: {index: {type: string, default: 'https://wheels.example/'}}\n"
         "sources:\n"
-        "  - {python: greet}\n"
+        "  - {sdist: greet}\n"
         "  - {git: 'https://a.example/tool', commit: 89abcde, folder: tool}\n"
         "  - {url: 'https://a.example/x.tgz', file: x.tgz}\n"
     ),
@@ -140,7 +140,7 @@ def test_the_pins_take_the_place_of_what_they_pin(greet: Resolved, lock: Lock) -
     assert content.locked == (wheel("six==1.17.0"), wheel("sympy==1.14.0"))
     assert content.indexed == {"https://wheels.example/": (wheel("torch==1.0+cpu"),)}
     assert content.sources == (
-        PythonSource("greet", SHA),
+        SdistSource("greet", SHA),
         GitSource("https://a.example/tool", COMMIT, "tool"),
         UrlSource("https://a.example/x.tgz", "x.tgz", OTHER),
     )
@@ -187,7 +187,7 @@ def test_the_same_pins_from_elsewhere_make_the_same_keys(greet: Resolved, lock: 
 
 
 def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
-    base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
+    base = "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'ubuntu:noble'}}\n"
     base += 'provides: {python: "3.12"}\n'
     found = resolved({"layers/tiny/layer.yaml": base})
     pin = f"ubuntu@sha256:{SHA}"
@@ -218,7 +218,7 @@ def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) ->
         ("six==1.17.0", "six==1.16.0", "Python six==1.16.0: it has no entry"),
         ("commit: 89abcde", "commit: '0123456'", f"commit 0123456: the entry is another, {COMMIT}"),
         ("apt: [sl]", "apt: []", "apt sl: the image is not made of it any more"),
-        ("{python: greet}", f"{{python: greet, sha256: '{OTHER}'}}", "the entry is another"),
+        ("{sdist: greet}", f"{{sdist: greet, sha256: '{OTHER}'}}", "the entry is another"),
         ("version: '1.0'", "version: '1.1'", "Python torch==1.1: it has no entry"),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_prefix_that_only_begins_as_this_host_s_is_not_spoken_to_plainly() -> 
 def test_the_base_is_taken_from_the_mirror_and_no_document_or_key_knows(
     resolved: Callable[..., Resolved],
 ) -> None:
-    base = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'ubuntu:noble'}}\n"
+    base = "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'ubuntu:noble'}}\n"
     base += 'provides: {python: "3.12"}\n'
     plan = make_plan(resolved({"layers/tiny/layer.yaml": base}), ())
     image = mirrored_image(plan.bootstrap.image, {"docker://docker.io/": f"{HERE}/"})

@@ -23,7 +23,7 @@ Resolve = Callable[..., Resolved]
 LAYER = (
     "summary: x\nversion: '9.9'\npackages:\n  apt: [sl, less=1]\n"
     "  python: ['six==99', 'Nope[x]>=1']\n"
-    "sources: [{python: evil}]\n"
+    "sources: [{sdist: evil}]\n"
 )
 FILES = {"layers/greet/layer.yaml": LAYER, "layers/greet/build.txt": "# why\nlost==1\n"}
 

@@ -97,11 +97,11 @@ def test_a_layer_that_does_nothing_is_refused(resolved: Resolve, files: dict[str
         ("environment: {A: b}", ""),
         ("path: [/x]", ""),
         ("packages: {apt: [sl]}", ""),
-        ("binds: [{path: /x, why: x}]", ""),
+        ("binds: [{path: /x, reason: x}]", ""),
         ("provides: {glibc: '2.36'}", ""),
         ("", "install.sh"),
         ("", "finish.sh"),
-        ("variants: {cpu: {script: x.sh}}", "x.sh"),
+        ("variants: {cpu: {install: x.sh}}", "x.sh"),
         ("variants: {cpu: {omit: not here}}", ""),
         ("", "checks/works.sh"),
     ],
@@ -115,7 +115,7 @@ def test_a_layer_that_does_something_is_taken(resolved: Resolve, key: str, file:
 
 
 BARE = HELLO["layers/tiny/layer.yaml"].replace(", include: [python3]", "")
-DOCKED = "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'python:3.12'}}\n"
+DOCKED = "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'python:3.12'}}\n"
 GREET = "summary: x\npackages: {apt: [APT]}\n"
 
 

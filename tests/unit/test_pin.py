@@ -25,7 +25,7 @@ Resolve = Callable[..., Resolved]
 Locked = Callable[..., tuple[Lock, Resolved]]
 DIGEST = f"ubuntu@sha256:{'a' * 64}"
 BASE = (
-    "summary: x\nbootstrap: {cpu: {agent: docker, docker: 'IMAGE'}}\n"
+    "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'IMAGE'}}\n"
     'provides: {python: "3.11", glibc: "2.36"}\n'
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.core.model import LayerFile, PythonSource, Variable
+from lumicontainer.core.model import LayerFile, SdistSource, Variable
 from lumicontainer.core.plan.plan import MAX_SECTION, Plan, make_plan, requirement
 from lumicontainer.core.plan.records import record, record_files
 from lumicontainer.core.resolve.resolve import Resolved
@@ -38,7 +38,7 @@ def plan_of(resolved: Resolve, files: dict[str, str] | None = None, *options: st
         ("layers/greet/layer.yaml", LAYER + "environment: {A: b}\n"),
         ("layers/greet/layer.yaml", LAYER + "path: [/opt/x]\n"),
         ("layers/greet/layer.yaml", LAYER + "version: '1'\n"),
-        ("layers/greet/layer.yaml", LAYER + "version: '1'\nsources: [{python: six}]\n"),
+        ("layers/greet/layer.yaml", LAYER + "version: '1'\nsources: [{sdist: six}]\n"),
         ("layers/greet/layer.yaml", LAYER + "variants: {cpu: {parameters: {times: 2}}}\n"),
         ("hello.yaml", "summary: x\nbase: tiny\nlayers:\n  - greet: {greeting: hi}\n"),
         ("layers/tiny/layer.yaml", HELLO["layers/tiny/layer.yaml"].replace("bookworm,", "trixie,")),
@@ -142,15 +142,21 @@ def test_the_platform_s_tables_are_baked_in_with_the_versions_of_the_layers(
         "name": "workstation",
         "accelerator": "cpu",
         "variables": [
-            {"name": "A", "why": "why", "source": "source", "value": "x", "when": {"rocm": "<6.2"}}
+            {
+                "name": "A",
+                "reason": "why",
+                "source": "source",
+                "value": "x",
+                "when": {"rocm": "<6.2"},
+            }
         ],
         "layers": {"tiny": "", "greet": "1.2"},
     }
 
 
 def test_a_source_is_pinned_by_its_hash_where_it_is_known() -> None:
-    assert requirement(PythonSource("six", "ab"), "1.0") == "six==1.0 --hash=sha256:ab\n"
-    assert requirement(PythonSource("six"), "1.0") == "six==1.0\n"
+    assert requirement(SdistSource("six", "ab"), "1.0") == "six==1.0 --hash=sha256:ab\n"
+    assert requirement(SdistSource("six"), "1.0") == "six==1.0\n"
 
 
 def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: Resolve) -> None:
@@ -175,6 +181,6 @@ def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: 
 def test_what_a_layer_brings_stands_beside_its_own_version(resolved: Resolve) -> None:
     plain = resolved({"layers/greet/layer.yaml": LAYER + "provides: {libfabric: '2.1'}\n"})
     assert record(plain)["layers"]["greet"]["provides"] == {"libfabric": "2.1"}
-    full = plain._replace(platform=plain.platform._replace(interfaces="hsn"))
+    full = plain._replace(platform=plain.platform._replace(interface_prefix="hsn"))
     file = next(file for file in record_files(full) if file.name == "platform.json")
     assert json.loads(file.content)["layers"]["libfabric"] == "2.1"

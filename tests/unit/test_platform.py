@@ -15,7 +15,7 @@ from lumicontainer.inside.rank import variables
 from ..conftest import Write
 
 HEAD = "summary: x\naccelerator: rocm\n"
-ROW = "  - {name: A, value: x, why: w, source: s"
+ROW = "  - {name: A, value: x, reason: w, source: s"
 
 
 def problems_of(text: str) -> str:
@@ -52,19 +52,28 @@ def test_a_workstation_says_nothing_that_a_rank_would_read() -> None:
 
 def test_a_newcomer_s_platform_is_one_file(write: Write) -> None:
     text = (
-        f"{HEAD}gpus: [{{pci: '0000:03:00.0', cores: '0-3', numa: 0}}]\ninterfaces: eth\n"
-        "variables:\n  - {name: A, from: interfaces, why: w, source: s, when: {nodes: '>1'}}\n"
-        "caches:\n  - {name: TMPDIR, folder: tmp, place: node, why: w, source: s}\n"
+        f"{HEAD}gpus: [{{pci: '0000:03:00.0', cores: '0-3', numa: 0}}]\ninterface_prefix: eth\n"
+        "variables:\n  - {name: A, value_from: interfaces, reason: w, source: s,"
+        " when: {nodes: '>1'}}\n"
+        "caches:\n  - {name: TMPDIR, folder: tmp, storage: node, reason: w, source: s}\n"
     )
     found = open_catalog(write({"envs/mine.yaml": text})).platform("mine")
     assert found.gpus == (Gpu("0000:03:00.0", "0-3", 0),)
     assert platform_tables(found) == {
         "gpus": [{"pci": "0000:03:00.0", "cores": "0-3", "numa": 0}],
-        "interfaces": "eth",
+        "interface_prefix": "eth",
         "variables": [
-            {"name": "A", "why": "w", "source": "s", "from": "interfaces", "when": {"nodes": ">1"}}
+            {
+                "name": "A",
+                "reason": "w",
+                "source": "s",
+                "value_from": "interfaces",
+                "when": {"nodes": ">1"},
+            }
         ],
-        "caches": [{"name": "TMPDIR", "folder": "tmp", "place": "node", "why": "w", "source": "s"}],
+        "caches": [
+            {"name": "TMPDIR", "folder": "tmp", "storage": "node", "reason": "w", "source": "s"}
+        ],
     }
 
 
@@ -95,19 +104,35 @@ def test_every_condition_that_can_be_written_can_be_told_at_the_start_of_a_rank(
             "5:5",
             "stands here twice",
         ),
-        (f"variables:\n{ROW}, when: {{rcm: '1'}}}}\n", "4:51", "did you mean 'rocm'?"),
-        (f"variables:\n{ROW}, when: {{rocm: '~6'}}}}\n", "4:57", "is no limit such as"),
-        (f"variables:\n{ROW}, when: {{rocm: '<6,>7'}}}}\n", "4:57", "nothing lies in the range"),
-        (f"variables:\n{ROW}, when: {{nodes: '1.5'}}}}\n", "4:58", "whole numbers"),
-        (f"variables:\n{ROW}, when: {{device: gxi}}}}\n", "4:59", "did you mean 'cxi'?"),
-        (f"variables:\n{ROW}, when: {{plugin: aws}}}}\n", "4:59", "'aws' is not known"),
-        (f"variables:\n{ROW}, when: {{plugin: aws-ofi-nccl x}}}}\n", "4:59", "is no limit"),
-        ("variables:\n  - {name: A, value: x, why: w}\n", "4:5", "needs 'source'"),
-        ("variables:\n  - {name: A, why: w, source: s}\n", "4:12", "either 'value' or 'from'"),
-        (f"variables:\n{ROW}, from: interfaces}}\ninterfaces: e\n", "4:12", "either 'value' or"),
-        ("variables:\n  - {name: A, from: interfaces, why: w, source: s}\n", "4:12", "names no in"),
-        ("variables:\n  - {name: RANK, value: x, why: w, source: s}\n", "4:12", "cannot set RANK"),
-        ("variables:\n  - {name: PATH, value: x, why: w, source: s}\n", "4:12", "cannot hold"),
+        (f"variables:\n{ROW}, when: {{rcm: '1'}}}}\n", "4:54", "did you mean 'rocm'?"),
+        (f"variables:\n{ROW}, when: {{rocm: '~6'}}}}\n", "4:60", "is no limit such as"),
+        (f"variables:\n{ROW}, when: {{rocm: '<6,>7'}}}}\n", "4:60", "nothing lies in the range"),
+        (f"variables:\n{ROW}, when: {{nodes: '1.5'}}}}\n", "4:61", "whole numbers"),
+        (f"variables:\n{ROW}, when: {{device: gxi}}}}\n", "4:62", "did you mean 'cxi'?"),
+        (f"variables:\n{ROW}, when: {{plugin: aws}}}}\n", "4:62", "'aws' is not known"),
+        (f"variables:\n{ROW}, when: {{plugin: aws-ofi-nccl x}}}}\n", "4:62", "is no limit"),
+        ("variables:\n  - {name: A, value: x, reason: w}\n", "4:5", "needs 'source'"),
+        (
+            "variables:\n  - {name: A, reason: w, source: s}\n",
+            "4:12",
+            "either 'value' or 'value_from'",
+        ),
+        (
+            f"variables:\n{ROW}, value_from: interfaces}}\ninterface_prefix: e\n",
+            "4:12",
+            "either 'value' or",
+        ),
+        (
+            "variables:\n  - {name: A, value_from: interfaces, reason: w, source: s}\n",
+            "4:12",
+            "names no in",
+        ),
+        (
+            "variables:\n  - {name: RANK, value: x, reason: w, source: s}\n",
+            "4:12",
+            "cannot set RANK",
+        ),
+        ("variables:\n  - {name: PATH, value: x, reason: w, source: s}\n", "4:12", "cannot hold"),
         (f"variables:\n{ROW}}}\n{ROW}, when: {{rocm: '<6'}}}}\n", "5:12", "is set twice"),
         (
             f"variables:\n{ROW}, when: {{rocm: '<6.3'}}}}\n{ROW}, when: {{rocm: '>=6.2'}}}}\n",
@@ -116,18 +141,18 @@ def test_every_condition_that_can_be_written_can_be_told_at_the_start_of_a_rank(
         ),
         (
             f"variables:\n{ROW}}}\ncaches:\n"
-            "  - {name: A, folder: a, place: node, why: w, source: s}\n",
+            "  - {name: A, folder: a, storage: node, reason: w, source: s}\n",
             "6:12",
             "is set twice",
         ),
         (
-            "caches:\n  - {name: A, folder: ../a, place: node, why: w, source: s}\n",
+            "caches:\n  - {name: A, folder: ../a, storage: node, reason: w, source: s}\n",
             "4:23",
             "a folder such as",
         ),
         (
-            "caches:\n  - {name: A, folder: a, place: nodes, why: w, source: s}\n",
-            "4:33",
+            "caches:\n  - {name: A, folder: a, storage: nodes, reason: w, source: s}\n",
+            "4:35",
             "did you mean 'node'?",
         ),
     ],
@@ -153,23 +178,23 @@ def test_a_variable_may_have_rows_that_exclude_each_other(one: str, other: str) 
     assert problems_of(f"variables:\n{ROW}, when: {{{one}}}}}\n{ROW}, when: {{{other}}}}}\n") == ""
 
 
-BAD = "  - {name: A, why: w, source: s, hint: h"
+BAD = "  - {name: A, reason: w, source: s, hint: h"
 
 
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
         (
-            "discouraged:\n  - {name: A, why: w, source: s}\n",
+            "discouraged:\n  - {name: A, reason: w, source: s}\n",
             "p.yaml:4:5",
             "a discouraged variable needs 'hint'",
         ),
-        (f"discouraged:\n{BAD}, values: [3]}}\n", "p.yaml:4:52", 'write "3"'),
-        (f"discouraged:\n{BAD}, when: {{moon: full}}}}\n", "p.yaml:4:50", "no key 'moon'"),
+        (f"discouraged:\n{BAD}, values: [3]}}\n", "p.yaml:4:55", 'write "3"'),
+        (f"discouraged:\n{BAD}, when: {{moon: full}}}}\n", "p.yaml:4:53", "no key 'moon'"),
         (
-            f"discouraged:\n{BAD}, values: [x], other_than: [z]}}\n",
+            f"discouraged:\n{BAD}, values: [x], allowed_values: [z]}}\n",
             "p.yaml:4:12",
-            "'A' has both 'values' and 'other_than'",
+            "'A' has both 'values' and 'allowed_values'",
         ),
         (
             f"variables:\n{ROW}}}\ndiscouraged:\n{BAD}, values: ['x*']}}\n",

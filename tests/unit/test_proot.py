@@ -23,7 +23,7 @@ LUMI = CATALOG.platform("lumi-g")
 IMAGES = [(name, each) for name in CATALOG.recipe_names() for each in CATALOG.recipe(name).profiles]
 MADE = (
     "summary: the base\nbootstrap:\n  cpu: {agent: debootstrap, release: bookworm,"
-    " docker: 'debian:bookworm', include: [ca-certificates, python3]}\n"
+    " docker_image: 'debian:bookworm', include: [ca-certificates, python3]}\n"
 )
 
 

@@ -31,7 +31,7 @@ NAMES = ("rocm", "python", "glibc", "driver")
 
 
 def rule(when: str, name: str = "r", level: str = "error") -> str:
-    texts = "".join(f"    {key}: some {key}\n" for key in ("what", "why", "source", "hint"))
+    texts = "".join(f"    {key}: some {key}\n" for key in ("message", "reason", "source", "hint"))
     return f"  - id: {name}\n    level: {level}\n    when: {when}\n{texts}"
 
 
@@ -153,7 +153,7 @@ def test_errors_refuse_all_at_once_and_warnings_are_returned() -> None:
     assert [problem.level for problem in error.value.problems] == ["error", "error"]
     assert "rocm 7.0 (recipe.yaml:3:5)" in str(error.value)
     (warning,) = refuse(judge([rules["w"]], facts))
-    assert str(warning).startswith("warning: some what [w]\n")
+    assert str(warning).startswith("warning: some message [w]\n")
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_layer_that_is_left_out_gives_no_facts(resolved: Resolve) -> None:
 def test_a_platform_tells_its_driver_and_the_variables_that_fit_the_images_rocm(
     write: Write, resolved: Resolve
 ) -> None:
-    row = "why: x, source: x"
+    row = "reason: x, source: x"
     platform = (
         'summary: x\naccelerator: cpu\ndriver: "6.3"\nvariables:\n'
         f"  - {{name: A, value: old, when: {{rocm: <6.2}}, {row}}}\n"
@@ -254,7 +254,7 @@ def test_a_users_rule_takes_the_place_of_the_shipped_one_with_its_id(write: Writ
     name = next(iter(shipped))
     own = rule("{greet: any}", name, "warning")
     rules = open_catalog(write({**HELLO, "rules.yaml": f"rules:\n{own}"})).rules()
-    assert rules[name].what == "some what"
+    assert rules[name].message == "some message"
     assert rules.keys() == shipped.keys()
 
 

@@ -69,8 +69,10 @@ PROVIDERS = (
     "summary: x\nversion: '2'\nproviders:\n"
     "  source:\n    versions: {'2': {packages: {apt: [gcc]}}}\n"
     "  host:\n"
-    "    binds: [{path: /opt/cray, why: it is there}, {path: /var/spool/slurmd, why: again}]\n"
-    "    host_libraries: [{path: /usr/lib64/libcxi.so.1, why: it fits the driver, source: HPE}]\n"
+    "    binds: [{path: /opt/cray, reason: it is there},"
+    " {path: /var/spool/slurmd, reason: again}]\n"
+    "    host_libraries: [{path: /usr/lib64/libcxi.so.1, reason: it fits the driver,"
+    " source: HPE}]\n"
 )
 
 
@@ -102,8 +104,9 @@ def test_a_provider_may_mean_to_do_without(resolved: Resolve) -> None:
 
 def test_the_version_of_a_base_chooses_its_image(resolved: Resolve) -> None:
     base = (
-        "summary: x\nversion: old\nbootstrap: {cpu: {agent: docker, docker: 'u:any'}}\n"
-        f"versions: {{old: {{docker: 'u:old'}}, new: {{docker: 'u:new@sha256:{SHA}'}}}}\n"
+        "summary: x\nversion: old\nbootstrap: {cpu: {agent: docker, docker_image: 'u:any'}}\n"
+        f"versions: {{old: {{docker_image: 'u:old'}},"
+        f" new: {{docker_image: 'u:new@sha256:{SHA}'}}}}\n"
         'provides: {python: "3.12"}\n'
     )
     files = {"layers/tiny/layer.yaml": base}
@@ -155,7 +158,9 @@ def test_what_no_hash_holds_is_told(resolved: Resolve) -> None:
 
 @pytest.mark.parametrize(("digest", "pinned"), [("", False), (f"@sha256:{SHA}", True)])
 def test_an_image_is_pinned_by_its_digest(resolved: Resolve, digest: str, pinned: bool) -> None:
-    base = f"summary: x\nbootstrap: {{cpu: {{agent: docker, docker: 'ubuntu:noble{digest}'}}}}\n"
+    base = (
+        f"summary: x\nbootstrap: {{cpu: {{agent: docker, docker_image: 'ubuntu:noble{digest}'}}}}\n"
+    )
     base += 'provides: {python: "3.12"}\n'
     result = resolved({"layers/tiny/layer.yaml": base})
     assert unpinned(result, result.layers[0]) == (() if pinned else ("image ubuntu:noble",))
@@ -169,7 +174,7 @@ def test_sources_that_no_file_uses_are_refused(resolved: Resolve) -> None:
 
 
 def test_a_variant_runs_its_own_script_and_gets_the_other_s_neither(resolved: Resolve) -> None:
-    layer = "summary: x\nvariants: {cpu: {script: cpu/install.sh}, rocm: {script: rocm.sh}}\n"
+    layer = "summary: x\nvariants: {cpu: {install: cpu/install.sh}, rocm: {install: rocm.sh}}\n"
     files = {
         "layers/greet/layer.yaml": layer,
         "layers/greet/install.sh": "exit 1\n",
@@ -289,17 +294,17 @@ def test_what_is_wrong_with_a_profile_is_told_at_its_place(
 def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None:
     platform = (
         "summary: x\naccelerator: cpu\n"
-        "binds: [{path: /var/spool/slurmd, why: PMI2}]\ninterfaces: hsn\n"
+        "binds: [{path: /var/spool/slurmd, reason: PMI2}]\ninterface_prefix: hsn\n"
     )
     files = {"layers/greet/layer.yaml": PROVIDERS, "envs/workstation.yaml": platform}
     files["hello.yaml"] = "summary: x\nbase: tiny\nlayers: [greet: {provider: host}]\n"
     result = profiled(write, files)
     told = record(result)
     assert told["binds"] == [
-        {"path": "/var/spool/slurmd", "why": "PMI2"},
-        {"path": "/opt/cray", "why": "it is there"},
+        {"path": "/var/spool/slurmd", "reason": "PMI2"},
+        {"path": "/opt/cray", "reason": "it is there"},
     ]
-    library = {"path": "/usr/lib64/libcxi.so.1", "why": "it fits the driver", "source": "HPE"}
+    library = {"path": "/usr/lib64/libcxi.so.1", "reason": "it fits the driver", "source": "HPE"}
     assert told["host_libraries"] == [library]
     (file,) = (file for file in record_files(result) if file.name == "platform.json")
     assert b'"/opt/cray"' in file.content
@@ -327,25 +332,28 @@ def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None
         ("versions: {2.1: {}}", ['write "2.1"']),
         ("versions: {'2': {verison: x}}", ["a version has no key 'verison'"]),
         ("providers: {host: {omits: x}}", ["a provider has no key 'omits'"]),
-        ("versions: {'2': {docker: 'u:n'}}", ["cannot be an image", "layer.yaml:4:26"]),
+        ("versions: {'2': {docker_image: 'u:n'}}", ["cannot be an image", "layer.yaml:4:32"]),
         ("providers: {a: {}}\nparameters: {provider: {type: string, default: a}}", ["'provider'"]),
         (
-            "variants: {cpu: {script: instal.sh}}",
+            "variants: {cpu: {install: instal.sh}}",
             ["no file 'instal.sh'", "mean 'install.sh"],
         ),
-        ("variants: {cpu: {script: ../install.sh}}", ["a file of the layer's folder"]),
+        ("variants: {cpu: {install: ../install.sh}}", ["a file of the layer's folder"]),
         (
             "variants: {cpu: {providers: {far: {apt_repositories: add.sh}}}}",
             ["the layer's folder has no file 'add.sh'"],
         ),
         ("variants: {cpu: {compile: rocm.sh}}", ["no file 'rocm.sh'", "layer.yaml:4:27"]),
-        ("binds: [{path: x, why: y}]", ["an absolute path"]),
-        ("binds: [{path: /x}]", ["a bind needs 'why'"]),
+        ("binds: [{path: x, reason: y}]", ["an absolute path"]),
+        ("binds: [{path: /x}]", ["a bind needs 'reason'"]),
         (
-            "bootstrap: {cpu: {agent: docker, docker: 'u:n', include: [curl]}}",
+            "bootstrap: {cpu: {agent: docker, docker_image: 'u:n', include: [curl]}}",
             ["'include' is for debootstrap", "packages.apt"],
         ),
-        ("bootstrap: {cpu: {agent: docker, docker: 'u:n@sha256:12'}}", ["64 hexadecimal digits"]),
+        (
+            "bootstrap: {cpu: {agent: docker, docker_image: 'u:n@sha256:12'}}",
+            ["64 hexadecimal digits"],
+        ),
     ],
 )
 def test_what_is_wrong_with_a_layer_s_parts_is_told(
@@ -365,7 +373,7 @@ def test_versions_need_one_that_is_taken_unless_another_is_asked_for(write: Writ
 
 def test_the_lines_of_every_script_that_a_variant_names_are_weighed(write: Write) -> None:
     files = {
-        "layers/greet/layer.yaml": "summary: x\nvariants: {rocm: {script: rocm.sh}}\n",
+        "layers/greet/layer.yaml": "summary: x\nvariants: {rocm: {install: rocm.sh}}\n",
         "layers/greet/rocm.sh": "true\n%post\n",
     }
     assert "layers/greet/rocm.sh:2:1" in layer_problems(write({**HELLO, **files}))

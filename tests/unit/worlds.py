@@ -16,8 +16,8 @@ from lumicontainer.core.model import (
     Parameter,
     Platform,
     Profile,
-    PythonSource,
     Recipe,
+    SdistSource,
     Variant,
 )
 from lumicontainer.core.plan.plan import Plan, make_plan
@@ -110,7 +110,7 @@ def random_layer(number: int, source: Random) -> Layer:
         content=Content(
             apt=("tar",),
             python=("six==1.0",),
-            sources=(PythonSource("numpy", "ab"),),
+            sources=(SdistSource("numpy", "ab"),),
             environment={"MODE": source.choice(WORDS), "PLACE": "x"},
             path=("/opt/tool/bin",),
         ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lumicontainer.core.model import PythonSource
+from lumicontainer.core.model import SdistSource
 from lumicontainer.core.resolve.facts import normal
 from lumicontainer.core.resolve.inputs import requirement_files
 from lumicontainer.core.resolve.resolve import ResolvedLayer
@@ -104,7 +104,7 @@ def _named(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
     """Yield what a layer itself asks apt and pip for, each with its place."""
     yield from ((word, str(place)) for word, place in layer.content.places.items())
     version = next((each for each in layer.settings if each.name == "version"), None)
-    python = [each.python for each in layer.content.sources if isinstance(each, PythonSource)]
+    python = [each.sdist for each in layer.content.sources if isinstance(each, SdistSource)]
     if version is not None:
         for name in (*python, *(each.package for each in layer.content.pip_installs)):
             yield f"{name}=={version.value}", version.place

@@ -14,7 +14,7 @@ from lumicontainer.core.model import (
     Bootstrap,
     GitSource,
     LayerFile,
-    PythonSource,
+    SdistSource,
     Source,
     UrlSource,
 )
@@ -218,8 +218,8 @@ def requirements(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def _held_source(source: Source, layer: str, version: str, pins: _Pins) -> Source:
-    if isinstance(source, PythonSource):
-        return source._replace(sha256=pins[layer, SDIST, f"{source.python}=={version}", ""])
+    if isinstance(source, SdistSource):
+        return source._replace(sha256=pins[layer, SDIST, f"{source.sdist}=={version}", ""])
     if isinstance(source, GitSource):
         return source._replace(commit=pins[layer, GIT, source.git, source.folder])
     assert isinstance(source, UrlSource)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.core import shell
-from lumicontainer.core.model import Bootstrap, LayerFile, PythonSource, Value
+from lumicontainer.core.model import Bootstrap, LayerFile, SdistSource, Value
 from lumicontainer.core.plan import packages
 from lumicontainer.core.plan.cleanup import CLEAN, after_bootstrap, tidied
 from lumicontainer.core.plan.finish import finish_files, finish_text, finishing
@@ -185,9 +185,9 @@ def search_path(path: Iterable[str]) -> str:
     return ":".join((*path, SYSTEM_PATH))
 
 
-def requirement(source: PythonSource, version: Value) -> str:
+def requirement(source: SdistSource, version: Value) -> str:
     """Return a source as a line of pip's requirements, with its hash where it is known."""
-    line = f"{source.python}=={version}"
+    line = f"{source.sdist}=={version}"
     return f"{line} --hash=sha256:{source.sha256}\n" if source.sha256 else f"{line}\n"
 
 
@@ -204,7 +204,7 @@ def _digests(files: Iterable[LayerFile]) -> dict[str, list[str]]:
 
 def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | None:
     files = [file for file in layer.files if file.name != FINISH]
-    python = [each for each in layer.content.sources if isinstance(each, PythonSource)]
+    python = [each for each in layer.content.sources if isinstance(each, SdistSource)]
     if python:
         version = layer.values().get("version", "")
         lines = "".join(requirement(source, version) for source in python)

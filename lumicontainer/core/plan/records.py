@@ -12,7 +12,7 @@ from lumicontainer.core.model import (
     CheckNeeds,
     LayerFile,
     Platform,
-    PythonSource,
+    SdistSource,
     UrlSource,
     Variable,
 )
@@ -80,12 +80,12 @@ def _json_file(name: str, value: Any) -> LayerFile:
 def platform_tables(platform: Platform) -> dict[str, Any]:
     """Return what lumi-entry needs of a platform, as plain data; what it does not say is not there.
 
-    Shape: ``gpus`` (in the order of ROCr), ``interfaces``, ``variables``,
+    Shape: ``gpus`` (in the order of ROCr), ``interface_prefix``, ``variables``,
     ``discouraged``, ``caches``.
     """
     tables = {
         "gpus": [_said(each._asdict()) for each in platform.gpus],
-        "interfaces": platform.interfaces,
+        "interface_prefix": platform.interface_prefix,
         "variables": [_variable_row(each) for each in platform.variables],
         "discouraged": [_said(each._asdict()) for each in platform.discouraged],
         "caches": [each._asdict() for each in platform.caches],
@@ -94,8 +94,7 @@ def platform_tables(platform: Platform) -> dict[str, Any]:
 
 
 def _variable_row(variable: Variable) -> dict[str, Any]:
-    row = {("from" if key == "origin" else key): value for key, value in variable._asdict().items()}
-    return _said(row)
+    return _said(variable._asdict())
 
 
 def _said(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,8 +159,8 @@ def _python(layer: ResolvedLayer) -> Iterable[str]:
         yield line.partition(" --hash=")[0].strip()
     version = layer.values().get("version", "")
     for source in content.sources:
-        if isinstance(source, PythonSource):
-            yield f"{source.python}=={version}"
+        if isinstance(source, SdistSource):
+            yield f"{source.sdist}=={version}"
         elif isinstance(source, UrlSource):
             yield from map("==".join, wheel_package(source.file))
     yield from (f"{each.package}=={version}" for each in content.pip_installs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lumicontainer.core.model import Bootstrap, GitSource, LayerFile, PythonSource, Source
+from lumicontainer.core.model import Bootstrap, GitSource, LayerFile, SdistSource, Source
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.requirements import has_hashes, is_file_of, lines
 from lumicontainer.core.schema.sources import WHOLE_COMMIT, told
@@ -95,8 +95,8 @@ def _base(layer: str, bootstrap: Bootstrap) -> Input:
 
 
 def _source(layer: str, source: Source, version: str) -> Input:
-    if isinstance(source, PythonSource):
-        name = f"{source.python}=={version}"
+    if isinstance(source, SdistSource):
+        name = f"{source.sdist}=={version}"
         return Input(layer, SDIST, name, given=source.sha256, told=told(source))
     if isinstance(source, GitSource):
         where = source.folder

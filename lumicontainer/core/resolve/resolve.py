@@ -16,8 +16,8 @@ from lumicontainer.core.model import (
     Parameter,
     Platform,
     Profile,
-    PythonSource,
     Recipe,
+    SdistSource,
     Variant,
 )
 from lumicontainer.core.resolve import completeness, order, profiles
@@ -150,7 +150,7 @@ def _resolve_layer(use: LayerUse, layer: Layer, context: _Context) -> ResolvedLa
         settings=settings,
         content=content,
         files=files,
-        script=variant.script or SCRIPT,
+        script=variant.install or SCRIPT,
         compile=variant.compile or COMPILE,
         checks=variants.fitting_checks(layer.checks, accelerator),
         requires=layer.requires + variant.requires,
@@ -164,7 +164,7 @@ def _check_used(
     layer: Layer, content: Content, files: Sequence[LayerFile], context: _Context
 ) -> None:
     """Note sources that no step would fetch."""
-    wanted = [each for each in content.sources if not isinstance(each, PythonSource)]
+    wanted = [each for each in content.sources if not isinstance(each, SdistSource)]
     if wanted and not fetched(wanted, files):
         context.problems.add(
             f"layer '{layer.name}' names sources that it does not use",
@@ -192,7 +192,7 @@ def _check_takes(
 def _check_asked_of_pip(content: Content, settings: Sequence[Setting], problems: Problems) -> None:
     """Note values that pip would be given and that are no version, or no index."""
     found = {setting.name: setting for setting in settings}
-    sources = [each.python for each in content.sources if isinstance(each, PythonSource)]
+    sources = [each.sdist for each in content.sources if isinstance(each, SdistSource)]
     for package in [*sources, *(each.package for each in content.pip_installs)]:
         if version := found.get("version"):
             requirements.check_version(package, version.value, version.place, problems)

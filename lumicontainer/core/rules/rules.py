@@ -44,8 +44,8 @@ class Rule(NamedTuple):
     """``error`` refuses the build, ``warning`` lets it go on."""
     when: Mapping[str, tuple[Condition, ...]]
     """Facts, of which all must be so; each with the conditions of which one must hold."""
-    what: str
-    why: str
+    message: str
+    reason: str
     source: str
     hint: str
     place: Place
@@ -84,9 +84,9 @@ class Finding(NamedTuple):
     def problem(self) -> Problem:
         """Return the finding as a message."""
         return Problem(
-            f"{self.rule.what} [{self.rule.id}]",
+            f"{self.rule.message} [{self.rule.id}]",
             "\n".join(map(str, self.seen)),
-            why=f"{self.rule.why} ({self.rule.source})",
+            why=f"{self.rule.reason} ({self.rule.source})",
             hint=self.rule.hint,
             level=self.rule.level,
         )
@@ -113,7 +113,10 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
     return tuple(
         {
             "driver": [each.text for each in rule.when[DRIVER]],
-            **{name: getattr(rule, name) for name in ("level", "what", "why", "source", "hint")},
+            **{
+                name: getattr(rule, name)
+                for name in ("level", "message", "reason", "source", "hint")
+            },
         }
         for rule in rules
         if DRIVER in rule.when
@@ -162,7 +165,7 @@ def _document(vocabulary: Vocabulary) -> readers.Reader[dict[str, Any]]:
         "id": _name,
         "level": readers.choice((ERROR, WARNING)),
         "when": _when(vocabulary),
-        **dict.fromkeys(("what", "why", "source", "hint"), readers.line),
+        **dict.fromkeys(("message", "reason", "source", "hint"), readers.line),
     }
     read_rule = readers.with_place(readers.record("a rule", rule, required=tuple(rule)))
     return readers.record("the rules", {"rules": readers.sequence(read_rule)}, required=("rules",))

@@ -52,7 +52,7 @@ _CONTENT: dict[str, readers.Reader[Any]] = {
     "apt_versions": readers.mapping(readers.line, key=validators.name),
     "pip_installs": readers.sequence(_pip_install),
 }
-_VERSION = {**_CONTENT, "docker": readers.with_place(image)}
+_VERSION = {**_CONTENT, "docker_image": readers.with_place(image)}
 _VERSIONED = {
     **_CONTENT,
     "versions": readers.mapping(readers.record("a version", _VERSION), key=_version),
@@ -70,7 +70,7 @@ VARIANT = readers.record(
         "parameters": validators.values,
         "requires": readers.sequence(readers.with_place(validators.name)),
         "omit": readers.line,
-        "script": readers.with_place(_script),
+        "install": readers.with_place(_script),
         "compile": readers.with_place(_script),
     },
 )
@@ -87,7 +87,7 @@ def content(values: Mapping[str, Any]) -> Content:
         sources=values.get("sources", ()),
         environment=values.get("environment", {}),
         path=values.get("path", ()),
-        image=values.get("docker", ("",))[0],
+        image=values.get("docker_image", ("",))[0],
         binds=binds(values.get("binds", ())),
         host_libraries=binds(values.get("host_libraries", ())),
         provides=values.get("provides", {}),
@@ -129,6 +129,6 @@ def variant(values: Mapping[str, Any]) -> Variant:
         parameters=values.get("parameters", {}),
         requires=names_of(values, "requires"),
         omit=values.get("omit", ""),
-        script=values.get("script", ("",))[0],
+        install=values.get("install", ("",))[0],
         compile=values.get("compile", ("",))[0],
     )

@@ -45,9 +45,9 @@ _BOOTSTRAP = readers.record(
         "agent": readers.choice(("debootstrap", "docker")),
         "release": name,
         "include": readers.with_place(readers.sequence(apt_name)),
-        "docker": contents.image,
+        "docker_image": contents.image,
     },
-    required=("agent", "docker"),
+    required=("agent", "docker_image"),
 )
 _PARAMETER = readers.record(
     "a parameter",
@@ -224,7 +224,7 @@ def _scripts(values: dict[str, Any]) -> dict[str, Place | None]:
     """Return the files that are run, with the place that names each; two need not be there."""
     found: dict[str, Place | None] = {SCRIPT: None, COMPILE: None, FINISH: None}
     for part in _all_parts(values):
-        for key in ("script", "compile", "apt_repositories"):
+        for key in ("install", "compile", "apt_repositories"):
             if part.get(key):
                 script, place = part[key]
                 found.setdefault(script, place)
@@ -253,9 +253,9 @@ def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> No
         problems.add(f"a parameter cannot be named '{PROVIDER}'", where, why=why)
     versions = [each for part in parts for each in part.get("versions", {}).values()]
     for each in versions if "bootstrap" not in values else ():
-        if "docker" in each:
+        if "docker_image" in each:
             why = "without 'bootstrap' it is no base"
-            problems.add("this layer cannot be an image", each["docker"][1], why=why)
+            problems.add("this layer cannot be an image", each["docker_image"][1], why=why)
     for each in values.get("bootstrap", {}).values():
         if each.get("include") and each["agent"] == "docker":
             why = "debootstrap alone installs packages while it makes a base"
@@ -301,4 +301,4 @@ def _check_declaration(
 
 def _bootstrap(values: dict[str, Any]) -> Bootstrap:
     include, _ = values.get("include", ((), None))
-    return Bootstrap(values["agent"], values.get("release", ""), include, values["docker"])
+    return Bootstrap(values["agent"], values.get("release", ""), include, values["docker_image"])

@@ -160,37 +160,37 @@ _VARIABLE = readers.record(
     {
         "name": readers.with_place(constant),
         "value": readers.line,
-        "from": readers.choice((inside.INTERFACES, inside.LOGS)),
-        "why": readers.line,
+        "value_from": readers.choice((inside.INTERFACES, inside.LOGS)),
+        "reason": readers.line,
         "source": readers.line,
         "when": readers.record("when", CONDITIONS),
-        "yields_to": readers.sequence(variable),
+        "unless_set": readers.sequence(variable),
     },
-    required=("name", "why", "source"),
+    required=("name", "reason", "source"),
 )
 _DISCOURAGED = readers.record(
     "a discouraged variable",
     {
         "name": readers.with_place(variable),
         "values": readers.sequence(readers.line),
-        "other_than": readers.sequence(readers.line),
+        "allowed_values": readers.sequence(readers.line),
         "when": readers.record("when", CONDITIONS),
-        "why": readers.line,
+        "reason": readers.line,
         "source": readers.line,
         "hint": readers.line,
     },
-    required=("name", "why", "source", "hint"),
+    required=("name", "reason", "source", "hint"),
 )
 _CACHE = readers.record(
     "a cache",
     {
         "name": readers.with_place(variable),
         "folder": _folder,
-        "place": readers.choice(PLACES),
-        "why": readers.line,
+        "storage": readers.choice(PLACES),
+        "reason": readers.line,
         "source": readers.line,
     },
-    required=("name", "folder", "place", "why", "source"),
+    required=("name", "folder", "storage", "reason", "source"),
 )
 _DETECT = readers.sequence(absolute)
 _PLATFORM = readers.record(
@@ -205,7 +205,7 @@ _PLATFORM = readers.record(
         "proot": readers.line,
         "binds": readers.sequence(BIND),
         "gpus": readers.sequence(readers.with_place(_GPU)),
-        "interfaces": _prefix,
+        "interface_prefix": _prefix,
         "variables": readers.sequence(_VARIABLE),
         "discouraged": readers.sequence(_DISCOURAGED),
         "caches": readers.sequence(_CACHE),
@@ -238,7 +238,7 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
         proot=values.get("proot", ""),
         binds=tuple(Bind(**each) for each in values.get("binds", ())),
         gpus=tuple(Gpu(**each) for each, _ in values.get("gpus", ())),
-        interfaces=values.get("interfaces", ""),
+        interface_prefix=values.get("interface_prefix", ""),
         variables=tuple(_variable(each) for each in values.get("variables", ())),
         discouraged=tuple(
             Discouraged(**{**each, "name": each["name"][0]})
@@ -263,8 +263,8 @@ def read_detect(text: str, file: str, problems: Problems) -> tuple[str, ...]:
 
 
 def _variable(values: dict[str, Any]) -> Variable:
-    rest = {key: value for key, value in values.items() if key not in ("name", "from")}
-    return Variable(name=values["name"][0], origin=values.get("from", ""), **rest)
+    rest = {key: value for key, value in values.items() if key not in ("name", "value_from")}
+    return Variable(name=values["name"][0], value_from=values.get("value_from", ""), **rest)
 
 
 def _check_gpus(gpus: Sequence[tuple[dict[str, Any], Place]], problems: Problems) -> None:
@@ -301,10 +301,10 @@ def _check_variables(values: dict[str, Any], problems: Problems) -> None:
         if called in decided:
             why = "lumi-entry decides it from what the launcher tells"
             problems.add(f"a platform cannot set {called}", place, why=why, hint="leave it out")
-        if ("value" in row) == ("from" in row):
-            problems.add(f"'{called}' needs either 'value' or 'from'", place)
-        if row.get("from") == inside.INTERFACES and "interfaces" not in values:
-            hint = "add 'interfaces: …', what their names begin with"
+        if ("value" in row) == ("value_from" in row):
+            problems.add(f"'{called}' needs either 'value' or 'value_from'", place)
+        if row.get("value_from") == inside.INTERFACES and "interface_prefix" not in values:
+            hint = "add 'interface_prefix: …', what their names begin with"
             problems.add("the platform names no interfaces", place, hint=hint)
         _check_twice(row, rows[:number], problems)
     first: dict[str, Place] = dict(row["name"] for row in rows)
@@ -321,9 +321,9 @@ def _check_discouraged(values: dict[str, Any], problems: Problems) -> None:
 
     for row in values.get("discouraged", ()):
         called, place = row["name"]
-        if "values" in row and "other_than" in row:
+        if "values" in row and "allowed_values" in row:
             why = "one says which values are meant, the other which are not"
-            problems.add(f"'{called}' has both 'values' and 'other_than'", place, why=why)
+            problems.add(f"'{called}' has both 'values' and 'allowed_values'", place, why=why)
             continue
         for each in values.get("variables", ()):
             if each["name"][0] != called or not is_meant(row, each.get("value", "")):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.core import shell
-from lumicontainer.core.model import GitSource, LayerFile, PythonSource, Source, UrlSource
+from lumicontainer.core.model import GitSource, LayerFile, SdistSource, Source, UrlSource
 from lumicontainer.core.schema import readers, validators
 from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
 from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems
@@ -33,10 +33,10 @@ _entry = readers.matching(
 )
 
 _KINDS: dict[str, tuple[type[Any], readers.Reader[dict[str, Any]]]] = {
-    "python": (
-        PythonSource,
+    "sdist": (
+        SdistSource,
         readers.record(
-            "a Python source", {"python": validators.name, "sha256": _sha256}, required=("python",)
+            "an sdist source", {"sdist": validators.name, "sha256": _sha256}, required=("sdist",)
         ),
     ),
     "git": (
@@ -102,8 +102,8 @@ def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
 
 def identity(source: Source) -> str:
     """Return what a source is in its layer: of two with the same, the later one counts."""
-    if isinstance(source, PythonSource):
-        return f"Python {source.python}"
+    if isinstance(source, SdistSource):
+        return f"Python {source.sdist}"
     return source.folder if isinstance(source, GitSource) else source.file
 
 
@@ -116,8 +116,8 @@ def is_pinned(source: Source) -> bool:
 
 def told(source: Source) -> str:
     """Return a source in words."""
-    if isinstance(source, PythonSource):
-        return f"Python {source.python}" + _hash(source.sha256)
+    if isinstance(source, SdistSource):
+        return f"Python {source.sdist}" + _hash(source.sha256)
     if isinstance(source, UrlSource):
         return f"{source.file} from {source.url}" + _hash(source.sha256)
     more = " with submodules" if source.submodules else ""
@@ -133,7 +133,7 @@ def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Sour
 
     A layer that compiles gives two steps, of which one alone works on sources, and these are large.
     """
-    wanted = tuple(each for each in sources if not isinstance(each, PythonSource))
+    wanted = tuple(each for each in sources if not isinstance(each, SdistSource))
     uses = (f"${FOLDER}".encode(), f"${{{FOLDER}".encode())
     used = wanted and any(word in file.content for file in files for word in uses)
     return wanted if used else ()

@@ -58,6 +58,6 @@ def values(node: Node, problems: Problems) -> dict[str, tuple[Node, Place]] | No
 
 BIND = readers.record(
     "a bind",
-    {"path": absolute, "why": readers.line, "source": readers.line},
-    required=("path", "why"),
+    {"path": absolute, "reason": readers.line, "source": readers.line},
+    required=("path", "reason"),
 )

@@ -124,8 +124,8 @@ def files(layer: Layer, variant: Variant, accelerator: str) -> tuple[LayerFile, 
     a folder that has the name of another accelerator.
     """
     scripts = {SCRIPT, COMPILE}
-    scripts |= {name for each in layer.variants.values() for name in (each.script, each.compile)}
-    scripts -= {variant.script or SCRIPT, variant.compile or COMPILE}
+    scripts |= {name for each in layer.variants.values() for name in (each.install, each.compile)}
+    scripts -= {variant.install or SCRIPT, variant.compile or COMPILE}
     fitting = _fitting(layer.files, "", accelerator)
     return tuple(file for file in fitting if file.name not in scripts)
 

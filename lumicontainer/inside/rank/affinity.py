@@ -106,7 +106,7 @@ def place(context: Context, running: frozenset[int] | None = None) -> list[tuple
 
 
 def _interface(context: Context, pci: str) -> Interface | None:
-    prefix = context.platform.get("interfaces")
+    prefix = context.platform.get("interface_prefix")
     return context.node.nearest(pci, context.node.interfaces(prefix)) if prefix else None
 
 

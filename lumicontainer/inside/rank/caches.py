@@ -59,7 +59,7 @@ def settings(context: Context) -> Iterator[Setting]:
     """
     homes: dict[str, tuple[str, str]] = {}
     for row in context.platform["caches"]:
-        name, place = row["name"], row["place"]
+        name, place = row["name"], row["storage"]
         if context.env.get(name) and not _is_slurm_s(name, context):
             yield context.default(name, None, origin="", why="")
             continue
@@ -80,7 +80,7 @@ def settings(context: Context) -> Iterator[Setting]:
             context.caches = [*(context.caches or [home]), folder]
         origin = context.platform.get("name", DEFAULT)
         yield Setting(
-            name, folder, origin=origin, why="; ".join(filter(None, (row.get("why"), why)))
+            name, folder, origin=origin, why="; ".join(filter(None, (row.get("reason"), why)))
         )
 
 

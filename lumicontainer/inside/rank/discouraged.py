@@ -42,8 +42,8 @@ def is_meant(row: Mapping[str, Any], value: str) -> bool:
     """Tell whether a row of the table means a value; an empty one switches a variable off."""
     if not value:
         return False
-    if "other_than" in row:
-        return not _like_one(value, row["other_than"])
+    if "allowed_values" in row:
+        return not _like_one(value, row["allowed_values"])
     return "values" not in row or _like_one(value, row["values"])
 
 
@@ -74,7 +74,7 @@ def _explain(row: Mapping[str, Any], env: Mapping[str, str], settings: list[Sett
     if setting is None:
         setting = Setting(name, env[name], origin=USER, why="set already")
         settings.append(setting)
-    setting.why += f"; discouraged: {row['why']} [{row['source']}]"
+    setting.why += f"; discouraged: {row['reason']} [{row['source']}]"
 
 
 def _warning(row: Mapping[str, Any], env: Mapping[str, str], facts: Iterable[str]) -> str:
@@ -83,6 +83,6 @@ def _warning(row: Mapping[str, Any], env: Mapping[str, str], facts: Iterable[str
     found = ", ".join(filter(None, facts))
     return (
         f"{row['name']}={shown} is obeyed, and discouraged here{f' ({found})' if found else ''}\n"
-        f"    why: {row['why']} [{row['source']}]\n"
+        f"    why: {row['reason']} [{row['source']}]\n"
         f"   hint: {row['hint']}"
     )

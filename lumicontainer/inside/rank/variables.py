@@ -25,7 +25,7 @@ PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
 """What an image may bring as RCCL's network plugin over libfabric."""
 ANY = "any"
 INTERFACES = "interfaces"
-"""Where a row takes its value ``from``: the network interfaces of the platform that are up."""
+"""A row's ``value_from``: the network interfaces of the platform that are up."""
 LOGS = "logs"
 """The same: what the names of files begin with that PyTorch writes beside the job's logs."""
 
@@ -49,7 +49,7 @@ def settings(context: Context) -> Iterator[Setting]:
     seen = Seen(context)
     origin = f"platform {context.platform.get('name', '')}".strip()
     for name, choices in rows.items():
-        others = (each for row in choices for each in row.get("yields_to", ()))
+        others = (each for row in choices for each in row.get("unless_set", ()))
         other = next((each for each in others if each in context.env), None)
         value, why = (None, f"{other} is set, and counts") if other else _choose(choices, seen)
         yield context.default(name, value, origin=origin, why=why)
@@ -84,17 +84,17 @@ def _choose(choices: list[Mapping[str, Any]], seen: Seen) -> tuple[str | None, s
             failed.append(words)
             continue
         facts = ", ".join(filter(None, (words, *(words for _, words in told.values()))))
-        return value, f"{row['why']}{f' ({facts})' if facts else ''} [{row['source']}]"
+        return value, f"{row['reason']}{f' ({facts})' if facts else ''} [{row['source']}]"
     return None, f"left unset: {'; '.join(dict.fromkeys(failed))}"
 
 
 def _value(row: Mapping[str, Any], context: Context) -> tuple[str | None, str]:
-    origin = row.get("from")
+    origin = row.get("value_from")
     return _ORIGINS[origin](context) if origin else (row["value"], "")
 
 
 def _interfaces(context: Context) -> tuple[str | None, str]:
-    prefix = context.platform.get("interfaces", "")
+    prefix = context.platform.get("interface_prefix", "")
     found = [
         name for name in _listed(context, _NET) if _is_one(name, prefix) and _up(context, name)
     ]

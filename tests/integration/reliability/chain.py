@@ -42,7 +42,7 @@ def write_chain(folder: Path) -> Path:
         "other.yaml": "summary: another image\nbase: tiny\nlayers: []\n",
         "layers/tiny/layer.yaml": (
             "summary: Debian with Python\nbootstrap:\n"
-            "  cpu: {agent: debootstrap, release: bookworm, docker: 'debian:bookworm',"
+            "  cpu: {agent: debootstrap, release: bookworm, docker_image: 'debian:bookworm',"
             " include: [python3]}\n"
         ),
     }

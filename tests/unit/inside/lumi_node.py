@@ -41,7 +41,7 @@ PLATFORM: Mapping[str, Any] = {
     "name": "lumi-g",
     "accelerator": "rocm",
     "gpus": [row(bus) for bus in BUSES],
-    "interfaces": "hsn",
+    "interface_prefix": "hsn",
 }
 
 

@@ -60,12 +60,12 @@ if not driver:
 told = [row for row in record("drivers.json") if any(holds(each, driver) for each in row["driver"])]
 errors = [row for row in told if row["level"] == "error"]
 if told and not errors:
-    skipped(f"{told[0]['what']} (amdgpu {module}, of ROCm {driver}): {told[0]['why']}")
+    skipped(f"{told[0]['message']} (amdgpu {module}, of ROCm {driver}): {told[0]['reason']}")
 if errors:
     failed(
         *(
-            f"{host}: {row['what']}: amdgpu {module} is the driver of ROCm {driver}, and the image "
-            f"has ROCm {rocm}. {row['why']} ({row['source']})"
+            f"{host}: {row['message']}: amdgpu {module} is the driver of ROCm {driver}, and the "
+            f"image has ROCm {rocm}. {row['reason']} ({row['source']})"
             for row in errors
         )
     )

@@ -21,7 +21,7 @@ from ..conftest import PATH, Entry, lay_out
 
 GIB = 1 << 20  # in KiB, as /proc/meminfo counts
 PCI = ["0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0"]
-PLATFORM = {"name": "lumi-g", "gpus": [{"pci": pci} for pci in PCI], "interfaces": "hsn"}
+PLATFORM = {"name": "lumi-g", "gpus": [{"pci": pci} for pci in PCI], "interface_prefix": "hsn"}
 
 
 class Gpu:
@@ -211,7 +211,7 @@ def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the
     tmp_path: Path,
 ) -> None:
     row = {"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so"}
-    wanted = [{**row, "why": "RCCL loads it", "source": "its manual"}]
+    wanted = [{**row, "reason": "RCCL loads it", "source": "its manual"}]
     place = lay_out(tmp_path / "image", {"variables": wanted})
     env = {"PATH": PATH, **seen.srun(3)}
     done = subprocess.run(

@@ -16,8 +16,8 @@ from .. import seen
 from ..conftest import PATH, lay_out
 
 TABLE = [
-    {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "place": "node", "why": "SQLite"},
-    {"name": "TRITON_CACHE_DIR", "folder": "triton", "place": "node", "why": "quota"},
+    {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
+    {"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"},
 ]
 FILL = 'mkdir "$TRITON_CACHE_DIR/x" && echo >"$TRITON_CACHE_DIR/x/y"; '
 SECONDS = 20

@@ -19,10 +19,10 @@ from lumicontainer.inside.rank.options import Options
 from .. import seen
 
 TABLE = [
-    {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "place": "node", "why": "SQLite"},
-    {"name": "AITER_JIT_DIR", "folder": "aiter", "place": "node"},
-    {"name": "TMPDIR", "folder": "tmp", "place": "node", "why": "others are in /tmp"},
-    {"name": "HF_HUB_CACHE", "folder": "huggingface/hub", "place": "scratch", "why": "quota"},
+    {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
+    {"name": "AITER_JIT_DIR", "folder": "aiter", "storage": "node"},
+    {"name": "TMPDIR", "folder": "tmp", "storage": "node", "reason": "others are in /tmp"},
+    {"name": "HF_HUB_CACHE", "folder": "huggingface/hub", "storage": "scratch", "reason": "quota"},
 ]
 OWN = f"lumi-{os.geteuid()}"
 

@@ -143,7 +143,7 @@ def test_either_plugin_will_do(lumi: World, plugin: str) -> None:
 def test_a_row_may_ask_for_one_plugin_and_its_versions(
     lumi: World, wanted: str, value: str | None
 ) -> None:
-    row = {"name": "A", "value": "x", "why": "w", "source": "s", "when": {"plugin": wanted}}
+    row = {"name": "A", "value": "x", "reason": "w", "source": "s", "when": {"plugin": wanted}}
     assert lumi.values(ALONE, {"variables": [row]})["A"] == value
 
 
@@ -161,13 +161,13 @@ def test_a_row_may_ask_for_one_plugin_and_its_versions(
     ],
 )
 def test_all_conditions_of_a_row_must_hold(lumi: World, when: dict[str, str], holds: bool) -> None:
-    row = {"name": "A", "value": "x", "why": "w", "source": "s", "when": when}
+    row = {"name": "A", "value": "x", "reason": "w", "source": "s", "when": when}
     assert lumi.values(seen.srun(0), {"variables": [row]})["A"] == ("x" if holds else None)
 
 
 def test_of_several_rows_the_one_that_holds_gives_the_value(lumi: World) -> None:
     rows = [
-        {"name": "A", "value": old, "why": "w", "source": "s", "when": {"rocm": limits}}
+        {"name": "A", "value": old, "reason": "w", "source": "s", "when": {"rocm": limits}}
         for old, limits in (("old", "<6.2"), ("new", ">=6.2"))
     ]
     assert lumi.values(ALONE, {"variables": rows})["A"] == "new"

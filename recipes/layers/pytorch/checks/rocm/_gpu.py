@@ -111,7 +111,7 @@ class Ranks:
         self.node = self.rank // self.local_size
         self.device = device()
         self.backend = "nccl" if self.device.type == "cuda" else "gloo"
-        _talk_over(record("platform.json").get("interfaces", ""))
+        _talk_over(record("platform.json").get("interface_prefix", ""))
         dist.init_process_group(self.backend, timeout=timeout)
         # What ranks tell each other goes over TCP, and so also where RCCL fails.
         self.talk = dist.new_group(backend="gloo", timeout=timeout)

@@ -13,7 +13,7 @@ def problems(rows, platform):
     """
     table = {row["pci"].lower(): row for row in platform.get("gpus", ())}
     for row in rows:
-        yield from _of_rank(row, table.get(row["pci"]), platform.get("interfaces", ""))
+        yield from _of_rank(row, table.get(row["pci"]), platform.get("interface_prefix", ""))
     for host in sorted({row["host"] for row in rows}):
         here = [row for row in rows if row["host"] == host]
         yield from _shared(here, "pci", "GPU")

@@ -46,7 +46,7 @@ def row(ranks, platform):
     pci = pci_of(ranks.device, node)
     on, known = node.affinity(), platform.get("gpus", ())
     ccd = node.ccd(min(on))
-    near = node.nearest(pci, node.interfaces(platform.get("interfaces", "hsn")))
+    near = node.nearest(pci, node.interfaces(platform.get("interface_prefix", "hsn")))
     return {
         "rank": ranks.rank,
         "host": os.uname().nodename,
