@@ -13,7 +13,7 @@ TESTS_AT_ONCE := 2
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test check docs engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test unit check docs engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -44,6 +44,9 @@ check: venv ## linters, strict types, shellcheck
 	$(BIN)/mypy --python-version 3.10 lumicontainer/inside
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside lumicontainer/inside/lumi-entry
 	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
+
+unit: venv ## run the tests that need neither an image nor an engine
+	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist worksteal tests/unit tests/golden
 
 test: check image tools cluster docker ## run every test, with the real engines and the real Slurm
 	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder

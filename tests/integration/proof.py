@@ -5,19 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ..reports import BANDWIDTH, RANKS
 from .conftest import SMALL
 
-BANDWIDTH = {
-    "title": "all_reduce",
-    "unit": "GB/s",
-    "series": [{"name": "all_reduce <8 ranks>", "points": [[1 << p, p * 4.5] for p in range(28)]}],
-    "references": [{"name": "reference", "value": 125, "source": "a guide & its page"}],
-}
-RANKS = [
-    {"rank": rank, "host": f"nid00500{1 + rank // 8}", "gcd": rank % 8, "pci": f"0000:c{rank}:00.0"}
-    | {"ccd": rank % 8, "cores": "49-55", "numa": rank % 8 // 2, "nic": f"hsn{rank % 4}"}
-    for rank in range(16)
-]
 TELLS = f"""
 from lumi_inside.checking import measured, tell
 tell("bandwidth", {BANDWIDTH!r})

@@ -119,6 +119,7 @@ def test_ranks_that_are_lost_are_told_though_no_check_takes_them(image: Image) -
 
 def test_a_rank_that_dies_is_named_and_the_rest_go_on(image: Image) -> None:
     dies = ABOVE + "if rank == 1: os.kill(verify, 9)\ntime.sleep(1000)\n"
+    image.wait_shortly()
     image.add("dies", dies, **ALL)
     image.add("later", SHOW, **ALL)
     image.add("node", SHOW, runs="node")
@@ -152,6 +153,7 @@ def test_a_hang_of_one_rank_gives_the_stacks_of_all_and_later_checks_run(image: 
 
 
 def test_when_a_rank_fails_the_others_end_soon(image: Image) -> None:
+    image.wait_shortly()
     image.add("fails", RANK + "time.sleep(1000) if rank != 3 else sys.exit('broken GPU')", **ALL)
     ran = reports(image.tasks("--json", "-"))
     assert "on rank 3 (nid2) of 4: broken GPU" in ran.check("fails")["reason"]
@@ -161,6 +163,7 @@ def test_when_a_rank_fails_the_others_end_soon(image: Image) -> None:
 def test_an_answer_that_is_late_is_named_and_the_rest_go_on(image: Image) -> None:
     """lumi-verify of rank 1 is stopped as on a node that swaps, until both checks have a result."""
     stops = ABOVE + "if rank == 1: os.kill(verify, 19)\n"
+    image.wait_shortly()
     image.add("stops", stops, **ALL, seconds=1)
     image.add("later", SHOW, **ALL)
     tasks = image.tasks("--json", "-")

@@ -187,6 +187,7 @@ def test_two_of_them_at_the_same_time_do_not_meet(image: Image) -> None:
 
 
 def test_when_one_rank_fails_the_others_are_not_waited_for(image: Image) -> None:
+    image.wait_shortly()
     image.add("ranks", RANK + "time.sleep(1000) if rank else sys.exit('I am rank 0')", **TWO)
     row = image.run().check("ranks")
     assert row["state"] == "failed"

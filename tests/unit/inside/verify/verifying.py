@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -42,6 +43,14 @@ class Image:
         lay_out(root)
         (self.home / "checks/t").mkdir(parents=True)
         self.rows: list[dict[str, Any]] = []
+
+    def wait_shortly(self) -> Image:
+        """Have this copy wait two seconds at most for ranks that end or answer late."""
+        file = self.home / "lib/lumi_inside/verify/local.py"
+        text, count = re.subn(r"(?m)^(AFTER|LATE) = \d+$", r"\1 = 2", file.read_text())
+        assert count == 2
+        file.write_text(text)
+        return self
 
     def add(self, name: str, script: str, **told: Any) -> None:
         """Add the check ``t/name``, a shell script where it says so, else Python."""
