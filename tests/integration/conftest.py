@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -234,10 +235,26 @@ def files(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
 
 
 def files_of(image: Path, folders: pytest.TempPathFactory) -> Iterator[Path]:
-    """Unpack the image of the first recipe, once in a test run, and remove its files in the end."""
-    root = folders.getbasetemp() / "files"
-    yield root if root.exists() else unpacked(image, root)
-    in_namespace("rm", "-rf", root)
+    """Unpack the image of the first recipe once for all processes; the last one removes it."""
+    place = shared_folder(folders)
+    root = place / "files"
+    with (place / "files.users").open("w") as users, (place / "files.lock").open("w") as lock:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not root.exists():
+            unpacked(image, root)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        yield root
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(BlockingIOError):
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            in_namespace("rm", "-rf", root)
+
+
+def shared_folder(folders: pytest.TempPathFactory) -> Path:
+    """Return the folder of all processes of this test run; their own folders are side by side."""
+    own = folders.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture
@@ -246,10 +263,9 @@ def cluster(
 ) -> Iterator[dict[str, str]]:
     """Return the environment in which Slurm's commands find the cluster; one test has it at a time.
 
-    Jobs would wait for each other's processors. Where several processes share the tests, their base
-    folders are side by side.
+    Jobs would wait for each other's processors.
     """
-    with (tmp_path_factory.getbasetemp().parent / "cluster.lock").open("w") as lock:
+    with (shared_folder(tmp_path_factory) / "cluster.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield running_cluster
 
