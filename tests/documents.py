@@ -10,8 +10,6 @@ paragraph above it. Comments right above a block say how it is tested:
     <!-- exit code: N -->              the block ends with this code; 0 where none is named
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

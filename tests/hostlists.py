@@ -1,7 +1,5 @@
 """Host lists of 3,000 hosts each, in every form that Slurm or a user writes them."""
 
-from __future__ import annotations
-
 
 def joined(form: str, count: int) -> str:
     """Return a list of so many items, of which ``n`` is the number and ``m`` the one after it."""

@@ -4,8 +4,6 @@ Mounts and host names are root's to change; an ordinary user who runs the tests 
 namespace of its own a command would be root of that namespace, and could not make another one.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

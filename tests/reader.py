@@ -1,7 +1,5 @@
 """Run the commands of a document as its reader would, and compare what they print."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

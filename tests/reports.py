@@ -1,7 +1,5 @@
 """Results of verifications that a report is made of: all well, one failed, many ranks, pictures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lumicontainer.inside.verify import report

@@ -1,7 +1,5 @@
 """Start the command line as a user does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``lumicontainer cache``: what people are told of the cache, and what a prune leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

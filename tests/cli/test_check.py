@@ -1,7 +1,5 @@
 """What is known to be bad is said before it is built, and an error refuses the build."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

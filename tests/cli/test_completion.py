@@ -1,7 +1,5 @@
 """What a real bash and a real zsh make of a line when somebody presses the tabulator."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """``lumicontainer debug``: the states that failed builds left."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

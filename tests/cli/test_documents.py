@@ -1,7 +1,5 @@
 """Each code block of the manual is sound, and the manual becomes a site."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

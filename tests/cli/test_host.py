@@ -1,7 +1,5 @@
 """A host that cannot build is told so before anything is begun."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

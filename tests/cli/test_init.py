@@ -1,7 +1,5 @@
 """What ``init`` writes can be built as it is, and takes nothing's place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A build by a lock is refused before it begins where the lock does not hold all of the image."""
 
-from __future__ import annotations
-
 import json
 
 from lumicontainer.errors import LOCK_STALE

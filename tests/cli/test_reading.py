@@ -1,7 +1,5 @@
 """The verbs that read: what they print, where, and with which exit code."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

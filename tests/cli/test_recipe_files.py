@@ -1,7 +1,5 @@
 """A recipe is named by its file as well as by its name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How much is told: the result alone, as usual, or every command; and where help is found."""
 
-from __future__ import annotations
-
 import pytest
 
 from lumicontainer.cli import VERBS

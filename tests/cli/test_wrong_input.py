@@ -1,7 +1,5 @@
 """Wrong input gets a clear error with exit code 2, and nothing is lost."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What the golden tests share."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable

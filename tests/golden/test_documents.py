@@ -3,8 +3,6 @@
 ``pytest --update-golden`` writes them anew; read the difference before it is committed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -6,8 +6,6 @@ by its name, because the document holds its sha256 too. The first profile of a r
 documents; the file of each other profile is the difference from them.
 """
 
-from __future__ import annotations
-
 import difflib
 
 import pytest

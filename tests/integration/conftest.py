@@ -1,7 +1,5 @@
 """Real images, built once in a test run and shared; a missing engine is a failure, never a skip."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

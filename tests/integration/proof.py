@@ -1,7 +1,5 @@
 """A small image whose checks end in every way in which checks can end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

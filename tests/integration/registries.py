@@ -1,7 +1,5 @@
 """A real registry of images on this machine's loopback, for the time of a test."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """A package that apt does not know ends a build as wrong input, at its place and with a hint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lumicontainer.errors import INPUT_WRONG

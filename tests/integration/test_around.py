@@ -1,7 +1,5 @@
 """Around the run in a real container: signals reach the program, and the node is left clean."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

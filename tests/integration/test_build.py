@@ -1,7 +1,5 @@
 """Images are built by the real engine; what fails loses nothing and says how to go on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

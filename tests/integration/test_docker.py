@@ -1,7 +1,5 @@
 """A real Docker engine builds the Dockerfile, and the image does what the SIF does."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Each command of the manual does what it shows, with the real engine and the real Slurm."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

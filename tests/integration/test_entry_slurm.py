@@ -1,7 +1,5 @@
 """lumi-entry under a real srun: wrong input, signals, caches, and what the end of a step leaves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """What a user does first: a recipe of one's own, its image, and a shell in it."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

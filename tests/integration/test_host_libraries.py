@@ -1,7 +1,5 @@
 """Libraries of the host take the place of an image's when it is started, with all they need."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """10,000 generated host lists expand as Slurm's own command expands them."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """The image of the first recipe really contains what the recipe says."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Layers make the tree that a plain build makes, and a change makes anew only what it must."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime

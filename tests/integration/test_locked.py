@@ -1,7 +1,5 @@
 """A recipe is locked and built by its lock alone; what changed since is not taken."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

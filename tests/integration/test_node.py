@@ -1,7 +1,5 @@
 """Ranks on a node of LUMI-G, each in a container of its own, by the image's own lumi-entry."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import re

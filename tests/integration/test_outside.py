@@ -1,7 +1,5 @@
 """A site's certificates reach containers."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import ssl

@@ -4,8 +4,6 @@ Debian has a browser that starts without a desktop, which tests/tools.sh install
 There the rules of the page's parts (tests/unit/test_page.py) stand for what is measured here.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import shutil

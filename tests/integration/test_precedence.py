@@ -1,7 +1,5 @@
 """What the user set wins over what the image sets, by whichever way it was set."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

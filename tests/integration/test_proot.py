@@ -5,8 +5,6 @@ it what SingularityCE 4 does while %post runs (internal/pkg/build/stage.go, and 
 its runtime), and the sections run in it as that user, in no user namespace, with LUMI's umask.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The plugin of pytest: an image's checks are items, and a user's tests run commands in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

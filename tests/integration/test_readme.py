@@ -1,7 +1,5 @@
 """What a newcomer starts with works, and does nothing twice."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """lumicontainer reframe: the test class is run by the real ReFrame, here and on a real Slurm."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

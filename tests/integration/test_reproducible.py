@@ -2,8 +2,6 @@
 
 # ruff: noqa: F811 - a fixture that is imported has the name of the parameter that takes it
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

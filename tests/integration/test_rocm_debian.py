@@ -1,7 +1,5 @@
 """The recipe rocm, built for real for the platform rocm-debian: Debian's ROCm, and no GPU."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """A secret is there while a step runs, and nowhere afterwards."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs train on real data, on one machine and across the two nodes of a real Slurm."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

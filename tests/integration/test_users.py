@@ -1,7 +1,5 @@
 """The installed wheel works in an empty folder, for root and for an ordinary user."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """lumicontainer verify, with real containers: each way to end and to start, every report."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

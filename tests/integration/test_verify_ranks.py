@@ -1,7 +1,5 @@
 """lumi-verify under a real srun: ranks of two nodes meet, one reports, and nothing is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """lumicontainer verify as a job of a real Slurm: followed, collected, cancelled, refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

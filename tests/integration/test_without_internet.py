@@ -5,8 +5,6 @@ not there. The base image lies in a real registry. Apt's archives are the test's
 the base's distribution, one for AMD's repositories, and the shipped layer rocm installs from it.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Run a layer's script as a build does, in a tree where stand-ins lie at /opt."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

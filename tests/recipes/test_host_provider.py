@@ -1,7 +1,5 @@
 """What ``provider: host`` takes from a host that looks like LUMI's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lumicontainer.core.catalog import open_catalog

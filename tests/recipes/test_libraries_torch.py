@@ -4,8 +4,6 @@ The libraries are real ones, linked as PyTorch's wheel for ROCm links its own: n
 without a number, while they call themselves by names with one. The loader of this machine decides.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

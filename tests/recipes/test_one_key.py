@@ -3,8 +3,6 @@
 A check that says "stale" of every image of a platform is one that nobody heeds.
 """
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections.abc import Iterator

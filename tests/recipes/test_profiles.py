@@ -1,7 +1,5 @@
 """The recipe rocm in each of its profiles: what goes into the image, and what it needs of LUMI."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

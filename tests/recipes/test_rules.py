@@ -1,7 +1,5 @@
 """Each shipped rule holds where it should, and not where a step away all is well."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Horovod and DeepSpeed are the real ones. PyTorch, ROCm, FlashAttention, Apex and
 stand-ins that write down how they are asked to build.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

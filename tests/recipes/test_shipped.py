@@ -1,7 +1,5 @@
 """The shipped recipes and layers hold what every layer promises."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The layers of PyTorch on LUMI-G: what a profile chooses, what is asked for, what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from lumicontainer.core.catalog import open_catalog

@@ -1,7 +1,5 @@
 """Make real shared libraries with gcc, in folders that stand for the root of a system."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Changes of what a layer is put together from, and of profiles; see ``worlds``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A real pseudo-terminal, and what somebody in front of it sees."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Apt takes what a mirror has from there, whoever added the source, and all else as ever."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

@@ -1,7 +1,5 @@
 """The site's mirror is found in either form of apt's sources."""
 
-from __future__ import annotations
-
 import pytest
 
 from lumicontainer.host.apt_sources import main_archive

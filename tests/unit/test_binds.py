@@ -1,7 +1,5 @@
 """``run`` and ``binds`` give a container what its platform, its layers and their libraries need."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

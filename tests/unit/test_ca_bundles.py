@@ -1,7 +1,5 @@
 """A container finds the CA bundles that the host's variables name, wherever these lie."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The comment of a check is read as data, with every problem at its place."""
 
-from __future__ import annotations
-
 import pytest
 
 from lumicontainer.core.model import Check, Checks, LayerFile

@@ -1,7 +1,5 @@
 """What debootstrap writes to its log is told while it works."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Iterator

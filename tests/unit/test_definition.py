@@ -1,7 +1,5 @@
 """What layers set arrives in a container as it was written, and no engine reads it otherwise."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Every byte of an image is proven by the record in it, and what is appended is told apart."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

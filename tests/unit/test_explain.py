@@ -1,7 +1,5 @@
 """What the cache lacks of a plan is told with the input that made it so."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 Upstream is a host that does not exist: all comes by mirrors, as at a site without the internet.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

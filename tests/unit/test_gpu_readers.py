@@ -1,7 +1,5 @@
 """What checks for GPUs read: RCCL's log and files, what rccl-tests and OSU print, places."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Checks of an image that the host makes: each holds for a good image, and fails for a bad one."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What of the host has to be bound is found out, and what cannot work is said."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The report says first what failed, and can be read on a narrow screen."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """What layers make together is what one after the other makes on a disk."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """An image tells what of its host its layers need, to whoever starts it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

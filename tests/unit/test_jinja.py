@@ -1,7 +1,5 @@
 """Templates require each of their values, and never interpret the text of users."""
 
-from __future__ import annotations
-
 import pytest
 from jinja2 import UndefinedError
 

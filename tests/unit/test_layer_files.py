@@ -1,7 +1,5 @@
 """Files of a layer that nothing would use, or that could not run, are named before a build."""
 
-from __future__ import annotations
-
 import pytest
 
 from lumicontainer.core.catalog import open_catalog

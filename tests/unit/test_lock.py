@@ -1,7 +1,5 @@
 """A lock is read as it was written, fits an image or says where not, and decides its keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A secret is known in every form in which a program writes it, and a common word is none."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Mirrors say whence bytes come: from options and the user's file, for steps and for bases."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

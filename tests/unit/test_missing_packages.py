@@ -1,7 +1,5 @@
 """A package that is not there is told by its name, where it is named and what to write instead."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """In folders that a step or a base has filled the host follows no link."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable

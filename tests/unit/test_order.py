@@ -1,7 +1,5 @@
 """Layers that fit in no order, do nothing, or make no image that starts are refused at resolve."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

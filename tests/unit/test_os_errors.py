@@ -1,7 +1,5 @@
 """What the system refuses is told with a hint, by the helper programs of a build, too."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

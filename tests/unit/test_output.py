@@ -1,7 +1,5 @@
 """Text for people cannot steer a terminal; what programs read arrives byte for byte."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

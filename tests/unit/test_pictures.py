@@ -1,7 +1,5 @@
 """What checks told is drawn to scale; what is no picture is left out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

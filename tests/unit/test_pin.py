@@ -1,7 +1,5 @@
 """A lock is made layer by layer, and what cannot be asked is open in it with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

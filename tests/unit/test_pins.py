@@ -1,7 +1,5 @@
 """What is open is asked for where it comes from: pip, apt, repositories, servers, registries."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What pip is told on this host counts as pip itself weighs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A step's key covers all that decides its content, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

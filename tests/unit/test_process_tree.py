@@ -1,7 +1,5 @@
 """A program that prints nothing for too long is ended, and it is told what it did."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os

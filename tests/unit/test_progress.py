@@ -1,7 +1,5 @@
 """Progress is told as lines that are redrawn, as a log or as JSON, and never harms the work."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """A definition for a platform whose users have no user namespaces is one that PRoot builds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Every value of an image is decided, and where it came from is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules are read whole, conditions are yes, no or not known, and facts come from all parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

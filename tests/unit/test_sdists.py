@@ -1,7 +1,5 @@
 """A package that has no wheel is asked for in the image, and what is answered there is doubted."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

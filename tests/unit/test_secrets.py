@@ -1,7 +1,5 @@
 """A secret is found in what a step hands on, whatever that is."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from base64 import b64encode

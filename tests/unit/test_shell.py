@@ -1,7 +1,5 @@
 """Values and files reach the shell unchanged, whatever they hold, also through a definition."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The image file is laid out as the engines want it, and damaged ones are told."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which states of a job end by themselves, and what is said of those that do not."""
 
-from __future__ import annotations
-
 import pytest
 
 from lumicontainer.verify.slurm import State, stuck

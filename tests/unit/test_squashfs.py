@@ -1,7 +1,5 @@
 """An image has a form that every engine that meets it can read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The cache gives back what it was given, whole, or nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

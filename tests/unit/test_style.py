@@ -1,7 +1,5 @@
 """Messages on a terminal keep their indent, and their labels have colours."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

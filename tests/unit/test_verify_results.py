@@ -1,7 +1,5 @@
 """Parts of a verification are joined, and what is lost on the way is told, never passed over."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A build takes over the tree that an earlier one left, and no tree that is being removed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """YAML is read with places, and what would surprise is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A recipe of four small layers upon a base that is made once, and builds of it to be disturbed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """One base for all tests of reliability, and for each a place of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What changed is seen: by the second build of `--check`, by the checks of the whole image."""
 
-from __future__ import annotations
-
 import shutil
 
 from .chain import LAYERS, Place, digest

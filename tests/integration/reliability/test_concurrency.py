@@ -1,7 +1,5 @@
 """Builds run side by side, and no layer is made twice."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 import socket

@@ -1,7 +1,5 @@
 """A damaged object of the cache is never used: it is found, moved aside with the reason, remade."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds are killed and interrupted at random instants: no image is lost, and nothing stays."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """A disk that is full, before a build or in its midst, costs neither the image nor the cache."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Lay lumi-entry out as an image has it, and start it with an environment of the test's own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ The GCDs' places, cores and NUMA nodes are those of LUMI's training materials (2
 the other interfaces' places are made up after it, one for each package.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

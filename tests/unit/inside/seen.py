@@ -4,8 +4,6 @@ Written down from Slurm 22.05 with three nodes and MPICH 4.0 (its mpiexec on its
 job); Open MPI's and PALS' from their documents. Left out: what tells of users, ports and folders.
 """
 
-from __future__ import annotations
-
 _JOB = {
     "SLURM_JOB_ID": "1",
     "SLURM_JOBID": "1",

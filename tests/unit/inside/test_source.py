@@ -1,7 +1,5 @@
 """What is baked into images fits there: old Pythons, a definition's text, a quick start."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """A range says of a version what a person would take it to say."""
 
-from __future__ import annotations
-
 import pytest
 
 from lumicontainer.inside.version_range import holds, parse, version

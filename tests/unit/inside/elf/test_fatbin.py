@@ -1,7 +1,5 @@
 """For which GPUs a library carries code, in every form in which compilers leave it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Libraries are found where the loader would find them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

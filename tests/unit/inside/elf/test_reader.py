@@ -1,7 +1,5 @@
 """Our reader of libraries says what the loader and binutils say."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Every rank gets the right numbers from the launcher that made it, and can say why."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterable

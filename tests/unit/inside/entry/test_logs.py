@@ -1,7 +1,5 @@
 """A rank's stdout and stderr go to files of its own, and never over those of another run."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """lumi-entry becomes the program: nothing of a rank is lost or added on the way."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A bad node stops within seconds and tells all that is wrong with it; nothing counts unseen."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Chosen ranks run under a profiler, each with a folder of its own; the others run as they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """JSON is read as the module json reads it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The state of the GPUs is shown once a node, and nothing waits for a tool that hangs."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Virtual environments made in an image see its packages where they ask for the system's."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

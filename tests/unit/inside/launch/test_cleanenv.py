@@ -1,7 +1,5 @@
 """A task of srun whose variables the engine cleaned away does not train alone unnoticed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

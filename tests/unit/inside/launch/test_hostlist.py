@@ -1,7 +1,5 @@
 """Host lists expand as Slurm's own command expands them."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sets of processors are read and written as the kernel does."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The kernel's files tell of a LUMI-G node, whole or broken, and of nodes that have nothing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each rank runs on the cores next to its GPU, and says so where Slurm had it otherwise."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Caches on the node go with the last rank of the node, however that one ends: real processes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """Caches go to the node or to /scratch, into folders that are the user's alone."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

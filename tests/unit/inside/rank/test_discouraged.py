@@ -1,7 +1,5 @@
 """What a user exports against better knowledge is obeyed, and said once, by one rank."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Every rank gets a GPU of its own, whatever Slurm and the user have hidden before."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One task a node becomes as many ranks as it has GPUs, by a launcher that all nodes agree with."""
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json

@@ -1,7 +1,5 @@
 """The platform's variables are set where they fit the image, the node and the run, and say why."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ranks meet over real sockets: who is not one of them is refused, who goes away is told."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket

@@ -1,7 +1,5 @@
 """What came of a check follows from how its processes ended, and what they measured."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

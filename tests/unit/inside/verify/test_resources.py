@@ -1,7 +1,5 @@
 """What a check needs is compared with what is here, and what lacks is said in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
