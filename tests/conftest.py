@@ -80,7 +80,7 @@ STRANGE = {
 }
 """Values of variables that a shell, an engine or a document could read as something else."""
 
-CHECK = "# /// check\n# proves: something holds\n# hint: build it again\n# ///\n"
+CHECK = "# /// check\n# summary: something holds\n# hint: build it again\n# ///\n"
 """The beginning of a check."""
 
 

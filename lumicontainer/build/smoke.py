@@ -143,7 +143,7 @@ def _problem(
         told = f"{HOST_PATHS}={shlex.quote(_host_paths(builder))} " if looks else ""
         hint = f"{hint}\nrun the check again: {told}{again(kept, check.name)}"
     return Problem(
-        f"the check '{check.name}' does not hold: {check.proves}", "", row["reason"], hint
+        f"the check '{check.name}' does not hold: {check.summary}", "", row["reason"], hint
     )
 
 

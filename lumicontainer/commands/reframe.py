@@ -72,7 +72,7 @@ def written(arguments: argparse.Namespace) -> str:
         checks={
             check["name"]: {
                 "level": check["level"],
-                "seconds": check["seconds"],
+                "seconds": check["timeout_seconds"],
                 "mpi": job.is_of_mpi(check),
             }
             for check in subject.checks

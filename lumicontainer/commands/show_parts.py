@@ -45,7 +45,7 @@ def print_layer(layer: Layer) -> None:
             out(f"  {text}\n")
     if layer.checks.each:
         out("checks\n")
-        context.print_table([(each.name, each.level, each.proves) for each in layer.checks.each])
+        context.print_table([(each.name, each.level, each.summary) for each in layer.checks.each])
 
 
 def _parameter_row(parameter: Parameter) -> tuple[str, ...]:

@@ -163,15 +163,15 @@ class CheckNeeds(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """Say what a measured value must reach (``floor``) or may not exceed (``ceiling``), and why."""
+    """Hold the limit of a measured value, ``minimum`` or ``maximum``, and its source."""
 
     unit: str
     source: str
-    floor: float | None = None
-    ceiling: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     reference: float | None = None
     """What was measured elsewhere; a report shows the ratio to it."""
-    of: str = ""
+    architecture: str = ""
     """The architecture of GPU that it was measured on; on others it is not judged."""
 
 
@@ -181,15 +181,15 @@ class Check(NamedTuple):
     name: str
     """The layer it belongs to, and the file's own name: pytorch/accelerator."""
     file: LayerFile
-    proves: str
+    summary: str
     hint: str
     level: str
     runs: str
-    seconds: int
+    timeout_seconds: int
     """The time after which it is ended and has failed."""
     needs: CheckNeeds = CheckNeeds()
     thresholds: Mapping[str, Threshold] = {}
-    ways: tuple[str, ...] = ()
+    start_modes: tuple[str, ...] = ()
     """The ways of starting a container in which it must hold, beside the plain one."""
 
 

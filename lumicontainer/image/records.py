@@ -156,9 +156,9 @@ RESOLVED = record(
 )
 CHECKS = sequence(
     record(
-        {"name": text, "proves": text, "hint": text, "file": text, "seconds": number}
+        {"name": text, "summary": text, "hint": text, "file": text, "timeout_seconds": number}
         | {"level": choice(*LEVELS)},
-        {"runs": text, "needs": mapping(scalar), "ways": sequence(text)}
+        {"runs": text, "needs": mapping(scalar), "start_modes": sequence(text)}
         | {"thresholds": mapping(mapping(scalar))},
     )
 )

@@ -63,14 +63,14 @@ class Asked:
 class HostCheck:
     """Hold one check: what it proves, and the function that makes it."""
 
-    proves: str
+    summary: str
     hint: str
     make: Callable[[Asked], Outcome]
     wanted: Callable[[Asked], bool] = lambda _: True
 
     def row(self, name: str) -> Row:
         """Return it in the form of checks.json."""
-        told = {"proves": self.proves, "hint": self.hint, "level": "quick"}
+        told = {"summary": self.summary, "hint": self.hint, "level": "quick"}
         return {"name": f"{HOST}/{name}", **told}
 
 

@@ -78,7 +78,7 @@ def excerpt(row: Row) -> Excerpt | None:
 def limits(measured: Mapping[str, Any]) -> Iterator[str]:
     """Yield in words what a measured value is held to."""
     unit, value = measured.get("unit", ""), measured["value"]
-    for word, key in (("at least", "floor"), ("at most", "ceiling"), ("reference", "reference")):
+    for word, key in (("at least", "minimum"), ("at most", "maximum"), ("reference", "reference")):
         if key in measured:
             share = key == "reference" and value is not None and measured[key]
             told = f", of which {100 * value / measured[key]:.0f} %" if share else ""

@@ -106,7 +106,7 @@ def is_of_mpi(check: Row) -> bool:
 
 def minutes(checks: Sequence[Row]) -> int:
     """Return in how many minutes checks are done, or have run into their limits."""
-    seconds: int = sum(check["seconds"] for check in checks)
+    seconds: int = sum(check["timeout_seconds"] for check in checks)
     return _SPARE + -(-seconds // 60)
 
 

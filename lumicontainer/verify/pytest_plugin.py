@@ -156,7 +156,7 @@ class _Check(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return where it is, and what it is called."""
-        return self.path, None, f"{self.name}: {self.check['proves']}"
+        return self.path, None, f"{self.name}: {self.check['summary']}"
 
     def _row(self) -> Row:
         assert isinstance(self.parent, _File)
@@ -167,4 +167,4 @@ class _NotHeldError(Exception):
     """A check does not hold, or could not be made."""
 
     def __init__(self, row: Row) -> None:
-        super().__init__(f"{row['proves']}\n\n{row['reason']}\n\nhint: {row['hint']}")
+        super().__init__(f"{row['summary']}\n\n{row['reason']}\n\nhint: {row['hint']}")

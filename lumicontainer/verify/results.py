@@ -66,7 +66,7 @@ def read(text: bytes) -> Mapping[str, Any] | None:
 
 def row(check: Row, came: Outcome) -> Row:
     """Return a check with what came of it."""
-    told = {name: check[name] for name in ("name", "proves", "level", "hint")}
+    told = {name: check[name] for name in ("name", "summary", "level", "hint")}
     return {**told, **came.plain(), "seconds": round(came.seconds, 2)}
 
 

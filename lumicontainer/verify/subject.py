@@ -33,7 +33,7 @@ def read_subject(image: Path) -> Subject:
 def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:
     """Yield a check for each other way of starting a container in which one is to hold."""
     for check in checks:
-        for way in check.get("ways", ()):
+        for way in check.get("start_modes", ()):
             if way != "exec":
                 yield {**check, "name": f"{check['name']} [{way}]", "of": check["name"], "way": way}
 

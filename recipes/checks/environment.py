@@ -1,8 +1,8 @@
 # /// check
-# proves: the variables that the recipe and the platform promise are set to their values, and
+# summary: the variables that the recipe and the platform promise are set to their values, and
 #   every mount point of the platform's binds is there
 # hint: unset the variable outside, or build the image again
-# ways: [run, shell, cleanenv, containall, no-home, umask]
+# start_modes: [run, shell, cleanenv, containall, no-home, umask]
 # ///
 
 import json

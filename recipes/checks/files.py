@@ -1,5 +1,5 @@
 # /// check
-# proves: "the image's files are safe to hand on: no secret, no setuid program, nothing that
+# summary: "the image's files are safe to hand on: no secret, no setuid program, nothing that
 #   anybody may write to or that only root can read, and nothing left of the build, its host or
 #   its site"
 # hint: look at what the layer's install.sh leaves, and build it again

@@ -1,7 +1,7 @@
 # /// check
-# proves: every module at the top of every Python package of the image can be imported
+# summary: every module at the top of every Python package of the image can be imported
 # level: full
-# seconds: 600
+# timeout_seconds: 600
 # hint: build the layer again that brings the package
 # ///
 

@@ -1,5 +1,5 @@
 # /// check
-# proves: every package that the recipe names is there in its version, none was changed since
+# summary: every package that the recipe names is there in its version, none was changed since
 #   the build, and each Python package is whole
 # hint: build the image again; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
 # ///

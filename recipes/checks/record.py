@@ -1,5 +1,5 @@
 # /// check
-# proves: what the image says of itself, and the programs and checks that it brings, are those
+# summary: what the image says of itself, and the programs and checks that it brings, are those
 #   that were sealed in it
 # hint: "build the image again; bind nothing over /opt/lumicontainer"
 # ///

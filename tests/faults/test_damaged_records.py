@@ -35,14 +35,14 @@ HOME = "opt/lumicontainer"
 
 CHECK = {
     "name": "image/x",
-    "proves": "it works",
+    "summary": "it works",
     "hint": "build it again",
     "file": "checks/image/x.sh",
     "level": "quick",
     "runs": "once",
-    "seconds": 60,
+    "timeout_seconds": 60,
     "needs": {"mpi": True},
-    "ways": ["exec", "run"],
+    "start_modes": ["exec", "run"],
     "thresholds": {"speed": {"atleast": 3.5, "unit": "GB/s"}},
 }
 LAYER = {

@@ -289,9 +289,9 @@ dist.all_reduce = all_reduce
 LOW = {
     "all_reduce_128MiB": {
         "unit": "GB/s",
-        "floor": 0.02,
+        "minimum": 0.02,
         "reference": 1,
-        "of": "gfx90a",
+        "architecture": "gfx90a",
         "source": "x",
     }
 }

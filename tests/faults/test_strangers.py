@@ -240,8 +240,8 @@ ROW = {"name": "x", "value": 1.0, "holds": None}
         {"measured": [{}]},
         {"measured": [{**ROW, "value": "1"}]},
         {"measured": [{**ROW, "holds": "yes"}]},
-        {"measured": [{**ROW, "floor": 1}]},
-        {"measured": [{**ROW, "floor": [], "unit": "s", "source": "x"}]},
+        {"measured": [{**ROW, "minimum": 1}]},
+        {"measured": [{**ROW, "minimum": [], "unit": "s", "source": "x"}]},
         {"measured": [{**ROW, "unjudged": {}}]},
     ],
 )

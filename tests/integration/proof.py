@@ -16,20 +16,23 @@ measured("speed", 112.5)
 
 def check(script: str, **told: object) -> str:
     """Return the text of a check that ends as ``script`` does; ``told`` goes into its comment."""
-    said = {"proves": "something holds", "hint": "build it again", **told}
+    said = {"summary": "something holds", "hint": "build it again", **told}
     rows = "".join(f"# {key}: {json.dumps(value)}\n" for key, value in said.items())
     return f"# /// check\n{rows}# ///\n{script}\n"
 
 
-SPEED = {"unit": "GB/s", "floor": 100, "reference": 125, "source": "a guide"}
+SPEED = {"unit": "GB/s", "minimum": 100, "reference": 125, "source": "a guide"}
 WAYS = ("run", "shell", "cleanenv", "containall", "no-home", "umask")
 CHECKS = {
     "pictures.py": check(TELLS, thresholds={"speed": SPEED}),
-    "environment.sh": check('test "$PROOF" = "it is here"', ways=WAYS),
+    "environment.sh": check('test "$PROOF" = "it is here"', start_modes=WAYS),
     "gpu.sh": check("true", needs={"gpus": 1}),
     # Those of the level quick hold, or the image would not be.
     "mask.sh": check(
-        'umask; test "$(umask)" != 0077', level="full", proves="files are for all", ways=["umask"]
+        'umask; test "$(umask)" != 0077',
+        level="full",
+        summary="files are for all",
+        start_modes=["umask"],
     ),
     "fails.sh": check("echo '<b>it is broken</b>'; exit 1", level="full", hint="write & hint it"),
     "broken.py": check("raise ValueError('a fault of its own')", level="full"),
@@ -45,7 +48,7 @@ CHECKS = {
         runs="ranks",
         needs={"mpi": True, "tasks": 2},
     ),
-    "slow.sh": check("exec tail -f /dev/null", level="perf", seconds=600),
+    "slow.sh": check("exec tail -f /dev/null", level="perf", timeout_seconds=600),
 }
 
 

@@ -43,8 +43,8 @@ class Own:
     def add(self, name: str, script: str, **told: Any) -> None:
         file = f"checks/{name}.{'sh' if script.startswith('#!') else 'py'}"
         (self.folder / file).write_text(script)
-        row = {"name": f"t/{name}", "proves": name, "hint": name, "file": file, "level": "quick"}
-        self.rows.append({**row, "runs": "ranks", "seconds": 60, **told})
+        row = {"name": f"t/{name}", "summary": name, "hint": name, "file": file, "level": "quick"}
+        self.rows.append({**row, "runs": "ranks", "timeout_seconds": 60, **told})
         (self.folder / "checks.json").write_text(json.dumps(self.rows))
 
     def binds(self) -> list[str]:
@@ -142,7 +142,7 @@ def test_a_hang_and_a_death_of_one_rank_are_told_and_the_rest_goes_on(
     step: Step, own: Own, tmp_path: Path
 ) -> None:
     own.add("before", SHOW)
-    own.add("hangs", HANGS, seconds=3)
+    own.add("hangs", HANGS, timeout_seconds=3)
     own.add("stays", STAYS)
     own.add("between", SHOW)
     own.add("killed", KILLED)
@@ -177,7 +177,7 @@ def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_told(
     step: Step, own: Own, cluster: dict[str, str], tmp_path: Path, way: str
 ) -> None:
     own.add("done", SHOW)
-    own.add("hangs", HANGS, seconds=1000)
+    own.add("hangs", HANGS, timeout_seconds=1000)
     going = step("--json", "/mnt/report.json", binds=own.binds())
     end = time.monotonic() + SECONDS
     while len(list(tmp_path.glob("here-*"))) < 4:

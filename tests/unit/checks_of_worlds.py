@@ -13,11 +13,11 @@ FILE = LayerFile("checks/a.sh", 0o644, b"true\n")
 CHECK = Check(
     "layer/a",
     FILE,
-    proves="x",
+    summary="x",
     hint="y",
     level="quick",
     runs="once",
-    seconds=60,
+    timeout_seconds=60,
     thresholds={"speed": LIMIT},
 )
 

@@ -11,14 +11,15 @@ from lumicontainer.inside.verify.outcome import judge
 SPEED = """\
 #!/usr/bin/env bash
 # /// check
-# proves: GPUs talk to each other
+# summary: GPUs talk to each other
 # level: perf
 # runs: ranks
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 8, architecture: gfx90a, nodes: 2, network: cxi}
 # thresholds:
-#   busbw: {unit: GB/s, floor: 80.75, reference: 85, of: gfx90a, source: somebody measured it}
-# ways: [run, cleanenv]
+#   busbw: {unit: GB/s, minimum: 80.75, reference: 85, architecture: gfx90a,
+#           source: somebody measured it}
+# start_modes: [run, cleanenv]
 # hint: look at the network
 # ///
 true
@@ -50,19 +51,23 @@ def test_a_check_is_named_after_its_layer_and_its_file() -> None:
 
 def test_all_that_the_comment_says_is_there() -> None:
     check = only(SPEED)
-    assert (check.proves, check.hint) == ("GPUs talk to each other", "look at the network")
-    assert (check.level, check.runs, check.seconds) == ("perf", "ranks", 300)
+    assert (check.summary, check.hint) == ("GPUs talk to each other", "look at the network")
+    assert (check.level, check.runs, check.timeout_seconds) == ("perf", "ranks", 300)
     assert (check.needs.gpus, check.needs.architecture, check.needs.nodes) == (8, "gfx90a", 2)
     assert check.needs.network == "cxi"
     limit = check.thresholds["busbw"]
-    assert (limit.floor, limit.ceiling, limit.reference) == (80.75, None, 85)
-    assert (limit.unit, limit.of, limit.source) == ("GB/s", "gfx90a", "somebody measured it")
-    assert check.ways == ("run", "cleanenv")
+    assert (limit.minimum, limit.maximum, limit.reference) == (80.75, None, 85)
+    assert (limit.unit, limit.architecture, limit.source) == (
+        "GB/s",
+        "gfx90a",
+        "somebody measured it",
+    )
+    assert check.start_modes == ("run", "cleanenv")
 
 
 def test_what_is_not_said_is_the_least() -> None:
-    check = only("# /// check\n# proves: x\n# hint: again\n# ///\n")
-    assert (check.level, check.runs, check.seconds) == ("quick", "once", 60)
+    check = only("# /// check\n# summary: x\n# hint: again\n# ///\n")
+    assert (check.level, check.runs, check.timeout_seconds) == ("quick", "once", 60)
     assert (check.needs.gpus, check.needs.nodes, check.needs.tasks) == (0, 1, 1)
 
 
@@ -78,21 +83,23 @@ def test_a_script_without_the_comment_is_told_how_to_begin() -> None:
 
 
 def test_a_comment_without_an_end_is_none() -> None:
-    assert "a check does not say what it proves" in error_of("# /// check\n# proves: x\ntrue\n")
+    assert "a check does not say what it proves" in error_of("# /// check\n# summary: x\ntrue\n")
 
 
 def test_problems_are_told_at_their_place_in_the_file() -> None:
-    text = SPEED.replace("level: perf", "level: slow").replace("seconds: 300", "second: 300")
+    text = SPEED.replace("level: perf", "level: slow").replace(
+        "timeout_seconds: 300", "timeout_second: 300"
+    )
     error = error_of(text)
     assert "'slow' is not known" in error
     assert "layers/net/checks/speed.sh:4:10" in error
-    assert "a check has no key 'second'" in error
+    assert "a check has no key 'timeout_second'" in error
     assert "layers/net/checks/speed.sh:6:3" in error
 
 
 def test_a_reference_alone_is_told_and_judges_nothing() -> None:
-    limit = "{unit: TFLOP/s, reference: 91, of: gfx90a, source: x}"
-    text = f"# /// check\n# proves: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
+    limit = "{unit: TFLOP/s, reference: 91, architecture: gfx90a, source: x}"
+    text = f"# /// check\n# summary: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
     threshold = only(text).thresholds["speed"]._asdict()
     row = {name: value for name, value in threshold.items() if value is not None}
     came = judge({"measured": "speed", "value": 1.0}, {"thresholds": {"speed": row}}, "gfx90a")
@@ -103,19 +110,19 @@ def test_a_reference_alone_is_told_and_judges_nothing() -> None:
 @pytest.mark.parametrize(
     ("limit", "told"),
     [
-        ("{unit: s, source: x}", "either a floor or a ceiling"),
-        ("{unit: s, source: x, floor: 1, ceiling: 2}", "either a floor or a ceiling"),
-        ("{unit: s, source: x, floor: -1}", "a number is wanted here"),
-        ('{unit: s, source: x, floor: "1"}', "a number is wanted here"),
-        ("{unit: s, floor: 1}", "a threshold needs 'source'"),
+        ("{unit: s, source: x}", "either a minimum or a maximum"),
+        ("{unit: s, source: x, minimum: 1, maximum: 2}", "either a minimum or a maximum"),
+        ("{unit: s, source: x, minimum: -1}", "a number is wanted here"),
+        ('{unit: s, source: x, minimum: "1"}', "a number is wanted here"),
+        ("{unit: s, minimum: 1}", "a threshold needs 'source'"),
     ],
 )
 def test_a_threshold_that_says_nothing_is_refused(limit: str, told: str) -> None:
-    text = f"# /// check\n# proves: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
+    text = f"# /// check\n# summary: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
     assert told in error_of(text)
 
 
-PLAIN = "# /// check\n# proves: x\n# hint: again\n# ///\n"
+PLAIN = "# /// check\n# summary: x\n# hint: again\n# ///\n"
 
 
 @pytest.mark.parametrize(

@@ -227,12 +227,12 @@ MATRIX: list[tuple[str, str, Change]] = [
     *(
         (f"Check.{name}", RECORD, check_field(name, value))
         for name, value in {
-            **dict.fromkeys(("name", "proves", "hint", "level", "runs"), "new"),
+            **dict.fromkeys(("name", "summary", "hint", "level", "runs"), "new"),
             "file": FILE._replace(name="checks/b.sh"),
-            "seconds": 61,
+            "timeout_seconds": 61,
             "needs": CheckNeeds(network="cxi"),
             "thresholds": {},
-            "ways": ("run",),
+            "start_modes": ("run",),
         }.items()
     ),
     *(
@@ -246,8 +246,8 @@ MATRIX: list[tuple[str, str, Change]] = [
     *(
         (f"Threshold.{name}", RECORD, threshold_field(name, value))
         for name, value in {
-            **dict.fromkeys(("unit", "source", "of"), "new"),
-            **dict.fromkeys(("floor", "ceiling", "reference"), 7.5),
+            **dict.fromkeys(("unit", "source", "architecture"), "new"),
+            **dict.fromkeys(("minimum", "maximum", "reference"), 7.5),
         }.items()
     ),
     ("Layer.secrets", STEP, layer_field(secrets=lambda word: (word,))),

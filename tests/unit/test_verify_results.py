@@ -28,9 +28,9 @@ PLACE = {"host": "nid005001", "nodes": 2, "ranks": 16, "gpus": 8} | {
 def check(name: str, **more: Any) -> dict[str, Any]:
     return {
         "name": name,
-        "proves": "something",
+        "summary": "something",
         "level": "quick",
-        "seconds": 60,
+        "timeout_seconds": 60,
         "hint": "build it again",
         **more,
     }
@@ -128,7 +128,7 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
     rows = (
         came("a/b", output="<script>x</script>"),
         came("a/c", FAILED, reason="]]> <u>\x1b[1m", hint="<i>hint</i>"),
-        came("a/d", measured=[{"name": "speed", "value": None, "holds": False, "floor": 3}]),
+        came("a/d", measured=[{"name": "speed", "value": None, "holds": False, "minimum": 3}]),
         came("a/e", told={"bandwidth": {"series": [{"name": "<x>", "points": [[1, 1], [2, 2]]}]}}),
         came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
     )
@@ -143,14 +143,19 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
 
 
 def test_other_ways_are_checks_of_their_own() -> None:
-    checks = [check("image/environment", ways=["exec", "run", "umask"]), check("a/b")]
+    checks = [check("image/environment", start_modes=["exec", "run", "umask"]), check("a/b")]
     assert [(each["name"], each["of"], each["way"]) for each in in_other_ways(checks)] == [
         ("image/environment [run]", "image/environment", "run"),
         ("image/environment [umask]", "image/environment", "umask"),
     ]
 
 
-NAMED = [check("a/b", ways=["run"]), check("a/bc"), check("a/b [c]"), check("d/b", level="full")]
+NAMED = [
+    check("a/b", start_modes=["run"]),
+    check("a/bc"),
+    check("a/b [c]"),
+    check("d/b", level="full"),
+]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +189,8 @@ def test_each_check_of_mpi_has_a_step_of_its_own_behind_the_others() -> None:
 
 
 def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason(tmp_path: Path) -> None:
-    assert job.minutes([check("a/b", seconds=61)] * 2) == 5 + 3
-    long = [check("a/b", seconds=3600)] * 9
+    assert job.minutes([check("a/b", timeout_seconds=61)] * 2) == 5 + 3
+    long = [check("a/b", timeout_seconds=3600)] * 9
     workstation = open_catalog().platform("workstation")
     apptainer = Apptainer(Path("/usr/bin/apptainer"))
     text = job.script(job.Job(Path("x.sif"), workstation, apptainer, job.steps(long)), tmp_path)

@@ -6,7 +6,7 @@ The comment is a block in the form of Python's inline script metadata (PEP 723),
 ``check``, and holds YAML::
 
     # /// check
-    # proves: torch computes on the GPU
+    # summary: torch computes on the GPU
     # needs: {gpus: 1}
     # ///
 """
@@ -48,10 +48,10 @@ _THRESHOLD = readers.record(
     "a threshold",
     {
         "unit": readers.line,
-        "floor": _number,
-        "ceiling": _number,
+        "minimum": _number,
+        "maximum": _number,
         "reference": _number,
-        "of": validators.name,
+        "architecture": validators.name,
         "source": readers.line,
     },
     required=("unit", "source"),
@@ -70,16 +70,16 @@ _NEEDS = readers.record(
 _CHECK = readers.record(
     "a check",
     {
-        "proves": readers.line,
+        "summary": readers.line,
         "level": readers.choice(LEVELS),
         "runs": readers.choice(RUNS),
-        "seconds": readers.integer,
+        "timeout_seconds": readers.integer,
         "needs": _NEEDS,
         "thresholds": readers.mapping(_THRESHOLD, key=validators.variable),
-        "ways": readers.sequence(readers.choice(WAYS)),
+        "start_modes": readers.sequence(readers.choice(WAYS)),
         "hint": readers.line,
     },
-    required=("proves", "hint"),
+    required=("summary", "hint"),
 )
 
 
@@ -123,7 +123,7 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
     text = _commented(file.content.decode("utf-8", "replace"))
     if text is None:
         why = f"it has no comment from '{BEGIN}' to '{_END}'"
-        hint = f"begin with: {BEGIN}, # proves: …, # hint: …, {_END}"
+        hint = f"begin with: {BEGIN}, # summary: …, # hint: …, {_END}"
         problems.add("a check does not say what it proves", Place(path), why=why, hint=hint)
         return None
     before = len(problems.found)
@@ -140,23 +140,23 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
     return Check(
         name=f"{owner}/{PurePosixPath(file.name).stem}",
         file=file,
-        proves=values["proves"],
+        summary=values["summary"],
         level=values.get("level", LEVELS[0]),
         runs=values.get("runs", RUNS[0]),
-        seconds=values.get("seconds", 60),
+        timeout_seconds=values.get("timeout_seconds", 60),
         needs=CheckNeeds(**(values.get("needs") or {})),
         thresholds=thresholds,
-        ways=values.get("ways", ()),
+        start_modes=values.get("start_modes", ()),
         hint=values["hint"],
     )
 
 
 def _threshold(row: dict[str, Any], place: Place, problems: Problems) -> Threshold:
-    limits = ("floor" in row) + ("ceiling" in row)
+    limits = ("minimum" in row) + ("maximum" in row)
     if limits == 2 or not (limits or "reference" in row):
-        hint = "say floor, what it must reach, or ceiling, what it may not exceed"
+        hint = "add minimum or maximum"
         why = "without either there is a reference, and nothing is judged"
-        problems.add("a threshold has either a floor or a ceiling", place, why=why, hint=hint)
+        problems.add("a threshold has either a minimum or a maximum", place, why=why, hint=hint)
     return Threshold(**row)
 
 

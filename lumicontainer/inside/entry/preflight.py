@@ -90,7 +90,7 @@ def gpus(context: Context) -> str:
 
 def interfaces(context: Context) -> str:
     """Look whether the network's interfaces are there and up."""
-    prefix = context.platform.get("interfaces", "")
+    prefix = context.platform.get("interface_prefix", "")
     if not prefix:
         raise UnmadeError("the platform names no interfaces")
     found = context.node.interfaces(prefix)
@@ -109,7 +109,7 @@ def plugin(context: Context) -> str:
     name = context.env.get("NCCL_NET_PLUGIN") or (told[0] if told else "")
     if name == "none":
         raise UnmadeError("NCCL_NET_PLUGIN=none asks for none")
-    if not name and not context.platform.get("interfaces"):
+    if not name and not context.platform.get("interface_prefix"):
         raise UnmadeError("the platform names no network that needs one")
     library = name or "librccl-net.so"
     if ".so" not in library:

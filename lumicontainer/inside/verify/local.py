@@ -98,7 +98,7 @@ class Team:
         """Wait for processes; where they are ranks, those wait in vain for one that failed."""
         bound = check.get("runs", ONCE) == RANKS
         begun = time.monotonic()
-        last = begun + check["seconds"] + process.STACKS + LATE
+        last = begun + check["timeout_seconds"] + process.STACKS + LATE
         pending: set[Future[Outcome]] = set(jobs.values())
         failed_at, halted = 0.0, False
         while pending and time.monotonic() < last:
@@ -117,7 +117,7 @@ class Team:
 
     def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
         """Return what is told of a rank that does not answer."""
-        why = f"it gave no answer within {check['seconds'] + process.STACKS + LATE} s"
+        why = f"it gave no answer within {check['timeout_seconds'] + process.STACKS + LATE} s"
         return Outcome(ERROR, why, rank=rank)
 
     def process(
@@ -161,7 +161,7 @@ class Team:
             ended = process.run(
                 [*before, *command(path, env, ranks=ranks)],
                 {**env, **own},
-                seconds=check["seconds"],
+                seconds=check["timeout_seconds"],
                 stop=lambda: self._halted.get(check["name"], ""),
                 at_once=lambda: self.stop.why,
                 files=files,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 _RANKS = {
     "name": "lumi-verify/ranks",
-    "proves": "every rank of the step is here from the first check to the last",
+    "summary": "every rank of the step is here from the first check to the last",
     "level": "quick",
     "hint": "see what srun says of these ranks, and take a node that loses them out of the job",
 }

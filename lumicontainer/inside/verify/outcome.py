@@ -97,7 +97,7 @@ def _measured(row: Any) -> bool:
     """Tell whether something is a row that ``judge`` returns."""
     if not (isinstance(row, dict) and {"name", "value", "holds"} <= row.keys()):
         return False
-    limits = row.keys() & {"floor", "ceiling"}
+    limits = row.keys() & {"minimum", "maximum"}
     return (
         all(_text(row[name]) for name in ("name", "unit", "source", "unjudged") if name in row)
         and all(_number(row[name]) for name in limits)
@@ -176,7 +176,7 @@ def _rows(report: str) -> Iterable[Mapping[str, Any]]:
 def _state(ended: Ended, check: Mapping[str, Any]) -> tuple[str, str]:
     last = shortened(ended.output)
     if ended.code is None:
-        what = ended.why or f"it was not done after {check['seconds']} s"
+        what = ended.why or f"it was not done after {check['timeout_seconds']} s"
         return FAILED, f"{what}\n{last}".strip()
     if ended.code == 0:
         return PASSED, ""
@@ -206,13 +206,13 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
     if threshold is None:
         return told
     told.update(threshold)
-    of = threshold.get("of", "")
+    of = threshold.get("architecture", "")
     if of and of != architecture:
         told["unjudged"] = f"it was measured on {of}, and this is {architecture or 'no GPU'}"
-    elif "floor" in threshold:
-        told["holds"] = number and value >= threshold["floor"]
-    elif "ceiling" in threshold:
-        told["holds"] = number and value <= threshold["ceiling"]
+    elif "minimum" in threshold:
+        told["holds"] = number and value >= threshold["minimum"]
+    elif "maximum" in threshold:
+        told["holds"] = number and value <= threshold["maximum"]
     else:
         told["unjudged"] = "its reference is of something else"
     return told
@@ -224,7 +224,7 @@ def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
     A check that does not measure for a reason tells it as ``unjudged``.
     """
     rows = check.get("thresholds", {}).values()
-    limited = any("floor" in row or "ceiling" in row for row in rows)
+    limited = any("minimum" in row or "maximum" in row for row in rows)
     judged = any(row["holds"] is not None for row in came.measured)
     own = came.told.pop("unjudged", "")
     if came.state != PASSED or not limited or judged:
@@ -238,12 +238,12 @@ def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
 def missing(row: Mapping[str, Any]) -> str:
     """Return in words that a value misses its threshold."""
     unit, value = row["unit"], row["value"]
-    if "floor" in row:
-        limit, word = row["floor"], "less than"
+    if "minimum" in row:
+        limit, word = row["minimum"], "less than"
     else:
-        limit, word = row["ceiling"], "more than"
+        limit, word = row["maximum"], "more than"
     if value is None:
-        word = "no less than" if "floor" in row else "no more than"
+        word = "no less than" if "minimum" in row else "no more than"
         return f"{row['name']} is no number, and must be {word} {limit:g} {unit} ({row['source']})"
     return f"{row['name']} is {value:.4g} {unit}, {word} {limit:g} {unit} ({row['source']})"
 

@@ -36,7 +36,7 @@ def listed(checks: Sequence[Mapping[str, Any]]) -> str:
     """Return a line a check: its name, level, and what it proves."""
     width = max((len(each["name"]) for each in checks), default=0)
     return "".join(
-        f"{each['name']:{width}}  {each['level']:5}  {each['proves']}\n" for each in checks
+        f"{each['name']:{width}}  {each['level']:5}  {each['summary']}\n" for each in checks
     )
 
 
@@ -94,7 +94,7 @@ def result(
 
 
 def _row(check: Mapping[str, Any], came: Outcome) -> dict[str, Any]:
-    told = {name: check[name] for name in ("name", "proves", "level", "hint")}
+    told = {name: check[name] for name in ("name", "summary", "level", "hint")}
     return {**told, **came.plain(), "seconds": round(came.seconds, 2)}
 
 

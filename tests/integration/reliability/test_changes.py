@@ -6,7 +6,8 @@ from .chain import LAYERS, Place, digest
 
 ODD = "date +%s%N >/opt/four/odd\n"
 WHOLE = (
-    "# /// check\n# proves: no layer is bad\n# hint: make it good\n# ///\ntest ! -e /opt/four/bad\n"
+    "# /// check\n# summary: no layer is bad\n# hint: make it good\n# ///\n"
+    "test ! -e /opt/four/bad\n"
 )
 
 

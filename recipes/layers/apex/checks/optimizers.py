@@ -1,5 +1,5 @@
 # /// check
-# proves: Apex's fused optimizers are there with their kernels
+# summary: Apex's fused optimizers are there with their kernels
 # hint: build the layer apex again; its log tells why the kernels were left out
 # ///
 

@@ -1,5 +1,5 @@
 # /// check
-# proves: exactly the ops whose DS_BUILD_ flags are set are compiled in, and each can be loaded
+# summary: exactly the ops whose DS_BUILD_ flags are set are compiled in, and each can be loaded
 # hint: build the layer deepspeed again, or set the flags to what is wanted
 # ///
 

@@ -1,8 +1,8 @@
 # /// check
-# proves: ranks of DeepSpeed (ZeRO 1) train as one process does
+# summary: ranks of DeepSpeed (ZeRO 1) train as one process does
 # level: full
 # runs: ranks
-# seconds: 240
+# timeout_seconds: 240
 # needs: {tasks: 2}
 # hint: build the layer deepspeed again; where a rank is named, look at its node and its GPU
 # ///

@@ -1,5 +1,5 @@
 # /// check
-# proves: FlashAttention is there with the kernels that the recipe promises
+# summary: FlashAttention is there with the kernels that the recipe promises
 # hint: build the layer flash-attention again; unset its variable outside the image
 # ///
 

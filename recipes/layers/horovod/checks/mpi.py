@@ -1,5 +1,5 @@
 # /// check
-# proves: Horovod has MPI and its PyTorch extension, and averages
+# summary: Horovod has MPI and its PyTorch extension, and averages
 # hint: build the layer horovod again, after pytorch and mpich
 # ///
 

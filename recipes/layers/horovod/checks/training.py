@@ -1,8 +1,8 @@
 # /// check
-# proves: ranks of Horovod train as one process does
+# summary: ranks of Horovod train as one process does
 # level: full
 # runs: ranks
-# seconds: 180
+# timeout_seconds: 180
 # needs: {tasks: 2, mpi: true}
 # hint: build the layers mpich and horovod again; where a rank is named, look at its node
 # ///

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: libfabric has the provider tcp, which needs nothing but a loopback interface
+# summary: libfabric has the provider tcp, which needs nothing but a loopback interface
 # hint: build the layer libfabric again
 # ///
 set -euo pipefail

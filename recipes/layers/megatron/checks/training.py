@@ -1,5 +1,5 @@
 # /// check
-# proves: Megatron-DeepSpeed's training program can be imported, and finds what is compiled
+# summary: Megatron-DeepSpeed's training program can be imported, and finds what is compiled
 # hint: build the layer megatron again
 # ///
 

@@ -1,5 +1,5 @@
 # /// check
-# proves: mpi4py uses the image's own MPICH
+# summary: mpi4py uses the image's own MPICH
 # hint: build the layer mpi4py again; unset LD_LIBRARY_PATH and LD_PRELOAD in the image
 # ///
 

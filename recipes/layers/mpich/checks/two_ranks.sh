@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: mpicc compiles, and two ranks of MPICH find each other
+# summary: mpicc compiles, and two ranks of MPICH find each other
 # hint: build the layer mpich again
 # ///
 set -euo pipefail

@@ -81,6 +81,6 @@ def picture(title, found, name, row):
         if values
     ]
     references = (
-        [{"name": name, "value": row["floor"] / 1000, "source": row["source"]}] if row else []
+        [{"name": name, "value": row["minimum"] / 1000, "source": row["source"]}] if row else []
     )
     return {"title": title, "unit": "GB/s", "series": series, "references": references}

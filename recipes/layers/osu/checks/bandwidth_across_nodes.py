@@ -1,24 +1,24 @@
 # /// check
-# proves: >-
+# summary: >-
 #   MPICH sends from the memory of GPUs on one node to that of GPUs on another as fast as an
 #   interface of Slingshot
 # level: perf
 # runs: ranks
-# seconds: 600
+# timeout_seconds: 600
 # needs: {gpus: 1, architecture: gfx90a, nodes: 2, tasks: 2, network: cxi}
 # thresholds:
 #   osu_bw_1MiB:
 #     unit: MB/s
-#     floor: 23750
+#     minimum: 23750
 #     reference: 25000
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       laifs-container-tests, jobs/mpi-dual-node-gpu-to-gpu-pt2pt-osu_bw.yaml: 95 % of 200 Gbit/s
 #   osu_bw_64MiB:
 #     unit: MB/s
-#     floor: 23750
+#     minimum: 23750
 #     reference: 25000
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       laifs-container-tests, jobs/mpi-dual-node-gpu-to-gpu-pt2pt-osu_bw.yaml: 95 % of 200 Gbit/s
 # hint: >-

@@ -1,36 +1,36 @@
 # /// check
-# proves: MPICH sends between the memories of the GPUs of a node as fast as their links allow
+# summary: MPICH sends between the memories of the GPUs of a node as fast as their links allow
 # level: perf
 # runs: node
-# seconds: 600
+# timeout_seconds: 600
 # needs: {gpus: 2, architecture: gfx90a}
 # thresholds:
 #   same_gcd_64MiB:
-#     {unit: MB/s, floor: 450000, of: gfx90a,
+#     {unit: MB/s, minimum: 450000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   gcd_0_1_64MiB:
-#     {unit: MB/s, floor: 50000, of: gfx90a,
+#     {unit: MB/s, minimum: 50000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   gcd_6_64MiB:
-#     {unit: MB/s, floor: 45000, of: gfx90a,
+#     {unit: MB/s, minimum: 45000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   gcd_1_7_64MiB:
-#     {unit: MB/s, floor: 30000, of: gfx90a,
+#     {unit: MB/s, minimum: 30000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   others_64MiB:
-#     {unit: MB/s, floor: 37000, of: gfx90a,
+#     {unit: MB/s, minimum: 37000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   gcd_0_0_1MiB:
-#     {unit: MB/s, floor: 45000, of: gfx90a,
+#     {unit: MB/s, minimum: 45000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   gcd_1_1_1MiB:
-#     {unit: MB/s, floor: 50000, of: gfx90a,
+#     {unit: MB/s, minimum: 50000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   gcd_0_1_1MiB:
-#     {unit: MB/s, floor: 36000, of: gfx90a,
+#     {unit: MB/s, minimum: 36000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 #   others_1MiB:
-#     {unit: MB/s, floor: 25000, of: gfx90a,
+#     {unit: MB/s, minimum: 25000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 # hint: >-
 #   build the layers mpich and osu again; MPIR_CVAR_ENABLE_GPU must be 1, and each rank's cgroup

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: OSU's measurements start, and two ranks send to each other
+# summary: OSU's measurements start, and two ranks send to each other
 # hint: build the layers mpich and osu again
 # ///
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: python3 is the virtual environment's, and its packages accept each other
+# summary: python3 is the virtual environment's, and its packages accept each other
 # hint: build the image again; unset PATH and PYTHONPATH outside it
 # ///
 set -euo pipefail

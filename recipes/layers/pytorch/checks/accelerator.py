@@ -1,5 +1,5 @@
 # /// check
-# proves: PyTorch is the one for this accelerator, computes, and came without CUDA packages
+# summary: PyTorch is the one for this accelerator, computes, and came without CUDA packages
 # hint: build the layer pytorch again, with the index that its layer names
 # ///
 

@@ -1,8 +1,8 @@
 # /// check
-# proves: ranks of DistributedDataParallel train as one process does
+# summary: ranks of DistributedDataParallel train as one process does
 # level: full
 # runs: ranks
-# seconds: 180
+# timeout_seconds: 180
 # needs: {tasks: 2}
 # hint: build the layer pytorch again; where a rank is named, look at its node and its GPU
 # ///

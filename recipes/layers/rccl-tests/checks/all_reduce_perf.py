@@ -1,31 +1,31 @@
 # /// check
-# proves: >-
+# summary: >-
 #   all_reduce_perf of rccl-tests gives right numbers on all ranks, as fast as on LUMI's other
 #   images
 # level: perf
 # runs: ranks
-# seconds: 600
+# timeout_seconds: 600
 # needs: {gpus: 2, tasks: 2, mpi: true}
 # thresholds:
 #   largest_sizes:
 #     unit: GB/s
-#     floor: 60
-#     of: gfx90a
+#     minimum: 60
+#     architecture: gfx90a
 #     source: >-
 #       AMD's LUMI containers (sfantao/LUMI-containers), RecipesDocker/pytorch/*.test: each of the
 #       last five sizes, half
 #   in_node_128MiB:
 #     unit: GB/s
-#     floor: 118.75
+#     minimum: 118.75
 #     reference: 125
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       lumi-reframe-tests, checks/ai-guide/check_ddp_visualtransformer.py: 8 GCDs, half, -5 %
 #   two_nodes_128MiB:
 #     unit: GB/s
-#     floor: 80.75
+#     minimum: 80.75
 #     reference: 85
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       lumi-reframe-tests, checks/microbenchmarks/gpu/rccl_test.py: 16 GCDs, half, -5 %
 # hint: >-

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: "rccl-tests are whole: linked with RCCL and MPI, with code for gfx90a"
+# summary: "rccl-tests are whole: linked with RCCL and MPI, with code for gfx90a"
 # hint: build the layer rccl-tests again
 # ///
 set -euo pipefail

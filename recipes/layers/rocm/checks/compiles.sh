@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: hipcc makes programs for gfx90a
+# summary: hipcc makes programs for gfx90a
 # hint: build the layer rocm again
 # ///
 set -euo pipefail

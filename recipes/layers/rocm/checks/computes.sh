@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: a HIP program computes on the GPU
+# summary: a HIP program computes on the GPU
 # level: full
 # needs: {gpus: 1, architecture: gfx90a}
 # hint: look at the driver (dmesg, /sys/module/amdgpu/version) and at lumicontainer check

@@ -1,8 +1,8 @@
 # /// check
-# proves: the node has all GPUs that the platform names, each in its place on PCI and of its kind
+# summary: the node has all GPUs that the platform names, each in its place on PCI and of its kind
 # level: full
 # runs: node
-# seconds: 60
+# timeout_seconds: 60
 # needs: {gpus: 1, architecture: gfx90a}
 # hint: >-
 #   leave the node out (sbatch --exclude=NODE) and tell the site; lumi-entry --preflight finds such

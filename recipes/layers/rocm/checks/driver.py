@@ -1,8 +1,8 @@
 # /// check
-# proves: the driver in the kernel serves the image's ROCm
+# summary: the driver in the kernel serves the image's ROCm
 # level: full
 # runs: node
-# seconds: 60
+# timeout_seconds: 60
 # needs: {gpus: 1}
 # hint: >-
 #   build the image with a --profile whose ROCm the driver serves; lumicontainer check --platform

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: every folder that LUMI binds is there, so that any engine can bind it
+# summary: every folder that LUMI binds is there, so that any engine can bind it
 # hint: build the layer rocm again
 # ///
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: rocminfo and its like are ROCm's own again, and not the build's stand-ins
+# summary: rocminfo and its like are ROCm's own again, and not the build's stand-ins
 # hint: build the image again; the layer's finish.sh puts them back
 # ///
 set -euo pipefail

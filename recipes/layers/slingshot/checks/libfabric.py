@@ -1,5 +1,5 @@
 # /// check
-# proves: libfabric is whole, and has the provider for Slingshot where it was built for it
+# summary: libfabric is whole, and has the provider for Slingshot where it was built for it
 # hint: build the layer slingshot again
 # ///
 

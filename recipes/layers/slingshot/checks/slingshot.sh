@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# proves: libfabric sees the Slingshot devices of this node
+# summary: libfabric sees the Slingshot devices of this node
 # level: full
 # needs: {network: cxi}
 # hint: "ask for the nodes' network (srun --network), and look at the binds: lumicontainer binds IMAGE"

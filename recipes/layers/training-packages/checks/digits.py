@@ -1,5 +1,5 @@
 # /// check
-# proves: scikit-learn reads the data set that it ships
+# summary: scikit-learn reads the data set that it ships
 # hint: build the layer training-packages again
 # ///
 

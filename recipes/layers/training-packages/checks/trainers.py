@@ -1,5 +1,5 @@
 # /// check
-# proves: the packages that train with PyTorch take the PyTorch that is here
+# summary: the packages that train with PyTorch take the PyTorch that is here
 # hint: build the layer training-packages again, with versions that accept this PyTorch
 # ///
 

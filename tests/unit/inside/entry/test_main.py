@@ -407,7 +407,7 @@ def test_print_env_as_json_is_one_line_a_rank(entry: Entry) -> None:
         "name": "MASTER_ADDR",
         "value": "nid005001",
         "origin": "slurm",
-        "reason": "the first host of SLURM_STEP_NODELIST=nid[005001-005002]",
+        "why": "the first host of SLURM_STEP_NODELIST=nid[005001-005002]",
     } in record["variables"]
 
 

@@ -87,7 +87,7 @@ def test_halting_and_the_end_are_heard(host: Open) -> None:
     door = join(rank0, 1)
     rank0.await_all(SOON)
     rank0.halt([0, 1], "t/x", "because")
-    assert door.next(SOON) == {"halt": "t/x", "reason": "because"}
+    assert door.next(SOON) == {"halt": "t/x", "why": "because"}
     rank0.close()
     assert door.next(SOON) == {"end": True}
 

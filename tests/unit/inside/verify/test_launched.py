@@ -143,7 +143,7 @@ def test_a_hang_of_one_rank_gives_the_stacks_of_all_and_later_checks_run(image: 
         "def waits(): time.sleep(1000)\ndef stuck(): time.sleep(1000)\n"
         "stuck() if rank == 2 else waits()\n"
     )
-    image.add("hangs", hangs, **ALL, seconds=3)
+    image.add("hangs", hangs, **ALL, timeout_seconds=3)
     image.add("later", SHOW, **ALL)
     ran = reports(image.tasks("--json", "-"))
     assert ran.states == {"hangs": "failed", "later": "passed"}
@@ -164,7 +164,7 @@ def test_an_answer_that_is_late_is_named_and_the_rest_go_on(image: Image) -> Non
     """lumi-verify of rank 1 is stopped as on a node that swaps, until both checks have a result."""
     stops = ABOVE + "if rank == 1: os.kill(verify, 19)\n"
     image.wait_shortly()
-    image.add("stops", stops, **ALL, seconds=1)
+    image.add("stops", stops, **ALL, timeout_seconds=1)
     image.add("later", SHOW, **ALL)
     tasks = image.tasks("--json", "-")
     assert tasks[0].stderr is not None

@@ -61,7 +61,7 @@ def test_each_check_is_told_with_its_number_as_it_ends(image: Image) -> None:
 
 
 def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(image: Image) -> None:
-    image.add("hangs", HANGS, seconds=1)
+    image.add("hangs", HANGS, timeout_seconds=1)
     image.add("later", HOLDS)
     ran = image.run()
     assert ran.states == {"hangs": "failed", "later": "passed"}
@@ -71,7 +71,7 @@ def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(image: Image
 
 
 def test_python_that_a_script_starts_tells_its_stacks_too(image: Image) -> None:
-    image.add("hangs", f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', seconds=1)
+    image.add("hangs", f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', timeout_seconds=1)
     output = image.run().check("hangs")["output"]
     assert "in the_place" in output
     assert "what ran on" in output
@@ -84,7 +84,7 @@ def test_python_that_a_script_starts_tells_its_stacks_too(image: Image) -> None:
     ids=["leaves", "leaves and fails", "leaves and hangs", "deaf"],  # the scripts hold a number
 )
 def test_nothing_is_left_of_a_check_whatever_it_does_to_stay(image: Image, script: str) -> None:
-    image.add("stays", script, seconds=1)
+    image.add("stays", script, timeout_seconds=1)
     image.run()
     assert image.running() == []
 
@@ -125,7 +125,7 @@ def test_what_a_killed_check_wrote_to_its_temporary_folder_goes(
 ) -> None:
     own = tmp_path / "own"
     own.mkdir()
-    image.add("hangs", "#!/bin/bash\nmktemp -d; sleep 1000\n", seconds=1)
+    image.add("hangs", "#!/bin/bash\nmktemp -d; sleep 1000\n", timeout_seconds=1)
     ran = image.run(TMPDIR=str(own))
     assert str(own) in ran.check("hangs")["output"]
     assert list(own.iterdir()) == []
@@ -155,7 +155,7 @@ def test_output_that_is_no_text_is_told_in_every_form(image: Image) -> None:
 
 
 def test_a_report_that_is_cut_short_or_no_number_does_not_end_lumi_verify(image: Image) -> None:
-    limit = {"unit": "GB/s", "floor": 1, "source": "somebody"}
+    limit = {"unit": "GB/s", "minimum": 1, "source": "somebody"}
     script = (
         "import os\nfrom lumi_inside.checking import measured, tell\n"
         "tell('seen', 1)\nmeasured('speed', float('nan'))\n"
@@ -203,7 +203,7 @@ def test_a_hang_of_one_rank_names_the_place_of_each(image: Image) -> None:
         "def never_comes(): time.sleep(1000)\n"
         "waits_for_the_other() if rank else never_comes()\n"
     )
-    image.add("ranks", hangs, runs="ranks", needs={"tasks": 3}, seconds=2)
+    image.add("ranks", hangs, runs="ranks", needs={"tasks": 3}, timeout_seconds=2)
     row = image.run().check("ranks")
     what, first, second = row["reason"].splitlines()
     assert "on rank 0, 1, 2" in what

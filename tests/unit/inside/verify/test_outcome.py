@@ -16,14 +16,14 @@ from lumicontainer.inside.verify.outcome import (
 )
 from lumicontainer.inside.verify.process import Ended
 
-FLOOR = {"unit": "GB/s", "floor": 80, "source": "somebody"}
+FLOOR = {"unit": "GB/s", "minimum": 80, "source": "somebody"}
 
 
 def came(
     code: int | None, output: str = "", *, report: str = "", why: str = "", **check: Any
 ) -> Outcome:
     ended = Ended(code, output, seconds=1.5, why=why)
-    return of_process(ended, report, check={"seconds": 9, **check}, architecture="gfx90a")
+    return of_process(ended, report, check={"timeout_seconds": 9, **check}, architecture="gfx90a")
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_what_was_ended_for_another_s_sake_says_so() -> None:
 @pytest.mark.parametrize(
     ("limit", "value", "holds"),
     [
-        ({"floor": 80}, 80, True),
-        ({"floor": 80}, 79.9, False),
-        ({"ceiling": 3}, 3, True),
-        ({"ceiling": 3}, 3.1, False),
-        ({"floor": 80}, float("nan"), False),
-        ({"ceiling": 3}, float("-inf"), False),
-        ({"floor": 80}, "80", False),
-        ({"floor": 80}, None, False),
-        ({"floor": 80, "of": "gfx942"}, 1, None),
+        ({"minimum": 80}, 80, True),
+        ({"minimum": 80}, 79.9, False),
+        ({"maximum": 3}, 3, True),
+        ({"maximum": 3}, 3.1, False),
+        ({"minimum": 80}, float("nan"), False),
+        ({"maximum": 3}, float("-inf"), False),
+        ({"minimum": 80}, "80", False),
+        ({"minimum": 80}, None, False),
+        ({"minimum": 80, "architecture": "gfx942"}, 1, None),
     ],
 )
 def test_a_value_holds_where_it_is_a_number_on_the_right_side(
@@ -85,7 +85,7 @@ def test_a_missed_threshold_fails_a_check_that_passed() -> None:
         ([{"told": "unjudged", "value": "it is half a node"}], FLOOR, "skipped", "half a node"),
         (
             [{"measured": "busbw", "value": 99}],
-            {**FLOOR, "of": "gfx942"},
+            {**FLOOR, "architecture": "gfx942"},
             "skipped",
             "it was measured on gfx942, and this is gfx90a",
         ),

@@ -57,8 +57,13 @@ class Image:
         suffix = "sh" if script.startswith("#!") else "py"
         file = f"checks/t/{name}.{suffix}"
         (self.home / file).write_text(script)
-        row = {"name": f"t/{name}", "proves": f"{name} holds", "hint": f"hint {name}", "file": file}
-        said = {"level": "quick", "runs": "once", "seconds": SECONDS, **told}
+        row = {
+            "name": f"t/{name}",
+            "summary": f"{name} holds",
+            "hint": f"hint {name}",
+            "file": file,
+        }
+        said = {"level": "quick", "runs": "once", "timeout_seconds": SECONDS, **told}
         self.rows.append({**row, **said})
         (self.home / "checks.json").write_text(json.dumps(self.rows))
 

@@ -1,9 +1,9 @@
 # /// check
-# proves: >-
+# summary: >-
 #   DeepSpeed's Adam and Lion, its quantizer and its random-LTD give what PyTorch gives, where they
 #   are compiled in; other ops that are compiled in are named
 # level: full
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 1}
 # hint: >-
 #   build the layer deepspeed again, by this recipe, which has it compiled for waves of 64 threads

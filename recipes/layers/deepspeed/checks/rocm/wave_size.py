@@ -1,5 +1,5 @@
 # /// check
-# proves: DeepSpeed's ops are compiled for the wave size of gfx90a, which is 64
+# summary: DeepSpeed's ops are compiled for the wave size of gfx90a, which is 64
 # hint: "build the layer deepspeed again, after rocm: rocminfo, or what stands in for it, has to
 #   tell of gfx90a"
 # ///

@@ -1,8 +1,8 @@
 # /// check
-# proves: DeepSpeed's ZeRO 0 to 3 train to the parameters that PyTorch alone trains to
+# summary: DeepSpeed's ZeRO 0 to 3 train to the parameters that PyTorch alone trains to
 # level: full
 # runs: ranks
-# seconds: 600
+# timeout_seconds: 600
 # needs: {gpus: 1, tasks: 2}
 # hint: look at deepspeed/fused_ops and pytorch/collectives, which ZeRO is made of
 # ///

@@ -1,9 +1,9 @@
 # /// check
-# proves: >-
+# summary: >-
 #   FlashAttention is right forward and backward, for all sizes of heads in fp16 and bf16, causal or
 #   not
 # level: full
-# seconds: 600
+# timeout_seconds: 600
 # needs: {gpus: 1, architecture: gfx90a}
 # hint: >-
 #   build the layer flash-attention again for gfx90a; with 'no kernel image' take the other

@@ -1,14 +1,14 @@
 # /// check
-# proves: Horovod adds and averages over all ranks through RCCL, with what every rank hands in
+# summary: Horovod adds and averages over all ranks through RCCL, with what every rank hands in
 # level: full
 # runs: ranks
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 1, tasks: 2, mpi: true}
 # thresholds:
 #   of_torch:
 #     unit: of PyTorch's
 #     reference: 1
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: both go through the same RCCL; no figure is public
 # hint: >-
 #   build the layer horovod again, after pytorch and mpich; start it by srun --mpi=pmi2 or mpiexec

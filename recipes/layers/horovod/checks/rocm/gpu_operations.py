@@ -1,5 +1,5 @@
 # /// check
-# proves: Horovod is built for ROCm and RCCL, and shares the image's RCCL with PyTorch
+# summary: Horovod is built for ROCm and RCCL, and shares the image's RCCL with PyTorch
 # hint: build the layer horovod again, after pytorch
 # ///
 

@@ -1,5 +1,5 @@
 # /// check
-# proves: MPICH is built with HIP and goes through the image's libfabric
+# summary: MPICH is built with HIP and goes through the image's libfabric
 # hint: build the layer mpich again, after rocm and slingshot
 # ///
 

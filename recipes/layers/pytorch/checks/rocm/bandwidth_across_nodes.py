@@ -1,22 +1,22 @@
 # /// check
-# proves: collectives of PyTorch are as fast between nodes as Slingshot allows
+# summary: collectives of PyTorch are as fast between nodes as Slingshot allows
 # level: perf
 # runs: ranks
-# seconds: 900
+# timeout_seconds: 900
 # needs: {gpus: 1, nodes: 2, tasks: 2, network: cxi}
 # thresholds:
 #   all_reduce_128MiB:
 #     unit: GB/s
-#     floor: 80.75
+#     minimum: 80.75
 #     reference: 85
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       lumi-reframe-tests, checks/microbenchmarks/gpu/rccl_test.py: busbw of half numbers on 2
 #       nodes (16 GCDs), -5 %
 #   all_reduce_512MiB:
 #     unit: GB/s
 #     reference: 105
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       lumi-reframe-tests, checks/apps/deeplearning/deepspeed_comm.py: 840 Gbit/s on 2 nodes, by
 #       DeepSpeed's benchmark

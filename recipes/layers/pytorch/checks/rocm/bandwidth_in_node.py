@@ -1,15 +1,15 @@
 # /// check
-# proves: collectives of PyTorch are as fast between the GPUs of a node as its links allow
+# summary: collectives of PyTorch are as fast between the GPUs of a node as its links allow
 # level: perf
 # runs: ranks
-# seconds: 600
+# timeout_seconds: 600
 # needs: {gpus: 2, tasks: 2}
 # thresholds:
 #   all_reduce_128MiB:
 #     unit: GB/s
-#     floor: 118.75
+#     minimum: 118.75
 #     reference: 125
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       lumi-reframe-tests, checks/ai-guide/check_ddp_visualtransformer.py: busbw of half numbers on
 #       8 GCDs, -5 %

@@ -1,5 +1,5 @@
 # /// check
-# proves: no Python package brings an RCCL, HIP or HSA of its own beside the image's
+# summary: no Python package brings an RCCL, HIP or HSA of its own beside the image's
 # hint: build the layer pytorch again, which puts the image's in their places; leave out the
 #   package that brings one
 # ///

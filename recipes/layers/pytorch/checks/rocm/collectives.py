@@ -1,10 +1,10 @@
 # /// check
-# proves: >-
+# summary: >-
 #   all_reduce, all_gather, reduce_scatter and all_to_all of PyTorch give the right numbers, within
 #   a node and over all nodes
 # level: full
 # runs: ranks
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 1, tasks: 2}
 # hint: >-
 #   look at pytorch/network and rccl-tests/all_reduce_perf, which tell the library from the network

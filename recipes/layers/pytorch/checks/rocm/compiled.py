@@ -1,7 +1,7 @@
 # /// check
-# proves: torch.compile compiles for this GPU, and gives what PyTorch gives without it
+# summary: torch.compile compiles for this GPU, and gives what PyTorch gives without it
 # level: full
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 1}
 # hint: >-
 #   build the layer pytorch again, for its Triton; unset TORCH_COMPILE_DISABLE and

@@ -1,10 +1,10 @@
 # /// check
-# proves: >-
+# summary: >-
 #   after steps of DDP all ranks hold the same parameters, those of training on one of them with all
 #   rows
 # level: full
 # runs: ranks
-# seconds: 240
+# timeout_seconds: 240
 # needs: {gpus: 1, tasks: 2}
 # hint: look at pytorch/collectives; a GPU that computes wrongly is the one of the rank that differs
 # ///

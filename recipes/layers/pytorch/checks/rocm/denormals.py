@@ -1,5 +1,5 @@
 # /// check
-# proves: >-
+# summary: >-
 #   products of matrices keep the smallest fp16 and bf16 numbers (denormals) where PyTorch promises
 #   it
 # level: full

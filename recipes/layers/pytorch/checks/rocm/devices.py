@@ -1,8 +1,8 @@
 # /// check
-# proves: PyTorch sees each GPU that the kernel's driver shows, and each of them computes
+# summary: PyTorch sees each GPU that the kernel's driver shows, and each of them computes
 # level: full
 # runs: node
-# seconds: 120
+# timeout_seconds: 120
 # needs: {gpus: 1}
 # hint: >-
 #   unset HIP_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES, or set one of them

@@ -1,26 +1,26 @@
 # /// check
-# proves: products of matrices in fp32, bf16 and fp16 are right on every GPU of the node
+# summary: products of matrices in fp32, bf16 and fp16 are right on every GPU of the node
 # level: full
 # runs: node
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 1}
 # thresholds:
 #   fp32:
 #     unit: TFLOP/s
 #     reference: 47.85
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       AMD Instinct MI250X data sheet: 95.7 TFLOP/s FP32 matrix for two GCDs; a peak, never reached
 #   bf16:
 #     unit: TFLOP/s
 #     reference: 191.5
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       AMD Instinct MI250X data sheet: 383 TFLOP/s BF16 for two GCDs; a peak, never reached
 #   fp16:
 #     unit: TFLOP/s
 #     reference: 191.5
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       AMD Instinct MI250X data sheet: 383 TFLOP/s FP16 for two GCDs; a peak, never reached
 # hint: >-

@@ -1,5 +1,5 @@
 # /// check
-# proves: PyTorch uses the image's RCCL and HIP, and there is no second one of either
+# summary: PyTorch uses the image's RCCL and HIP, and there is no second one of either
 # hint: "build the layer pytorch again: it puts the image's RCCL in the place of the wheel's"
 # ///
 

@@ -1,10 +1,10 @@
 # /// check
-# proves: >-
+# summary: >-
 #   convolutions are right on all ranks of a node that share MIOpen's cache, and the cache stays
 #   whole
 # level: full
 # runs: ranks
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 1, tasks: 2}
 # hint: >-
 #   start ranks by lumi-entry, which puts the cache on the node; remove the folder that is named;

@@ -1,10 +1,10 @@
 # /// check
-# proves: >-
+# summary: >-
 #   PyTorch itself reaches other nodes through RCCL's plugin and the provider cxi, not through
 #   sockets
 # level: full
 # runs: ranks
-# seconds: 240
+# timeout_seconds: 240
 # needs: {gpus: 1, nodes: 2, tasks: 2, network: cxi}
 # hint: >-
 #   look at rccl-plugin/interface; set nothing of NCCL_NET, NCCL_NET_PLUGIN and NCCL_NET_GDR_LEVEL

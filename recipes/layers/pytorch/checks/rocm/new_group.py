@@ -1,8 +1,8 @@
 # /// check
-# proves: process groups can be made and left again and again
+# summary: process groups can be made and left again and again
 # level: full
 # runs: ranks
-# seconds: 300
+# timeout_seconds: 300
 # needs: {gpus: 1, tasks: 2}
 # hint: >-
 #   make process groups once in a program, or take --profile rocm-6.4.4 (laifs-container-recipes

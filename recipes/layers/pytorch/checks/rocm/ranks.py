@@ -1,8 +1,8 @@
 # /// check
-# proves: each rank runs on the cores of the CCD next to its GPU, and knows the interface next to it
+# summary: each rank runs on the cores of the CCD next to its GPU, and knows its nearest interface
 # level: full
 # runs: ranks
-# seconds: 180
+# timeout_seconds: 180
 # needs: {gpus: 1, tasks: 2, architecture: gfx90a}
 # hint: >-
 #   start ranks by lumi-entry, which binds them, on whole nodes (srun --exclusive

@@ -1,10 +1,10 @@
 # /// check
-# proves: >-
+# summary: >-
 #   the process that trains has mapped one RCCL, the image's, and that RCCL connects its rings and
 #   trees
 # level: full
 # runs: ranks
-# seconds: 180
+# timeout_seconds: 180
 # needs: {gpus: 1, tasks: 2}
 # hint: >-
 #   unset LD_PRELOAD and LD_LIBRARY_PATH outside the image; build the layer pytorch again: it puts

@@ -1,15 +1,15 @@
 # /// check
-# proves: blocks as those of Llama-2-7B train in bf16 on every GPU of the node, as fast as all of it
+# summary: blocks of Llama-2-7B train in bf16 on every GPU of the node, as fast as all of it
 # level: perf
 # runs: node
-# seconds: 600
+# timeout_seconds: 600
 # needs: {gpus: 1}
 # thresholds:
 #   training:
 #     unit: TFLOP/s
 #     reference: 91
-#     floor: 86.45
-#     of: gfx90a
+#     minimum: 86.45
+#     architecture: gfx90a
 #     source: >-
 #       lumi-reframe-tests, checks/apps/megatron-lm/megatron.py, 5 % below: 91 a GCD on 2 nodes (88
 #       on 8, 83 on 16) for all of Megatron-LM's Llama-2-7B; here are 4 blocks of it, without tensor

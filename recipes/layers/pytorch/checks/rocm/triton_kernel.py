@@ -1,6 +1,6 @@
 # /// check
-# proves: Triton compiles a kernel for gfx90a, without asking for a GPU
-# seconds: 120
+# summary: Triton compiles a kernel for gfx90a, without asking for a GPU
+# timeout_seconds: 120
 # hint: build the layer pytorch again; the version of Triton is the one that its wheel of
 #   PyTorch names
 # ///

@@ -1,21 +1,21 @@
 # /// check
-# proves: >-
+# summary: >-
 #   a step of training gives finite gradients on one node to all nodes of the job; how much of its
 #   speed it keeps is told
 # level: perf
 # runs: ranks
-# seconds: 900
+# timeout_seconds: 900
 # needs: {gpus: 1, nodes: 2, tasks: 2}
 # thresholds:
 #   two_nodes:
 #     unit: of one node
 #     reference: 1
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: a step that costs nothing more; no figure is public for this step
 #   all_nodes:
 #     unit: of one node
 #     reference: 0.8
-#     of: gfx90a
+#     architecture: gfx90a
 #     source: >-
 #       LUMI, Scaling the pre-training of large language models: 768 nodes keep about 80 % of the
 #       speed a GPU; another program

@@ -1,5 +1,5 @@
 # /// check
-# proves: the packages for language models can be imported, and data sets can be made
+# summary: the packages for language models can be imported, and data sets can be made
 # hint: build the layer training-packages again
 # ///
 
