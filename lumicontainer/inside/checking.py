@@ -1,42 +1,39 @@
-"""What checks written in Python use: say that something fails, is left out, or was measured.
+"""Functions for checks in Python: report a failure, a skip or a measured value.
 
-A check runs with the image's own Python, and ends with one of the exit codes here. What it measures
-and tells it appends, a line of JSON each, to the file that ``REPORT`` names.
+A check runs with the image's own Python and ends with one of the exit codes below. It appends
+measured values and facts, one line of JSON each, to the file that ``REPORT`` names.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 FAILED = 1
 SKIPPED = 77
-"""As in the test drivers of Automake: what was to be proven could not be, and why is told."""
+"""The check could not be made, and reports why; as in Automake's test drivers."""
 BROKEN = 70
 """The check itself has a fault (EX_SOFTWARE in sysexits.h)."""
 REPORT = "LUMI_VERIFY_REPORT"
-"""Names the file that takes what a check measures and tells."""
+"""Names the file for measured values and facts."""
 CHECK = "LUMI_VERIFY_CHECK"
 """Holds the check's row of checks.json."""
 
 HOST_PATHS = "LUMI_VERIFY_HOST_PATHS"
-"""Names folders of the machine that an image is built on, with ':' between them: no file of the
-image may name one."""
+"""Names folders of the build machine, separated by ':'; no file of the image may contain one."""
 
 
 def home() -> str:
-    """Return the folder in which the image tells of itself."""
+    """Return the folder with the image's records and checks, normally /opt/lumicontainer."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def record(name: str) -> Any:
-    """Return what a file of the image's record says, such as resolved.json; {} without it."""
+    """Return a record of the image, such as resolved.json; {} if there is no such file."""
     try:
         with open(os.path.join(home(), name), encoding="utf-8") as stream:
             return json.load(stream)
@@ -45,7 +42,7 @@ def record(name: str) -> Any:
 
 
 def resolved() -> Any:
-    """Return what the image was built from: recipe, platform, layers with their parameters."""
+    """Return the image's recipe, platform, and layers with their parameters."""
     return record("resolved.json")
 
 
@@ -56,54 +53,49 @@ def parameters(layer: str) -> Mapping[str, Any]:
 
 
 def shared(file: str) -> Any:
-    """Return the module that checks share, by its file below those of the image's checks.
-
-    So layers share with others: ``shared("pytorch/rocm/_gpu.py")``.
-    """
-    import importlib.util  # noqa: PLC0415 - most checks share nothing
-
+    """Return the module of a file below the image's checks, such as ``pytorch/rocm/_gpu.py``."""
     path = os.path.join(home(), "checks", file)
     spec = importlib.util.spec_from_file_location(os.path.basename(file)[:-3], path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no module")
+        raise ImportError(f"{path} is not a module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def failed(*problems: str) -> NoReturn:
-    """End the check: it does not hold, for the reasons given, a line each."""
+    """End the check as failed, and print the reasons, one a line."""
     sys.stdout.flush()
     sys.stderr.write("".join(f"{problem}\n" for problem in problems))
     sys.exit(FAILED)
 
 
 def skipped(reason: str) -> NoReturn:
-    """End the check: it cannot be made here, for a reason; it does not count as passed."""
+    """End the check as skipped, which does not count as passed."""
     tell("skipped", reason)
     print(reason, flush=True)
     sys.exit(SKIPPED)
 
 
 def tell(name: str, value: Any) -> None:
-    """Hand something to the report: the rows of a picture, or what the check ran on.
+    """Add a fact to the report: the rows of a chart, or what the check ran on.
 
-    ``value`` is plain data for JSON. Without lumi-verify around it, it goes nowhere.
+    ``value`` is plain data for JSON. Without lumi-verify this does nothing.
     """
     _append({"told": name, "value": value})
 
 
 def measured(name: str, value: float) -> None:
-    """Hand on what was measured for the threshold ``name``, in the threshold's unit.
+    """Report a value for the threshold ``name``, in the threshold's unit.
 
-    lumi-verify judges it: a check need not, and fails where a value does not reach its floor.
+    lumi-verify compares it with the threshold, and fails the check if it does not reach it.
     """
     print(f"{name}: {value:.4g}", flush=True)
     _append({"measured": name, "value": value})
 
 
 def threshold(name: str) -> Mapping[str, Any]:
-    """Return what the check's own comment says of a threshold."""
+    """Return a threshold from the check's header comment."""
     row: Mapping[str, Any] = json.loads(os.environ.get(CHECK, "{}"))
     found: Mapping[str, Any] = row.get("thresholds", {}).get(name, {})
     return found
@@ -112,6 +104,6 @@ def threshold(name: str) -> Mapping[str, Any]:
 def _append(row: Mapping[str, Any]) -> None:
     path = os.environ.get(REPORT)
     if path:
-        # One write, so that lines of several ranks do not run into each other.
+        # One write, so that lines of several ranks do not mix.
         with open(path, "ab", buffering=0) as stream:
             stream.write(json.dumps(row).encode() + b"\n")

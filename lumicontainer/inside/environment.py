@@ -1,37 +1,33 @@
-"""A variable as it was decided, and numbers as they stand in the environment."""
+"""Variables of the environment: decided values, and numbers that launchers set."""
 
 from __future__ import annotations
 
-from .errors import LaunchError
+from collections.abc import Mapping
+from typing import NamedTuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from .errors import LaunchError
 
 USER = "user"
 DEFAULT = "lumi-entry"
-"""The two origins of a value that are no launcher."""
+"""The two origins of a value that are not launchers."""
 
 
-class Setting:
-    """Hold one variable: its value (None leaves it unset), who says so, and why."""
+class Setting(NamedTuple):
+    """A decided variable: its value (None leaves it unset), the origin of the value, the reason."""
 
-    __slots__ = ("name", "origin", "value", "why")
-
-    def __init__(self, name: str, value: str | None, *, origin: str, why: str) -> None:
-        self.name = name
-        self.value = value
-        self.origin = origin
-        self.why = why
+    name: str
+    value: str | None
+    origin: str
+    why: str
 
 
 def is_number(text: str) -> bool:
-    """Tell whether ``text`` is a plain decimal number of a size that a launcher could mean."""
+    """Return whether ``text`` is a decimal number of at most 19 digits."""
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
 def number(env: Mapping[str, str], name: str) -> int:
-    """Return the variable ``name`` as a number; raise LaunchError where it is none."""
+    """Return the variable ``name`` as a number; raise LaunchError if it is not one."""
     text = env.get(name, "")
     if is_number(text):
         return int(text)
@@ -39,6 +35,6 @@ def number(env: Mapping[str, str], name: str) -> int:
     raise LaunchError(
         what,
         where="the environment of this process",
-        why="lumi-entry needs it to tell which rank this is, and of how many",
+        why="lumi-entry needs it to compute the rank and the number of ranks",
         hint=f"leave {name} as the launcher sets it (no --cleanenv, no export of your own)",
     )

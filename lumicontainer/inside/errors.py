@@ -1,23 +1,23 @@
-"""What is wrong, told in one form: what, where, why, the hint."""
+"""Errors that users see: what is wrong, where, why, and a hint."""
 
 from __future__ import annotations
 
 MISUSED = 2
-"""The exit code where the input is wrong: the command line, a variable, a script."""
+"""The exit code for invalid input: the command line, a variable, a script."""
 UNFIT = 3
-"""The exit code where the node is not fit, or cannot take what the rank has to write."""
+"""The exit code if the node is not fit, or cannot store what the rank has to write."""
 
 
 class LaunchError(Exception):
-    """Carry what keeps the program from starting to the end, where it becomes the exit code.
+    """Report why the program cannot start.
 
-    The code is MISUSED or UNFIT, or what a shell exits with where a command cannot be run. An error
-    is every rank's, and rank 0 tells it. Where it may be one node's (``local``), the first rank of
-    each other node tells a line, and where it may be one rank's (``alone``), each other rank; where
-    rank 0 may not see it, ``told`` says whether this process tells all of it.
+    ``code`` is the exit code: MISUSED, UNFIT, or a shell's if a command cannot be run. Normally
+    every rank has the same error, and only rank 0 prints it. ``local``: the error may be limited
+    to a node, so the first rank of each other node prints one line. ``alone``: it may be limited
+    to a rank, so each other rank does. ``shown`` overrides who prints all of it.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a message, each named where one is raised
+    def __init__(  # noqa: PLR0913 - the parts of a message, each named by the caller
         self,
         what: str,
         *,
@@ -27,7 +27,7 @@ class LaunchError(Exception):
         code: int = MISUSED,
         local: bool = False,
         alone: bool = False,
-        told: bool | None = None,
+        shown: bool | None = None,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -37,9 +37,19 @@ class LaunchError(Exception):
         self.code = code
         self.local = local
         self.alone = alone
-        self.told = told
+        self.shown = shown
 
     def __str__(self) -> str:
         labels = (("where", self.where), ("why", self.why), ("hint", self.hint))
         lines = [f"{label:>7}: {text}" for label, text in labels if text]
         return "\n".join([f"error: {self.what}", *lines])
+
+
+def misused(what: str, hint: str = "") -> LaunchError:
+    """Return the error for an invalid command line of lumi-entry."""
+    return LaunchError(
+        what,
+        where="the command line of lumi-entry",
+        why="usage: lumi-entry [OPTION]... SCRIPT.py, -m MODULE or -- COMMAND, and its arguments",
+        hint=hint or "lumi-entry --help; options of Python: lumi-entry -- python3 -u X.py",
+    )

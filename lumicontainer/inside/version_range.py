@@ -1,32 +1,29 @@
-"""Ranges of versions and numbers as a platform writes them: ``<6.2``, ``>=6.2,<7.0``, ``>1``.
+"""Ranges of versions and numbers in a platform: ``<6.2``, ``>=6.2,<7.0``, ``>1``.
 
-A bare ``6.4`` is every version that begins with it, so a bare ``1`` of whole numbers is 1 alone.
+``6.4`` is every version that begins with it, so for whole numbers ``1`` is only 1.
 """
 
 from __future__ import annotations
 
 OPERATORS = (">=", "<=", ">", "<")
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Version = tuple[int, ...]
-    Limit = tuple[str, Version]
+Version = tuple[int, ...]
+Limit = tuple[str, Version]
 
 
 def version(text: str) -> Version:
-    """Return the numbers that a version begins with: ``v6.4.4-129`` is that of 6.4.4.
+    """Return the numbers at the start of a version: ``v6.4.4-129`` is 6.4.4.
 
-    Trailing zeros are left out, so that 6.2 and 6.2.0 are one. Raises ValueError where no number
-    stands there.
+    Trailing zeros are removed, so 6.2 and 6.2.0 are equal. Raises ValueError without a number.
     """
     numbers = _numbers(text.strip().removeprefix("v"))
     if not numbers:
-        raise ValueError(f"'{text}' is no version")
+        raise ValueError(f"invalid version '{text}'")
     return _short(numbers)
 
 
 def parse(text: str) -> list[Limit]:
-    """Return the limits of a range; raise ValueError, which says why, where it is none."""
+    """Return the limits of a range; raise ValueError with the reason if it is invalid."""
     limits: list[Limit] = []
     for part in text.split(","):
         word = part.strip()
@@ -34,7 +31,7 @@ def parse(text: str) -> list[Limit]:
         wanted = word[len(operator) :].strip()
         numbers = _numbers(wanted)
         if ".".join(map(str, numbers)) != wanted or not numbers:
-            raise ValueError(f"'{word}' is no limit such as <6.2, >=6.2, >1 or 6.4")
+            raise ValueError(f"invalid limit '{word}': expected one such as <6.2, >=6.2, >1 or 6.4")
         if operator:
             limits.append((operator, _short(numbers)))
         else:
@@ -44,7 +41,7 @@ def parse(text: str) -> list[Limit]:
 
 
 def holds(text: str, found: str) -> bool:
-    """Tell whether the version or number ``found`` lies in the range ``text``."""
+    """Return whether the version or number ``found`` is in the range ``text``."""
     here = version(found)
     return all(_within(here, operator, limit) for operator, limit in parse(text))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.inside.launch.launchers import recognise
+from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.verify.channel import client, keys, protocol, server
 from lumicontainer.inside.verify.channel.client import Door, RefusedError
 from lumicontainer.inside.verify.channel.protocol import GoneError, Seal
@@ -102,7 +102,7 @@ def test_a_stranger_who_knows_all_that_the_launcher_says_is_no_rank(tmp_path: Pa
     rank1.communicate()
     (file,) = awaited(lambda: list(tmp_path.glob(".lumi-verify-*.key")))
     port = int(file.read_text().split()[0])
-    assert port in protocol.ports(FACTS, recognise(FACTS))
+    assert port in protocol.ports(FACTS, recognize(FACTS))
     for key in (b"", keys.of_step(FACTS).encode(), bytes.fromhex(keys.of_step(FACTS))):
         with pytest.raises(RefusedError):
             client.join(HERE, port, key=key, me=ME)

@@ -112,7 +112,7 @@ def unnamed(started: Docker, docker: Docker, tmp_path: Path) -> Docker:
 def test_a_user_without_a_name_runs_a_script_in_a_read_only_container(unnamed: Docker) -> None:
     seen = unnamed("show.py", "a b")
     assert (seen.stdout, seen.stderr) == ("12345 show.py a b /here\n", "")
-    assert unnamed("lumi.py").stderr.startswith("error: no such script: 'lumi.py'\n")
+    assert unnamed("lumi.py").stderr.startswith("error: script not found: 'lumi.py'\n")
 
 
 def test_a_launcher_that_the_image_lacks_is_named_once(unnamed: Docker) -> None:

@@ -237,9 +237,9 @@ def test_slurm_s_signal_before_the_time_limit_reaches_each_rank_once(
 
 
 WRONG = {
-    "no program": ((), {}, "no program was given"),
+    "no program": ((), {}, "no program given"),
     "an unknown option": (("--gpu", "x.py"), {}, "unknown option '--gpu'"),
-    "no such script": (("trian.py",), {}, "no such script: 'trian.py'"),
+    "no such script": (("trian.py",), {}, "script not found: 'trian.py'"),
     "an unreadable script": (("/mnt/closed.py",), {}, "cannot read the script '/mnt/closed.py'"),
     "a number of ranks of the user's": (("x.py",), {"WORLD_SIZE": "4"}, "but there are 8 ranks"),
     "ranks beyond their number": (
@@ -250,14 +250,14 @@ WRONG = {
     "a list of nodes that ends early": (
         ("x.py",),
         {"SLURM_STEP_NODELIST": "nid[005001-"},
-        "SLURM_STEP_NODELIST is no list of hosts",
+        "SLURM_STEP_NODELIST is not a list of hosts",
     ),
     "no number": (("x.py",), {"SLURM_STEP_NUM_TASKS": "eight"}, "is not a number: 'eight'"),
     "no number of a rank": (("x.py",), {"SLURM_PROCID": "first"}, "is not a number: 'first'"),
     "tasks of a node that are none": (
         ("x.py",),
         {"SLURM_STEP_TASKS_PER_NODE": "4(x"},
-        "does not tell how many tasks run on this node",
+        "does not give the number of tasks on this node",
     ),
     "a port that is none": (("x.py",), {"SLURM_JOB_ID": "?"}, "is not a number: '?'"),
 }

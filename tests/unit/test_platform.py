@@ -105,12 +105,12 @@ def test_every_condition_that_can_be_written_can_be_told_at_the_start_of_a_rank(
             "stands here twice",
         ),
         (f"variables:\n{ROW}, when: {{rcm: '1'}}}}\n", "4:54", "did you mean 'rocm'?"),
-        (f"variables:\n{ROW}, when: {{rocm: '~6'}}}}\n", "4:60", "is no limit such as"),
+        (f"variables:\n{ROW}, when: {{rocm: '~6'}}}}\n", "4:60", "invalid limit"),
         (f"variables:\n{ROW}, when: {{rocm: '<6,>7'}}}}\n", "4:60", "nothing lies in the range"),
         (f"variables:\n{ROW}, when: {{nodes: '1.5'}}}}\n", "4:61", "whole numbers"),
         (f"variables:\n{ROW}, when: {{device: gxi}}}}\n", "4:62", "did you mean 'cxi'?"),
         (f"variables:\n{ROW}, when: {{plugin: aws}}}}\n", "4:62", "'aws' is not known"),
-        (f"variables:\n{ROW}, when: {{plugin: aws-ofi-nccl x}}}}\n", "4:62", "is no limit"),
+        (f"variables:\n{ROW}, when: {{plugin: aws-ofi-nccl x}}}}\n", "4:62", "invalid limit"),
         ("variables:\n  - {name: A, value: x, reason: w}\n", "4:5", "needs 'source'"),
         (
             "variables:\n  - {name: A, reason: w, source: s}\n",
@@ -230,7 +230,7 @@ def test_several_mistakes_are_told_at_once(write: Write) -> None:
     for words in (
         "did you mean 'gpus'?",
         "a list is wanted",
-        "is no limit",
+        "invalid limit",
         "did you mean 'when'?",
     ):
         assert words in told

@@ -12,16 +12,13 @@ import re
 import struct
 import sys
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Union
 
 from .reader import UnreadableError, section
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Union
-
-    Data = Union[mmap.mmap, bytes]
+Data = Union[mmap.mmap, bytes]
 
 SECTION = ".hip_fatbin"
 ANY = "amdgcnspirv"

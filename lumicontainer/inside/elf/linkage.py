@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .loader import Library
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from .loader import Tree
-    from .reader import Elf, Version
+from .loader import Library, Tree
+from .reader import Elf, Version
 
 
 class Unmet(NamedTuple):

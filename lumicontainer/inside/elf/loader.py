@@ -10,14 +10,11 @@ import json
 import os
 import sys
 from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .reader import Elf, UnreadableError, from_plain, read, to_plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
 
 CONFIGURATION = "/etc/ld.so.conf"
 DEFAULTS = (

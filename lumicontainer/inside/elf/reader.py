@@ -10,15 +10,12 @@ from __future__ import annotations
 import mmap
 import re
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
-    Row = tuple[str, tuple[Any, ...], int]
-    """A symbol: its name, its row in the table, the number of its version."""
+Row = tuple[str, tuple[Any, ...], int]
+"""A symbol: its name, its row in the table, the number of its version."""
 
 _MAGIC = b"\x7fELF"
 _CLASS_64, _LITTLE_ENDIAN, _X86_64 = 2, 1, 62

@@ -1,73 +1,68 @@
-"""Decide every variable of a rank: what the user set, what the launcher tells, what follows.
+"""Decide every variable of a rank from the user's, the launcher's, the platform and the node.
 
-A variable that says who this process is has one value that is right, and the launcher knows it.
-Where the user's differs it is nearly always left over from a place outside the ranks (``export
-RANK=$SLURM_PROCID`` in the batch script makes every rank 0). A wrong WORLD_SIZE is seen by every
-rank alike, so all of them can stop. A left-over RANK=0 is right on rank 0, which would wait for the
-others for ever if they stopped; so there the launcher's value is used, with a warning.
-Every other variable is the user's to set.
+The launcher knows the only correct value of a variable such as RANK. If the user's value differs,
+it was nearly always exported outside the ranks (``export RANK=$SLURM_PROCID`` in the batch script
+makes every rank 0). Every rank sees the same wrong WORLD_SIZE, so all of them stop. RANK=0 is
+correct on rank 0, which would wait for ever if only the others stopped; so the launcher's value
+replaces it, with a warning. The user may set every other variable.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
 from ..environment import DEFAULT, USER, Setting, is_number
 from ..errors import LaunchError
 from ..launch import cleanenv, rendezvous
-from ..launch.launchers import NONE, RANKS, TORCHRUN, recognise
+from ..launch.launchers import NONE, RANKS, TORCHRUN, Launch, recognize
 from ..launch.program import unusable
-from ..rank import affinity, gpus, threads, variables
+from ..node.hardware import Node
+from ..rank import affinity, caches, discouraged, gpus, threads, variables
 from ..rank.context import Context
-from ..rank.node_launcher import DIRECT, choose
-from . import around
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from ..launch.launchers import Launch
-    from ..node.hardware import Node
-    from ..rank.options import Options
+from ..rank.node_launcher import choose
+from ..rank.options import DIRECT, Options
 
 SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (
     ("MASTER_ADDR", rendezvous.address),
     ("MASTER_PORT", rendezvous.port),
 )
-"""Each variable with what decides it where the user has not set it."""
+"""Each variable with the function that decides it, unless the user sets it."""
 
 GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = (
     gpus.settings,
     affinity.settings,
     threads.settings,
     variables.settings,
-    around.cache_settings,
+    caches.settings,
 )
-"""What decides several variables together; ``Context.default`` lets the user's win.
+"""Functions that decide several variables; in ``Context.default`` the user's has priority.
 
-In this order: the cores follow from the GPU, and the number of threads from the cores.
+The order matters: the cores follow from the GPU, and the number of threads from the cores.
 """
 
 MARK = "LUMI_ENTRY_SET"
-"""Lists what lumi-entry set, so that another one further in does not take it for the user's."""
+"""Lists what lumi-entry set, so that an inner lumi-entry does not take it for the user's."""
 _HERE = "the environment of this process"
 
 
-class Decision:
-    """Hold what was decided for this process, and what is to be said about it."""
+class Decision(NamedTuple):
+    """The decided variables of this process, and warnings about them."""
 
-    __slots__ = ("context", "launch", "settings", "warnings")
+    context: Context
+    settings: list[Setting]
+    warnings: list[str]
 
-    def __init__(self, context: Context, settings: list[Setting], warnings: list[str]) -> None:
-        self.context = context
-        self.launch = context.launch
-        self.settings = settings
-        self.warnings = warnings
+    @property
+    def launch(self) -> Launch:
+        """Return the launch of this process."""
+        return self.context.launch
 
     def changes(self) -> dict[str, str]:
-        """Return the variables that the program gets in place of those that are there."""
+        """Return the variables that the program gets instead of those of the environment."""
         env = self.context.env
         if self.context.start.launcher != DIRECT:
-            # The launcher numbers its ranks, and hands its place of meeting on to them.
+            # The launcher numbers its ranks, and passes MASTER_ADDR and MASTER_PORT on to them.
             numbers = (*RANKS, "MASTER_ADDR", "MASTER_PORT")
             return {s.name: s.value for s in self.settings if s.value and s.name not in numbers}
         ours = {
@@ -79,9 +74,9 @@ class Decision:
         return {**ours, MARK: mark} if ours else {}
 
     def warned(self) -> bool:
-        """Tell whether this process is the one that passes the warnings on.
+        """Return whether this process prints the warnings.
 
-        It is rank 0; but a left-over RANK=0 is right there, and rank 1 is the first that sees it.
+        It is rank 0; but an exported RANK=0 is correct there, and rank 1 is the first to see it.
         """
         rank = next((s.value for s in self.settings if s.name == "RANK"), None)
         if rank is None:
@@ -89,7 +84,7 @@ class Decision:
         return rank == "0" or (rank == "1" and self._overridden() == {"0"})
 
     def _overridden(self) -> set[str | None]:
-        """Return the values of the ranks' variables that gave way to the launcher's."""
+        """Return the user's values of the ranks' variables that the launcher's replace."""
         env = self.context.env
         ours = self.changes()
         return {env[name] for name in RANKS if env.get(name) and name in ours}
@@ -105,39 +100,38 @@ def decide(
 ) -> Decision:
     """Decide the variables of the process whose environment is ``env``.
 
-    ``node`` is the one below /, ``platform`` what the image's platform says (platform.json).
-    Raises LaunchError where the variables that tell of the ranks contradict each other.
+    ``platform`` is the image's platform.json. Raises LaunchError if the variables of the ranks
+    contradict each other.
     """
-    launch = recognise(env)
+    launch = recognize(env)
     context = Context(env, launch, node=node, platform=platform, options=options, program=program)
     cleanenv.check(env, launch, context.node.root)
     if "VIRTUAL_ENV" in env:
         context.warnings.extend(filter(None, [unusable(env)]))
     context.start = choose(context)
-    launch.workers = context.start.workers
     if context.start.launcher != DIRECT:
         # The launcher would give each of its ranks one thread.
         settings = [*_others(env, launch), *threads.settings(context)]
-        around.judge(context, settings)
+        discouraged.judge(context, settings)
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
     if launch.name == TORCHRUN:
         settings = _left_alone(env, launch)
-        told: list[str] = []
+        warnings: list[str] = []
     else:
         ranks = [_rank_setting(name, env, launch) for name in RANKS]
         _check(ranks, launch)
         settings = [*ranks, *_others(env, launch)]
-        told = [*_overridden(ranks, env, launch), *_no_srun(env, launch)]
+        warnings = [*_overridden(ranks, env, launch), *_no_srun(env, launch)]
     for group in GROUPS:
         settings.extend(group(context))
-    around.judge(context, settings)
-    return Decision(context, settings, [*told, *context.warnings])
+    discouraged.judge(context, settings)
+    return Decision(context, settings, [*warnings, *context.warnings])
 
 
 def without_own(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` without what a lumi-entry further out set for a process of its own.
+    """Return ``env`` without the variables that an outer lumi-entry set for its process.
 
-    Where one of its variables was changed since, a launcher in between has numbered its processes.
+    If one of them has changed since, a launcher between the two has numbered its processes.
     """
     rest = dict(env)
     ours = [entry.partition("=") for entry in rest.pop(MARK, "").split()]
@@ -150,20 +144,19 @@ def without_own(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _packed(value: str) -> str:
-    """Return a value as one word."""
+    """Return a value without white space."""
     return "%20".join(value.replace("%", "%25").split())
 
 
 def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` without what tells of ranks: a launcher tells each of its own."""
+    """Return ``env`` without the variables of ranks, which a launcher sets for each of its own."""
     return {name: value for name, value in env.items() if name not in RANKS}
 
 
 def _left_alone(env: Mapping[str, str], launch: Launch) -> list[Setting]:
     names = [*RANKS, *(name for name, _ in SINGLE), threads.NAME, gpus.ROCR, gpus.HIP, gpus.CUDA]
     why = f"left as {launch.name} set it"
-    there = (name for name in names if name in env)
-    return [Setting(name, env[name], origin=launch.name, why=why) for name in there]
+    return [Setting(name, env[name], launch.name, why) for name in names if name in env]
 
 
 def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
@@ -172,21 +165,21 @@ def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
     if given and (launch.name == NONE or not known):
         return Setting(name, given, origin=USER, why="set already")
     if not known:
-        return Setting(name, None, origin=launch.name, why="the launcher does not tell it")
+        return Setting(name, None, origin=launch.name, why="the launcher does not set it")
     value, why = launch.facts[name]
     origin = DEFAULT if launch.name == NONE else launch.name
     if not given:
         return Setting(name, str(value), origin=origin, why=why)
     if is_number(given) and int(given) == value:
-        return Setting(name, given, origin=USER, why=f"set already, as {why} has it")
+        return Setting(name, given, origin=USER, why=f"set already, equal to {why}")
     if name == "WORLD_SIZE":
         raise LaunchError(
             f"WORLD_SIZE={given} is set, but there are {value} ranks",
             where=f"launched by {launch.title}",
-            why=f"{why}={value}; every rank would wait for a number of others that never comes",
-            hint="unset WORLD_SIZE, or start as many ranks as it says",
+            why=f"{why}={value}; each rank would wait for a number of ranks that never start",
+            hint="unset WORLD_SIZE, or start that number of ranks",
         )
-    return Setting(name, str(value), origin=origin, why=f"{why}, not the {given} that was set")
+    return Setting(name, str(value), origin=origin, why=f"{why}, not {given}, which was set")
 
 
 def _others(env: Mapping[str, str], launch: Launch) -> Iterator[Setting]:
@@ -208,11 +201,11 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
             raise LaunchError(
                 f"{setting.name} is not set",
                 where=_HERE,
-                why="the ranks are numbered by hand or by a launcher that does not tell it",
+                why="the ranks are numbered by hand, or by a launcher that does not set it",
                 hint=f"export {setting.name} in each rank, or start them with srun or mpiexec",
             )
     pairs = {"RANK": "WORLD_SIZE"}
-    # One process on its own may choose its GPU with LOCAL_RANK; some launchers tell no local size.
+    # A single process may choose its GPU with LOCAL_RANK; some launchers set no local size.
     if known["WORLD_SIZE"] > 1 and "LOCAL_WORLD_SIZE" in known:
         pairs["LOCAL_RANK"] = "LOCAL_WORLD_SIZE"
     for name, size in pairs.items():
@@ -222,7 +215,7 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
                 where=_HERE,
                 why="ranks are counted from 0",
                 hint=f"let the launcher number the ranks: unset {name} and {size}",
-                told=launch.name == NONE
+                shown=launch.name == NONE
                 or known[name] == known[size]
                 or not (known["LOCAL_RANK"] or known.get("NODE_RANK")),
             )
@@ -234,8 +227,8 @@ def _number(name: str, text: str) -> int:
     raise LaunchError(
         f"{name} is not a number: '{text}'",
         where=_HERE,
-        why="it was set so before lumi-entry started",
-        hint=f"unset {name}, or give it a number",
+        why="it was set before lumi-entry started",
+        hint=f"unset {name}, or set it to a number",
     )
 
 
@@ -245,7 +238,7 @@ def _overridden(ranks: list[Setting], env: Mapping[str, str], launch: Launch) ->
         given = " ".join(f"{s.name}={env[s.name]}" for s in lost)
         used = " ".join(f"{s.name}={s.value}" for s in lost)
         yield (
-            f"{given}, set outside the ranks, is not used: {launch.title} made this {used} "
+            f"{given}, set outside the ranks, is not used: {launch.title} set {used} "
             "(do not export it in the batch script)"
         )
 
@@ -255,6 +248,6 @@ def _no_srun(env: Mapping[str, str], launch: Launch) -> Iterator[str]:
     alone = launch.name == NONE and "SLURM_JOB_ID" in env and launch.fact("WORLD_SIZE") == 1
     if alone and is_number(tasks) and int(tasks) > 1:
         yield (
-            f"this is one process on its own, though Slurm's job has {tasks} tasks: "
+            f"this is a single process, but Slurm's job has {tasks} tasks: "
             "srun starts a rank for each of them"
         )

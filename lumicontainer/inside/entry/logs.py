@@ -1,4 +1,4 @@
-"""Write what a rank says to files of its own, which outlive the run and never replace another's."""
+"""Redirect stdout and stderr of each rank to its own files, which replace no others (--log-dir)."""
 
 from __future__ import annotations
 
@@ -6,32 +6,30 @@ import os
 import sys
 
 from ..errors import UNFIT, LaunchError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..rank.context import Context
+from ..rank.context import Context
 
 
 def redirect(context: Context) -> None:
-    """Lead stdout and stderr of the program to files in the folder of ``--log-dir``.
+    """Redirect the program's output; lumi-entry's own messages still go to the old stderr.
 
-    What lumi-entry itself has to say still goes where it went. Raises LaunchError where the files
-    cannot be made or written.
+    Raises LaunchError if the files cannot be created or written.
     """
     folder = context.options.log_dir
+    if not folder:
+        return
     try:
         os.makedirs(folder, exist_ok=True)
         pair = _open_pair(os.path.join(folder, context.rank_stem()))
         for descriptor in pair:
-            # A full disk still takes empty files.
+            # Empty files can be created on a full disk.
             os.write(descriptor, b"\n")
             os.ftruncate(descriptor, 0)
     except OSError as error:
         raise LaunchError(
             f"cannot write logs to '{folder}': {error.strerror}",
             where=f"{error.filename or os.path.abspath(folder)} on {os.uname().nodename}",
-            why="each rank makes two files there, as --log-dir asks for",
-            hint="name a folder that every node sees, may write to, and that has room",
+            why="with --log-dir each rank creates two files there",
+            hint="choose a folder that every node can write to, with free space",
             code=UNFIT,
             alone=True,
         ) from None
@@ -44,7 +42,7 @@ def redirect(context: Context) -> None:
 
 
 def _open_pair(stem: str) -> tuple[int, int]:
-    """Open the first pair of names that no earlier run took, as X.out and X.err, or X.1.out."""
+    """Create X.out and X.err; if an earlier run created either, X.1.out and X.1.err, and so on."""
     number = 0
     while True:
         name = f"{stem}.{number}" if number else stem

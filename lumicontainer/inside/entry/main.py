@@ -1,190 +1,102 @@
-"""``lumi-entry``: tell the program what its launcher says, in PyTorch's words, and become it."""
+"""``lumi-entry``: set the variables of one rank, then replace this process by its program."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 
 from .. import __version__
+from ..checking import record
 from ..errors import UNFIT, LaunchError
-from ..launch.launchers import first_of_node, speaks
-from ..launch.program import become, check_readable, inherited, interpreter, restore_signals
-from ..rank import affinity
-from ..rank.node_launcher import DIRECT, STARTED, command, local_rank_argument
-from ..rank.options import Options, described, misused, take
-from . import around
-from .decide import decide, without_own, without_ranks
-from .quickjson import loads
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from ..rank.context import Context
-
-_HELP = """\
-Usage: lumi-entry [OPTION]... SCRIPT.py [ARGUMENT]...
-       lumi-entry [OPTION]... -m MODULE [ARGUMENT]...
-       lumi-entry [OPTION]... -- COMMAND [ARGUMENT]...
-
-Run one rank of a program: set what PyTorch expects (RANK, LOCAL_RANK, WORLD_SIZE,
-LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS) from what
-srun, mpiexec or mpirun says, then become the program. Under torchrun nothing is touched; without
-a launcher it is one process. One task a node with several GPUs becomes a rank for each of them,
-by torchrun, which starts lumi-entry for every rank. MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS
-stay as they are where they are set. On a platform that tells which cores are next to which GPU, a
-rank that is not on those of its own (that of its LOCAL_RANK) is bound to them.
-
-{options}
-  srun -N2 --ntasks-per-node=8 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py
-  srun -N2 --ntasks-per-node=1 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py
-
-Exit codes: the program's own; before it starts 2 the input is wrong, 3 the node is not fit, 126 the
-command cannot be run, 127 it is not found, 70 a bug of ours.
-"""
-
-
-class Order:
-    """Hold what the command line asks for: a text, the variables, or a command to become."""
-
-    __slots__ = ("command", "options", "program", "script", "text")
-
-    def __init__(self) -> None:
-        self.command: list[str] = []
-        self.program: list[str] = []
-        self.script = ""
-        self.options = Options()
-        self.text = ""
-
+from ..launch.launchers import first_of_node, is_rank_0
+from ..launch.program import become, check_readable, inherited, restore_signals
+from ..rank import affinity, caches, flight_recorder, node_launcher
+from ..rank.context import Context
+from ..rank.options import DIRECT
+from . import logs, preflight, profiler, report, smi
+from .arguments import Arguments, parse, parser
+from .decide import Decision, decide, without_own, without_ranks
 
 PREPARATIONS: tuple[Callable[[Context], None], ...] = (
-    around.check_node,
-    around.show_gpus,
+    preflight.check,
+    smi.show,
     affinity.bind,
-    around.make_caches,
-    around.make_recorder,
-    lambda context: _tell(context.notes),
-    around.redirect,
+    caches.make,
+    flight_recorder.make,
+    lambda context: _note(context.notes),
+    logs.redirect,
 )
-"""What is done, in order, before the program starts."""
+"""Run in this order before the program starts."""
 WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = (
-    local_rank_argument,
-    around.profiled,
+    node_launcher.local_rank_argument,
+    profiler.wrapped,
 )
-"""What changes the command, in order: the last one's is the outermost."""
+"""Change the command, in this order: the last one adds the outermost program."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run lumi-entry; return an exit code where it did not become the program."""
+def main(words: Sequence[str]) -> int:
+    """Run lumi-entry; return an exit code if it did not become the program."""
     restore_signals()
     env = inherited()
     try:
-        return _run(arguments, env)
+        return _run(words, env)
     except LaunchError as error:
-        if speaks(env) if error.told is None else error.told:
+        if is_rank_0(env) if error.shown is None else error.shown:
             sys.stderr.write(f"{error}\n")
         elif error.alone or (error.local and first_of_node(env)):
             sys.stderr.write(f"error: {error.what} (on {os.uname().nodename})\n")
         return error.code
-    except Exception:  # noqa: BLE001 - what is left is a fault of lumi-entry
+    except Exception as error:  # noqa: BLE001 - anything else is a bug of lumi-entry
         if first_of_node(env):
-            import traceback  # noqa: PLC0415 - slow to import, and hopefully never needed
-
-            traceback.print_exc()
-            sys.stderr.write("error: this is a fault of lumi-entry itself\n")
+            sys.excepthook(type(error), error, error.__traceback__)
+            sys.stderr.write("error: this is a bug of lumi-entry\n")
         return 70
 
 
-def parse(arguments: Sequence[str]) -> Order:
-    """Read the command line; raise LaunchError where it cannot be understood."""
-    order = Order()
-    # What `singularity run` and `docker run` start is lumi-entry already.
-    words = list(arguments[1:] if arguments[:1] == ["lumi-entry"] else arguments)
-    given: dict[str, str | bool] = {}
-    while words and not order.command:
-        order.program = words[:]
-        if words[0] in _TEXTS:
-            order.text = _TEXTS[words.pop(0)]()
-        elif words[0] == "--":
-            order.command = words[1:]
-            break
-        elif words[0] == "-m":
-            order.command = [interpreter(), *words] if words[1:] else []
-            break
-        elif words[0].startswith("-"):
-            field, value = take(words)
-            given[field] = value
-        else:
-            order.script = words[0]
-            order.command = [interpreter(), *words]
-    order.options = Options(**given)
-    if order.options.json and not order.options.print_env:
-        raise misused("--json goes with --print-env")
-    if not (order.command or order.options.print_env or order.text):
-        raise misused("no program was given")
-    return order
-
-
-_TEXTS: dict[str, Callable[[], str]] = {
-    "-h": lambda: _HELP.format(options=described()),
-    "--help": lambda: _HELP.format(options=described()),
-    "--version": lambda: f"lumi-entry {__version__}\n",
-}
-
-
-def _run(arguments: Sequence[str], env: dict[str, str]) -> int:
-    order = parse(arguments)
-    if order.text:
-        _print(order.text)
+def _run(words: Sequence[str], env: dict[str, str]) -> int:
+    given = parse(words)
+    if given.help or given.version:
+        _print(parser().format_help() if given.help else f"lumi-entry {__version__}\n")
         return 0
     env = without_own(env)
-    decision = decide(env, platform=read_platform(), options=order.options, program=order.program)
+    platform = record("platform.json")
+    decision = decide(env, platform=platform, options=given.options, program=given.program)
     if decision.warned():
         sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
-    if order.options.print_env:
-        from . import report  # noqa: PLC0415 - no rank that starts a program needs it
-
-        _print(report.as_json(decision) if order.options.json else report.as_text(decision))
-        _tell(decision.context.notes)
-        return 0
-    if order.script:
-        check_readable(order.script)
-    env = {**env, **decision.changes()}
-    context = decision.context
-    if context.start.launcher != DIRECT:
-        started = {STARTED: context.start.launcher}
-        become(command(decision, arguments), {**without_ranks(env), **started})
-    env.pop(STARTED, None)
-    for prepare in PREPARATIONS:
-        prepare(context)
-    words = order.command
-    for wrap in WRAPPERS:
-        words = wrap(context, words)
-    become(words, env)
+    if given.options.print_env:
+        _print(report.as_json(decision) if given.options.json else report.as_text(decision))
+        _note(decision.context.notes)
+    else:
+        _start(given, decision, words)
     return 0
 
 
-def read_platform() -> dict[str, Any]:
-    """Return what the image's platform says; nothing where the image has no such record."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    home = os.path.dirname(os.path.dirname(package))
-    try:
-        with open(os.path.join(home, "platform.json"), encoding="utf-8") as stream:
-            text = stream.read()
-    except OSError:
-        return {}
-    record: dict[str, Any] = loads(text)
-    return record
+def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
+    """Become the program, or the launcher of this node's ranks."""
+    if given.script:
+        check_readable(given.script)
+    context = decision.context
+    env = {**context.env, **decision.changes()}
+    if context.start.launcher != DIRECT:
+        command = node_launcher.command(context, decision.settings, words)
+        become(command, {**without_ranks(env), node_launcher.STARTED: context.start.launcher})
+    env.pop(node_launcher.STARTED, None)
+    for prepare in PREPARATIONS:
+        prepare(context)
+    command = list(given.command)
+    for wrap in WRAPPERS:
+        command = wrap(context, command)
+    become(command, env)
 
 
-def _tell(notes: list[str]) -> None:
-    # At once, so that the lines of many ranks do not run into each other.
+def _note(notes: Sequence[str]) -> None:
+    # One write, so that lines of several ranks do not mix.
     sys.stderr.write("".join(f"{text}\n" for text in notes))
 
 
 def _print(text: str) -> None:
-    # A value may hold bytes that are no UTF-8; they leave as they came.
+    # Values may hold bytes that are not UTF-8; they are printed unchanged.
     left = text.encode("utf-8", "surrogateescape")
     try:
         while left:
@@ -193,8 +105,8 @@ def _print(text: str) -> None:
         raise LaunchError(
             f"cannot write to stdout: {error.strerror}",
             where=f"stdout of the process on {os.uname().nodename}",
-            why="what was asked for goes there",
-            hint="leave stdout open, and lead it to where there is room",
+            why="lumi-entry prints its result there",
+            hint="redirect stdout to a file system with free space",
             code=UNFIT,
-            told=True,
+            shown=True,
         ) from None

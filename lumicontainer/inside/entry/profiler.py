@@ -1,31 +1,27 @@
-"""Run chosen ranks under a profiler, each with a folder of its own for what it writes."""
+"""Run some ranks under a profiler, each with its own folder (--profile)."""
 
 from __future__ import annotations
 
 import os
 
 from ..environment import is_number
-from ..errors import UNFIT, LaunchError
+from ..errors import UNFIT, LaunchError, misused
 from ..launch.program import find, interpreter
-from ..rank.options import misused
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..rank.context import Context
+from ..rank.context import Context
 
 DEFAULT = "rocprofv3"
 
 
 def wrapped(context: Context, command: list[str]) -> list[str]:
-    """Return ``command`` under the profiler, where this rank is one that ``--profile`` names.
+    """Return ``command`` under the profiler if ``--profile`` names this rank.
 
-    Every rank looks for the profiler, so that none of them starts and waits for one that could not.
-    Raises LaunchError where the ranks are not there or the profiler is not.
+    Every rank checks that the profiler exists, so that no rank starts and waits for one that could
+    not. Raises LaunchError if there is no such rank or no profiler.
     """
     text, profiler = context.options.profile, context.options.profiler
     if not text:
         if profiler:
-            raise misused("--profiler goes with --profile")
+            raise misused("--profiler needs --profile")
         return command
     ranks = _ranks(text, context.number("WORLD_SIZE") or 1)
     own = (context.number("RANK") or 0) in ranks
@@ -37,7 +33,7 @@ def wrapped(context: Context, command: list[str]) -> list[str]:
 
 
 def _ranks(text: str, size: int) -> range | set[int]:
-    """Read a list like ``0,8-15``, or ``all``."""
+    """Return the ranks of a list such as ``0,8-15``, or of ``all``."""
     if text == "all":
         return range(size)
     found: set[int] = set()
@@ -46,7 +42,7 @@ def _ranks(text: str, size: int) -> range | set[int]:
         if not dash:
             last = first
         if not (is_number(first) and is_number(last) and int(first) <= int(last)):
-            raise misused(f"--profile takes ranks like 0,8-15 or all, not '{text}'")
+            raise misused(f"--profile: expected ranks like 0,8-15 or all, got '{text}'")
         if int(last) >= size:
             raise misused(f"--profile {text} names rank {last}, but the ranks are 0 to {size - 1}")
         found.update(range(int(first), int(last) + 1))
@@ -60,8 +56,8 @@ def _tool(name: str, context: Context) -> str:
     raise LaunchError(
         f"the profiler '{name}' is not in the image",
         where=f"PATH={context.env.get('PATH', '')}, and /opt/rocm/bin",
-        why="--profile runs each rank that it names under this program",
-        hint="--profiler torch needs no more than PyTorch; or add ROCm's profiler to the recipe",
+        why="--profile runs ranks under this program",
+        hint="use --profiler torch, which needs only PyTorch, or add ROCm's profiler to the recipe",
     )
 
 
@@ -72,7 +68,7 @@ def _check_python(command: list[str]) -> None:
 
 
 def _new_folder(context: Context) -> str:
-    """Make a folder that no earlier run left, as STEM.profile or STEM.profile.1."""
+    """Create STEM.profile, or STEM.profile.1 and so on if it exists."""
     parent = context.options.log_dir or os.getcwd()
     stem = os.path.join(parent, f"{context.rank_stem()}.profile")
     number = 0
@@ -88,10 +84,10 @@ def _new_folder(context: Context) -> str:
             return os.path.abspath(folder)
     except OSError as error:
         raise LaunchError(
-            f"cannot make a folder for the profile: {error.strerror}",
+            f"cannot create a folder for the profile: {error.strerror}",
             where=f"{error.filename or parent} on {os.uname().nodename}",
-            why="each profiled rank writes to one of its own, in the folder of --log-dir or here",
-            hint="name one that can be written with --log-dir, or change to such a folder",
+            why="each profiled rank writes to its own folder in --log-dir, or else here",
+            hint="choose a writable folder with --log-dir, or change to one",
             code=UNFIT,
             alone=True,
         ) from None

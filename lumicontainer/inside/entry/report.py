@@ -1,17 +1,16 @@
-"""What was decided, as text for people and as JSON for programs."""
+"""Format decisions for --print-env: as text, and as JSON."""
 
 from __future__ import annotations
 
+import json
+
 from ..launch.program import activated, interpreter
 from ..rank.affinity import place
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .decide import Decision
+from .decide import Decision
 
 
 def as_text(decision: Decision) -> str:
-    """Return one line a variable: what the program gets, who says so, and why."""
+    """Return one line a variable: its value for the program, its origin, the reason."""
     rows = [
         (f"{s.name}={s.value}" if s.value is not None else f"{s.name} unset", s.origin, s.why)
         for s in decision.settings
@@ -23,16 +22,14 @@ def as_text(decision: Decision) -> str:
         f"ranks: {decision.context.start.described()}",
     ]
     if activated(decision.context.env):
-        heads.append(f"python: {interpreter()} (of VIRTUAL_ENV, which is active)")
+        heads.append(f"python: {interpreter()} (of the active VIRTUAL_ENV)")
     if decision.context.gpu is not None:
         heads.append("place: " + ", ".join(f"{name} {value}" for name, value in _place(decision)))
     return "\n".join([*heads, *lines, ""])
 
 
 def as_json(decision: Decision) -> str:
-    """Return one line of JSON, so that the ranks' lines can follow each other on one stdout."""
-    import json  # noqa: PLC0415 - slow to import, and seldom needed
-
+    """Return one line of JSON, so that several ranks can print to one stdout."""
     start = decision.context.start
     record = {
         "launcher": decision.launch.name,
@@ -50,6 +47,6 @@ def as_json(decision: Decision) -> str:
 
 
 def _place(decision: Decision) -> list[tuple[str, str]]:
-    """Return where the program will run: its GPU, cores, NUMA node and interface."""
+    """Return the program's GPU, cores, NUMA node and interface."""
     binding = decision.context.binding
     return place(decision.context, binding.cpus if binding is not None else None)

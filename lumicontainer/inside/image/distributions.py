@@ -1,22 +1,16 @@
-"""What Python packages are in the image, with the files of which each consists."""
+"""List the Python packages of the image and their files."""
 
 from __future__ import annotations
 
 import os
-from importlib.metadata import distributions
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from importlib.metadata import Distribution
+from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution, distributions
 
 UNSAID = -1
 
 
 class Package:
-    """Hold a Python package that is installed, with the length of each of its files."""
-
-    __slots__ = ("_distribution", "folder", "name", "version")
+    """An installed Python package."""
 
     def __init__(self, distribution: Distribution) -> None:
         self._distribution = distribution
@@ -25,25 +19,25 @@ class Package:
         self.folder = str(distribution.locate_file(""))
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """Yield each file's path and the length that was recorded, UNSAID where none was."""
+        """Yield each file's path and its recorded length, UNSAID without one."""
         for line in (self._distribution.read_text("RECORD") or "").splitlines():
             name, _, size = line.rsplit(",", 2)
             path = os.path.normpath(os.path.join(self.folder, name.strip('"')))
             yield path, int(size) if size else UNSAID
 
     def text(self, name: str) -> str:
-        """Return what a file beside its metadata says, nothing where it is not there."""
+        """Return a file of its metadata, or "" if there is none."""
         return self._distribution.read_text(name) or ""
 
     def modules(self) -> Sequence[str]:
-        """Return the names by which programs import it."""
-        told = [line for line in self.text("top_level.txt").split() if line.isidentifier()]
+        """Return the modules that programs import from it."""
+        listed = [line for line in self.text("top_level.txt").split() if line.isidentifier()]
         found = {_module(path, self.folder) for path, _ in self.files()}
-        return sorted({*told, *found} - {""})
+        return sorted({*listed, *found} - {""})
 
 
 def _module(path: str, folder: str) -> str:
-    """Return the module that a file belongs to; nothing where it belongs to none."""
+    """Return the module of a file, or ""."""
     head, _, rest = os.path.relpath(path, folder).partition("/")
     name = head.partition(".")[0]
     if not name.isidentifier() or name.startswith("_"):
@@ -54,10 +48,10 @@ def _module(path: str, folder: str) -> str:
 
 
 def packages() -> list[Package]:
-    """Return the packages that a program sees, the first of each name as it would import it."""
+    """Return the packages that a program sees; of each name the first, which it would import."""
     found: dict[str, Package] = {}
     for distribution in distributions():
-        # A folder that only looks like a package's has no name.
+        # A folder that is not a package's has no name.
         if distribution.metadata["Name"]:
             package = Package(distribution)
             found.setdefault(plain_name(package.name), package)
@@ -65,5 +59,5 @@ def packages() -> list[Package]:
 
 
 def plain_name(name: str) -> str:
-    """Return a package's name in the one form that pip compares (PEP 503)."""
+    """Return a package's normalized name (PEP 503)."""
     return "-".join(filter(None, name.lower().replace("_", "-").replace(".", "-").split("-")))

@@ -1,39 +1,34 @@
-"""Walk the files of the image this runs in, and no others: what is mounted belongs to the host."""
+"""Walk the files of the image that this runs in, without mounts of the host."""
 
 from __future__ import annotations
 
 import os
 import stat
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 _MOUNTS = "/proc/self/mountinfo"
 
 
-class Walked:
-    """Hold one path of the image: what it is called, and what ``lstat`` tells of it."""
+class Walked(NamedTuple):
+    """One path of the image, with its ``lstat``."""
 
-    __slots__ = ("path", "stat")
-
-    def __init__(self, path: str, status: os.stat_result) -> None:
-        self.path = path
-        self.stat = status
+    path: str
+    stat: os.stat_result
 
     def is_file(self) -> bool:
-        """Tell whether it is a file, and no link to one."""
+        """Return whether it is a regular file."""
         return stat.S_ISREG(self.stat.st_mode)
 
     def is_folder(self) -> bool:
-        """Tell whether it is a folder, and no link to one."""
+        """Return whether it is a folder, not a link to one."""
         return stat.S_ISDIR(self.stat.st_mode)
 
 
 def mounts(table: str = _MOUNTS) -> set[str]:
-    """Return the paths upon which something is mounted, beside the image itself."""
+    """Return the mount points, without that of the image itself."""
     with open(table, encoding="utf-8", errors="surrogateescape") as stream:
-        # Of each line the fifth word; a space in it is written as \040.
+        # The fifth word of each line, in which a space is \040.
         found = {line.split(" ")[4] for line in stream}
     return {_plain(path) for path in found} - {"/"}
 
@@ -45,7 +40,7 @@ def _plain(path: str) -> str:
 
 
 def walk(root: str = "/", hidden: set[str] | None = None) -> Iterator[Walked]:
-    """Yield every path below ``root`` but those in ``hidden``, which are the mounts by default."""
+    """Yield every path below ``root`` except those in ``hidden``, by default the mount points."""
     hidden = mounts() if hidden is None else hidden
     waiting = [root]
     while waiting:
@@ -53,7 +48,7 @@ def walk(root: str = "/", hidden: set[str] | None = None) -> Iterator[Walked]:
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
-        except PermissionError:  # a folder of root's, and this is another user
+        except PermissionError:  # only root may read it
             continue
         for entry in found:
             if entry.path in hidden:

@@ -1,15 +1,14 @@
-"""List what is installed in the image this runs in: system packages and Python distributions."""
+"""Print the system packages and Python distributions of this image as JSON."""
 
 import json
 import subprocess
 import sys
-from typing import Dict
 
 from .distributions import packages
 
 
-def system_packages() -> Dict[str, str]:
-    """Return the installed Debian packages with their versions; empty where dpkg is not there."""
+def system_packages() -> dict[str, str]:
+    """Return the installed Debian packages with their versions; empty without dpkg."""
     form = "${db:Status-Abbrev}\t${binary:Package}\t${Version}\n"
     try:
         output = subprocess.run(
@@ -21,8 +20,8 @@ def system_packages() -> Dict[str, str]:
     return {name: version for status, name, version in rows if status.startswith("ii")}
 
 
-def python_distributions() -> Dict[str, str]:
-    """Return the Python distributions that the container's python3 sees, as it imports them."""
+def python_distributions() -> dict[str, str]:
+    """Return the Python distributions that python3 imports, with their versions."""
     found = {package.name: package.version for package in packages()}
     return {name: found[name] for name in sorted(found, key=str.lower)}
 

@@ -1,35 +1,29 @@
-"""Find out that the engine cleaned Slurm's variables away from what is a task of a step.
+"""Detect tasks of a Slurm step whose variables were removed, as ``--cleanenv`` does.
 
-With ``srun singularity exec --cleanenv``, each task would take itself for the only process: all of
-them train the same, alone, and write to the same files. The engine starts its own processes with
-an environment of its own too, so what is left to see is whose child this is: ``slurmstepd`` tells
-its job and step in its title, and each of its children is a task. A container with process ids of
-its own hides that; there the name of the control group tells of the step.
+With ``srun singularity exec --cleanenv`` each task would take itself for the only process: all of
+them would train alone and write the same files. The engine's processes have a clean environment
+too. Only two traces are left: the task is a child of ``slurmstepd``, whose title holds job and
+step; and in a container with its own process ids, the name of its control group.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from ..environment import is_number
 from ..errors import LaunchError
-from .launchers import NONE
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .launchers import Launch
+from .launchers import NONE, Launch
 
 _ANCESTORS = 16
-"""The engine's processes, and a user's scripts, stand between Slurm's task and this process."""
+"""The engine's processes and a user's scripts are between Slurm's task and this process."""
 
 
 def check(env: Mapping[str, str], launch: Launch, root: str = "/") -> None:
-    """Raise LaunchError where this is a task of a step of ranks and cannot know it.
+    """Raise LaunchError if this is a task of a step, but has no variables of Slurm.
 
-    How many tasks there are is not to be seen: the first to be refused have gone when the last one
-    looks. So a single one is refused too, unless it is told that it is one.
+    The number of tasks cannot be seen: when the last one looks, the first may have ended. So a
+    single task is refused too, unless WORLD_SIZE=1 is set.
     """
     if launch.name != NONE or env.get("WORLD_SIZE") or "SLURM_JOB_ID" in env:
         return
@@ -37,23 +31,22 @@ def check(env: Mapping[str, str], launch: Launch, root: str = "/") -> None:
     step, daemon, pid = step_above(proc)
     named, task = step_of_group(os.path.join(proc, "self/cgroup"))
     step = step or named
-    if step:
-        first = (
-            task == "0" if task else not daemon or pid == min(children(proc, daemon), default=pid)
-        )
-        raise LaunchError(
-            "this is a task that srun started, and Slurm's variables are gone",
-            where=f"step {step} on {os.uname().nodename}",
-            why="without them, each task would take itself for the only process",
-            hint="leave out --cleanenv (-e), or say --env WORLD_SIZE=1 where each is to run alone",
-            told=first,
-        )
+    if not step:
+        return
+    lowest = not daemon or pid == min(children(proc, daemon), default=pid)
+    raise LaunchError(
+        "srun started this task, but Slurm's variables are missing",
+        where=f"step {step} on {os.uname().nodename}",
+        why="without them each task would take itself for the only process",
+        hint="remove --cleanenv (-e), or add --env WORLD_SIZE=1 if each task is to run alone",
+        shown=task == "0" if task else lowest,
+    )
 
 
 def step_above(proc: str) -> tuple[str, int, int]:
-    """Return the step of ranks that this process belongs to, the pid of its daemon, and the task's.
+    """Return the step of this process, the pid of its slurmstepd, and the pid of the task.
 
-    The step is "" where there is none, or the daemon is out of sight.
+    The step is "" outside of steps, and if the daemon is not visible.
     """
     pid, parent = _pids(os.path.join(proc, "self/stat"))
     for _ in range(_ANCESTORS):
@@ -62,14 +55,14 @@ def step_above(proc: str) -> tuple[str, int, int]:
         title = _text(os.path.join(proc, str(parent), "cmdline"))
         if title.startswith("slurmstepd: ["):
             step = title.partition("[")[2].partition("]")[0]
-            # The batch script's step is called "batch"; there are "extern" and "interactive".
+            # The batch script's step is called "batch"; others are "extern" and "interactive".
             return (step if is_number(step.rpartition(".")[2]) else ""), parent, pid
         pid, parent = _pids(os.path.join(proc, str(parent), "stat"))
     return "", 0, 0
 
 
 def children(proc: str, parent: int) -> list[int]:
-    """Return the pids of the processes that ``parent`` started."""
+    """Return the pids of the children of ``parent``."""
     everyone = (
         _pids(os.path.join(proc, name, "stat")) for name in os.listdir(proc) if is_number(name)
     )
@@ -77,10 +70,7 @@ def children(proc: str, parent: int) -> list[int]:
 
 
 def step_of_group(path: str) -> tuple[str, str]:
-    """Return the step whose control group holds this process, and the number of its task.
-
-    Either is "" where no name tells it.
-    """
+    """Return the step and the number of the task from a control group's name, else ""."""
     step = task = ""
     for line in _text(path).splitlines():
         names = dict(part.partition("_")[::2] for part in line.split("/"))
@@ -91,8 +81,8 @@ def step_of_group(path: str) -> tuple[str, str]:
 
 
 def _pids(path: str) -> tuple[int, int]:
-    """Return the pid of a process and that of its parent, zeros where it cannot be read."""
-    # PID (NAME) STATE PARENT ...; the name may hold anything.
+    """Return the pid of a process and its parent's; zeros if the file cannot be read."""
+    # PID (NAME) STATE PARENT ...; the name may hold any character.
     before, _, after = _text(path).rpartition(")")
     pid, rest = before.partition(" ")[0], after.split()
     return (int(pid), int(rest[1])) if is_number(pid) and len(rest) > 1 else (0, 0)

@@ -1,51 +1,51 @@
 """Expand Slurm's host lists as ``scontrol show hostnames`` does, which images do not have.
 
-``nid[005001-005003,005010],login1`` names five hosts. A name may hold several brackets; the last
-one varies fastest, then the first, the second, and so on: that is Slurm's own order
-(``_push_range_list`` in src/common/hostlist.c). Text after the last bracket is read from Slurm
-23.02.5 on; older ones refuse it.
+``nid[005001-005003,005010],login1`` names five hosts. A name may have several brackets; the last
+one varies fastest, then the first, the second, and so on, as in Slurm
+(``_push_range_list`` in src/common/hostlist.c). Slurm accepts text after the
+last bracket since 23.02.5.
 """
 
 from __future__ import annotations
 
 MAX_HOSTS = 65536
-"""Slurm's own limit (MAX_SLURM_NODES in slurm.h); it bounds what a hostile list can cost."""
+"""Slurm's own limit (MAX_SLURM_NODES in slurm.h); it limits the work for a hostile list."""
 MAX_NAME = 255
-"""Longer than any host name (RFC 1035); it bounds the cost of one host."""
+"""Longer than any host name (RFC 1035); it limits the work for one host."""
 
 
 class HostlistError(ValueError):
-    """Tell which part of a host list cannot be read, and why."""
+    """Report the invalid part of a host list, and the reason."""
 
 
 def expand(text: str) -> list[str]:
-    """Return the hosts that ``text`` names, in Slurm's order, repeated ones repeated.
+    """Return the hosts of ``text`` in Slurm's order, duplicates included.
 
-    An empty list names no host. Raises HostlistError where the text is malformed, names more than
-    65,536 hosts, or a host with more than 255 characters.
+    Raises HostlistError if the text is malformed, has more than 65,536 hosts, or a host with more
+    than 255 characters.
     """
     return _read(text, whole=True)
 
 
 def first(text: str) -> str:
-    """Return the first host that ``text`` names, "" where it names none, and expand no range.
+    """Return the first host of ``text``, or "", without expanding ranges.
 
-    The list is read to its end all the same: raises HostlistError where ``expand`` does.
+    Raises HostlistError if ``expand`` does.
     """
     return next(iter(_read(text, whole=False)), "")
 
 
 def _read(text: str, *, whole: bool) -> list[str]:
-    """Return the hosts; where not ``whole``, of each item of the list the first one only."""
+    """Return the hosts; if not ``whole``, only the first one of each item of the list."""
     head, brackets = _cut(text)
     hosts, stem = _plain(head)
     unmade = 0
-    # The hosts of the item at hand begin with one of these names, and go on with the stem.
+    # The hosts of the current item begin with one of these names, followed by the stem.
     names, count = [""], 1
     for inner, after in brackets:
         tail, ended, rest = after.partition(",")
         low, dash, high = inner.partition("-")
-        # Where there are many brackets, most of them hold one number.
+        # If there are many brackets, most of them hold one number.
         if (low == high or not dash) and low.isdigit() and low.isascii():
             stem += low + tail
         else:
@@ -66,9 +66,9 @@ def _read(text: str, *, whole: bool) -> list[str]:
 
 
 def _cut(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return what stands before the first bracket, then of each its inside and what follows it.
+    """Return the text before the first bracket; of each bracket the content and the text after it.
 
-    Outside brackets white space becomes commas, and one is added at the end: so one ends each item.
+    Outside brackets white space becomes commas, and one is added, so a comma ends each item.
     """
     whole = " ".join([*text.split(), ""])
     head, *pieces = whole.replace("]", "[").split("[")
@@ -79,24 +79,24 @@ def _cut(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _plain(text: str) -> tuple[list[str], str]:
-    """Return the names that commas end, and what stands behind the last comma."""
+    """Return the names that end with a comma, and the text after the last comma."""
     *names, rest = text.split(",")
     return [name for name in names if name], rest
 
 
 def _product(names: list[str], stem: str, numbers: list[str], last: bool) -> list[str]:
-    """Return each name with the stem and each number behind it."""
+    """Return each name followed by the stem and each number."""
     if last:
         return [name + stem + number for name in names for number in numbers]
     made = [name + stem + number for number in numbers for name in names]
-    # With one bracket after another, names could grow and multiply without end.
+    # Many brackets could make the names too long and too many.
     if len(names) > 1 and len(max(made, key=len)) > MAX_NAME:
         raise _too_long(max(made, key=len))
     return made
 
 
 def _numbers(inner: str, stem: str, room: int, whole: bool) -> tuple[list[str], int]:
-    """Return a bracket's numbers and their count; where not ``whole``, of a range its two ends."""
+    """Return a bracket's numbers and their count; if not ``whole``, only the ends of ranges."""
     numbers: list[str] = []
     left = room
     for part in inner.split(","):
@@ -131,7 +131,7 @@ def _checked(hosts: list[str], unmade: int) -> list[str]:
 
 
 def _unbalanced(text: str) -> HostlistError:
-    """Return the error for brackets that are not opened and closed in turn."""
+    """Return the error for unbalanced brackets."""
     *pieces, rest = text.replace(" ", ",").rstrip(",").split("]")
     item = ""
     for piece in pieces:

@@ -1,18 +1,17 @@
-"""What each launcher tells of a process: which rank it is, of how many, on which node.
+"""Recognize the launcher of this process by its variables: its rank, the number of ranks, its node.
 
-A launcher is one function in ``LAUNCHERS``, which is asked in order; the first that recognises its
-own variables is the one. The order is from the inside out: variables leak inwards only, so torchrun
-inside srun shows both, and torchrun is the one that made this process.
+Each launcher is one function in ``LAUNCHERS``; the first that finds its own variables counts. The
+innermost launcher comes first: variables are inherited, so torchrun inside srun shows both, and
+torchrun started this process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
 from ..environment import is_number, number
 from ..errors import LaunchError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK")
 """GROUP_RANK is torchrun's name for the rank of the node."""
@@ -44,55 +43,49 @@ _SIGNS = (
     ("PMI_RANK", "PMI_LOCAL_RANK", ("PMI_RANK",)),
     ("RANK", "LOCAL_RANK", ("RANK", "NODE_RANK", "GROUP_RANK")),
 )
-"""In the order of ``LAUNCHERS``: where the first variable is there, the second tells the rank on
-the node. That and all of the others are 0 on rank 0, and on no other rank."""
+"""In the order of ``LAUNCHERS``: a variable that the launcher always sets, the one of the rank on
+the node, and others. Rank 0 has 0 in all of the latter, and no other rank has."""
 
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
-"""From here on Slurm numbers what is no step of ranks: the batch script, the external and the
-interactive step (SLURM_MAX_NORMAL_STEP_ID in slurm.h)."""
+"""Higher ids are not of steps with ranks: the batch script, the external and the interactive step
+(SLURM_MAX_NORMAL_STEP_ID in slurm.h)."""
 
 
-class Launch:
-    """Hold what a launcher tells: each number with the variable it was read from.
+class Launch(NamedTuple):
+    """A launcher's numbers (``facts``), each with the variable that it was read from.
 
-    ``nodelists`` are the variables that may hold the list of nodes whose first one runs rank 0,
-    ``ids`` those that tell this run from every other one on the node.
+    ``nodelists`` are the variables that may hold the list of nodes whose first one runs rank 0;
+    ``ids`` are those that together are unique to this run on the node.
     """
 
-    __slots__ = ("facts", "ids", "name", "nodelists", "title", "workers")
-
-    def __init__(self, name: str, title: str, *, facts: Mapping[str, tuple[int, str]]) -> None:
-        self.name = name
-        self.workers = 1
-        """How many ranks this process is to become: more than one where it starts a launcher."""
-        self.title = title
-        self.facts = facts
-        self.nodelists: tuple[str, ...] = ()
-        self.ids: tuple[str, ...] = ()
+    name: str
+    title: str
+    facts: Mapping[str, tuple[int, str]]
+    nodelists: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
 
     def fact(self, name: str) -> int | None:
-        """Return what the launcher tells for the variable ``name``, None where it is silent."""
+        """Return the launcher's number for the variable ``name``; None if it sets none."""
         return self.facts[name][0] if name in self.facts else None
 
     def on_one_node(self) -> bool:
-        """Tell whether all ranks are known to run on this node."""
+        """Return whether all ranks are known to run on this node."""
         local = self.fact("LOCAL_WORLD_SIZE")
         return local is not None and local == self.fact("WORLD_SIZE")
 
 
 def torchrun(env: Mapping[str, str]) -> Launch | None:
-    """Recognise torchrun (and what is built on it, as ``accelerate launch``)."""
+    """Recognize torchrun, and launchers that use it such as ``accelerate launch``."""
     if "TORCHELASTIC_RUN_ID" not in env or "RANK" not in env:
         return None
-    told = [name for name in RANKS if env.get(name)]
-    facts = {name: (number(env, name), name) for name in told}
+    facts = {name: (number(env, name), name) for name in RANKS if env.get(name)}
     if "GROUP_RANK" in facts:
         facts["NODE_RANK"] = facts["GROUP_RANK"]
     return Launch(TORCHRUN, f"torchrun, run {env['TORCHELASTIC_RUN_ID']}", facts=facts)
 
 
 def deepspeed(env: Mapping[str, str]) -> Launch | None:
-    """Recognise DeepSpeed's own launcher (deepspeed/launcher/launch.py)."""
+    """Recognize DeepSpeed's own launcher (deepspeed/launcher/launch.py)."""
     if not all(name in env for name in ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "RANK")):
         return None
     names = {
@@ -108,10 +101,10 @@ def deepspeed(env: Mapping[str, str]) -> Launch | None:
 
 
 def mpiexec(env: Mapping[str, str]) -> Launch | None:
-    """Recognise a process manager of MPI by variables that Slurm's own PMI never sets.
+    """Recognize a process manager of MPI by variables that Slurm's own PMI never sets.
 
-    It comes before Slurm: in a batch job its ranks see the variables of the batch step, or of the
-    step that carries the process manager, none of which number the ranks.
+    It is tried before Slurm: in a batch job its ranks inherit the variables of the batch step, or
+    of the step of the process manager, and neither numbers the ranks.
     """
     for title, names in _MANAGERS:
         if all(name in env for name in names):
@@ -120,17 +113,17 @@ def mpiexec(env: Mapping[str, str]) -> Launch | None:
 
 
 def slurm(env: Mapping[str, str]) -> Launch | None:
-    """Recognise a task of srun, whichever PMI it offers to the program.
+    """Recognize a task of srun, with any PMI.
 
-    The shell of sbatch or salloc is none: it sees SLURM_PROCID=0 and the tasks of the allocation,
-    but no step, or one of the special steps.
+    The shell of sbatch or salloc is not a task: it has SLURM_PROCID=0 and the number of tasks, but
+    no step, or one of the special steps.
     """
     if "SLURM_STEP_ID" not in env or "SLURM_PROCID" not in env:
         return None
     step = number(env, "SLURM_STEP_ID")
     if step >= FIRST_SPECIAL_STEP:
         return None
-    # srun --preserve-env leaves SLURM_NTASKS and SLURM_TASKS_PER_NODE as the allocation has them.
+    # srun --preserve-env keeps the allocation's SLURM_NTASKS and SLURM_TASKS_PER_NODE.
     size = _first(env, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
     per_node = _first(env, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
     node = number(env, "SLURM_NODEID")
@@ -142,23 +135,22 @@ def slurm(env: Mapping[str, str]) -> Launch | None:
         "NODE_RANK": (node, "SLURM_NODEID"),
         "GROUP_RANK": (node, "SLURM_NODEID"),
     }
-    launch = Launch(SLURM, f"srun, step {env.get('SLURM_JOB_ID', '?')}.{step}", facts=facts)
-    launch.ids = ("SLURM_JOB_ID", "SLURM_STEP_ID")
-    # The list is sorted; only a host file puts rank 0 elsewhere than on its first node.
-    if env.get("SLURM_DISTRIBUTION") != "arbitrary":
-        launch.nodelists = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
-    return launch
+    # The list is sorted. Rank 0 is on its first node, except with a host file.
+    arbitrary = env.get("SLURM_DISTRIBUTION") == "arbitrary"
+    nodelists = () if arbitrary else ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
+    title = f"srun, step {env.get('SLURM_JOB_ID', '?')}.{step}"
+    return Launch(SLURM, title, facts, nodelists, ("SLURM_JOB_ID", "SLURM_STEP_ID"))
 
 
 def pmi(env: Mapping[str, str]) -> Launch | None:
-    """Recognise any other process manager that speaks PMI, such as HPE's PALS."""
+    """Recognize other process managers with PMI, such as HPE's PALS."""
     if "PMI_RANK" not in env or "PMI_SIZE" not in env:
         return None
-    return _mpi(env, "a process manager that speaks PMI", _PMI)
+    return _mpi(env, "a process manager with PMI", _PMI)
 
 
 def single(env: Mapping[str, str]) -> Launch:
-    """Take this for the only process, unless the user numbers the ranks by hand."""
+    """Return the launch of the only process, or of ranks that the user numbers by hand."""
     if (env.get("WORLD_SIZE") or "1") != "1":
         return Launch(NONE, "no launcher; the ranks are numbered by hand", facts={})
     facts = dict.fromkeys(("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"), (0, "one process"))
@@ -175,8 +167,8 @@ LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
 )
 
 
-def recognise(env: Mapping[str, str]) -> Launch:
-    """Return what the launcher of this process tells; raise LaunchError where that is wrong."""
+def recognize(env: Mapping[str, str]) -> Launch:
+    """Return the launch of this process; raise LaunchError if its variables are invalid."""
     for launcher in LAUNCHERS:
         launch = launcher(env)
         if launch is not None:
@@ -190,14 +182,12 @@ def _mpi(env: Mapping[str, str], title: str, names: tuple[str, ...]) -> Launch:
     if local in env and local_size in env:
         facts["LOCAL_RANK"] = (number(env, local), local)
         facts["LOCAL_WORLD_SIZE"] = (number(env, local_size), local_size)
-    launch = Launch("mpi", title, facts=facts)
-    # A daemon of MPI may be a step of its own; the variables of the job are the same for all.
-    launch.ids = ("SLURM_JOB_ID",) if "SLURM_JOB_ID" in env else ()
-    if launch.on_one_node():
+    # A daemon of MPI may have a step of its own; the variables of the job are the same for all.
+    ids = ("SLURM_JOB_ID",) if "SLURM_JOB_ID" in env else ()
+    if Launch("mpi", title, facts).on_one_node():
         facts["NODE_RANK"] = facts["GROUP_RANK"] = (0, "all ranks are on one node")
-    else:
-        launch.nodelists = ("SLURM_JOB_NODELIST",)
-    return launch
+        return Launch("mpi", title, facts, ids=ids)
+    return Launch("mpi", title, facts, ("SLURM_JOB_NODELIST",), ids)
 
 
 def _first(env: Mapping[str, str], *names: str) -> str:
@@ -205,10 +195,10 @@ def _first(env: Mapping[str, str], *names: str) -> str:
 
 
 def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
-    """Return the tasks on the node with the index ``node`` from a text like ``4(x2),3``."""
+    """Return the tasks on the node with the index ``node`` from a list such as ``4(x2),3``."""
     text = env.get(name, "")
     counts = [repeated(part) for part in text.split(",")]
-    # Read to its end: a text that is broken is so for every node, one that is short for the last.
+    # An invalid list is invalid on every node, a short one on the last nodes only.
     readable = all(count is not None for count in counts)
     before = 0
     for tasks, nodes in (count for count in counts if readable and count is not None):
@@ -216,16 +206,16 @@ def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
         if node < before:
             return tasks
     raise LaunchError(
-        f"{name} does not tell how many tasks run on this node: '{text}'",
+        f"{name} does not give the number of tasks on this node: '{text}'",
         where="the environment of this process",
-        why=f"SLURM_NODEID={node} asks for entry {node + 1} of a list like 4(x2),3",
+        why=f"SLURM_NODEID={node} needs entry {node + 1} of a list such as 4(x2),3",
         hint=f"leave {name} and SLURM_NODEID as srun sets them",
         local=readable,
     )
 
 
 def repeated(part: str) -> tuple[int, int] | None:
-    """Return the tasks and the nodes of ``4(x2)`` or ``4``; None where it is neither."""
+    """Return the tasks and the nodes of ``4(x2)`` or ``4``; None for any other text."""
     count, repeated, rest = part.partition("(x")
     times = rest if repeated else "1)"
     if not (is_number(count) and is_number(times[:-1]) and times.endswith(")")):
@@ -234,28 +224,27 @@ def repeated(part: str) -> tuple[int, int] | None:
 
 
 def one_a_node(env: Mapping[str, str], launch: Launch) -> bool:
-    """Tell whether this process is its node's only one, and so on every node."""
+    """Return whether each node has exactly one process of the launch."""
     if launch.name == SLURM:
         nodes = _first(env, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
         return number(env, nodes) == launch.fact("WORLD_SIZE")
     return launch.fact("LOCAL_WORLD_SIZE") == 1
 
 
-def speaks(env: Mapping[str, str]) -> bool:
-    """Tell whether this process is rank 0, which tells all of an error.
+def is_rank_0(env: Mapping[str, str]) -> bool:
+    """Return whether this process is rank 0, which prints errors; True if its rank is unknown.
 
-    It trusts nothing: of several variables those count that are numbers, and a process that cannot
-    tell its rank at all speaks.
+    Variables that are not numbers do not count.
     """
     for sign, local, names in _SIGNS:
         if sign in env:
-            told = [env.get(name, "") for name in (local, *names)]
-            return not any(int(text) for text in told if is_number(text))
+            values = [env.get(name, "") for name in (local, *names)]
+            return not any(int(text) for text in values if is_number(text))
     return True
 
 
 def first_of_node(env: Mapping[str, str]) -> bool:
-    """Tell whether this process is the first rank of its node; where nothing tells, it is."""
+    """Return whether this process is the first rank of its node; True if that is unknown."""
     for sign, local, _ in _SIGNS:
         if sign in env:
             text = env.get(local, "")

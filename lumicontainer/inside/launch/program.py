@@ -1,61 +1,54 @@
-"""Become the program: the last thing that lumi-entry does, so signals and exit codes pass."""
+"""Replace this process by the program, so that signals and exit codes pass unchanged."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` takes 4 ms more
 import os
+import signal
 import sys
+from collections.abc import Mapping
+from typing import NoReturn
 
 from ..errors import LaunchError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import NoReturn
-
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
-"""What a shell exits with in these two cases."""
+"""A shell's exit codes in these two cases."""
 
 
 def restore_signals() -> None:
-    """Undo what Python does to signals at its start: ignored ones would stay so in the program."""
-    for name in ("SIGPIPE", "SIGXFSZ"):
-        _signal.signal(getattr(_signal, name), _signal.SIG_DFL)
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    """Undo what Python does to signals at its start: a program inherits ignored signals."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def inherited() -> dict[str, str]:
-    """Return the environment as it was handed over.
+    """Return the environment that this process was started with.
 
-    Python adds LC_CTYPE to its own in the C locale (PEP 538); the program shall not see that.
+    In the C locale Python adds LC_CTYPE to its own (PEP 538); the program must not see it.
     """
     env = dict(os.environ)
     if env.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
         try:
             with open("/proc/self/environ", "rb") as stream:
-                handed_over = stream.read().split(b"\0")
+                entries = stream.read().split(b"\0")
         except OSError:
             return env
-        if not any(entry.startswith(b"LC_CTYPE=") for entry in handed_over):
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in entries):
             del env["LC_CTYPE"]
     return env
 
 
 def interpreter() -> str:
-    """Return the Python that runs the program: an active virtual environment's, else the image's.
-
-    The image's runs lumi-entry as well.
-    """
+    """Return the Python for the program: of the active virtual environment, else the image's."""
     return activated(os.environ) or sys.executable or "python3"
 
 
 def activated(env: Mapping[str, str]) -> str:
-    """Return the Python of the virtual environment that is active; nothing where none is.
+    """Return the Python of the active virtual environment, which is first on PATH, or "".
 
-    It is the first on PATH then. VIRTUAL_ENV alone tells of none: engines hand on the host's, and
-    not the host's PATH.
+    VIRTUAL_ENV alone proves nothing: engines pass on the host's, but not the host's PATH.
     """
     own = env.get("VIRTUAL_ENV", "")
     python = find("python3", env) if own else ""
@@ -64,7 +57,7 @@ def activated(env: Mapping[str, str]) -> str:
 
 
 def unusable(env: Mapping[str, str]) -> str:
-    """Return what is wrong with an active virtual environment whose Python cannot run here."""
+    """Return a warning if the Python of the active virtual environment cannot run here."""
     own = env.get("VIRTUAL_ENV", "")
     folder = os.path.join(own, "bin")
     if not own or folder not in env.get("PATH", "").split(":"):
@@ -72,13 +65,13 @@ def unusable(env: Mapping[str, str]) -> str:
     if os.access(os.path.join(folder, "python3"), os.X_OK):
         return ""
     return (
-        f"VIRTUAL_ENV={own} is active, and its python3 cannot run here: the image's runs the "
-        "program (make the environment in the container: python3 -m venv --system-site-packages)"
+        f"VIRTUAL_ENV={own} is active, but its python3 cannot run here: the image's Python runs "
+        "the program (create it in the container: python3 -m venv --system-site-packages)"
     )
 
 
 def find(name: str, env: Mapping[str, str]) -> str:
-    """Return the place of the program ``name``: on PATH, else where ROCm has it; or nothing."""
+    """Return the path of the program ``name`` on PATH or in ROCm's folder, or ""."""
     for folder in [*env.get("PATH", "").split(":"), "/opt/rocm/bin"]:
         path = os.path.join(folder, name)
         if folder and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -87,77 +80,77 @@ def find(name: str, env: Mapping[str, str]) -> str:
 
 
 def check_readable(script: str) -> None:
-    """Raise LaunchError where the script is not there or cannot be read."""
+    """Raise LaunchError if the script cannot be read."""
     if os.access(script, os.R_OK):
         return
     if os.path.exists(script):
         raise LaunchError(
             f"cannot read the script '{script}'",
             where=_here(),
-            why="this user may not read it",
+            why="permission denied",
             hint=f"chmod a+r {script}",
             local=_may_be_local(script),
         )
     raise LaunchError(
-        f"no such script: '{script}'",
+        f"script not found: '{script}'",
         where=_here(),
-        why="the container holds no file of this name",
-        hint="name it as the container sees it, and bind its folder; a command follows '--'",
+        why="there is no file of this name in the container",
+        hint="use its path in the container, and bind its folder; a command follows '--'",
         local=_may_be_local(script),
     )
 
 
 def _may_be_local(path: str) -> bool:
-    """Tell whether other nodes may see something else at ``path``.
-
-    A folder that is there is a shared one, or the image's; what it lacks, it lacks everywhere.
-    """
+    """Return whether ``path`` may differ on other nodes; a folder that exists is shared."""
     folder = os.path.dirname(os.path.abspath(path)) if path[:1] == "/" else "."
     own = ("/tmp/", "/var/tmp/", "/dev/shm/", "/run/")
     return f"{folder}/".startswith(own) or not os.path.isdir(folder)
 
 
 def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
-    """Replace this process by ``command``, looked for on PATH where its name holds no slash.
+    """Replace this process by ``command``, which is searched on PATH if its name has no slash.
 
-    Raises LaunchError, with the exit code of a shell, where there is no such command or the system
-    refuses to run it.
+    Raises LaunchError, with a shell's exit code, if the command is not found or cannot be run.
     """
     name = command[0]
-    local = "/" in name and _may_be_local(name)
     try:
-        os.execvpe(name, command, env)  # noqa: S606 - no shell: the arguments arrive as they are
+        os.execvpe(name, command, env)  # noqa: S606 - no shell: the arguments pass unchanged
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: an empty name
-        if "/" in name and os.path.exists(name):
-            raise LaunchError(
-                f"cannot run '{name}': its interpreter is missing",
-                where=_here(),
-                why="its first line names a program that is not in the container",
-                hint="hint the first line of the file",
-                code=_NOT_FOUND,
-                local=local,
-            ) from None
-        raise LaunchError(
-            f"command not found: '{name}'",
-            where=_here() if "/" in name else f"PATH={env.get('PATH', '')}",
-            why="the container holds no program of this name there",
-            hint="install it in the image, or name it as the container sees it",
-            code=_NOT_FOUND,
-            local=local,
-        ) from None
+        raise _not_found(name, env.get("PATH", "")) from None
     except OSError as error:
         raise LaunchError(
             f"cannot run '{name}': {error.strerror}",
             where=_here(),
-            why="the file is there, and the system refuses to execute it",
+            why="the system refuses to execute the file",
             hint="a script needs chmod +x and a first line like #!/bin/sh",
             code=_NOT_EXECUTABLE,
-            local=local,
+            local="/" in name and _may_be_local(name),
         ) from None
+
+
+def _not_found(name: str, path: str) -> LaunchError:
+    local = "/" in name and _may_be_local(name)
+    if "/" in name and os.path.exists(name):
+        return LaunchError(
+            f"cannot run '{name}': its interpreter is missing",
+            where=_here(),
+            why="the first line of the file names a program that is not in the container",
+            hint="correct the first line of the file",
+            code=_NOT_FOUND,
+            local=local,
+        )
+    return LaunchError(
+        f"command not found: '{name}'",
+        where=_here() if "/" in name else f"PATH={path}",
+        why="there is no program of this name in the container",
+        hint="install it in the image, or use its path in the container",
+        code=_NOT_FOUND,
+        local=local,
+    )
 
 
 def _here() -> str:
     try:
         return os.getcwd()
     except OSError:
-        return "a folder that is gone"
+        return "a folder that was removed"

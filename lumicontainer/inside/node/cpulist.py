@@ -1,17 +1,15 @@
-"""Sets of processors, as the kernel writes them: ``0-7,64-71``."""
+"""Read and write sets of processors in the kernel's form: ``0-7,64-71``."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 MOST = 8192
-"""More processors than Linux can be built for (NR_CPUS on x86-64)."""
+"""The most processors that Linux supports (NR_CPUS on x86-64)."""
 
 
 def parse(text: str) -> frozenset[int]:
-    """Return the processors of a list like ``0-7,64-71``; raise ValueError where it is none."""
+    """Return the processors of a list such as ``0-7,64-71``; raise ValueError if it is invalid."""
     found: set[int] = set()
     for part in text.split(","):
         if not part.strip():
@@ -19,13 +17,13 @@ def parse(text: str) -> frozenset[int]:
         first, dash, last = part.partition("-")
         low, high = int(first), int(last if dash else first)
         if not 0 <= low <= high < MOST:
-            raise ValueError(f"no list of processors: '{text.strip()[:200]}'")
+            raise ValueError(f"invalid list of processors '{text.strip()[:200]}'")
         found.update(range(low, high + 1))
     return frozenset(found)
 
 
 def written(cpus: Iterable[int]) -> str:
-    """Return the shortest list that ``parse`` reads as ``cpus``; empty for none."""
+    """Return the shortest list that ``parse`` reads as ``cpus``; empty for an empty set."""
     runs: list[tuple[int, int]] = []
     for cpu in sorted(set(cpus)):
         if runs and runs[-1][1] == cpu - 1:

@@ -1,18 +1,16 @@
-"""What the kernel tells of this node: its GPUs, interfaces and processors, and where they sit.
+"""Read this node's GPUs, interfaces and processors, and their topology, from the kernel's files.
 
-Each file is read when it is first asked for, and at most once. What is not there is empty: a
-workstation has no KFD, and a container may show no /sys.
+Each file is read once, when it is needed. A missing file is empty: a workstation has no KFD, and a
+container may have no /sys.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from . import cpulist
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _KFD = "sys/class/kfd/kfd/topology/nodes"
 _PCI = "sys/bus/pci/devices"
@@ -20,9 +18,7 @@ _CPU = "sys/devices/system/cpu"
 
 
 class Gpu:
-    """Hold one GPU (on a MI250X: one GCD): its place on the bus, its kind and its own number."""
-
-    __slots__ = ("arch", "pci", "uuid")
+    """One GPU (on a MI250X: one GCD): its PCI address, architecture and UUID."""
 
     def __init__(self, pci: str, *, arch: str = "", uuid: str = "") -> None:
         self.pci = pci
@@ -30,21 +26,16 @@ class Gpu:
         self.uuid = uuid
 
 
-class Interface:
-    """Hold one network interface: its name, its place on the bus, and whether it is up."""
+class Interface(NamedTuple):
+    """One network interface: its name, its PCI address, and whether it is up."""
 
-    __slots__ = ("name", "pci", "up")
-
-    def __init__(self, name: str, pci: str, *, up: bool) -> None:
-        self.name = name
-        self.pci = pci
-        self.up = up
+    name: str
+    pci: str
+    up: bool
 
 
 class Node:
-    """Read the node's hardware from the kernel's files; ``root`` is / but in tests."""
-
-    __slots__ = ("_gpus", "_texts", "root")
+    """The node's hardware; ``root`` is / except in tests."""
 
     def __init__(self, root: str = "/") -> None:
         self.root = root
@@ -52,30 +43,30 @@ class Node:
         self._gpus: tuple[list[Gpu], int] | None = None
 
     def gpus(self) -> list[Gpu]:
-        """Return the GPUs that this process may use, in the order in which ROCr counts them.
+        """Return the GPUs that this process may use, in ROCr's order.
 
-        That is the order of KFD's nodes; those without SIMDs are processors (BuildTopology in
+        That is the order of KFD's nodes; nodes without SIMDs are processors (BuildTopology in
         ROCR-Runtime, runtime/hsa-runtime/core/runtime/amd_topology.cpp).
         """
         return self._kfd()[0]
 
     def hidden_gpus(self) -> int:
-        """Return how many GPUs of the node this process may not use.
+        """Return the number of GPUs of the node that this process may not use.
 
-        A device cgroup leaves the folder of a GPU's node there and answers EPERM to reading it
-        (node_show in Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). ROCr skips those, and those
-        whose render node is missing (topology_sysfs_check_node_supported in ROCR-Runtime,
-        libhsakmt/src/topology.c); the ones that are left are counted from 0.
+        With a device cgroup the folder of a GPU's node exists, but reading it gives EPERM
+        (node_show in Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). ROCr skips such nodes, and
+        those without a render node (topology_sysfs_check_node_supported in ROCR-Runtime,
+        libhsakmt/src/topology.c), and counts the others from 0.
         """
         return self._kfd()[1]
 
     def numa(self, pci: str) -> int | None:
-        """Return the NUMA node of a PCI device; None where the kernel does not know it (-1)."""
+        """Return the NUMA node of a PCI device; None if the kernel does not know it (-1)."""
         text = self._text(f"{_PCI}/{pci}/numa_node")
         return int(text) if text.isdigit() else None
 
     def interfaces(self, prefix: str) -> list[Interface]:
-        """Return the network interfaces whose name begins with ``prefix``, by name."""
+        """Return the network interfaces whose names begin with ``prefix``, sorted."""
         return [
             Interface(
                 name,
@@ -91,10 +82,10 @@ class Node:
         return self._names("sys/class/cxi")
 
     def nearest(self, pci: str, interfaces: Iterable[Interface]) -> Interface | None:
-        """Return the interface next to a PCI device: below the same root, else of the same NUMA.
+        """Return the interface below the same PCI root as a device, else of the same NUMA node.
 
-        On LUMI-G each interface hangs off one MI250X, so below one PCI root are an interface and
-        the two GCDs of a package (lstopo in LUMI's training materials, 2day-20260422/202-Binding).
+        On LUMI-G an interface and the two GCDs of a MI250X are below one PCI root (lstopo in LUMI's
+        training materials, 2day-20260422/202-Binding).
         """
         place = self._link(f"{_PCI}/{pci}").split("/")
         root = next((part for part in place if part.startswith("pci")), None)
@@ -108,11 +99,11 @@ class Node:
         return next(near, None)
 
     def ccd(self, cpu: int) -> frozenset[int]:
-        """Return the processors that share the L3 cache of ``cpu``: on EPYC those of its CCD."""
+        """Return the processors that share the L3 cache of ``cpu``; on EPYC that is its CCD."""
         return self._cpus(f"{_CPU}/cpu{cpu}/cache/index3/shared_cpu_list")
 
     def siblings(self, cpu: int) -> frozenset[int]:
-        """Return the hardware threads of the core of ``cpu``, itself among them."""
+        """Return the hardware threads of the core of ``cpu``, which includes ``cpu``."""
         return self._cpus(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list") or frozenset((cpu,))
 
     def affinity(self) -> frozenset[int]:
@@ -120,12 +111,12 @@ class Node:
         return frozenset(os.sched_getaffinity(0))
 
     def permitted(self, wanted: Iterable[int]) -> frozenset[int]:
-        """Return those of ``wanted`` that this process could be bound to.
+        """Return those of ``wanted`` that this process can be bound to.
 
-        A binding by Slurm can be widened, its cgroup cannot: the kernel takes from a mask what the
-        cpuset does not hold, and refuses what is left empty (sched_setaffinity(2)). So it is asked
-        itself, whatever version of cgroups there is and whether the container shows them or not;
-        the mask of before is put back.
+        A binding by Slurm can be widened, its cgroup cannot: the kernel removes processors outside
+        the cpuset from a mask, and refuses an empty one (sched_setaffinity(2)). So this sets the
+        mask, reads it, and restores the old one. It works with each version of cgroups, even if
+        the container does not show them.
         """
         before = os.sched_getaffinity(0)
         try:
@@ -151,7 +142,7 @@ class Node:
         return self._gpus
 
     def _properties(self, number: int) -> dict[str, int] | None:
-        """Return the properties of one of KFD's nodes, None where they are kept from us."""
+        """Return the properties of one of KFD's nodes; None if they cannot be read."""
         rows = [row.split() for row in self._text(f"{_KFD}/{number}/properties").splitlines()]
         found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
         return found or None
@@ -167,7 +158,7 @@ class Node:
             return frozenset()
 
     def _text(self, path: str) -> str:
-        """Return a file's text without its end of line; empty where it cannot be read."""
+        """Return a file's text without the end of line; empty if it cannot be read."""
         text = self._texts.get(path)
         if text is None:
             try:

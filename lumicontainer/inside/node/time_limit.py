@@ -1,20 +1,17 @@
-"""Run a tool that may hang, as those of a broken driver do, within a time limit."""
+"""Run a tool within a time limit; tools may hang, for example with a broken driver."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 
 def run(command: Sequence[str], seconds: float) -> tuple[int | None, str]:
-    """Return the exit code of ``command`` and all that it wrote; no code where it took longer.
+    """Return the exit code of ``command`` and its output; the code is None after ``seconds``.
 
-    Then it is killed with all that it started. One that waits in the driver cannot be, and is left.
-    Raises OSError where it does not start.
+    Then its session is killed. A process that waits in the driver cannot be killed, and stays.
+    Raises OSError if the command does not start.
     """
     process = subprocess.Popen(
         command,

@@ -1,57 +1,36 @@
-"""Bind a rank to the cores of the CCD next to its GPU, unless it is bound there already.
+"""Bind a rank to the cores of the CCD next to its GPU.
 
-The platform's table tells which cores belong to a GPU, which is known by its place on the PCI bus:
-so a rank gets the right ones in whatever order it sees the GPUs. A rank is bound where it
+The platform's table lists the cores of each GPU by its PCI address, so the order in which a rank
+sees GPUs does not matter. lumi-entry binds a rank that
 
-- may run on all of the GPU's cores and on others: nobody bound it;
-- was bound elsewhere, or partly so (srun -c 7 hands the CCDs out in their own order, which is not
-  that of the GPUs). Such a binding can be widened as far as the job's cgroup goes.
+- may run on the GPU's cores and on others: it is not bound yet;
+- is bound to other cores (srun -c 7 assigns CCDs in their own order, which is not that of the
+  GPUs). Such a binding can be changed within the job's cgroup.
 
-It stays as it is where it runs inside the CCD already, where the GPU's cores are not this job's (on
-a shared node Slurm gives cores from anywhere), where ``srun -c`` asked for more than a CCD has,
-without a launcher, and with ``--no-bind``.
+It does not bind a rank that runs inside the CCD already; if the job does not have the GPU's cores
+(on a shared node Slurm assigns any cores); if ``srun -c`` asks for more cores than a CCD has;
+without a launcher; and with ``--no-bind``.
 
-Memory needs nothing more: by the kernel's default policy it comes from the NUMA node of the core
-that first writes to it, and from the next one when that is full (set_mempolicy(2), MPOL_LOCAL). A
-stricter policy would let a rank be killed while there is memory left, and asking for one by ctypes,
-which the standard library leaves as the only way, takes 3 ms of each start.
+Memory needs no binding: by default the kernel takes it from the NUMA node of the core that writes
+first, and from the next one if that is full (set_mempolicy(2), MPOL_LOCAL). With a stricter
+policy, ranks would be killed although the node has free memory.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from ..environment import is_number
+from ..environment import Setting, is_number
 from ..launch.launchers import NONE, TORCHRUN
 from ..node import cpulist
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    from ..environment import Setting
-    from ..node.hardware import Gpu, Interface, Node
-    from .context import Context
-
-
-class Binding:
-    """Hold the processors that a rank runs on, and of which it is to be told.
-
-    ``changed`` tells whether lumi-entry binds it; ``cores`` are the processors without their second
-    hardware threads.
-    """
-
-    __slots__ = ("changed", "cores", "cpus")
-
-    def __init__(self, wanted: frozenset[int], cores: frozenset[int], *, changed: bool) -> None:
-        self.cpus = wanted
-        self.cores = wanted & cores
-        self.changed = changed
+from ..node.hardware import Gpu, Interface, Node
+from .context import Binding, Context
 
 
 def settings(context: Context) -> Iterator[Setting]:
-    """Decide where this rank runs; it is bound only when the program starts."""
+    """Decide the cores of this rank. ``bind`` binds it before the program starts."""
     gpu, table = context.gpu, context.platform.get("gpus")
     alone = context.launch.name == NONE and context.number("WORLD_SIZE") == 1
     if gpu is not None and table and not alone and not context.options.no_bind:
@@ -60,20 +39,20 @@ def settings(context: Context) -> Iterator[Setting]:
             context.binding = _decided(context, row)
         else:
             context.warnings.append(
-                f"the platform {context.platform.get('name', '')} knows no cores next to the GPU "
-                f"at {gpu.pci}: the ranks are not bound"
+                f"the platform {context.platform.get('name', '')} lists no cores for the GPU at "
+                f"{gpu.pci}: ranks are not bound"
             )
     yield from ()
 
 
 def _row(context: Context, gpu: Gpu) -> Mapping[str, Any]:
-    """Return what the platform's table says of a GPU; empty where that is nothing."""
+    """Return the row of the platform's table for a GPU, or an empty one."""
     rows = (row for row in context.platform.get("gpus", ()) if row["pci"].lower() == gpu.pci)
     return next(rows, {})
 
 
 def bind(context: Context) -> None:
-    """Bind this process as decided; the program that it becomes stays bound."""
+    """Bind this process as decided; the program inherits the binding."""
     if context.binding is not None and context.binding.changed:
         try:
             context.node.bind(context.binding.cpus)
@@ -85,13 +64,13 @@ def bind(context: Context) -> None:
 
 
 def reported(context: Context) -> str:
-    """Return the line of --affinity-report: what this rank runs on, as the kernel has it now."""
+    """Return the line of --affinity-report, with the processors that the kernel reports."""
     facts = " ".join(f"{name} {value}" for name, value in place(context))
     return f"affinity: {os.uname().nodename} rank {context.number('RANK')} {facts}"
 
 
 def place(context: Context, running: frozenset[int] | None = None) -> list[tuple[str, str]]:
-    """Return this rank's GPU, processors, NUMA node and interface, as far as they are known."""
+    """Return this rank's GPU, processors, NUMA node and interface, if they are known."""
     node, gpu = context.node, context.gpu
     on = node.affinity() if running is None else running
     facts = [("gpu", gpu.pci)] if gpu is not None else []
@@ -117,40 +96,40 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     ccd = own | reserved | node.ccd(min(own))
     asked = _asked(context)
     seconds = _second_threads(node, own, now)
-    # Where the mask holds no second threads, srun -c counted cores.
+    # If the mask holds no second threads, srun -c counted cores.
     more = asked > len(ccd if seconds else own | reserved)
-    # What torchrun was given is the mask of all its ranks, and no choice for this one.
+    # A rank of torchrun inherits the mask of all its ranks.
     narrow = context.launch.name == TORCHRUN and len(now) < len(own)
     if (now <= ccd and not narrow) or more:
         if not asked and len(now) < len(own) and context.launch.name == "slurm":
-            _tell(context, now, f"its GPU's are {cpulist.written(own)} (srun -c {len(own)})")
-        return Binding(now, own, changed=False)
+            _note(context, now, f"its GPU's are {cpulist.written(own)} (srun -c {len(own)})")
+        return Binding(now, now & own, changed=False)
     may = node.permitted(own | seconds)
-    # Fewer cores than the rank has a use for would cost more than the distance does.
+    # Fewer cores would slow the rank down more than distant ones do.
     if len(may & own) < min(len(own), len(now)):
         cores = cpulist.written(may) or "none"
         others = f"of its GPU's cores {cpulist.written(own)} the job has {cores}"
-        _tell(context, now, f"{others}, so it stays there (whole nodes: --exclusive)")
-        return Binding(now, own, changed=False)
+        _note(context, now, f"{others}: not bound (use whole nodes: --exclusive)")
+        return Binding(now, now & own, changed=False)
     if not may <= now:
-        _tell(
+        _note(
             context,
             now,
             f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now",
         )
-    return Binding(may, own, changed=True)
+    return Binding(may, may & own, changed=True)
 
 
 def _asked(context: Context) -> int:
-    """Return how many processors srun -c asked for; 0 where it did not."""
+    """Return the number of processors of srun -c; 0 without it."""
     text = context.env.get("SLURM_CPUS_PER_TASK", "")
     return int(text) if context.launch.name == "slurm" and is_number(text) else 0
 
 
 def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> frozenset[int]:
-    """Return the second threads of the cores, where Slurm hands out such at all (not by default).
+    """Return the second threads of the cores, if Slurm assigns them (not by default).
 
-    srun --hint=multithread or --threads-per-core=2 put both threads of a core into the mask.
+    srun --hint=multithread or --threads-per-core=2 puts both threads of a core into the mask.
     """
     first = min(now)
     if not node.siblings(first) - {first} & now:
@@ -158,7 +137,7 @@ def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> fro
     return frozenset().union(*(node.siblings(core) for core in own)) - own
 
 
-def _tell(context: Context, now: frozenset[int], text: str) -> None:
+def _note(context: Context, now: frozenset[int], text: str) -> None:
     context.notes.append(
         _line(context, f"was given cores {cpulist.written(now) or 'none'}; {text}")
     )

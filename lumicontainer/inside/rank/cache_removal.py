@@ -1,47 +1,44 @@
-"""Remove the caches of a node when the last of its ranks has ended.
+"""Remove the caches of a node after the last of its ranks has ended.
 
-Slurm kills what is left of a step as soon as its last task has ended (10 ms later, where nothing
-holds it up), and a container with process ids of its own ends with its first process. So nothing
-can be removed after the rank: with ``--remove-caches`` lumi-entry stays, as a guard that starts the
-program as its child, hands signals on to it, and ends as it ended. Each guard holds a shared lock
-on the folder, which the kernel lets go of however the guard ends; the one that gets it for itself
-is the last, and removes the folder before it ends.
+Slurm kills the processes of a step about 10 ms after its last task, and a container with its own
+process ids ends with its first process. So nothing can be removed after the rank. With
+``--remove-caches`` lumi-entry stays: it starts the program as its child, forwards signals, and
+exits as the program did. Each lumi-entry holds a shared lock on the folder, which the kernel
+releases in any case. The last one gets an exclusive lock, and removes the folder before it ends.
 
-Where all processes of a step are killed at once (``scancel`` of a step, or of a job that ignores
-TERM), the guards go too. What is left then goes with the next run of this user on the node that
-removes its caches.
+If all processes of a step are killed at once (``scancel`` of a step, or of a job that ignores
+TERM), the folder stays until this user's next run on the node with ``--remove-caches``.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` takes 4 ms more
+import ctypes
 import fcntl
 import os
+import resource
+import signal
+from typing import NoReturn
 
-from .caches import is_private, open_private
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
+from ..node.private_folder import is_private, open_private
 
 TRIES = 100
 _KILLED = 128
 _FAULTS = {"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"}
 _STOPS = {"SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"}
-_NOT_HANDED_ON = {getattr(_signal, name) for name in (*_FAULTS, *_STOPS)}
+_NOT_FORWARDED = {getattr(signal, name) for name in (*_FAULTS, *_STOPS)}
 _PR_SET_PDEATHSIG = 1
 
 
 def hold(path: str) -> None:
-    """Hold the private folder ``path`` until the program ends, and have it removed then.
+    """Lock the private folder ``path`` until the program ends, then remove it.
 
-    It returns in a process of its own, which is to become the program. Raises OSError where the
-    folder cannot be made or is not private.
+    Returns in a child process, which is to become the program. Raises OSError if the folder cannot
+    be created or is not private.
     """
     lock = _held(path)
-    awaited = {*_signal.valid_signals()} - _NOT_HANDED_ON
-    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, awaited)
-    ignored = _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL) == _signal.SIG_IGN
+    awaited = {*signal.valid_signals()} - _NOT_FORWARDED
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    ignored = signal.signal(signal.SIGCHLD, signal.SIG_DFL) == signal.SIG_IGN
     guard = os.getpid()
     child = os.fork()
     if child:
@@ -49,12 +46,12 @@ def hold(path: str) -> None:
     os.close(lock)
     _end_with(guard)
     if ignored:
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _held(path: str) -> int:
-    """Return a descriptor that holds the shared lock on the folder ``path``, made if need be."""
+    """Return a descriptor with a shared lock on the folder ``path``, which is created if needed."""
     for _ in range(TRIES):
         try:
             own = open_private(path)
@@ -64,10 +61,10 @@ def _held(path: str) -> int:
         if _is_at(path, own):
             return own
         os.close(own)
-    raise FileNotFoundError(2, "it is removed time and again", path)
+    raise FileNotFoundError(2, "other processes keep removing it", path)
 
 
-def _guard(child: int, path: str, lock: int, awaited: set[int]) -> NoReturn:
+def _guard(child: int, path: str, lock: int, awaited: set[signal.Signals]) -> NoReturn:
     status = _KILLED << 8
     try:
         _sweep(path)
@@ -78,28 +75,22 @@ def _guard(child: int, path: str, lock: int, awaited: set[int]) -> NoReturn:
 
 
 def _end_with(guard: int) -> None:
-    """Have the kernel kill this process when the guard dies: kill -9 of a rank is one of both."""
-    try:
-        import _ctypes  # noqa: PLC0415 - `ctypes` takes 3 ms
-    except ImportError:  # a Python that was built without it
-        return
-    libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is this program itself
-    prctl = _ctypes.dlsym(libc, "prctl")
-    _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0))
+    """Let the kernel kill this process when its parent dies: kill -9 of a rank may hit either."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != guard:
-        os._exit(_KILLED + _signal.SIGKILL)
+        os._exit(_KILLED + signal.SIGKILL)
 
 
-def _outlived(child: int, awaited: set[int]) -> int:
-    """Hand signals on to ``child`` until it has ended; return how it did."""
+def _outlived(child: int, awaited: set[signal.Signals]) -> int:
+    """Forward signals to ``child`` until it has ended; return its wait status."""
     while True:
-        got = _signal.sigwaitinfo(awaited)
-        if got.si_signo != _signal.SIGCHLD:
-            # What the kernel sends, as for Ctrl-C, goes to all of a terminal's processes.
+        got = signal.sigwaitinfo(awaited)
+        if got.si_signo != signal.SIGCHLD:
+            # Signals from the kernel, as for Ctrl-C, reach all processes of a terminal.
             if got.si_code <= 0:
                 os.kill(child, got.si_signo)
             continue
-        # The first process of a container gets the children of others, too.
+        # The first process of a container inherits the children of others.
         ended, status = os.waitpid(-1, os.WNOHANG)
         while ended:
             if ended == child:
@@ -108,32 +99,26 @@ def _outlived(child: int, awaited: set[int]) -> int:
 
 
 def _end_as(status: int) -> NoReturn:
-    """End this process as the one with the wait status ``status`` ended."""
+    """End this process with the wait status ``status``."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        _without_core()
-        if number != _signal.SIGKILL:
-            _signal.signal(number, _signal.SIG_DFL)
-            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {number})
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
-        # The first process of a container cannot be killed so.
+        # The first process of a container ignores its own signals.
         os._exit(_KILLED + number)
     os._exit(os.WEXITSTATUS(status))
 
 
-def _without_core() -> None:
-    import resource  # noqa: PLC0415 - seldom needed
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def _sweep(path: str) -> None:
-    """Remove what runs of this user that were cut short left beside ``path``."""
+    """Remove folders of this user beside ``path`` whose runs were killed."""
     base, own = os.path.split(path)
     stem = f"lumi-{os.geteuid()}-"
     try:
         names = os.listdir(base)
-    except OSError:  # as of a folder in which all may write and none may look
+    except OSError:  # users may be allowed to write in the folder, but not to read it
         return
     for name in names:
         if name.startswith(stem) and "-once" in name and name != own:
@@ -141,13 +126,13 @@ def _sweep(path: str) -> None:
 
 
 def _remove(path: str, lock: int | None = None) -> None:
-    """Remove the folder ``path``, unless somebody else holds it than ``lock`` does."""
+    """Remove the folder ``path``, unless another process has locked it."""
     try:
         own = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) if lock is None else lock
         if is_private(os.fstat(own)) and _locked(own) and _is_at(path, own):
             _remove_all(own, path)
         os.close(own)
-    except OSError:  # nobody is left to be told
+    except OSError:  # the rank has ended; nothing can be reported
         return
 
 
@@ -156,13 +141,13 @@ def _remove_all(own: int, path: str) -> None:
         try:
             _empty(own)
             os.rmdir(path)
-        except OSError:  # helpers of the program that outlived it still write there
+        except OSError:  # processes that outlived the program still write there
             continue
         return
 
 
 def _empty(folder: int) -> None:
-    """Remove all that lies in an open folder; links go, what they lead to stays."""
+    """Remove the content of an open folder; links are removed, their targets are not."""
     for name in os.listdir(folder):
         try:
             os.unlink(name, dir_fd=folder)
@@ -180,7 +165,7 @@ def _open(name: str, folder: int) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
-    except PermissionError:  # made unreadable by the program
+    except PermissionError:  # the program changed its mode
         os.chmod(name, 0o700, dir_fd=folder)
         return os.open(name, flags, dir_fd=folder)
 

@@ -1,50 +1,47 @@
-"""What the settings of a process are decided from."""
+"""The input of all decisions about one rank, and their results that are not variables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
 from ..environment import USER, Setting, is_number
-from ..launch.launchers import NONE
-from ..node.hardware import Node
-from .options import Options
+from ..launch.launchers import NONE, Launch
+from ..node.hardware import Gpu, Node
+from .options import DIRECT, Options
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
 
-    from ..launch.launchers import Launch
-    from ..node.hardware import Gpu
-    from .affinity import Binding
-    from .node_launcher import Start
+class Start(NamedTuple):
+    """How ranks start: this process is one (DIRECT), or ``launcher`` starts ``workers`` here."""
+
+    launcher: str
+    why: str
+    workers: int = 1
+
+    def described(self) -> str:
+        """Return a line for --print-env."""
+        if self.launcher == DIRECT:
+            return f"this process ({self.why})"
+        return f"{self.workers} a node, by {self.launcher} ({self.why})"
+
+
+class Binding(NamedTuple):
+    """The processors of a rank; ``changed`` if lumi-entry has to bind it to them.
+
+    ``cores`` are the processors without second hardware threads.
+    """
+
+    cpus: frozenset[int]
+    cores: frozenset[int]
+    changed: bool
 
 
 class Context:
-    """Hold the environment, what the launcher tells, the node, the platform and the options.
+    """The environment, the launch, the node, the platform and the options of one rank.
 
-    ``platform`` is what the image's platform says as plain data (platform.json); a platform that
-    says nothing is an empty one. ``program`` holds the words of the command line from the program
-    on, ``start`` whether this process becomes it. ``warnings`` takes what is to be told once a run,
-    ``notes`` what each rank tells on its own, ``caches`` the folders that are made before the
-    start: the rank's own, and first the one that holds them all.
+    ``platform`` is the image's platform.json, empty without a platform. ``program`` are the words
+    of the command line from the program on.
     """
-
-    __slots__ = (
-        "binding",
-        "caches",
-        "env",
-        "gpu",
-        "launch",
-        "node",
-        "notes",
-        "options",
-        "platform",
-        "program",
-        "recorder",
-        "sharers",
-        "start",
-        "warnings",
-    )
-    start: Start
 
     def __init__(
         self,
@@ -62,39 +59,43 @@ class Context:
         self.platform = platform or {}
         self.options = options or Options()
         self.program = program
+        self.start = Start(DIRECT, "")
         self.warnings: list[str] = []
+        """Printed by one rank."""
         self.notes: list[str] = []
+        """Printed by this rank."""
         self.gpu: Gpu | None = None
-        """The one that this rank computes on, where that is one alone."""
+        """The GPU of this rank, if it has exactly one."""
         self.sharers = 1
-        """How many ranks compute on it."""
+        """The number of ranks that use this GPU."""
         self.binding: Binding | None = None
         self.caches: list[str] = []
+        """Folders to create before the start: the one that holds all others, then each cache."""
         self.recorder = ""
-        """The folder that is made for PyTorch's flight recorder."""
+        """The folder to create for PyTorch's flight recorder."""
 
     def number(self, name: str) -> int | None:
-        """Return what is known of this rank, such as LOCAL_RANK: from the launcher, or by hand."""
+        """Return a variable of this rank such as LOCAL_RANK, set by the launcher or by hand."""
         given = self.env.get(name, "")
         known = self.launch.fact(name)
         by_hand = known is None or self.launch.name == NONE
         return int(given) if by_hand and is_number(given) else known
 
     def default(self, name: str, value: str | None, *, origin: str, why: str) -> Setting:
-        """Return a setting that gives way to what the user set; an empty value is one too."""
+        """Return a setting that the user's variable overrides, even an empty one."""
         if name in self.env:
             why = "set already" if self.env[name] else "set to nothing; left so"
             return Setting(name, self.env[name], origin=USER, why=why)
         return Setting(name, value, origin=origin, why=why)
 
     def run_id(self) -> str:
-        """Return what tells this run from every other one, as ``1234.0``; nothing off a cluster."""
+        """Return the ids of the job and the step, such as ``1234.0``; empty without a job."""
         names = self.launch.ids or ("SLURM_JOB_ID",)
         ids = [self.env.get(name, "") for name in names]
         return ".".join(ids) if all(is_number(one) for one in ids) else ""
 
     def rank_stem(self) -> str:
-        """Return the beginning of the names of this rank's files, as ``1234.0-rank007``."""
+        """Return the start of the names of this rank's files, such as ``1234.0-rank007``."""
         width = len(str((self.number("WORLD_SIZE") or 1) - 1))
         rank = f"rank{self.number('RANK') or 0:0{width}}"
         return f"{self.run_id()}-{rank}".lstrip("-")

@@ -1,27 +1,25 @@
-"""Say where PyTorch's flight recorder writes what each rank was doing when a job hung.
+"""Set where PyTorch's flight recorder writes what each rank was doing when a job hung.
 
-It writes when a collective times out, long after the start, to files whose names begin as it is
-told; PyTorch adds the rank. The folder must be there, and must outlive the job.
+It writes when a collective times out, long after the start. The variable holds the start of the
+files' names, to which PyTorch adds the rank. The folder must exist, and must outlive the job.
 """
 
 from __future__ import annotations
 
 import os
 
+from ..node.private_folder import open_private
 from . import caches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .context import Context
+from .context import Context
 
 _FOLDER = "flight-recorder"
 
 
 def prefix(context: Context) -> tuple[str | None, str]:
-    """Return what the names of the files begin with, and why there; None leaves it to PyTorch.
+    """Return the start of the files' names and the reason; None leaves it to PyTorch.
 
-    They lie in the folder of ``--log-dir``, else in a folder of the user's own on /scratch, which
-    is noted in ``context.recorder`` for ``make``.
+    The files lie in the folder of ``--log-dir``, else in the user's folder on /scratch, which is
+    noted in ``context.recorder`` for ``make``.
     """
     stem = f"{context.run_id()}-{_FOLDER}-rank".lstrip("-")
     if context.options.log_dir:
@@ -34,12 +32,14 @@ def prefix(context: Context) -> tuple[str | None, str]:
 
 
 def make(context: Context) -> None:
-    """Make the folder on /scratch; note where that fails, for the program runs without it."""
+    """Create the folder on /scratch; a failure is only a warning."""
+    if not context.recorder or context.number("LOCAL_RANK"):
+        return
     try:
         os.makedirs(os.path.dirname(context.recorder), exist_ok=True)
-        os.close(caches.open_private(context.recorder))
+        os.close(open_private(context.recorder))
     except OSError as error:
         context.notes.append(
             f"warning: PyTorch's flight recorder cannot write to {context.recorder}: "
-            f"{error.strerror} (name a folder with --log-dir)"
+            f"{error.strerror} (choose a folder with --log-dir)"
         )

@@ -1,45 +1,39 @@
-"""Which GPU is this rank's: the one with its LOCAL_RANK among those that it may see.
+"""Find the GPU of a rank: number LOCAL_RANK of those that it sees.
 
-Who hides GPUs, from the outside in: the cgroup of Slurm, which counts what is left from 0;
-ROCR_VISIBLE_DEVICES for the runtime (Slurm sets it to all GPUs of the step); HIP_VISIBLE_DEVICES,
-or CUDA_VISIBLE_DEVICES where that is not set, for HIP and PyTorch, whose indices count what
-ROCR_VISIBLE_DEVICES leaves. So the three cannot all be set to the number of a GPU in the node.
+Three filters hide GPUs, from the outside in: Slurm's cgroup; ROCR_VISIBLE_DEVICES for the runtime
+(Slurm sets it to all GPUs of the step); HIP_VISIBLE_DEVICES, or else CUDA_VISIBLE_DEVICES, for HIP
+and PyTorch. Each counts the GPUs that the outer filter leaves from 0. So the variables cannot all
+hold the number of a GPU in the node.
 
-As it comes every rank sees every GPU of the job and the program takes the one of LOCAL_RANK, as
-under torchrun: DDP, DeepSpeed, Horovod and Lightning all do so, and would ask for a device that is
-not there if a rank saw its own alone. ``--gpu-visibility hip`` is for programs that take whichever
-GPU is the first: HIP then shows one, while ROCr keeps the others for copies between them.
-``rocr`` hides them from ROCr too, which copies to those alone that it registers (BuildTopology in
-ROCR-Runtime, amd_topology.cpp, registers hidden ones in newer versions only).
+By default every rank sees every GPU of the job, and the program uses number LOCAL_RANK, as under
+torchrun. DDP, DeepSpeed, Horovod and Lightning do so; if a rank saw only its own GPU, they would
+ask for a device that does not exist. ``--gpu-visibility hip`` is for programs that use the first
+GPU: HIP shows one, while ROCr keeps the others for copies between GPUs. ``rocr`` hides the others
+from ROCr too. ROCr copies only to GPUs that it registers, and only newer versions register hidden
+ones (BuildTopology in ROCR-Runtime, amd_topology.cpp).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from ..environment import DEFAULT, Setting, is_number
 from ..errors import LaunchError
 from ..launch.launchers import TORCHRUN
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..node.hardware import Gpu
-    from .context import Context
+from ..node.hardware import Gpu
+from .context import Context
 
 ROCR = "ROCR_VISIBLE_DEVICES"
 HIP = "HIP_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
 _GRANTED = "SLURM_GPUS_ON_NODE"
-"""The GPUs of the step on this node, of all its tasks (gres_common_gpu_set_env in Slurm,
+"""The GPUs of all tasks of the step on this node (gres_common_gpu_set_env in Slurm,
 src/plugins/gres/common/gres_common.c)."""
 
 
 class Visible:
-    """Hold the GPUs that the kernel, then ROCr, then HIP shows to this rank."""
-
-    __slots__ = ("by_hip", "by_kernel", "by_rocr", "inner", "names")
+    """The GPUs that the kernel, then ROCr, then HIP shows to this rank."""
 
     def __init__(self, context: Context) -> None:
         env = context.env
@@ -47,11 +41,11 @@ class Visible:
         """The variables that are set."""
         self.by_kernel = context.node.gpus()
         self.by_rocr = self.by_kernel
-        # Empty, it hides all of them (RvdFilter in ROCR-Runtime, amd_filter_device.cpp).
+        # An empty value hides all of them (RvdFilter in ROCR-Runtime, amd_filter_device.cpp).
         if ROCR in env:
             self.by_rocr = _chosen(env[ROCR], self.by_kernel, again=False)
         self.by_hip = self.by_rocr
-        # Empty, HIP_VISIBLE_DEVICES counts as not set (Device::init in ROCm/clr, rocdevice.cpp).
+        # An empty HIP_VISIBLE_DEVICES counts as not set (Device::init in ROCm/clr, rocdevice.cpp).
         self.inner = HIP if env.get(HIP) else CUDA
         """The variable that HIP reads."""
         if env.get(self.inner):
@@ -59,9 +53,9 @@ class Visible:
 
 
 def _chosen(text: str, gpus: list[Gpu], *, again: bool) -> list[Gpu]:
-    """Return the GPUs of a list of indices and UUIDs, in its order, up to the first wrong entry.
+    """Return the GPUs of a list of indices and UUIDs, in its order, up to the first invalid entry.
 
-    A repeated entry ends ROCr's list; HIP passes over it (``again``), and takes no blanks.
+    A repeated entry ends ROCr's list. HIP skips it (``again``), and accepts no blanks.
     """
     found: list[Gpu] = []
     for word in text.split(","):
@@ -81,15 +75,15 @@ def _named(word: str, gpus: list[Gpu]) -> Gpu | None:
 
 
 def settings(context: Context) -> Iterator[Setting]:
-    """Find this rank's GPU, and decide the variables that hide the others if that is asked for.
+    """Find this rank's GPU, and decide the variables that hide the others with --gpu-visibility.
 
-    Raises LaunchError where several ranks of this node would compute on one GPU.
+    Raises LaunchError if several ranks of this node would share a GPU.
     """
     if context.platform.get("accelerator") != "rocm":
         return
     visible = Visible(context)
     if not visible.by_hip:
-        _tell_of_none(context, visible)
+        _warn_of_none(context, visible)
         return
     context.gpu = _of_this_rank(context, visible)
     yield from _variables(context, visible)
@@ -103,9 +97,9 @@ def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
         return gpus[0] if len(gpus) == 1 else None
     if _in_task_cgroups(context, visible):
         context.warnings.append(
-            f"each task sees {_count(len(gpus))} alone of the {context.env[_GRANTED]} on its node "
+            f"each task sees only {_count(len(gpus))} of the {context.env[_GRANTED]} on its node "
             "(--gpus-per-task, --ntasks-per-gpu): they cannot copy to each other directly, and "
-            "RCCL may fail. Ask for --gpus-per-node instead, or add "
+            "RCCL may fail. Use --gpus-per-node instead, or add "
             "--gres-flags=allow-task-sharing (Slurm 24.05 or newer)"
         )
         return gpus[0] if len(gpus) == 1 else None
@@ -119,16 +113,16 @@ def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
 
 
 def _in_task_cgroups(context: Context, visible: Visible) -> bool:
-    """Tell whether Slurm gave the step more GPUs on this node than this task may use."""
+    """Return whether the step has more GPUs on this node than this task may use."""
     granted = context.env.get(_GRANTED, "")
     hidden = context.node.hidden_gpus()
     return bool(hidden) and is_number(granted) and len(visible.by_kernel) < int(granted)
 
 
 def _named_for_this_rank(context: Context, visible: Visible) -> bool:
-    """Tell whether a variable chose this one GPU out of several.
+    """Return whether a variable selects this GPU from several.
 
-    That is how a user's own wrapper does it, and Slurm with --gres-flags=allow-task-sharing.
+    Users' wrapper scripts do so, and Slurm with --gres-flags=allow-task-sharing.
     """
     granted = context.env.get(_GRANTED, "")
     several = not is_number(granted) or int(granted) > 1
@@ -138,16 +132,16 @@ def _named_for_this_rank(context: Context, visible: Visible) -> bool:
 def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
     count, ours = len(visible.by_hip), len(visible.by_kernel)
     seen = " ".join(f"{name}={context.env[name]}" for name in visible.names)
-    there = f"the node has {ours + context.node.hidden_gpus()}, this job may use {ours}"
-    more = f"ask for --gpus-per-node={ranks}"
+    where = f"the node has {ours + context.node.hidden_gpus()}, this job may use {ours}"
+    more = f"use --gpus-per-node={ranks}"
     if ours >= ranks:
         more = f"unset {ROCR if count == len(visible.by_rocr) else visible.inner}"
     return LaunchError(
-        f"{ranks} ranks on this node, but {_count(count)} that they see",
-        where=f"{there}; {seen}" if seen else there,
-        why="several ranks would compute on one GPU, and wait for each other",
-        hint=f"start {count} a node (--ntasks-per-node={count}), {more}, or permit it with "
-        "--allow-gpu-sharing",
+        f"{ranks} ranks on this node, but they see {_count(count)}",
+        where=f"{where}; {seen}" if seen else where,
+        why="several ranks would share a GPU, and slow each other down",
+        hint=f"start {count} a node (--ntasks-per-node={count}), {more}, or permit it "
+        "with --allow-gpu-sharing",
     )
 
 
@@ -156,17 +150,17 @@ def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
     ours = context.launch.name != TORCHRUN
     if choice != "none" and not ours and len(visible.by_hip) > 1:
         context.warnings.append(
-            f"--gpu-visibility {choice} is not used: the ranks of torchrun take the GPU of their "
-            "LOCAL_RANK (a task a rank instead: srun --ntasks-per-node)"
+            f"--gpu-visibility {choice} is ignored: ranks of torchrun use the GPU of their "
+            "LOCAL_RANK (start one task a rank instead: srun --ntasks-per-node)"
         )
     if gpu is None or not ours or choice == "none" or len(visible.by_hip) == 1:
         return
     why = f"this rank's GPU is {gpu.pci}, "
     if choice == "rocr":
         index = visible.by_kernel.index(gpu)
-        why += f"number {index} of those of the job"
+        why += f"number {index} of the job's"
         yield Setting(ROCR, str(index), origin=DEFAULT, why=why)
-        index, why = 0, f"the only one that {ROCR} leaves"
+        index, why = 0, f"{ROCR} leaves only this one"
         names = [name for name in visible.names if name != ROCR]
     else:
         index = visible.by_rocr.index(gpu)
@@ -176,13 +170,13 @@ def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
         yield Setting(name, str(index), origin=DEFAULT, why=why)
 
 
-def _tell_of_none(context: Context, visible: Visible) -> None:
+def _warn_of_none(context: Context, visible: Visible) -> None:
     env, node = context.env, context.node
     if visible.by_rocr and ROCR in visible.names:
         name = visible.inner
         context.notes.append(
-            f"warning: rank {context.number('RANK')} sees no GPU: {name}={env[name]} counts the "
-            f"{len(visible.by_rocr)} that {ROCR}={env[ROCR]} leaves, from 0. Set one of the two"
+            f"warning: rank {context.number('RANK')} sees no GPU: {name}={env[name]} selects from "
+            f"the {len(visible.by_rocr)} that {ROCR}={env[ROCR]} leaves, from 0. Set only one"
         )
     elif not visible.by_kernel and env.get(_GRANTED):
         context.warnings.append(
@@ -193,7 +187,7 @@ def _tell_of_none(context: Context, visible: Visible) -> None:
     elif not visible.by_kernel and node.hidden_gpus():
         context.warnings.append(
             f"no GPU: this job may use none of the {node.hidden_gpus()} of its node "
-            "(ask with --gpus-per-node)"
+            "(use --gpus-per-node)"
         )
 
 

@@ -1,31 +1,27 @@
-"""How many threads a rank may use."""
+"""Decide the number of OpenMP threads of a rank."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from ..environment import DEFAULT, USER, Setting, is_number
+from ..launch.launchers import Launch
+from .context import Context
 from .node_launcher import starts_ranks
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..launch.launchers import Launch
-    from .context import Context
 
 CPUS = "SLURM_CPUS_PER_TASK"
 NAME = "OMP_NUM_THREADS"
 
 
 def settings(context: Context) -> Iterator[Setting]:
-    """Decide OMP_NUM_THREADS: what Slurm gave the task or lumi-entry binds it to, else a share.
+    """Decide OMP_NUM_THREADS: the cores of the task or of the binding, else a share of the node's.
 
-    A rank that is bound to processors of its own is left alone: the program counts these itself.
-    Unbound, each of several ranks would start a thread on every processor, and all wait for each
-    other (on 2 cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
+    The program itself counts the processors that its launcher bound it to. If nothing is bound,
+    each rank would start a thread on every processor, and all would wait for each other (on 2
+    cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
     """
-    # What a launcher has set it hands on: each of its ranks would take all of the task's cores.
+    # A launcher passes its value on: each of its ranks would use all of the task's cores.
     setting = None if starts_ranks(context.program) else _decided(context)
     if context.env.get(NAME):
         setting = Setting(NAME, context.env[NAME], origin=USER, why="set already")
@@ -35,33 +31,34 @@ def settings(context: Context) -> Iterator[Setting]:
 
 def _decided(context: Context) -> Setting | None:
     env, launch, binding = context.env, context.launch, context.binding
+    workers = context.start.workers
     usable = len(context.node.affinity())
     bound = binding is not None and binding.changed
     if binding is not None and bound:
         usable = max(1, len(binding.cores) // context.sharers)
     asked = env.get(CPUS, "")
     if launch.name == "slurm" and is_number(asked):
-        return _given(int(asked), usable, launch)
+        return _given(int(asked), usable, launch, workers)
     if bound:
-        why = "the cores next to its GPU, which this rank is bound to"
+        why = "the number of cores that this rank is bound to, next to its GPU"
         return Setting(NAME, str(usable), origin=DEFAULT, why=why)
-    ranks = (launch.fact("LOCAL_WORLD_SIZE") or 1) * launch.workers
+    ranks = (launch.fact("LOCAL_WORLD_SIZE") or 1) * workers
     if ranks == 1:
         return None
-    # What the job's cgroup leaves is for all of its ranks; fewer are this rank's own.
-    if launch.workers == 1 and usable < len(context.node.permitted(range(os.cpu_count() or 1))):
-        why = "this process is bound to processors; left to the program, which counts them"
+    # All ranks share what the job's cgroup permits; fewer processors are this rank's own.
+    if workers == 1 and usable < len(context.node.permitted(range(os.cpu_count() or 1))):
+        why = "this process is bound to processors; the program counts them"
         return Setting(NAME, None, origin=launch.name, why=why)
     why = f"{usable} processors, which {ranks} ranks of this node share"
     return Setting(NAME, str(max(1, usable // ranks)), origin=DEFAULT, why=why)
 
 
-def _given(asked: int, usable: int, launch: Launch) -> Setting:
-    # srun takes over no --cpus-per-task from sbatch since 22.05, but does leave its variable.
+def _given(asked: int, usable: int, launch: Launch, workers: int) -> Setting:
+    # Since 22.05 srun ignores --cpus-per-task of sbatch, but keeps its variable.
     why = CPUS
     if usable < asked:
         why = f"{CPUS}={asked}, but this process may run on {usable} processors only"
-    if launch.workers > 1:
-        why = f"{why}, which {launch.workers} ranks share"
-    share = max(1, min(asked, usable) // launch.workers)
+    if workers > 1:
+        why = f"{why}, which {workers} ranks share"
+    share = max(1, min(asked, usable) // workers)
     return Setting(NAME, str(share), origin=launch.name, why=why)

@@ -1,36 +1,31 @@
-"""The variables of the platform's table that fit this image, this node and this run.
+"""Select the variables of the platform's table that fit this image, this node and this run.
 
-Each row of the table may say ``when`` it holds; all of its conditions must. What cannot be told
-(an image whose ROCm says no version) does not hold: a setting that is missing costs speed, and one
-that does not fit hangs the run.
+A row of the table may have conditions in ``when``; all of them must hold. An unknown fact, such as
+the version of ROCm in some images, does not hold: a missing setting costs speed, a wrong one hangs
+the run.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from ..environment import DEFAULT, is_number
+from ..environment import DEFAULT, Setting, is_number
 from ..version_range import holds
 from . import flight_recorder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
-
-    from ..environment import Setting
-    from .context import Context
+from .context import Context
 
 PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
-"""What an image may bring as RCCL's network plugin over libfabric."""
+"""The layers with RCCL's network plugin over libfabric."""
 ANY = "any"
 INTERFACES = "interfaces"
-"""A row's ``value_from``: the network interfaces of the platform that are up."""
+"""A row's ``value_from``: the platform's network interfaces that are up."""
 LOGS = "logs"
-"""The same: what the names of files begin with that PyTorch writes beside the job's logs."""
+"""A row's ``value_from``: the start of the names of the flight recorder's files."""
 
 NO_USER_SITE = "PYTHONNOUSERSITE"
-"""Set on every platform; Python takes an empty value for none."""
+"""Set on every platform; an empty value unsets it for Python."""
 _WHY_NO_USER_SITE = "packages in ~/.local, which the container sees, would hide the image's"
 
 _ROCM = "opt/rocm/.info/version"
@@ -40,7 +35,7 @@ NO_RENDEZVOUS_GET = "disable_rdzv_get"
 
 
 def settings(context: Context) -> Iterator[Setting]:
-    """Decide each variable of the table: the first row that holds gives its value, else none."""
+    """Decide each variable of the table by its first row that holds; without one it is unset."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
     if not any(row["name"] == NO_USER_SITE for row in context.platform.get("variables", ())):
         yield context.default(NO_USER_SITE, "1", origin=DEFAULT, why=_WHY_NO_USER_SITE)
@@ -51,21 +46,19 @@ def settings(context: Context) -> Iterator[Setting]:
     for name, choices in rows.items():
         others = (each for row in choices for each in row.get("unless_set", ()))
         other = next((each for each in others if each in context.env), None)
-        value, why = (None, f"{other} is set, and counts") if other else _choose(choices, seen)
+        value, why = (None, f"{other} is set instead") if other else _choose(choices, seen)
         yield context.default(name, value, origin=origin, why=why)
 
 
 class Seen:
-    """Keep what was found for each condition: a table asks the same again and again."""
-
-    __slots__ = ("context", "found")
+    """Evaluate each condition of the table once."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.found: dict[tuple[str, str], tuple[bool, str]] = {}
 
     def holds(self, name: str, wanted: str) -> tuple[bool, str]:
-        """Tell whether a condition holds, and in a few words what was found."""
+        """Return whether a condition holds, and the fact in a few words."""
         if (name, wanted) not in self.found:
             self.found[name, wanted] = CONDITIONS[name](self.context, wanted)
         return self.found[name, wanted]
@@ -74,16 +67,16 @@ class Seen:
 def _choose(choices: list[Mapping[str, Any]], seen: Seen) -> tuple[str | None, str]:
     failed: list[str] = []
     for row in choices:
-        told = {name: seen.holds(name, each) for name, each in row.get("when", {}).items()}
-        lacking = next((name for name, (met, _) in told.items() if not met), "")
-        if lacking:
-            failed.append(f"{told[lacking][1]} (for {lacking}: {row['when'][lacking]})")
+        results = {name: seen.holds(name, each) for name, each in row.get("when", {}).items()}
+        unmet = next((name for name, (met, _) in results.items() if not met), "")
+        if unmet:
+            failed.append(f"{results[unmet][1]} (for {unmet}: {row['when'][unmet]})")
             continue
         value, words = _value(row, seen.context)
         if value is None:
             failed.append(words)
             continue
-        facts = ", ".join(filter(None, (words, *(words for _, words in told.values()))))
+        facts = ", ".join(filter(None, (words, *(words for _, words in results.values()))))
         return value, f"{row['reason']}{f' ({facts})' if facts else ''} [{row['source']}]"
     return None, f"left unset: {'; '.join(dict.fromkeys(failed))}"
 
@@ -109,7 +102,7 @@ def _is_one(name: str, prefix: str) -> bool:
 
 
 def _up(context: Context, name: str) -> bool:
-    # Drivers that do not tell say "unknown".
+    # Some drivers always report "unknown".
     return _read(context, f"{_NET}/{name}/operstate") in ("up", "unknown")
 
 
@@ -120,8 +113,8 @@ def _rocm(context: Context) -> str | None:
 def _nodes(context: Context) -> str | None:
     env, launch = context.env, context.launch
     if launch.name == "slurm":
-        told = env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES", "")
-        return told if is_number(told) else None
+        nodes = env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES", "")
+        return nodes if is_number(nodes) else None
     ranks, local = _fact(context, "WORLD_SIZE"), _fact(context, "LOCAL_WORLD_SIZE")
     return str(-(-ranks // local)) if ranks and local else None
 
@@ -142,7 +135,7 @@ def _version_of(layer: str) -> Callable[[Context], str | None]:
 
 
 def _within(what: str, find: Callable[[Context], str | None]) -> Condition:
-    """Return the condition that what ``find`` returns lies in a range."""
+    """Return the condition that the result of ``find`` is in a range."""
 
     def condition(context: Context, wanted: str) -> tuple[bool, str]:
         found = find(context)
@@ -157,7 +150,7 @@ def _within(what: str, find: Callable[[Context], str | None]) -> Condition:
 
 
 def _plugin(context: Context, wanted: str) -> tuple[bool, str]:
-    """Tell whether the image holds the plugin: ``any``, or a name, or a name and a range."""
+    """Return whether the image has the plugin: ``any``, or a name, or a name and a range."""
     name, _, limits = wanted.partition(" ")
     layers = context.platform.get("layers", {})
     for each in PLUGINS:
@@ -165,33 +158,32 @@ def _plugin(context: Context, wanted: str) -> tuple[bool, str]:
             if limits:
                 return _within(each, _version_of(each))(context, limits)
             return True, f"{each} {layers[each]}".strip()
-    return False, "the image lacks the network plugin" if name == ANY else f"no {name} in the image"
+    return False, "no network plugin in the image" if name == ANY else f"no {name} in the image"
 
 
 def _device(context: Context, wanted: str) -> tuple[bool, str]:
-    """Tell whether a device of Slingshot is there; ``cxi`` is its class in the kernel."""
+    """Return whether there is a device of a class of the kernel; ``cxi`` is Slingshot's."""
     return (True, "") if _listed(context, f"sys/class/{wanted}") else (False, f"no {wanted} device")
 
 
 def _network(context: Context, wanted: str) -> tuple[bool, str]:
-    """Tell whether srun was told so by --network, which it hands on as SLURM_NETWORK."""
-    told = context.env.get("SLURM_NETWORK", "")
-    if wanted not in told.replace(",", " ").split():
-        return False, f"srun --network={told}" if told else "srun without --network"
+    """Return whether srun got an option of --network, which it passes on as SLURM_NETWORK."""
+    given = context.env.get("SLURM_NETWORK", "")
+    if wanted not in given.replace(",", " ").split():
+        return False, f"srun --network={given}" if given else "srun without --network"
     enabled = [
         device
         for device in _listed(context, _CXI)
         if _read(context, f"{_CXI}/{device}/device/properties/rdzv_get_en") == "1"
     ]
     if wanted == NO_RENDEZVOUS_GET and enabled:
-        words = f"{enabled[0]} has rdzv_get_en=1 all the same"
+        words = f"{enabled[0]} still has rdzv_get_en=1"
         context.warnings.append(f"srun got --network={wanted}, but {words}: alt_read is not used")
         return False, words
     return True, f"srun --network={wanted}"
 
 
-if TYPE_CHECKING:
-    Condition = Callable[[Context, str], tuple[bool, str]]
+Condition = Callable[[Context, str], tuple[bool, str]]
 
 CONDITIONS: dict[str, Condition] = {
     "rocm": _within("ROCm", _rocm),
@@ -204,7 +196,7 @@ CONDITIONS: dict[str, Condition] = {
     "device": _device,
     "network": _network,
 }
-"""What a row may be bound to."""
+"""The conditions of rows."""
 
 
 def _layer(context: Context, name: str) -> str | None:

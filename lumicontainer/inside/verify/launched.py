@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from ..errors import UNFIT, LaunchError
 from ..launch import launchers
@@ -14,15 +16,8 @@ from . import outcome
 from .channel import client, keys, protocol, server
 from .local import NODE, ONCE, RANKS, Team
 from .outcome import ERROR, Outcome
-from .resources import MPI
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from .process import Stop
-    from .resources import Place
+from .process import Stop
+from .resources import MPI, Place
 
 _TICK = 0.2
 _NEXT, _SELDOM = 0.1, 1.0

@@ -8,21 +8,16 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
 
 from ..checking import CHECK, REPORT, home
 from ..launch.program import find, interpreter
 from . import outcome, process
 from .channel.keys import GIVEN
 from .outcome import ERROR, PASSED, Outcome
-from .resources import alone
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from .resources import Place
+from .resources import Place, alone
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
 AFTER = 10

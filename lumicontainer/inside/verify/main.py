@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from ..errors import UNFIT, LaunchError
 from ..launch.cleanenv import check as check_not_cleaned
-from ..launch.launchers import first_of_node, speaks
+from ..launch.launchers import first_of_node, is_rank_0
 from . import launched, options, report
 from .local import ONCE, Team, writable_folder
 from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits
 from .process import Stop
 from .resources import Place
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-    from typing import Any
 
 INTERRUPTED = 130
 _RANKS = {
@@ -43,8 +40,8 @@ def main(words: Sequence[str]) -> int:
     try:
         return _run(options.read(words))
     except LaunchError as error:
-        told = speaks(os.environ) if error.told is None else error.told
-        if told or (error.local and first_of_node(os.environ)):
+        shown = is_rank_0(os.environ) if error.shown is None else error.shown
+        if shown or (error.local and first_of_node(os.environ)):
             sys.stderr.write(f"{error}\n")
         return error.code
 
@@ -95,7 +92,7 @@ def _serve(
     try:
         door = launched.find(team, checks=seen, seconds=seconds)
     except LaunchError as error:
-        error.told = first_of_node(os.environ)
+        error.shown = first_of_node(os.environ)
         raise
     if door is None:
         return INTERRUPTED

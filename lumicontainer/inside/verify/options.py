@@ -8,16 +8,13 @@ import fnmatch
 import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from .. import __version__
 from ..checking import home, record
 from ..errors import MISUSED, LaunchError
 from .resources import NEEDS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, NoReturn
 
 LEVELS = ("quick", "full", "perf")
 CHECKS = "checks.json"

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ..checking import FAILED as EXIT_FAILED
 from ..checking import SKIPPED as EXIT_SKIPPED
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
-
-    from .process import Ended
+from .process import Ended
 
 PASSED, FAILED, SKIPPED, ERROR = "passed", "failed", "skipped", "error"
 OUTCOMES = (PASSED, SKIPPED, FAILED, ERROR)

@@ -8,14 +8,11 @@ import signal
 import subprocess
 import time
 from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..checking import REPORT
 from ..launch.program import interpreter
 from . import reaper
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MOST = 1 << 20
 """Bytes of output that are kept, of the end."""

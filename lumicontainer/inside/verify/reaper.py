@@ -16,10 +16,7 @@ import shutil
 import signal
 import sys
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 REPORT = "LUMI_VERIFY_REPORT"
 """As ``checking.REPORT``; this file runs before the package can be found."""

@@ -11,19 +11,15 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 from .. import __version__
 from ..checking import record
 from ..errors import LaunchError
 from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED, Outcome
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
-
-    from .resources import Place
+from .resources import Place
 
 FORM = 1
 """Counts the forms of the JSON."""

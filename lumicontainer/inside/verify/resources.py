@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from ..environment import is_number
-from ..launch.launchers import NONE, SLURM, recognise
+from ..launch.launchers import NONE, SLURM, Launch, recognize
 from ..launch.launchers import RANKS as _RANKS
 from ..node.hardware import Node
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from ..launch.launchers import Launch
 
 GPU, NETWORK, NODES, RANKS, MPI = "gpu", "network", "nodes", "ranks", "mpi"
 NEEDS = (GPU, NETWORK, NODES, RANKS, MPI)
@@ -46,7 +41,7 @@ class Place:
 
     def __init__(self, env: Mapping[str, str], node: Node | None = None) -> None:
         node = node or Node()
-        launch = recognise(env)
+        launch = recognize(env)
         found = [gpu.arch for gpu in node.gpus()] or [NVIDIA] * len(_listed(_NVIDIA_GPUS))
         self.gpus = len(found)
         self.architecture = found[0] if found else ""

@@ -1,7 +1,6 @@
 """What is baked into images fits there: old Pythons, a definition's text, a quick start."""
 
 import ast
-import json
 import os
 import shutil
 import subprocess
@@ -19,7 +18,6 @@ from .conftest import PATH, SOURCE, lay_out
 
 FILES = [SOURCE / "lumi-entry", SOURCE / "lumi-verify", *sorted(SOURCE.rglob("*.py"))]
 ALL = ("--affinity-report", "--smi", "--preflight", "--remove-caches", "--gpu-visibility", "hip")
-SLOW = {"argparse", "dataclasses", "enum", "json", "re", "signal", "socket", "subprocess", "typing"}
 
 
 def imports(file: Path) -> set[str]:
@@ -75,20 +73,24 @@ def test_it_starts_under_every_python_of_this_machine(tmp_path: Path, python: st
     assert (logs / "1.0-rank1.out").read_text() == f"{python} 1\n"
 
 
-@pytest.mark.parametrize("words", [["--", "true"], ["--print-env"]])
-def test_a_start_imports_nothing_that_is_slow(
-    launcher: Path, tmp_path: Path, words: list[str]
-) -> None:
-    home = shutil.copytree(launcher.resolve().parents[1], tmp_path / "home")
-    platform = {"name": "lumi-g", **platform_tables(open_catalog().platform("lumi-g"))}
-    (home / "platform.json").write_text(json.dumps(platform))
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-I", "-S", "-B", home / "bin/lumi-entry", *words],
-        env={"PATH": PATH},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "lumi_inside.rank.variables" in imported
-    assert not imported & SLOW
+FLOORS = ("entry verify", "rank", "launch", "elf image node", "")
+"""Packages, the highest first; each imports lower ones only."""
+
+
+@pytest.mark.parametrize("file", FILES[2:], ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_point_down_and_name_public_modules(file: Path) -> None:
+    here = file.relative_to(SOURCE).parts[:-1]
+    lower = {name for floor in FLOORS[floor_of(here) + 1 :] for name in floor.split()}
+    tree = ast.parse(file.read_text())
+    assert "TYPE_CHECKING" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level > len(here):
+            first = (node.module or node.names[0].name).partition(".")[0]
+            assert first in lower or not (SOURCE / first).is_dir(), ast.unparse(node)
+    assert not {name for name in imports(file) if name.startswith("_") and name != "__future__"}
+
+
+def floor_of(package: tuple[str, ...]) -> int:
+    """Return the floor of a package; modules of the root are on the lowest."""
+    names = [floor.split() for floor in FLOORS]
+    return next((n for n, each in enumerate(names) if package[:1] and package[0] in each), 4)

@@ -24,7 +24,7 @@ def test_a_range_holds_what_lies_in_it(text: str, within: list[str], outside: li
 
 @pytest.mark.parametrize("text", ["", "<", "six", "<6.x", "6..2", "=6", "<6.2;>5", "~6.2", "06"])
 def test_what_is_no_range_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no limit"):
+    with pytest.raises(ValueError, match="invalid limit"):
         parse(text)
 
 
@@ -32,5 +32,5 @@ def test_a_version_is_what_its_text_begins_with() -> None:
     assert version("6.4.4-129") == (6, 4, 4)
     assert version("v1.20.0") == (1, 20)
     assert version("2.1.x git") == (2, 1)
-    with pytest.raises(ValueError, match="is no version"):
+    with pytest.raises(ValueError, match="invalid version"):
         version("unknown")

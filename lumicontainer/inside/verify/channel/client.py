@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Mapping
+from typing import Any
 
 from . import protocol
 from .protocol import MOST, PROVE, GoneError, Seal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _SEND = 60
 """Seconds that a megabyte may take, also to a rank 0 that is busy."""

@@ -12,14 +12,10 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...errors import MISUSED, UNFIT, LaunchError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ...launch.launchers import Launch
+from ...launch.launchers import Launch
 
 GIVEN = "LUMI_VERIFY_SECRET"
 SET_ONE = f"export {GIVEN}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"

@@ -22,17 +22,13 @@ import hmac
 import json
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from ...environment import is_number
+from ...launch.launchers import Launch
 from ...launch.rendezvous import FIRST_PORT, PORTS, port_of
 from ...launch.rendezvous import address as _address
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from ...launch.launchers import Launch
 
 PROTOCOL = 2
 PLACES = 5

@@ -9,18 +9,15 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 from ...errors import UNFIT, LaunchError
 from ...launch.rendezvous import LOOPBACK
 from ..outcome import Outcome, from_plain
 from . import protocol
 from .protocol import MOST, ForgedError, GoneError, Seal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
 
 _GREETING = 1 << 12
 """Bytes of a line of one who has not proven anything."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lumicontainer.inside.entry.decide import MARK, Decision, decide
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launch.launchers import speaks
+from lumicontainer.inside.launch.launchers import is_rank_0
 from lumicontainer.inside.launch.rendezvous import port_of
 from lumicontainer.inside.node.hardware import Node
 
@@ -232,10 +232,10 @@ def test_a_wrong_number_of_ranks_is_refused_because_all_would_wait(env) -> None:
         ({"SLURM_LOCALID": ""}, "SLURM_LOCALID is not set"),
         ({"SLURM_PROCID": "4"}, "RANK=4 is not below WORLD_SIZE=4"),
         ({"SLURM_LOCALID": "3"}, "LOCAL_RANK=3 is not below LOCAL_WORLD_SIZE=3"),
-        ({"SLURM_STEP_TASKS_PER_NODE": "3(x"}, "SLURM_STEP_TASKS_PER_NODE does not tell"),
-        ({"SLURM_NODEID": "2"}, "SLURM_STEP_TASKS_PER_NODE does not tell"),
-        ({"SLURM_STEP_NODELIST": "nid[1-"}, "SLURM_STEP_NODELIST is no list of hosts"),
-        ({"SLURM_STEP_NODELIST": ","}, "SLURM_STEP_NODELIST is no list of hosts"),
+        ({"SLURM_STEP_TASKS_PER_NODE": "3(x"}, "SLURM_STEP_TASKS_PER_NODE does not give"),
+        ({"SLURM_NODEID": "2"}, "SLURM_STEP_TASKS_PER_NODE does not give"),
+        ({"SLURM_STEP_NODELIST": "nid[1-"}, "SLURM_STEP_NODELIST is not a list of hosts"),
+        ({"SLURM_STEP_NODELIST": ","}, "SLURM_STEP_NODELIST is not a list of hosts"),
         ({"SLURM_JOB_ID": ""}, "SLURM_JOB_ID is not set"),
     ],
 )
@@ -259,21 +259,21 @@ def test_ranks_numbered_wrongly_by_hand_are_refused(env: dict[str, str], what: s
 
 @pytest.mark.parametrize("task", [seen.srun, seen.srun_pmi2, seen.mpiexec_in_batch])
 def test_one_rank_speaks_for_all(task) -> None:
-    assert [speaks(task(rank)) for rank in range(4)] == [True, False, False, False]
+    assert [is_rank_0(task(rank)) for rank in range(4)] == [True, False, False, False]
 
 
 def test_of_torchrun_s_processes_in_one_task_one_speaks() -> None:
-    assert not speaks({**seen.TORCHRUN_IN_SRUN, "SLURM_PROCID": "0"})
+    assert not is_rank_0({**seen.TORCHRUN_IN_SRUN, "SLURM_PROCID": "0"})
 
 
 def test_a_process_that_cannot_tell_its_rank_speaks() -> None:
-    assert speaks({})
-    assert speaks({"RANK": "x"})
+    assert is_rank_0({})
+    assert is_rank_0({"RANK": "x"})
 
 
 @pytest.mark.parametrize("name", ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"])
 def test_where_a_rank_is_no_number_the_others_tell_which_process_speaks(name: str) -> None:
-    assert [speaks({**seen.srun(rank), name: "x"}) for rank in range(4)].count(True) == 1
+    assert [is_rank_0({**seen.srun(rank), name: "x"}) for rank in range(4)].count(True) == 1
 
 
 def _as_slurm_writes(counts: list[int]) -> str:

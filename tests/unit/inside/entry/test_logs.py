@@ -80,7 +80,7 @@ def test_a_folder_that_cannot_be_is_told_whole_once_and_by_each_rank_in_a_line(
     assert [one.returncode for one in done] == [3, 3, 3]
     assert [one.stderr.count("\n") for one in done] == [4, 1, 1]
     assert done[0].stderr.startswith("error: cannot write logs to 'logs': File exists\n")
-    assert "hint: name a folder that every node sees" in done[0].stderr
+    assert "hint: choose a folder that every node can write to" in done[0].stderr
 
 
 def test_a_rank_that_alone_cannot_write_says_so(entry: Entry) -> None:

@@ -130,7 +130,7 @@ def test_a_program_runs_under_the_python_of_the_active_virtual_environment(
     done = baked(*words, **activated(venv))
     assert done.stdout == f"{venv}\n", done.stderr
     assert baked("--print-env", **activated(venv)).stdout.splitlines()[2] == (
-        f"python: {venv}/bin/python3 (of VIRTUAL_ENV, which is active)"
+        f"python: {venv}/bin/python3 (of the active VIRTUAL_ENV)"
     )
 
 
@@ -164,7 +164,7 @@ def test_an_active_environment_that_was_made_elsewhere_is_told_and_the_images_py
     program = script(tmp_path, "import sys; print(sys.prefix)")
     done = baked(program, **activated(venv))
     assert done.stdout == f"{sys.prefix}\n"
-    assert done.stderr.startswith(f"warning: VIRTUAL_ENV={venv} is active, and its python3 cannot")
+    assert done.stderr.startswith(f"warning: VIRTUAL_ENV={venv} is active, but its python3 cannot")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -296,7 +296,7 @@ def test_a_missing_script_is_told_once_with_its_mend(entry: Entry, tmp_path: Pat
     done = entry("trian.py", "--epochs", "3")
     assert done.returncode == 2
     lines = done.stderr.splitlines()
-    assert lines[0] == "error: no such script: 'trian.py'"
+    assert lines[0] == "error: script not found: 'trian.py'"
     assert [line.split(":")[0].strip() for line in lines] == ["error", "where", "why", "hint"]
     assert str(tmp_path) in lines[1]
 
@@ -345,7 +345,7 @@ def test_what_may_be_one_node_s_fault_is_told_in_a_line_by_its_first_rank(entry:
     done = [entry("/no/such/folder/train.py", env=seen.srun(rank)) for rank in range(4)]
     assert [one.returncode for one in done] == [2, 2, 2, 2]
     assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 1]
-    told = f"error: no such script: '/no/such/folder/train.py' (on {os.uname().nodename})\n"
+    told = f"error: script not found: '/no/such/folder/train.py' (on {os.uname().nodename})\n"
     assert done[3].stderr == told
 
 
@@ -366,12 +366,12 @@ def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        ([], "no program was given"),
-        (["--"], "no program was given"),
-        (["-m"], "no program was given"),
+        ([], "no program given"),
+        (["--"], "no program given"),
+        (["-m"], "no program given"),
         (["--launch"], "unknown option '--launch'"),
         (["-u", "train.py"], "unknown option '-u'"),
-        (["--json", "train.py"], "--json goes with --print-env"),
+        (["--json", "train.py"], "--json needs --print-env"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_refused(
@@ -381,7 +381,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(f"error: {what}\n")
-    assert "hint: lumi-entry --help" in done.stderr
+    assert "hint: " in done.stderr
 
 
 def test_print_env_shows_every_variable_with_its_reason_and_starts_nothing(
@@ -426,7 +426,7 @@ def test_a_warning_is_one_line_and_the_program_starts(entry: Entry) -> None:
 
 
 def test_help_and_version_are_results(entry: Entry) -> None:
-    assert entry("--help").stdout.startswith("Usage: lumi-entry ")
+    assert entry("--help").stdout.startswith("usage: lumi-entry ")
     assert entry("--version").stdout == f"lumi-entry {inside.__version__}\n"
     assert inside.__version__ == lumicontainer.__version__
 

@@ -10,9 +10,10 @@ import pytest
 
 from lumicontainer.inside.entry import preflight
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launch.launchers import recognise
+from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Context
+from lumicontainer.inside.rank.options import Options
 
 from .. import seen
 from ..conftest import PATH, Entry, lay_out
@@ -83,7 +84,9 @@ def context(
 ) -> Context:
     node = Seen(root, pci, dict(nets or {"hsn0": True, "hsn1": True, "nmn0": False}))
     env = {**seen.srun(3), "SLURM_JOB_START_TIME": str(int(time.time())), **(env or {})}
-    return Context(env, recognise(env), node=node, platform=PLATFORM)
+    return Context(
+        env, recognize(env), node=node, platform=PLATFORM, options=Options(preflight=True)
+    )
 
 
 def failure(found: Context) -> LaunchError:
@@ -109,13 +112,13 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     late = {"SLURM_JOB_START_TIME": str(int(time.time()) + 3600), "SLURM_MEM_PER_NODE": "491520"}
     error = failure(context(root, late, pci=PCI[:2], nets={"hsn0": False, "hsn1": True}))
     host = os.uname().nodename
-    assert (error.code, error.told) == (3, True)
+    assert (error.code, error.shown) == (3, True)
     assert error.what == f"node {host} is not fit: 5 of 6 checks failed"
-    assert "GPUs: 2 of 3 are there; missing: GCD 2 (0000:c9:00.0)" in error.why
+    assert "GPUs: 2 of 3 are present; missing: GCD 2 (0000:c9:00.0)" in error.why
     assert "network: hsn0 of 2 hsn* is down" in error.why
     assert "plugin: librccl-net.so does not load: librccl-net.so: cannot open" in error.why
     assert "memory: 20 GiB of 512 are available, less than 432" in error.why
-    assert " s before the job's start, says Slurm's controller" in error.why
+    assert " s before the job's start on Slurm's controller" in error.why
     assert f"sbatch --exclude={host}" in error.hint
 
 
@@ -129,7 +132,7 @@ def test_gpus_that_slurm_hides_are_not_missing(root: Path) -> None:
     found.node.hidden = 2
     assert preflight.gpus(found) == "all 3, 2 hidden from this task"
     found.node.hidden = 1
-    with pytest.raises(preflight.FailedError, match="2 of 3 are there, 1 of them hidden"):
+    with pytest.raises(preflight.FailedError, match="2 of 3 are present, 1 of them hidden"):
         preflight.gpus(found)
 
 
@@ -155,7 +158,8 @@ def test_a_plugin_that_hangs_is_told_in_time(root: Path, monkeypatch: pytest.Mon
     os.mkfifo(waiting)  # to open it waits for a writer
     env = {"NCCL_NET_PLUGIN": str(waiting)}
     assert (
-        f"{waiting} does not load: it was not done after 0.5 s" in failure(context(root, env)).why
+        f"{waiting} does not load: it did not finish within 0.5 s"
+        in failure(context(root, env)).why
     )
 
 
@@ -201,7 +205,7 @@ def test_what_cannot_be_checked_here_is_told_and_passes_for_nothing(
     assert (done.returncode, done.stdout) == (0, "started\n")
     passed, _, unmade = done.stderr.partition("; not checked: ")
     assert "passed: disk (" in passed
-    for name in ("GPUs (the platform names no GPUs)", "network (the", "plugin (the"):
+    for name in ("GPUs (the platform lists no GPUs)", "network (the", "plugin (the"):
         assert name in unmade
 
 
@@ -221,4 +225,4 @@ def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the
     )
     assert (done.returncode, done.stdout) == (3, "")
     assert "    why: plugin: librccl-nosuch.so does not load: librccl-nosuch.so: " in done.stderr
-    assert "not checked: GPUs (the platform names no GPUs)" in done.stderr
+    assert "not checked: GPUs (the platform lists no GPUs)" in done.stderr

@@ -50,5 +50,5 @@ def test_a_tool_that_hangs_is_left_and_the_program_starts(
 
     monkeypatch.setattr(smi, "SECONDS", 0.3)
     begun = time.monotonic()
-    assert "did not end in 0.3 s, and was left" in smi._told([str(tool)])
+    assert "did not end within 0.3 s" in smi._state([str(tool)])
     assert time.monotonic() - begun < 10

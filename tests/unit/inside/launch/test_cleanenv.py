@@ -56,7 +56,7 @@ def decided(node: Node, **env: str) -> Decision:
 def refusal(node: Node) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
         decided(node)
-    assert caught.value.what == "this is a task that srun started, and Slurm's variables are gone"
+    assert caught.value.what == "srun started this task, but Slurm's variables are missing"
     assert caught.value.where.startswith("step 1.0 on ")
     assert "--cleanenv" in caught.value.hint
     return caught.value
@@ -66,22 +66,22 @@ def refusal(node: Node) -> LaunchError:
 @pytest.mark.parametrize("mine", [0, 3])
 def test_a_task_is_refused_and_the_first_one_tells(tmp_path: Path, mine: int, between: int) -> None:
     error = refusal(task_of(tmp_path, "1.0", mine=mine, between=between))
-    assert error.told is (mine == 0)
+    assert error.shown is (mine == 0)
 
 
 def test_the_last_task_that_is_left_is_refused_too(tmp_path: Path) -> None:
-    assert refusal(task_of(tmp_path, "1.0", tasks=1)).told
+    assert refusal(task_of(tmp_path, "1.0", tasks=1)).shown
 
 
 def test_where_the_control_group_numbers_the_tasks_that_number_counts(tmp_path: Path) -> None:
-    assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2)).told
+    assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2)).shown
 
 
 def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:
     process(tmp_path, str(DAEMON), DAEMON, 1, "slurmstepd: [1.0]")
     process(tmp_path, "self", FIRST_TASK, DAEMON)
     process(tmp_path, str(FIRST_TASK), FIRST_TASK, DAEMON)
-    assert refusal(Node(str(tmp_path))).told
+    assert refusal(Node(str(tmp_path))).shown
 
 
 @pytest.mark.parametrize("group", [CGROUP_1, CGROUP_2])
@@ -90,7 +90,7 @@ def test_where_processes_above_are_hidden_the_control_group_tells(
     tmp_path: Path, group: str, task: int
 ) -> None:
     group = group.replace("task_3", f"task_{task}")
-    assert refusal(hidden(tmp_path, group)).told is (task == 0)
+    assert refusal(hidden(tmp_path, group)).shown is (task == 0)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_a_shell_of_a_job_is_no_task(tmp_path: Path, step: str) -> None:
 
 def test_a_launcher_does_not_start_alone_either(tmp_path: Path) -> None:
     node = task_of(tmp_path, "1.0", tasks=1)
-    with pytest.raises(LaunchError, match="variables are gone"):
-        decide({}, node=node, options=Options(launcher="torchrun", nproc="2"))
+    with pytest.raises(LaunchError, match="variables are missing"):
+        decide({}, node=node, options=Options(launcher="torchrun", nproc=2))
 
 
 def test_a_task_with_its_variables_does_not_ask(tmp_path: Path) -> None:

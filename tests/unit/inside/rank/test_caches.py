@@ -8,7 +8,7 @@ import pytest
 
 from lumicontainer.inside.environment import USER, Setting
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launch.launchers import recognise
+from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank import caches
 from lumicontainer.inside.rank.context import Context
@@ -36,7 +36,7 @@ def context(root: Path, env: Mapping[str, str] | None = None, **options: bool) -
     env = seen.srun(2) if env is None else env
     platform = {"name": "lumi-g", "caches": TABLE}
     given = Options(**options)
-    return Context(env, recognise(env), node=Node(str(root)), platform=platform, options=given)
+    return Context(env, recognize(env), node=Node(str(root)), platform=platform, options=given)
 
 
 def decided(found: Context) -> dict[str, Setting]:
@@ -158,7 +158,7 @@ def test_what_is_planted_after_the_look_is_refused(root: Path, kind: str) -> Non
     found = context(root)
     decided(found)
     _plant(kind, root / f"tmp/{OWN}-1.0")
-    with pytest.raises(LaunchError, match="cannot make a folder for caches") as caught:
+    with pytest.raises(LaunchError, match="cannot create a folder for caches") as caught:
         caches.make(found)
     assert caught.value.code == 3
 
@@ -169,14 +169,14 @@ def test_where_every_name_is_taken_caches_stay_and_a_warning_tells_it(root: Path
     found = context(root)
     assert decided(found)["TMPDIR"].value is None
     assert len(found.warnings) == 1
-    assert "others took every name" in found.warnings[0]
+    assert "other users have taken every name" in found.warnings[0]
 
 
 def test_a_tmp_where_others_may_rename_is_not_taken(root: Path) -> None:
     (root / "tmp").chmod(0o777)
     found = context(root)
     assert decided(found)["TMPDIR"].value is None
-    assert "others may rename" in found.warnings[0]
+    assert "other users may rename" in found.warnings[0]
 
 
 def test_the_tmpdir_that_slurm_gives_a_node_s_first_task_is_none_of_the_user_s(root: Path) -> None:
@@ -211,15 +211,15 @@ def test_what_follows_a_variable_that_the_user_set_is_left_alone(root: Path, abo
     (root / "scratch/project_1").mkdir(parents=True)
     env = {**seen.srun(0), "SLURM_JOB_ACCOUNT": "project_1", "USER": "ada", above: "/mine"}
     setting = decided(context(root, env))["HF_HUB_CACHE"]
-    assert (setting.value, setting.why) == (None, f"it follows {above}, which is set")
+    assert (setting.value, setting.why) == (None, f"derived from {above}, which is set")
 
 
 @pytest.mark.parametrize(
     ("account", "reason"),
     [
-        ("", "SLURM_JOB_ACCOUNT does not tell"),
-        ("project_9", "project_9 cannot be written"),
-        ("../x", "make no folder"),
+        ("", "SLURM_JOB_ACCOUNT is not set"),
+        ("project_9", "project_9 is not writable"),
+        ("../x", "are not names of folders"),
     ],
 )
 def test_without_a_project_downloads_stay_where_they_are(

@@ -45,7 +45,7 @@ def test_what_torchrun_leaves_no_use_for_is_told(whole: Path) -> None:
     for choice in ("hip", "rocr", "none"):
         env = {**seen.TORCHRUN_IN_SRUN, "RANK": "0", "LOCAL_RANK": "0"}
         warned = decided(whole, env, gpu_visibility=choice).warnings
-        assert any("is not used" in text for text in warned) == (choice != "none")
+        assert any("is ignored" in text for text in warned) == (choice != "none")
 
 
 def variables(root: Path, env: dict[str, str], **options: str | bool) -> dict[str, str]:
@@ -179,7 +179,7 @@ def test_every_rank_of_the_node_is_refused_alike(tmp_path: Path) -> None:
 def test_a_job_of_one_gpu_runs_one_rank(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, hidden=BUSES[1:])
     error = refused(tmp_path, task(0, of=2, gpus=1))
-    assert "2 ranks on this node, but 1 GPU" in error.what
+    assert "2 ranks on this node, but they see 1 GPU" in error.what
     assert "the node has 8, this job may use 1" in error.where
     assert "--gpus-per-node=2" in error.hint
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.inside.entry.arguments import parse
 from lumicontainer.inside.entry.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.rank import node_launcher
@@ -50,7 +51,8 @@ def started(env: dict[str, str], *program: str, **options: str) -> tuple[str, in
 
 def words(env: dict[str, str], **options: str) -> list[str]:
     """Return what follows ``python3 supervise.py``."""
-    made = node_launcher.command(decided(env, **options), ["train.py", "--epochs", "3"])
+    decision = decided(env, **options)
+    made = node_launcher.command(decision.context, decision.settings, ["train.py", "--epochs", "3"])
     assert made[1].endswith("/supervise.py")
     assert made[made.index("--") + 2 :] == ["train.py", "--epochs", "3"]
     return made[2 : made.index("--")]
@@ -78,7 +80,7 @@ def test_one_task_a_node_with_eight_gpus_starts_torchrun_and_says_so_once() -> N
     assert [d.context.start.launcher for d in decisions] == ["torchrun", "torchrun"]
     assert [d.context.start.workers for d in decisions] == [8, 8]
     assert [d.warned() for d in decisions] == [True, False]
-    assert "8 ranks a node (one only with --launcher direct)" in decisions[0].warnings[0]
+    assert "8 ranks a node (--launcher direct starts one)" in decisions[0].warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -108,22 +110,23 @@ def test_direct_leaves_one_rank_a_node() -> None:
 
 
 def test_the_number_of_ranks_can_be_told() -> None:
-    assert started(one_task(0), nproc="4") == ("torchrun", 4)
-    assert started(one_task(0), nproc="4", launcher="deepspeed") == ("deepspeed", 4)
-    assert started({}, nproc="2") == ("torchrun", 2)
+    assert started(one_task(0), nproc=4) == ("torchrun", 4)
+    assert started(one_task(0), nproc=4, launcher="deepspeed") == ("deepspeed", 4)
+    assert started({}, nproc=2) == ("torchrun", 2)
     assert started(one_task(0), "--", "./program", launcher="torchrun") == ("torchrun", 8)
     assert started({}, launcher="torchrun") == ("torchrun", 1)
 
 
 @pytest.mark.parametrize("number", ["0", "x", "-1", "99999"])
-def test_a_number_of_ranks_that_is_none_is_refused(number: str) -> None:
-    assert "--nproc is a number" in refusal({}, nproc=number).what
+def test_an_invalid_number_of_ranks_is_refused(number: str) -> None:
+    with pytest.raises(LaunchError, match=f"--nproc: .* got '{number}'"):
+        parse(["--nproc", number, "train.py"])
 
 
 @pytest.mark.parametrize("env", [seen.srun(0), seen.srun(3), seen.mpiexec(1)])
 def test_a_launcher_for_each_of_several_tasks_a_node_is_refused(env: dict[str, str]) -> None:
-    assert "several tasks a node already" in refusal(env, launcher="torchrun").what
-    assert "several tasks a node already" in refusal(env, nproc="2").what
+    assert "needs one task a node" in refusal(env, launcher="torchrun").what
+    assert "needs one task a node" in refusal(env, nproc=2).what
 
 
 def test_a_launcher_for_ranks_numbered_by_hand_is_refused() -> None:
@@ -132,7 +135,7 @@ def test_a_launcher_for_ranks_numbered_by_hand_is_refused() -> None:
 
 
 def test_a_number_of_ranks_without_a_launcher_is_refused() -> None:
-    assert "--nproc goes with a launcher" in refusal({}, launcher="direct", nproc="2").what
+    assert "--nproc needs a launcher" in refusal({}, launcher="direct", nproc=2).what
 
 
 @pytest.mark.parametrize("node", [0, 1])
@@ -185,7 +188,7 @@ def test_the_ranks_of_a_launcher_share_the_task_s_processors(
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(112)))
     assert decided(one_task(0, SLURM_CPUS_PER_TASK="56")).changes() == {"OMP_NUM_THREADS": "7"}
-    assert decided({}, nproc="4").changes() == {"OMP_NUM_THREADS": "28"}
+    assert decided({}, nproc=4).changes() == {"OMP_NUM_THREADS": "28"}
 
 
 def test_what_tells_of_ranks_does_not_reach_a_launcher(entry: Entry, tmp_path: Path) -> None:
@@ -378,4 +381,4 @@ def test_an_image_without_the_launcher_is_told(tmp_path: Path) -> None:
     with supervised(tmp_path) as program:
         _, stderr = program.communicate()
     assert program.returncode == 2
-    assert stderr.startswith("error: the image has no torch")
+    assert stderr.startswith("error: package not found: torch")

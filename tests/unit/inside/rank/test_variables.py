@@ -8,10 +8,10 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.records import platform_tables
-from lumicontainer.inside.entry import around
 from lumicontainer.inside.entry.decide import MARK, Decision, decide, without_own
 from lumicontainer.inside.environment import USER
 from lumicontainer.inside.node.hardware import Node
+from lumicontainer.inside.rank import flight_recorder
 from lumicontainer.inside.rank.options import Options
 
 from .. import seen
@@ -120,7 +120,7 @@ def test_the_plugin_is_demanded_across_nodes_only(lumi: World) -> None:
 def test_an_image_without_the_plugin_is_not_told_to_demand_it(lumi: World) -> None:
     del lumi.layers["aws-ofi-nccl"]
     assert lumi.values(seen.srun(0))["NCCL_NET"] is None
-    assert "lacks the network plugin" in lumi.why(seen.srun(0), "NCCL_NET")
+    assert "no network plugin" in lumi.why(seen.srun(0), "NCCL_NET")
 
 
 @pytest.mark.parametrize("plugin", ["aws-ofi-nccl", "aws-ofi-rccl"])
@@ -241,7 +241,7 @@ def test_the_flight_recorder_of_a_user_who_says_it_by_the_old_names_is_left_alon
     decision = lumi.decide({**seen.srun(0), **dict.fromkeys(OLD, "0")})
     assert not {*OLD, *NEW} & decision.changes().keys()
     why = next(each.why for each in decision.settings if each.name == NEW[0])
-    assert why == "TORCH_NCCL_TRACE_BUFFER_SIZE is set, and counts"
+    assert why == "TORCH_NCCL_TRACE_BUFFER_SIZE is set instead"
 
 
 def test_a_log_folder_is_named_so_that_a_program_in_another_folder_finds_it(
@@ -267,7 +267,7 @@ def test_without_a_log_folder_it_writes_to_a_private_one_on_scratch(lumi: World)
     decision = lumi.decide(env)
     got = decision.changes()["TORCH_FR_DUMP_TEMP_FILE"]
     assert got == f"{folder}/1.0-flight-recorder-rank"
-    around.make_recorder(decision.context)
+    flight_recorder.make(decision.context)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert decision.context.notes == []
 
@@ -280,7 +280,7 @@ def test_a_folder_of_the_recorder_that_others_could_read_is_told_and_the_program
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     decision = lumi.decide(env)
-    around.make_recorder(decision.context)
+    flight_recorder.make(decision.context)
     (note,) = decision.context.notes
     assert note.startswith(f"warning: PyTorch's flight recorder cannot write to {folder}: ")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launch.launchers import recognise
+from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.launch.rendezvous import port
 from lumicontainer.inside.verify.channel import client, keys, protocol, server
 from lumicontainer.inside.verify.channel.client import Door, RefusedError
@@ -260,12 +260,12 @@ STEP = {
 
 
 def test_ports_are_the_step_s_own_and_not_master_port() -> None:
-    launch = recognise(STEP)
+    launch = recognize(STEP)
     found = protocol.ports(STEP, launch)
     assert len(set(found)) == protocol.PLACES
     assert int(port(STEP, launch).value or 0) not in found
     other = {**STEP, "SLURM_STEP_ID": "4"}
-    assert not set(found) & set(protocol.ports(other, recognise(other)))
+    assert not set(found) & set(protocol.ports(other, recognize(other)))
     taken = {**STEP, "MASTER_PORT": str(found[0])}
     assert found[0] not in protocol.ports(taken, launch)
 
@@ -288,10 +288,10 @@ def test_ranks_of_one_node_look_where_that_node_s_ranks_do(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     env = {**STEP, "HOME": str(tmp_path)}
-    one = {Path(path).parent for path in keys.files(env, recognise(env))}
+    one = {Path(path).parent for path in keys.files(env, recognize(env))}
     assert one == {tmp_path, Path("/dev/shm"), Path("/tmp")}
     two = {**env, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
-    assert {Path(path).parent for path in keys.files(two, recognise(two))} == {tmp_path}
+    assert {Path(path).parent for path in keys.files(two, recognize(two))} == {tmp_path}
 
 
 def test_a_working_directory_that_is_gone_is_passed_over(
@@ -302,7 +302,7 @@ def test_a_working_directory_that_is_gone_is_passed_over(
     monkeypatch.chdir(gone)
     gone.rmdir()
     env = {**STEP, "HOME": str(tmp_path), "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
-    assert {Path(path).parent for path in keys.files(env, recognise(env))} == {tmp_path}
+    assert {Path(path).parent for path in keys.files(env, recognize(env))} == {tmp_path}
 
 
 def test_where_no_port_is_free_it_is_told() -> None:

@@ -34,7 +34,7 @@ def came(
         (77, "skipped", "last words"),
         (70, "error", "it ended with exit code 70\nlast words"),
         (-9, "error", "it ended with signal 9\nlast words"),
-        (None, "failed", "it was not done after 9 s\nlast words"),
+        (None, "failed", "it did not finish within 9 s\nlast words"),
     ],
 )
 def test_each_way_to_end_is_an_outcome(code: int | None, state: str, reason: str) -> None:
