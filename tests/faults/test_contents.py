@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,153 +19,74 @@ AMAZON = "AKIA" + "QWERTYUIOPASDFGH"
 HUGGING_FACE = "hf_" + "aB" * 17
 CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'bm90IG9uZSB0aGF0' * 4}\n-----END CERTIFICATE-----\n"
 
-FILES: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
-    "a private key": (
-        lambda image: image.write("/opt/own/deploy.pem", KEY),
-        "a private key is left",
-        "/opt/own/deploy.pem",
+
+class Fault(NamedTuple):
+    """Hold a file that may not be in an image, what is said of it, and how the image starts."""
+
+    path: str
+    said: str
+    content: str = "a"
+    mode: int = 0o644
+    options: tuple[str, ...] = ()
+
+
+LEFT = "a secret is left"
+OF_APT = "what apt fetched is left"
+BECOMES = "becomes another user"
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+WHEEL = '{"url": "file:///home/me/wheels/horovod.whl", "archive_info": {}}'
+PROXY = 'Acquire::http::Proxy "http://proxy.example:3128";\n'
+HOST_PATHS = ("--env", "LUMI_VERIFY_HOST_PATHS=/srv/builds:/srv/others")
+FILES = (
+    Fault("/opt/own/deploy.pem", "a private key is left", KEY),
+    Fault("/etc/skel/.ssh/id_ed25519", LEFT),
+    Fault("/opt/own/fetch.sh", "a token of GitHub's is left", f"curl -H 'token {GITHUB}'\n"),
+    Fault("/etc/rclone.conf", "a key of Amazon's is left", f"access_key_id = {AMAZON}\n"),
+    Fault("/etc/profile.d/token.sh", "a token of Hugging Face's", f"HF_TOKEN={HUGGING_FACE}\n"),
+    Fault("/etc/work.ini", "an address with a password", "index = https://me:secret@a.example/\n"),
+    Fault("/opt/own/.netrc", LEFT, "machine example login a password b\n"),
+    Fault("/usr/local/bin/root-me", BECOMES, mode=0o4755),
+    Fault("/opt/own/group-me", "becomes another user or group", mode=0o2755),
+    Fault("/etc/motd", "anybody may write to it", mode=0o666),
+    Fault("/opt/own/model.py", "only some users can read it", mode=0o600),
+    Fault("/var/lib/apt/lists/Packages", OF_APT),
+    Fault("/var/cache/apt/archives/a.deb", OF_APT),
+    Fault(f"/{HOME}/.stage/layer/a.c", "a folder of the build is left"),
+    Fault(
+        "/etc/pip.conf", "a configuration of the site's pip", "[global]\nindex-url = https://i\n"
     ),
-    "a key by its name": (
-        lambda image: image.write("/etc/skel/.ssh/id_ed25519", "whatever\n"),
-        "a secret is left",
-        "/etc/skel/.ssh/id_ed25519",
+    Fault("/etc/apt/apt.conf.d/80proxy", "a proxy or authority of the site's apt is left", PROXY),
+    Fault(
+        "/etc/apt/sources.list", "are not the distribution's own", "deb http://m.example/d a b\n"
     ),
-    "a token of GitHub's in a script": (
-        lambda image: image.write("/opt/own/fetch.sh", f"curl -H 'token {GITHUB}'\n"),
-        "a token of GitHub's is left",
-        "/opt/own/fetch.sh",
-    ),
-    "a key of Amazon's in a configuration": (
-        lambda image: image.write("/etc/rclone.conf", f"access_key_id = {AMAZON}\n"),
-        "a key of Amazon's is left",
-        "/etc/rclone.conf",
-    ),
-    "a token of Hugging Face's": (
-        lambda image: image.write("/etc/profile.d/token.sh", f"export HF_TOKEN={HUGGING_FACE}\n"),
-        "a token of Hugging Face's is left",
-        "/etc/profile.d/token.sh",
-    ),
-    "a password in an address": (
-        lambda image: image.write("/etc/work.ini", "index = https://me:secret@index.example/\n"),
-        "an address with a password is left",
-        "/etc/work.ini",
-    ),
-    "passwords for hosts": (
-        lambda image: image.write("/opt/own/.netrc", "machine example login a password b\n"),
-        "a secret is left",
-        "/opt/own/.netrc",
-    ),
-    "a setuid program": (
-        lambda image: image.write("/usr/local/bin/root-me", "#!/bin/sh\n", 0o4755),
-        "becomes another user",
-        "/usr/local/bin/root-me",
-    ),
-    "a setgid program": (
-        lambda image: image.write("/opt/own/group-me", "#!/bin/sh\n", 0o2755),
-        "becomes another user or group",
-        "/opt/own/group-me",
-    ),
-    "a file that anybody may write": (
-        lambda image: image.write("/etc/motd", "hello\n", 0o666),
-        "anybody may write to it",
-        "/etc/motd",
-    ),
-    "a folder that anybody may write": (
-        lambda image: image.folder_with("/opt/shared", 0o777),
-        "anybody may write to it",
-        "/opt/shared",
-    ),
-    "what was built with umask 0077": (
-        lambda image: image.write("/opt/own/model.py", "pass\n", 0o600),
-        "only some users can read it",
-        "/opt/own/model.py",
-    ),
-    "lists of apt": (
-        lambda image: image.write("/var/lib/apt/lists/Packages", "Package: a\n"),
-        "what apt fetched is left",
-        "/var/lib/apt/lists/Packages",
-    ),
-    "a package that apt fetched": (
-        lambda image: image.write("/var/cache/apt/archives/a.deb", "a"),
-        "what apt fetched is left",
-        "/var/cache/apt/archives/a.deb",
-    ),
-    "the build's own folder": (
-        lambda image: image.write(f"/{HOME}/.stage/layer/a.c", "int a;\n"),
-        "a folder of the build is left",
-        "/.stage/layer/a.c",
-    ),
-    "the site's pip configuration": (
-        lambda image: image.write("/etc/pip.conf", "[global]\nindex-url = https://index.example\n"),
-        "a configuration of the site's pip is left",
-        "/etc/pip.conf",
-    ),
-    "the site's proxy for apt": (
-        lambda image: image.write(
-            "/etc/apt/apt.conf.d/80proxy", 'Acquire::http::Proxy "http://proxy.example:3128";\n'
-        ),
-        "a proxy or authority of the site's apt is left",
-        "/etc/apt/apt.conf.d/80proxy",
-    ),
-    "the site's mirror of Debian": (
-        lambda image: image.write(
-            "/etc/apt/sources.list", "deb http://mirror.example/debian a b\n"
-        ),
-        "apt's sources are not the distribution's own",
-        "/etc/apt/sources.list",
-    ),
-    "the site's authority": (
-        lambda image: image.write("/usr/local/share/ca-certificates/site.crt", CERTIFICATE),
-        "a certificate of the host is left",
-        "/usr/local/share/ca-certificates/site.crt",
-    ),
-    "a host's authority among the trusted ones": (
-        lambda image: image.write("/etc/ssl/certs/ca-certificates.crt", CERTIFICATE),
-        "1 certificate of the host's is left",
-        "/etc/ssl/certs/ca-certificates.crt",
-    ),
-    "a wheel that came from a folder of the build": (
-        lambda image: image.write(
-            f"{SITE}/horovod-0.28.1.dist-info/direct_url.json",
-            '{"url": "file:///home/me/wheels/horovod.whl", "archive_info": {}}',
-        ),
-        "file:///home/me/wheels/horovod.whl",
-        "horovod",
-    ),
-    "a path of the machine that built it": (
-        lambda image: image.write("/opt/own/log", "made in /srv/builds/me\n").env(
-            "LUMI_VERIFY_HOST_PATHS", "/srv/builds:/srv/others"
-        ),
-        "it names /srv/builds, a folder of the machine that built it",
-        "/opt/own/log",
-    ),
-    "temporary files in the image itself": (
-        lambda image: image.write("/tmp/cc1.o", "a").option("--no-mount", "tmp"),
-        "a folder of the build is left",
-        "/tmp/cc1.o",
-    ),
-    "a cache of pip": (
-        lambda image: image.write("/root/.cache/pip/http/a", "a").option("--no-home"),
-        "a cache is left",
-        "/root/.cache/pip/http/a",
-    ),
-}
+    Fault("/usr/local/share/ca-certificates/site.crt", "certificate of the host", CERTIFICATE),
+    Fault(CERTIFICATES, "1 certificate of the host's is left", CERTIFICATE),
+    Fault(f"{SITE}/horovod-0.28.1.dist-info/direct_url.json", "file:///home/me/wheels", WHEEL),
+    Fault(
+        "/opt/own/log", "it names /srv/builds, a folder of the machine", "in /srv/builds/me\n"
+    )._replace(options=HOST_PATHS),
+    Fault("/tmp/cc1.o", "a folder of the build is left", options=("--no-mount", "tmp")),
+    Fault("/root/.cache/pip/http/a", "a cache is left", options=("--no-home",)),
+)
 
 
 @pytest.fixture(scope="module")
 def faulty(image: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what the check says of an image with all of these faults: it walks it once."""
     broken = Broken(tmp_path_factory.mktemp("faulty") / "over")
-    for plant, *_ in FILES.values():
-        plant(broken)
+    broken.folder_with("/opt/shared", 0o777)
+    for fault in FILES:
+        broken.write(fault.path, fault.content, fault.mode).option(*fault.options)
     return broken.verify(image, "image/files")
 
 
-@pytest.mark.parametrize("fault", FILES)
-def test_a_file_that_may_not_be_in_an_image_is_named(faulty: dict[str, Any], fault: str) -> None:
-    what, path = FILES[fault][1:]
+def test_each_file_that_may_not_be_in_an_image_is_named(faulty: dict[str, Any]) -> None:
     assert faulty["state"] == "failed"
-    assert any(what in line and path in line for line in faulty["output"].splitlines())
+    lines = faulty["output"].splitlines()
+    folder = Fault("/opt/shared", "anybody may write to it")
+    for fault in (*FILES, folder):
+        path = "horovod" if fault.content == WHEEL else fault.path
+        assert any(fault.said in line and path in line for line in lines), fault
 
 
 def test_files_that_only_look_dangerous_are_let_be(image: Path, broken: Broken) -> None:
@@ -198,34 +119,18 @@ def promise(layer: str, kind: str, package: str) -> Callable[[dict], None]:
     return change
 
 
-PROMISES = {
-    "a version that is not the one": (
-        "pytorch",
-        "python",
-        "torch==2.14.0",
-        "promises torch 2.14.0",
-    ),
-    "a Python package that is missing": (
-        "horovod",
-        "python",
-        "petastorm",
-        "petastorm, and it is not",
-    ),
-    "a package that is missing": (
-        "mpich",
-        "apt",
-        "hwloc-nox",
-        "hwloc-nox, and it is not installed",
-    ),
-    "another version of a package": ("python", "apt", "make=4.4-1", "promises make 4.4-1, and 4.3"),
-}
+PROMISES = (
+    ("pytorch", "python", "torch==2.14.0", "promises torch 2.14.0"),
+    ("horovod", "python", "petastorm", "petastorm, and it is not"),
+    ("mpich", "apt", "hwloc-nox", "hwloc-nox, and it is not installed"),
+    ("python", "apt", "make=4.4-1", "promises make 4.4-1, and 4.3"),
+)
 
 
-@pytest.mark.parametrize("fault", PROMISES)
+@pytest.mark.parametrize(("layer", "kind", "package", "words"), PROMISES)
 def test_what_the_recipe_promises_and_the_image_lacks_is_named(
-    image: Path, broken: Broken, fault: str
+    image: Path, broken: Broken, layer: str, kind: str, package: str, words: str
 ) -> None:
-    layer, kind, package, words = PROMISES[fault]
     text = changed_record(image, promise(layer, kind, package))
     row = broken.write(f"/{HOME}/resolved.json", text).verify(image, "image/packages")
     caught(row, f"the layer {layer}", words)

@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ..conftest import HELLO, Write
 from ..unit.terminals import Terminal
@@ -137,14 +135,6 @@ def test_the_record_of_an_image_is_shown_escaped(
     done = run(*words, image, *(own if words != ["inspect"] and len(words) == 1 else []))
     assert steering(done) == []
     assert b"\nrm" not in done.stdout
-
-
-@settings(max_examples=15)
-@given(st.text(st.sampled_from("\x1b\x9b\x7f\r\b\u202e\u2066\u2028[]m;0a\n\t"), min_size=1))
-def test_no_value_steers_a_terminal(text: str) -> None:
-    done = run("show", "pytorch", "--set", f"pytorch.index={text}")
-    told = (done.stdout + done.stderr).decode()
-    assert all(char.isprintable() or char == "\n" for char in told), told
 
 
 def test_a_document_is_exact_in_a_pipe_and_escaped_on_a_terminal(write: Write) -> None:

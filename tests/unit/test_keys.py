@@ -82,7 +82,7 @@ from .worlds import (
 )
 
 MODEL = "lumicontainer.core.model"
-GENERATED = 5_000
+GENERATED = 2_000
 """Cases in all, spread evenly over the matrix."""
 
 BASE, STEP, INSTALL, RECORD, NOTHING = "base", "step", "install", "record", "nothing"
