@@ -32,8 +32,10 @@ from lumicontainer.errors import HostError, InputError, LumicontainerError, Prob
 from lumicontainer.host.mirrors import require_guarded
 from lumicontainer.host.site import Site, read_site
 from lumicontainer.pinning import apt, sdists, sources
-from lumicontainer.pinning.pip import Pip, Target, Wheel, is_of
+from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.registry import pinned_image
+from lumicontainer.pinning.resolver import Resolver
+from lumicontainer.pinning.wheels import Target, Wheel, is_of
 from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"
@@ -190,9 +192,9 @@ class _Maker:
             for each in wanted:
                 self.leave(each, "no layer says which Python the image has, under 'brings'")
         elif wanted:
-            self._ask_pip(Pip(Target(python, glibc)), wanted)
+            self._ask_layers(Resolver(Target(python, glibc)), wanted)
 
-    def _ask_pip(self, pip: Pip, wanted: Sequence[Input]) -> None:
+    def _ask_layers(self, resolver: Resolver, wanted: Sequence[Input]) -> None:
         """Ask layer by layer: what the layers below have is not taken again."""
         below: dict[str, dict[str, str]] = {}
         for layer in self.resolved.included():
@@ -200,7 +202,7 @@ class _Maker:
             for each in mine:
                 if each.kind == SDIST:
                     why = "pip did not find its source"
-                    self.find(each, partial(pip.source, each.name), "its source", why)
+                    self.find(each, partial(resolver.pip.source, each.name), "its source", why)
             named = [each.name for each in mine if each.kind == PYTHON]
             there, same = (_agreeing(each, named) for each in _seen_by(layer, below))
             there |= dict(_brought(layer))
@@ -209,19 +211,24 @@ class _Maker:
             for file in sorted(files, reverse=True):
                 group = [each for each in mine if each.kind == PYTHON and each.where == file]
                 if file == BUILD_REQUIREMENTS:
-                    self._wheels(pip, group, {}, {})
+                    self._wheels(resolver, group, {}, {})
                     continue
-                found = self._wheels(pip, group, there, same)
+                found = self._wheels(resolver, group, there, same)
                 there |= found
                 below[layer.name] |= found
 
     def _wheels(
-        self, pip: Pip, group: Sequence[Input], there: Mapping[str, str], same: Mapping[str, str]
+        self,
+        resolver: Resolver,
+        group: Sequence[Input],
+        there: Mapping[str, str],
+        same: Mapping[str, str],
     ) -> dict[str, str]:
         """Take the wheels of requirements that are installed together; return their versions."""
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
-        found = self._found(pip, group, partial(pip.wheels, names, there, same=same, index=index))
+        ask = partial(resolver.wheels, names, there, same=same, index=index)
+        found = self._found(resolver.pip, group, ask)
         if found is None:
             return {}
         layer, where = group[0].layer, group[0].where

@@ -24,7 +24,8 @@ from lumicontainer.core.schema.requirements import EXACT
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.site import Site
-from lumicontainer.pinning.pip import Wheel, read_report
+from lumicontainer.pinning.pip import read_report
+from lumicontainer.pinning.wheels import Wheel
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
 

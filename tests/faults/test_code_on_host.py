@@ -17,12 +17,14 @@ from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
 from lumicontainer.pinning.pin import make_lock
-from lumicontainer.pinning.pip import Pip, Target
+from lumicontainer.pinning.pip import Pip
+from lumicontainer.pinning.resolver import Resolver
+from lumicontainer.pinning.wheels import Target
 from lumicontainer.system.process import ProgramError
 from lumicontainer.system.terminal.progress import Progress
 
 from ..unit.test_pin import BASE, DIGEST, python
-from ..unit.test_pins import Offer, offer
+from ..unit.test_wheels import Offer, offer
 
 __all__ = ["offer"]
 
@@ -101,7 +103,7 @@ def test_a_source_that_is_not_there_is_told(offer: Offer) -> None:
 def test_pip_builds_nothing_of_what_it_is_asked_for(source: Path, canary: Path, form: str) -> None:
     asked = form.format(uri=source.as_uri(), folder=source)
     with pytest.raises(ProgramError):
-        Pip(Target(OWN_VERSION)).wheels([asked], {}, same={})
+        Resolver(Target(OWN_VERSION)).wheels([asked], {}, same={})
     assert not canary.exists()
 
 
@@ -110,7 +112,7 @@ def test_pip_builds_nothing_that_a_wheel_names_by_its_url(
 ) -> None:
     offer("tool", "1.0", f"evil @ {source.as_uri()}")
     with pytest.raises(ProgramError, match="would run code of its own"):
-        Pip(Target(OWN_VERSION)).wheels(["tool==1.0"], {}, same={})
+        Resolver(Target(OWN_VERSION)).wheels(["tool==1.0"], {}, same={})
     assert not canary.exists()
 
 
@@ -119,7 +121,7 @@ def test_a_file_of_the_users_folder_is_not_taken_for_a_package(
 ) -> None:
     monkeypatch.chdir(archive.parent)
     with pytest.raises(ProgramError):
-        Pip(Target(OWN_VERSION)).wheels([archive.name], {}, same={})
+        Resolver(Target(OWN_VERSION)).wheels([archive.name], {}, same={})
     assert not canary.exists()
 
 

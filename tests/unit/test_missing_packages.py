@@ -13,7 +13,7 @@ from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem
 from lumicontainer.system.files.no_links import packages_listed
 
-from .test_pins import Offer, offer
+from .test_wheels import Offer, offer
 
 __all__ = ["offer"]
 

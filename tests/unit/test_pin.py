@@ -15,7 +15,8 @@ from lumicontainer.pinning.pin import make_lock
 from lumicontainer.system.terminal.progress import Progress
 
 from .test_fetch import UPSTREAM, Upstream
-from .test_pins import Offer, offer, registry, tell_md5_alone
+from .test_pins import registry
+from .test_wheels import Offer, offer, tell_md5_alone
 
 __all__ = ["offer", "registry"]
 

@@ -17,10 +17,11 @@ from lumicontainer.core.resolve.inputs import APT, IMAGE
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import HostError, StepError
 from lumicontainer.pinning import sdists
-from lumicontainer.pinning.pip import Pip, Target, Wheel
+from lumicontainer.pinning.pip import Pip
+from lumicontainer.pinning.wheels import Target, Wheel
 
 from .test_pin import BASE, DIGEST, Locked, locked, pins, progress, python
-from .test_pins import Offer, offer
+from .test_wheels import Offer, offer
 
 __all__ = ["locked", "offer", "progress"]
 

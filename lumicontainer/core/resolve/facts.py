@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
 from lumicontainer.core.model import GitSource, Platform, UrlSource, Value
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.rules.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
@@ -15,7 +17,7 @@ from lumicontainer.inside import version_range
 _ROCM = re.compile(r"(?:\+|%2B|/whl/)rocm([0-9]+(?:\.[0-9]+)*)")
 _CPYTHON = re.compile(r"cp([0-9])([0-9]+)")
 _GLIBC = re.compile(r"manylinux_([0-9]+)_([0-9]+)_.*")
-_OLD_GLIBC = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+OLD_GLIBC = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 """PEP 600, legacy aliases."""
 
 
@@ -65,7 +67,7 @@ def _of_sources(layer: ResolvedLayer, where: str) -> Iterator[tuple[str, Fact]]:
 
 def normal(name: str) -> str:
     """Return the name of a Python package as PEP 503 writes it, without extras or a range."""
-    return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9._-]", name)[0]).lower()
+    return canonicalize_name(re.split(r"[^A-Za-z0-9._-]", name)[0])
 
 
 def _written(value: Value) -> str:
@@ -91,8 +93,6 @@ def rocm_tags(text: str) -> list[str]:
 
 def wheel_package(file: str) -> Iterator[tuple[str, str]]:
     """Yield the package and the version that the name of a wheel tells; of other files nothing."""
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # noqa: PLC0415
-
     with suppress(InvalidWheelFilename):
         name, version, *_ = parse_wheel_filename(file)
         yield name, str(version)
@@ -103,8 +103,6 @@ def wheel_facts(file: str) -> Iterator[tuple[str, str]]:
 
     Nothing is yielded for what it leaves open: a wheel of Python code alone fits every Python.
     """
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # noqa: PLC0415
-
     try:
         _, version, _, tags = parse_wheel_filename(file)
     except InvalidWheelFilename:
@@ -123,4 +121,4 @@ def _glibc(platform: str) -> tuple[int, int] | None:
     """Return the oldest glibc that a wheel's platform tag promises to run with."""
     if found := _GLIBC.fullmatch(platform):
         return int(found[1]), int(found[2])
-    return _OLD_GLIBC.get(platform.partition("_")[0])
+    return OLD_GLIBC.get(platform.partition("_")[0])

@@ -1,0 +1,133 @@
+"""Describe wheels, and the Python and glibc of the image that installs them."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from packaging.markers import default_environment
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from lumicontainer.core.resolve.facts import OLD_GLIBC, normal
+
+_STAND_IN = "in.the.image"
+"""Marks the version of a stand-in for a package that the image has already."""
+_UV_GLIBC = (17, 28, *range(31, 41))
+"""The minor versions of glibc 2 that uv has a platform for (uv 0.13)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Hold the Python and the glibc of an image, such as 3.11 and 2.36."""
+
+    python: str
+    glibc: str = ""
+
+    def platforms(self) -> list[str]:
+        """Return the platform tags that the image supports, the best first (PEP 600)."""
+        newest = self._glibc()
+        tags = [f"manylinux_2_{number}_x86_64" for number in range(newest[1], 4, -1)]
+        old = {name: glibc for name, glibc in OLD_GLIBC.items() if glibc <= newest}
+        tags += [f"{name}_x86_64" for name in sorted(old, key=OLD_GLIBC.__getitem__, reverse=True)]
+        return [*tags, "linux_x86_64"]
+
+    def uv_platform(self) -> str:
+        """Return the newest platform of uv that the image supports."""
+        minor = max((each for each in _UV_GLIBC if each <= self._glibc()[1]), default=17)
+        return f"x86_64-manylinux_2_{minor}"
+
+    def tags(self) -> list[Tag]:
+        """Return the tags of wheels that the image supports, the best first."""
+        version = tuple(map(int, self.python.split(".")))
+        interpreter = "cp" + "".join(map(str, version))
+        platforms = self.platforms()
+        return [
+            *cpython_tags(version, platforms=platforms),
+            *compatible_tags(version, interpreter, platforms),
+        ]
+
+    def environment(self) -> dict[str, str]:
+        """Return the values of markers in the image, on the kind of machine of this host."""
+        full = f"{self.python}.0"
+        own = {"python_version": self.python, "python_full_version": full}
+        own["implementation_version"] = full
+        return {name: str(value) for name, value in default_environment().items()} | own
+
+    def _glibc(self) -> tuple[int, int]:
+        found = re.match(r"([0-9]+)\.([0-9]+)", self.glibc)
+        return (int(found[1]), int(found[2])) if found else (2, 17)
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Hold one wheel to install."""
+
+    name: str
+    version: str
+    sha256: str
+    """Empty where the index has no sha256 of it."""
+    url: str
+    needs: tuple[str, ...] = ()
+    """Its requirements, with their markers, where pip found it."""
+
+    @property
+    def file(self) -> str:
+        """Return the name of its file."""
+        return unquote(urlsplit(self.url).path).rpartition("/")[2]
+
+    @property
+    def tags(self) -> frozenset[Tag]:
+        """Return what its file fits; empty where its name is no wheel's."""
+        try:
+            return parse_wheel_filename(self.file)[3]
+        except InvalidWheelFilename:
+            return frozenset()
+
+    @property
+    def line(self) -> str:
+        """Return it as a line of pip's requirements."""
+        return f"{normal(self.name)}=={self.version} --hash=sha256:{self.sha256}"
+
+
+def is_of(wheel: Wheel, index: str) -> bool:
+    """Check that a wheel comes from an index, which may serve its files from another host."""
+    hosts = [(urlsplit(url).hostname or "").split(".")[-2:] for url in (wheel.url, index)]
+    return bool(index) and hosts[0] == hosts[1]
+
+
+def write_constraints(folder: Path, there: Mapping[str, str], same: Mapping[str, str]) -> Path:
+    """Write stand-ins for what is there, and the constraints that take them; return these.
+
+    ``same`` are the versions of packages that are taken where they are needed.
+    """
+    lines = [write_stand_in(folder, *each) for each in sorted(there.items())]
+    lines += [f"{name}=={version}" for name, version in sorted(same.items())]
+    path = folder / "constraints.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def write_stand_in(folder: Path, name: str, version: str) -> str:
+    """Write a wheel that stands for a package that is there; return the constraint that takes it.
+
+    No other package has its local version, which meets the same requirements as the public part.
+    It needs nothing: the image has the needs of the package too.
+    """
+    public, plus, local = version.partition("+")
+    marked = f"{public}+{local}{'.' if plus else ''}{_STAND_IN}"
+    file = re.sub(r"[-_.]+", "_", name)
+    notes = f"{file}-{marked}.dist-info"
+    with zipfile.ZipFile(folder / f"{file}-{marked}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(
+            f"{notes}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {marked}\n"
+        )
+        wheel.writestr(
+            f"{notes}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{notes}/RECORD", "")
+    return f"{name}=={marked}"

@@ -1,0 +1,252 @@
+"""Wheels are found for the Python and the glibc of an image; uv and pip find the same."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.pinning import uv
+from lumicontainer.pinning.pip import Pip, read_report
+from lumicontainer.pinning.wheels import Target, Wheel, is_of, write_stand_in
+from lumicontainer.system.process import ProgramError
+
+Offer = Callable[..., str]
+Found = dict[str, Wheel]
+Asked = Callable[..., Found]
+
+
+@pytest.fixture
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
+    """Offer wheels to pip from a folder, and nothing from elsewhere."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+
+    def write(name: str, version: str, *needs: str, tag: str = "py3-none-any") -> str:
+        file = folder / f"{name}-{version}-{tag}.whl"
+        notes = f"{name}-{version}.dist-info"
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+        lines += [f"Requires-Dist: {need}" for need in needs]
+        with zipfile.ZipFile(file, "w") as wheel:
+            wheel.writestr(f"{notes}/METADATA", "".join(f"{line}\n" for line in lines))
+            wheel.writestr(f"{notes}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+            wheel.writestr(f"{notes}/RECORD", "")
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+
+    return write
+
+
+@pytest.fixture(params=["pip", "uv"])
+def asked(request: pytest.FixtureRequest) -> Asked:
+    """Return what asks pip or uv for the wheels of requirements, by name."""
+
+    def ask(*requirements: str, python: str = "3.11", glibc: str = "2.36", **more: object) -> Found:
+        there, same = more.get("there", {}), more.get("same", {})
+        target = Target(python, glibc)
+        if request.param == "pip":
+            found = Pip(target).wheels(requirements, there, same=same)
+        else:
+            program = uv.find_uv()
+            assert program is not None
+            found = uv.wheels(program, target, requirements, there, same=same)
+        return {each.name: each for each in found}
+
+    return ask
+
+
+def test_stand_ins_are_known_where_the_temporary_folder_is_behind_a_link(
+    offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
+    offer("tool", "1.0", "lib")
+    assert set(asked("tool==1.0", there={"lib": "1.5"})) == {"tool"}
+
+
+@pytest.mark.parametrize(
+    ("told", "tag"), [("2.36-9+deb12u10", 36), ("2.17", 17), ("", 17), ("musl", 17)]
+)
+def test_wheels_are_of_the_c_library_that_is_told(told: str, tag: int) -> None:
+    assert Target("3.11", told).platforms()[0] == f"manylinux_2_{tag}_x86_64"
+
+
+def test_a_package_comes_with_all_that_it_needs_and_with_hashes(offer: Offer, asked: Asked) -> None:
+    digests = {
+        "tool": offer("tool", "1.0", "lib>=1"),
+        "lib": offer("lib", "2.0", "deep"),
+        "deep": offer("deep", "0.1"),
+    }
+    offer("lib", "1.5")
+    found = asked("tool==1.0")
+    assert {name: each.sha256 for name, each in found.items()} == digests
+    assert found["lib"].version == "2.0"
+    assert found["lib"].file == "lib-2.0-py3-none-any.whl"
+    assert found["lib"].line == f"lib==2.0 --hash=sha256:{digests['lib']}"
+
+
+def test_what_the_image_has_is_not_taken_again_nor_what_that_needs(
+    offer: Offer, asked: Asked
+) -> None:
+    offer("tool", "1.0", "lib>=1")
+    offer("lib", "1.5", "deep")
+    offer("lib", "2.0", "deep")
+    assert set(asked("tool==1.0", there={"lib": "1.5"})) == {"tool"}
+    assert set(asked("tool==1.0", there={"lib": "1.5+rocm6.4"})) == {"tool"}
+    with pytest.raises(ProgramError):
+        asked("tool==1.0", there={"lib": "0.9"})
+
+
+def test_what_is_taken_beside_others_is_of_their_versions(offer: Offer, asked: Asked) -> None:
+    offer("tool", "1.0", "lib>=1")
+    offer("lib", "1.5")
+    offer("lib", "2.0")
+    found = asked("tool==1.0", same={"lib": "1.5", "other": "7"})
+    assert {each.name: each.version for each in found.values()} == {"tool": "1.0", "lib": "1.5"}
+
+
+@pytest.mark.parametrize(
+    ("python", "glibc", "version"),
+    [("3.11", "2.36", "2.0"), ("3.11", "2.39", "3.0"), ("3.12", "2.39", "4.0"), ("3.9", "", "1.0")],
+)
+def test_the_wheel_is_for_the_python_and_the_glibc_of_the_image(
+    offer: Offer, asked: Asked, python: str, glibc: str, version: str
+) -> None:
+    offer("lib", "1.0")
+    offer("lib", "2.0", tag="cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64")
+    offer("lib", "3.0", tag="cp311-cp311-manylinux_2_39_x86_64")
+    offer("lib", "4.0", tag="cp312-cp312-manylinux_2_28_x86_64")
+    offer("lib", "5.0", tag="cp311-cp311-win_amd64")
+    assert asked("lib", python=python, glibc=glibc)["lib"].version == version
+
+
+@pytest.mark.parametrize(
+    ("python", "names"),
+    [
+        ("3.9", {"tool", "old", "older"}),
+        ("3.11", {"tool", "old", "older"}),
+        ("3.12", {"tool", "new", "newer"}),
+        ("3.13", {"tool", "new", "newer"}),
+    ],
+)
+def test_markers_are_judged_by_the_python_of_the_image_and_not_by_pips(
+    offer: Offer, asked: Asked, python: str, names: set[str]
+) -> None:
+    offer(
+        "tool",
+        "1.0",
+        "old>=1; python_version < '3.12'",
+        "new; python_full_version >= '3.12.0'",
+        "windows; sys_platform == 'win32'",
+        "with-an-extra; extra == 'more'",
+    )
+    offer("old", "1.0", "older")
+    offer("new", "1.0", "newer")
+    for name in ("older", "newer"):
+        offer(name, "1.0")
+    assert set(asked("tool==1.0", python=python)) == names
+
+
+def test_what_an_extra_needs_comes_with_it_alone(offer: Offer, asked: Asked) -> None:
+    offer("tool", "1.0", "lib[more]")
+    offer("lib", "1.0", "deep; extra == 'more' and python_version >= '3.13'", "no; extra == 'no'")
+    offer("deep", "1.0")
+    assert set(asked("tool==1.0", python="3.13")) == {"tool", "lib", "deep"}
+    assert set(asked("tool==1.0", python="3.12")) == {"tool", "lib"}
+
+
+def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer, asked: Asked) -> None:
+    offer("tool", "1.0", "lib; python_version >= '3.13'")
+    offer("lib", "1.0")
+    assert set(asked("tool==1.0", python="3.13", there={"lib": "1.0"})) == {"tool"}
+
+
+def test_what_an_index_tells_no_sha256_of_is_asked_for_once_and_has_none(
+    offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer("tool", "1.0", "lib")
+    offer("lib", "1.5")
+    tell_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
+    found = asked("tool==1.0")
+    assert set(found) == {"tool", "lib"}
+    assert found["tool"].sha256
+    assert found["lib"].sha256 == ""
+
+
+def tell_md5_alone(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a wheel from those that are offered, and offer it by a page that has its MD5 sum."""
+    file = (place / "wheels" / name).rename(place / name)
+    digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    page = place / "index.html"
+    page.write_text(f'<!DOCTYPE html><html><body><a href="{name}#md5={digest}">x</a></body></html>')
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{place / 'wheels'} {page}")
+
+
+def test_of_two_indexes_with_one_version_the_better_file_is_taken(
+    offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = [offer("lib", "1.0", tag=f"py3-none-manylinux_2_{n}_x86_64") for n in (12, 28, 17)]
+    urls = []
+    for number, digest in zip((12, 28, 17), digests, strict=True):
+        folder = tmp_path / str(number) / "lib"
+        folder.mkdir(parents=True)
+        name = f"lib-1.0-py3-none-manylinux_2_{number}_x86_64.whl"
+        (tmp_path / "wheels" / name).rename(folder / name)
+        link = f'<a href="{name}#sha256={digest}">{name}</a>'
+        (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{link}</body></html>")
+        urls.append(folder.parent.as_uri())
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", urls[0])
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", " ".join(urls[1:]))
+    assert asked("lib")["lib"].sha256 == digests[1]
+    assert asked("lib", glibc="2.17")["lib"].sha256 == digests[2]
+
+
+def test_what_has_no_wheel_is_refused(offer: Offer, asked: Asked) -> None:
+    with pytest.raises(ProgramError):
+        asked("nothing==1.0")
+
+
+def test_a_stand_in_is_of_no_public_version(tmp_path: Path) -> None:
+    assert write_stand_in(tmp_path, "my-lib", "1.0") == "my-lib==1.0+in.the.image"
+    assert write_stand_in(tmp_path, "torch", "2.9.1+rocm6.4") == "torch==2.9.1+rocm6.4.in.the.image"
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files[0] == "my_lib-1.0+in.the.image-py3-none-any.whl"
+
+
+def test_a_report_is_read_in_its_old_and_its_new_form_and_without_a_hash() -> None:
+    def item(name: str, archive: dict[str, object]) -> dict[str, object]:
+        origin = {"url": f"https://a.example/{name}-1%2Bcpu.whl", "archive_info": archive}
+        return {"metadata": {"name": name, "version": "1"}, "download_info": origin}
+
+    found = read_report(
+        {
+            "install": [
+                item("old", {"hash": "sha256=aa"}),
+                item("new", {"hash": "sha256=bb", "hashes": {"sha256": "bb"}}),
+                item("none", {}),
+            ]
+        }
+    )
+    assert {each.name: each.sha256 for each in found} == {"old": "aa", "new": "bb", "none": ""}
+    assert found[0].file == "old-1+cpu.whl"
+
+
+@pytest.mark.parametrize(
+    ("url", "index", "of"),
+    [
+        ("https://download.pytorch.org/whl/x.whl", "https://download.pytorch.org/whl/cpu", True),
+        ("https://download-r2.pytorch.org/x.whl", "https://download.pytorch.org/whl/cpu", True),
+        ("https://files.example/x.whl", "https://download.pytorch.org/whl/cpu", False),
+        ("file:///opt/x.whl", "https://download.pytorch.org/whl/cpu", False),
+        ("https://files.example/x.whl", "", False),
+    ],
+)
+def test_an_index_is_known_by_its_files(url: str, index: str, of: bool) -> None:
+    assert is_of(Wheel("x", "1", "aa", url), index) == of
