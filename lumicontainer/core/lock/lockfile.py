@@ -59,6 +59,15 @@ _ENTRY = readers.record(
 )
 
 
+@readers.described(
+    {
+        **readers.schema_of(_ENTRY),
+        "allOf": [
+            {"oneOf": [{"required": [kind]} for kind in KINDS]},
+            {"oneOf": [{"required": [key]} for key in ("pin", "open")]},
+        ],
+    }
+)
 def _entry(node: Node, problems: Problems) -> Entry | None:
     read = _ENTRY(node, problems)
     if read is None:
@@ -75,7 +84,7 @@ def _entry(node: Node, problems: Problems) -> Entry | None:
     return Entry(kind, read[kind] or "", pin=pin, origin=read.get("from") or "", **more)
 
 
-_LOCK = readers.record(
+LOCK = readers.record(
     "a lock",
     {
         "recipe": validators.stem,
@@ -91,7 +100,7 @@ def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
     """Read a lock, noting what is wrong with it."""
     before = len(problems.found)
     root = parse(text, file, problems)
-    values: dict[str, Any] | None = _LOCK(root, problems) if root else None
+    values: dict[str, Any] | None = LOCK(root, problems) if root else None
     if values is None or len(problems.found) > before:
         return None
     layers = {name: in_order(entries) for name, entries in values["layers"].items()}

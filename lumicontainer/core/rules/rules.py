@@ -19,7 +19,7 @@ from lumicontainer.core.rules.conditions import (
     met,
     parse,
 )
-from lumicontainer.core.schema import readers
+from lumicontainer.core.schema import readers, validators
 from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
 from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar
 from lumicontainer.core.schema.yaml_nodes import Sequence as SequenceNode
@@ -34,6 +34,16 @@ HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
 _name = readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
 _package = readers.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 503 writes it")
 _variable = readers.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a variable")
+
+
+_CONDITION = readers.schema_of(validators.raw)
+_WHEN = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": {
+        "oneOf": [_CONDITION, {"type": "array", "items": _CONDITION, "minItems": 1}]
+    },
+}
 
 
 class Rule(NamedTuple):
@@ -147,7 +157,7 @@ def read_rules(
     """Read rules by their ids; what their conditions name must be in the vocabulary."""
     before = len(problems.found)
     root = parse_document(text, file, problems)
-    values = _document(vocabulary)(root, problems) if root else None
+    values = document(vocabulary)(root, problems) if root else None
     if values is None or len(problems.found) > before:
         return None
     rules: dict[str, Rule] = {}
@@ -160,7 +170,8 @@ def read_rules(
     return rules
 
 
-def _document(vocabulary: Vocabulary) -> readers.Reader[dict[str, Any]]:
+def document(vocabulary: Vocabulary) -> readers.Reader[dict[str, Any]]:
+    """Return a reader of the whole file of rules."""
     rule: dict[str, readers.Reader[Any]] = {
         "id": _name,
         "level": readers.choice((ERROR, WARNING)),
@@ -175,6 +186,7 @@ def _when(vocabulary: Vocabulary) -> readers.Reader[dict[str, tuple[Condition, .
     """Return a reader of what a rule asks of an image."""
     names = {*KNOWN, *WHEELS, *vocabulary.layers}
 
+    @readers.described(_WHEN)
     def read(node: Node, problems: Problems) -> dict[str, tuple[Condition, ...]] | None:
         if not isinstance(node, MappingNode) or not node.entries:
             problems.add("'when' is a mapping of facts to what they must be", node.place)

@@ -37,6 +37,7 @@ BEGIN, _END = "# /// check", "# ///"
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
+@readers.described({"type": "number", "minimum": 0})
 def _number(node: Node, problems: Problems) -> float | None:
     if isinstance(node, Scalar) and node.plain and _NUMBER.fullmatch(node.text):
         return float(node.text)
@@ -67,7 +68,7 @@ _NEEDS = readers.record(
         "mpi": readers.boolean,
     },
 )
-_CHECK = readers.record(
+CHECK = readers.record(
     "a check",
     {
         "summary": readers.line,
@@ -128,7 +129,7 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
         return None
     before = len(problems.found)
     root = parse(text, path, problems)
-    values = _CHECK(root, problems) if root else None
+    values = CHECK(root, problems) if root else None
     if values is None or root is None or len(problems.found) > before:
         return None
     thresholds = {

@@ -61,7 +61,7 @@ _PARAMETER = readers.record(
     required=("type", "default"),
 )
 _paths = readers.matching(r"/[A-Za-z0-9._/+*?-]*", "an absolute path, in which * and ? may stand")
-_LAYER = readers.record(
+LAYER = readers.record(
     "layer",
     {
         "summary": printed,
@@ -97,7 +97,7 @@ def read_recipe(text: str, file: str, problems: Problems, *, stem: str) -> Recip
     before = len(problems.found)
     if root is None:
         return None
-    values = _RECIPE(root, problems)
+    values = RECIPE(root, problems)
     if values is None or len(problems.found) > before:
         return None
     return Recipe(stem, place=root.place, text=text, **values)
@@ -107,12 +107,24 @@ def read_profile(text: str, file: str, problems: Problems, *, stem: str) -> Prof
     """Read a profile; ``stem`` is its file's name without the suffix, and becomes its name."""
     root = parse(text, file, problems)
     before = len(problems.found)
-    values = _PROFILE(root, problems) if root else None
+    values = PROFILE(root, problems) if root else None
     if values is None or len(problems.found) > before or root is None:
         return None
     return Profile(stem, place=root.place, **values)
 
 
+@readers.described(
+    {
+        "oneOf": [
+            readers.schema_of(name),
+            {
+                **readers.schema_of(readers.mapping(validators.values, key=name)),
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+        ]
+    }
+)
 def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
     """Read ``name``, or ``name: {parameter: value}``."""
     if not isinstance(node, MappingNode):
@@ -130,6 +142,7 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
     return None if layer is None or values is None else LayerUse(layer, key.place, values)
 
 
+@readers.described(readers.schema_of(readers.mapping(validators.values, key=name)))
 def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
     """Read ``name: {parameter: value}`` for any number of layers."""
     if not isinstance(node, MappingNode):
@@ -143,12 +156,13 @@ def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
     return tuple(uses)
 
 
+@readers.described(readers.schema_of(readers.sequence(validators.stem)))
 def _profile_names(node: Node, problems: Problems) -> dict[str, Place] | None:
     found = readers.sequence(readers.with_place(validators.stem))(node, problems)
     return None if found is None else dict(found)
 
 
-_RECIPE = readers.record(
+RECIPE = readers.record(
     "recipe",
     {
         "summary": printed,
@@ -158,7 +172,7 @@ _RECIPE = readers.record(
     },
     required=("summary", "base", "layers"),
 )
-_PROFILE = readers.record(
+PROFILE = readers.record(
     "profile",
     {
         "summary": printed,
@@ -182,7 +196,7 @@ def read_layer(
         why = "checks that belong to no layer go by that name"
         problems.add(f"no layer can be called '{stem}'", file, why=why, hint="rename its folder")
     root = parse(text, file, problems)
-    values = _LAYER(root, problems) if root else None
+    values = LAYER(root, problems) if root else None
     if files is not None:
         layer_files.judge(_scripts(values or {}), files, file, text, problems)
         check_files(files, file.removesuffix("/layer.yaml"), problems)

@@ -44,6 +44,7 @@ _word = readers.matching(r"[a-z0-9_=.-]+", "one word of --network")
 _folder = readers.matching(r"[a-z0-9][a-z0-9_-]*(/[a-z0-9][a-z0-9_-]*)*", "a folder such as a/b")
 
 
+@readers.described({"type": "string", "pattern": f"^{_LIST.pattern}$"})
 def cpus(node: Node, problems: Problems) -> str | None:
     """Read a list of processors as the kernel writes it: ``49-55``, ``0,8,16``."""
     text = readers.text(node, problems)
@@ -69,6 +70,7 @@ def _processors(text: str) -> set[int]:
     return {number for first, last in _ranges(text) for number in range(first, last + 1)}
 
 
+@readers.described({"type": "integer", "minimum": 0})
 def _numa(node: Node, problems: Problems) -> int | None:
     value = readers.integer(node, problems)
     if value is not None and value < 0:
@@ -77,6 +79,7 @@ def _numa(node: Node, problems: Problems) -> int | None:
     return value
 
 
+@readers.described({"type": "string", "minLength": 1})
 def _limits(node: Node, problems: Problems) -> str | None:
     """Read a range of versions or numbers that something can lie in."""
     text = readers.text(node, problems)
@@ -93,6 +96,7 @@ def _limits(node: Node, problems: Problems) -> str | None:
     return text
 
 
+@readers.described({"type": "string", "minLength": 1})
 def _count(node: Node, problems: Problems) -> str | None:
     """Read a range of whole numbers."""
     text = _limits(node, problems)
@@ -119,6 +123,9 @@ def _empty(limits: Sequence[Limit]) -> bool:
     return low > high or (low == high and (above or not included))
 
 
+@readers.described(
+    {"type": "string", "pattern": f"^(?:{inside.ANY}|(?:{'|'.join(inside.PLUGINS)})(?: .+)?)$"}
+)
 def _plugin(node: Node, problems: Problems) -> str | None:
     """Read ``any``, the name of a plugin's layer, or that with a range."""
     text = readers.line(node, problems)
@@ -193,7 +200,7 @@ _CACHE = readers.record(
     required=("name", "folder", "storage", "reason", "source"),
 )
 _DETECT = readers.sequence(absolute)
-_PLATFORM = readers.record(
+PLATFORM = readers.record(
     "platform",
     {
         "summary": printed,
@@ -218,7 +225,7 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
     """Read a platform; ``stem`` is its file's name without the suffix, and becomes its name."""
     before = len(problems.found)
     root = parse(text, file, problems)
-    values = _PLATFORM(root, problems) if root else None
+    values = PLATFORM(root, problems) if root else None
     if values is None or len(problems.found) > before or root is None:
         return None
     _check_gpus(values.get("gpus", ()), problems)

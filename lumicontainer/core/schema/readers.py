@@ -17,6 +17,8 @@ from lumicontainer.errors import did_you_mean
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[Node, Problems], T | None]
+Schema: TypeAlias = dict[str, Any]
+"""A JSON Schema (draft 2020-12) of what a reader accepts."""
 
 # What YAML 1.1 would turn into something other than text.
 _BOOLEAN = re.compile(r"(?i:true|false|yes|no|on|off|y|n)\Z")
@@ -25,6 +27,22 @@ _OTHER = re.compile(r"(~|(?i:null)|0[xob][0-9a-fA-F_]+|[0-9]{4}-[0-9]{1,2}-[0-9]
 _MAPPING = "write 'key: value' lines, or {key: value}"
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)\Z")
+
+
+def described(schema: Schema) -> Callable[[Reader[T]], Reader[T]]:
+    """Return a decorator that gives a reader its JSON Schema."""
+
+    def decorate(reader: Reader[T]) -> Reader[T]:
+        vars(reader)["json_schema"] = schema
+        return reader
+
+    return decorate
+
+
+def schema_of(reader: Reader[Any]) -> Schema:
+    """Return the JSON Schema of what a reader accepts."""
+    schema: Schema = vars(reader)["json_schema"]
+    return schema
 
 
 def kind_of(node: Node) -> str:
@@ -41,6 +59,7 @@ def _scalar(node: Node, problems: Problems, wanted: str) -> Scalar | None:
     return None
 
 
+@described({"type": "string"})
 def text(node: Node, problems: Problems) -> str | None:
     """Read text; an unquoted word that YAML takes for something else must be quoted."""
     scalar = _scalar(node, problems, "text")
@@ -63,6 +82,7 @@ def text(node: Node, problems: Problems) -> str | None:
     return scalar.text
 
 
+@described({"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"})
 def line(node: Node, problems: Problems) -> str | None:
     """Read one line of text."""
     value = text(node, problems)
@@ -72,6 +92,7 @@ def line(node: Node, problems: Problems) -> str | None:
     return value
 
 
+@described({"type": "boolean"})
 def boolean(node: Node, problems: Problems) -> bool | None:
     """Read ``true`` or ``false``."""
     scalar = _scalar(node, problems, "true or false")
@@ -87,6 +108,7 @@ def boolean(node: Node, problems: Problems) -> bool | None:
     return None
 
 
+@described({"type": "integer"})
 def integer(node: Node, problems: Problems) -> int | None:
     """Read a decimal integer."""
     scalar = _scalar(node, problems, "a whole number")
@@ -105,6 +127,7 @@ def integer(node: Node, problems: Problems) -> int | None:
 def matching(pattern: str, wanted: str) -> Reader[str]:
     """Return a reader of text that must match ``pattern`` from end to end."""
 
+    @described({"type": "string", "pattern": f"^(?:{pattern})$"})
     def read(node: Node, problems: Problems) -> str | None:
         value = text(node, problems)
         if value is not None and not re.fullmatch(pattern, value):
@@ -118,6 +141,7 @@ def matching(pattern: str, wanted: str) -> Reader[str]:
 def choice(known: Sequence[str]) -> Reader[str]:
     """Return a reader of one of the known words."""
 
+    @described({"enum": [*known]})
     def read(node: Node, problems: Problems) -> str | None:
         value = text(node, problems)
         if value is not None and value not in known:
@@ -131,6 +155,7 @@ def choice(known: Sequence[str]) -> Reader[str]:
 def sequence(item: Reader[T]) -> Reader[tuple[T, ...]]:
     """Return a reader of a list whose items ``item`` reads."""
 
+    @described({"type": "array", "items": schema_of(item)})
     def read(node: Node, problems: Problems) -> tuple[T, ...] | None:
         if not isinstance(node, SequenceNode):
             problems.add(
@@ -148,6 +173,13 @@ def sequence(item: Reader[T]) -> Reader[tuple[T, ...]]:
 def mapping(value: Reader[T], *, key: Reader[str] = text) -> Reader[dict[str, T]]:
     """Return a reader of a mapping with keys of the user's choice."""
 
+    @described(
+        {
+            "type": "object",
+            "propertyNames": schema_of(key),
+            "additionalProperties": schema_of(value),
+        }
+    )
     def read(node: Node, problems: Problems) -> dict[str, T] | None:
         if not isinstance(node, MappingNode):
             what = f"a mapping is wanted here, not {kind_of(node)}"
@@ -168,6 +200,15 @@ def record(
 ) -> Reader[dict[str, Any]]:
     """Return a reader of a mapping with known keys; ``what`` names it in messages."""
 
+    @described(
+        {
+            "title": what,
+            "type": "object",
+            "properties": {name: schema_of(reader) for name, reader in keys.items()},
+            "required": [*required],
+            "additionalProperties": False,
+        }
+    )
     def read(node: Node, problems: Problems) -> dict[str, Any] | None:
         if not isinstance(node, MappingNode):
             known = ", ".join(sorted(keys))
@@ -195,6 +236,7 @@ def record(
 def with_place(reader: Reader[T]) -> Reader[tuple[T, Place]]:
     """Return a reader that gives the place of the value with it."""
 
+    @described(schema_of(reader))
     def read(node: Node, problems: Problems) -> tuple[T, Place] | None:
         value = reader(node, problems)
         return None if value is None else (value, node.place)

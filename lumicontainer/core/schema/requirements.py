@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lumicontainer.core.model import LayerFile
+from lumicontainer.core.schema.readers import described
 from lumicontainer.core.schema.readers import text as read_text
 from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems
 
@@ -75,6 +76,7 @@ def _unread(text: str) -> Fault | None:
     return None
 
 
+@described({"type": "string", "pattern": r"^[A-Za-z0-9][^@/\\;]*$"})
 def requirement(node: Node, problems: Problems) -> str | None:
     """Read one requirement of a layer's ``packages.python``."""
     value = read_text(node, problems)

@@ -59,6 +59,7 @@ _KINDS: dict[str, tuple[type[Any], readers.Reader[dict[str, Any]]]] = {
 """By the key that tells of which kind a source is."""
 
 
+@readers.described({"oneOf": [readers.schema_of(reader) for _, reader in _KINDS.values()]})
 def read_source(node: Node, problems: Problems) -> tuple[Source, Place] | None:
     """Read one source of any kind."""
     given = [key.text for key, _ in node.entries] if isinstance(node, MappingNode) else []
@@ -82,6 +83,7 @@ def read_source(node: Node, problems: Problems) -> tuple[Source, Place] | None:
     return make(**read), node.place
 
 
+@readers.described({"type": "array", "items": readers.schema_of(read_source)})
 def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
     """Read a list of sources, of which no two are the same thing."""
     found = readers.sequence(read_source)(node, problems)

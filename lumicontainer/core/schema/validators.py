@@ -25,6 +25,9 @@ absolute = readers.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain ch
 accelerator = readers.choice(ACCELERATORS)
 
 
+@readers.described(
+    {**readers.schema_of(variable), "not": {"enum": sorted(RESERVED)}},
+)
 def constant(node: Node, problems: Problems) -> str | None:
     """Read the name of a variable that an image may hold for good."""
     value = variable(node, problems)
@@ -36,6 +39,7 @@ def constant(node: Node, problems: Problems) -> str | None:
     return value
 
 
+@readers.described(readers.schema_of(readers.line))
 def printed(node: Node, problems: Problems) -> str | None:
     """Read a line of text that a definition can hold."""
     value = readers.line(node, problems)
@@ -45,12 +49,14 @@ def printed(node: Node, problems: Problems) -> str | None:
     return value
 
 
+@readers.described({"type": ["string", "integer", "boolean"]})
 def raw(node: Node, problems: Problems) -> tuple[Node, Place]:
     """Take a node as it is: what it must be is known later."""
     del problems
     return node, node.place
 
 
+@readers.described(readers.schema_of(readers.mapping(raw, key=variable)))
 def values(node: Node, problems: Problems) -> dict[str, tuple[Node, Place]] | None:
     """Read values for the parameters of a layer, which say later what each must be."""
     return readers.mapping(raw, key=variable)(node, problems)
