@@ -13,7 +13,7 @@ TESTS_AT_ONCE := 2
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test unit check docs engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test unit check docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -53,6 +53,11 @@ test: check image tools cluster docker ## run every test, with the real engines 
 
 docs: venv ## build the manual into build/site
 	$(BIN)/mkdocs build --strict --quiet
+
+schemas: venv ## write the JSON Schema of each kind of document
+	@mkdir -p recipes/schemas
+	@for name in check layer lock platform profile recipe rules; do \
+		$(BIN)/python -m lumicontainer.core.json_schema $$name >recipes/schemas/$$name.json; done
 
 tools: venv ## install what else tests call
 	@tests/tools.sh

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.schema.check import HOST, IMAGE
 from lumicontainer.core.schema.validators import NAME
@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         with path.open("x", encoding="utf-8") as file:
             file.write(fill(f"init/{template}.j2", name=name))
         write_document(f"{path}\n")
+    _write_schemas(folder / SCHEMAS)
     # What next to do stands below the files, also in a terminal.
     sys.stdout.flush()
     recipe, _, script, _ = (shlex.quote(str(path)) for path in files)
@@ -53,6 +54,15 @@ def run(arguments: argparse.Namespace) -> int:
         f"  lumicontainer build {recipe}\n  lumicontainer run {name}.sif -- {name}"
     )
     return OK
+
+
+def _write_schemas(folder: Path) -> None:
+    """Write the schemas that the files name for editors, where the folder has none."""
+    folder.mkdir(exist_ok=True)
+    for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
+        path = folder / shipped.name
+        if not path.exists():
+            path.write_bytes(shipped.read_bytes())
 
 
 def _check_name(name: str) -> None:

@@ -24,6 +24,8 @@ RULES = "rules"
 LOCKS = "locks"
 """The folder beside recipes that holds what they were locked to."""
 LAYERS = "layers"
+SCHEMAS = "schemas"
+"""The folder beside recipes that holds JSON Schemas; documents name them for editors."""
 T = TypeVar("T")
 Folders: TypeAlias = Sequence[tuple[Path, str]]
 """Folders, each as the root that a user or this package names, and the way below it."""

@@ -1,7 +1,7 @@
 """Return the JSON Schema of each kind of document, from the readers that read it.
 
 ``python -m lumicontainer.core.json_schema NAME`` prints one of them. ``make schemas`` writes all
-to ``lumicontainer/schemas``, where editors and other programs find them.
+to ``recipes/schemas``, where editors and other programs find them.
 """
 
 from __future__ import annotations

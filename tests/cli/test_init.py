@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ..schemas import schema_errors
 from .conftest import Run
 
 WRITTEN = [
@@ -24,7 +25,11 @@ def test_it_writes_a_recipe_and_a_layer_and_says_what_to_do_next(
     done = lumicontainer("init", "demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == WRITTEN
-    assert [name for name in files(tmp_path) if name.startswith("demo/")] == WRITTEN
+    schemas = [name for name in files(tmp_path) if name.startswith("demo/schemas/")]
+    written = [name for name in files(tmp_path) if name.startswith("demo/")]
+    assert written == sorted([*WRITTEN, *schemas])
+    for name in ("demo/demo.yaml", "demo/layers/demo/layer.yaml"):
+        assert schema_errors(tmp_path / name) == []
     for line in ("check demo/demo.yaml", "build demo/demo.yaml", "run demo.sif -- demo"):
         assert f"\n  lumicontainer {line}\n" in f"{done.stderr}\n"
     for verb in ("check", "render", "show"):

@@ -85,7 +85,7 @@ def test_show_tells_what_a_platform_says_of_its_nodes_and_variables(lumicontaine
     assert [gpu["numa"] for gpu in data["gpus"]] == [3, 3, 1, 1, 0, 0, 2, 2]
     names = {each["name"]: each for each in data["variables"]}
     assert names["FI_CXI_RDZV_PROTO"]["when"]["network"] == "disable_rdzv_get"
-    assert {each["place"] for each in data["caches"]} == {"node", "scratch"}
+    assert {each["storage"] for each in data["caches"]} == {"node", "scratch"}
 
 
 def test_show_says_why_a_layer_is_left_out(lumicontainer: Run) -> None:
@@ -98,7 +98,7 @@ def test_show_says_why_a_layer_is_left_out(lumicontainer: Run) -> None:
 def test_show_marks_every_input_that_no_hash_holds(lumicontainer: Run) -> None:
     data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
     assert "apt libfabric1" in data["layers"]["libfabric"]["not_pinned"]
-    assert data["layers"]["horovod"]["places"]["version"].endswith("layer.yaml:2:10")
+    assert data["layers"]["horovod"]["places"]["version"].endswith("layer.yaml:3:10")
 
 
 SETS = {

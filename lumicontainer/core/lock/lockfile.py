@@ -26,6 +26,7 @@ from lumicontainer.system.files.recipe_folder import display, read_text
 from lumicontainer.system.files.user_cache import write_whole
 
 _HEAD = """\
+# yaml-language-server: $schema=../schemas/lock.json
 # Found by `lumicontainer lock`, which writes it anew. `lumicontainer build --locked` takes what is
 # pinned here and nothing else. `from` is what a pin was found in; a `dependency` is what the others
 # need.

@@ -40,8 +40,8 @@ def described(schema: Schema) -> Callable[[Reader[T]], Reader[T]]:
 
 
 def schema_of(reader: Reader[Any]) -> Schema:
-    """Return the JSON Schema of what a reader accepts."""
-    schema: Schema = vars(reader)["json_schema"]
+    """Return the JSON Schema of what a reader accepts; an empty one accepts anything."""
+    schema: Schema = vars(reader).get("json_schema", {})
     return schema
 
 

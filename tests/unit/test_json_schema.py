@@ -1,0 +1,115 @@
+"""The JSON Schemas are those of the readers, and reject what the readers reject."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.catalog import shipped_folder
+from lumicontainer.core.json_schema import READERS, document, text_of
+from lumicontainer.core.schema.yaml_nodes import Problems, parse
+
+from ..schemas import errors_of, named_schema, schema_errors
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = shipped_folder("recipes") / "schemas"
+SHIPPED = sorted(
+    path
+    for folder in ("recipes", "envs")
+    for path in (ROOT / folder).rglob("*.yaml")
+    if "checks" not in path.parts
+)
+KINDS = {
+    "recipes": "recipe",
+    "layers": "layer",
+    "profiles": "profile",
+    "locks": "lock",
+    "envs": "platform",
+}
+RULE = "id: a, level: error, message: m, reason: r, source: s, hint: h"
+
+
+def problems_of(kind: str, text: str) -> list[str]:
+    problems = Problems()
+    root = parse(text, "x.yaml", problems)
+    if root is not None:
+        READERS[kind](root, problems)
+    return [each.what for each in problems.found]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_shipped_schema_is_the_readers_own(name: str) -> None:
+    assert (SCHEMAS / f"{name}.json").read_text() == text_of(name), "run: make schemas"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_part_of_a_schema_accepts_anything(name: str) -> None:
+    assert not re.search(r": \{\}[,\n]", text_of(name))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_shipped_document_names_its_schema_and_satisfies_it(path: Path) -> None:
+    folder = path.parent.parent.name if path.name == "layer.yaml" else path.parent.name
+    kind = "rules" if path.name == "rules.yaml" else KINDS[folder]
+    assert named_schema(path) == SCHEMAS / f"{kind}.json"
+    assert schema_errors(path) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("recipe", "summary: x\nbase: debian\n"),
+        ("recipe", "summary: x\nbase: debian\nlayer: [python]\nlayers: []\n"),
+        ("recipe", "summary: x\nbase: Debian\nlayers: []\n"),
+        ("recipe", "summary: x\nbase: debian\nlayers: [{python: {}, rocm: {}}]\n"),
+        ("recipe", "summary: 3.10\nbase: debian\nlayers: []\n"),
+        ("layer", "summary: x\nverison: '1'\n"),
+        ("layer", "summary: x\nversions: {2.1: {}}\nversion: 2.1\n"),
+        ("layer", "summary: x\nparameters: {a: {type: float, default: x}}\n"),
+        ("layer", "summary: x\nvariants: {cuda: {}}\n"),
+        ("layer", "summary: x\nsources: [{git: 'https://a.example/b', folder: b}]\n"),
+        ("layer", "summary: x\nsources: [{url: 'https://a.example', file: x, sha256: '12'}]\n"),
+        ("layer", "summary: x\nbinds: [{path: opt, reason: it is there}]\n"),
+        ("layer", "summary: x\nenvironment: {PATH: /opt}\n"),
+        ("layer", "summary: x\npackages: {python: ['git+https://a.example/b']}\n"),
+        ("profile", "summary: x\naccelerator: gpu\n"),
+        ("profile", "summary: x\naccelerator: cpu\nvalues: {python: 3}\n"),
+        ("platform", "summary: x\naccelerator: cpu\ngpus: [{pci: c1, cores: '1-7', numa: 0}]\n"),
+        ("platform", "summary: x\naccelerator: cpu\nengine: docker\n"),
+        (
+            "platform",
+            "summary: x\naccelerator: cpu\n"
+            "caches: [{name: A, folder: a, storage: home, reason: r, source: s}]\n",
+        ),
+        ("rules", f"rules: [{{{RULE}}}]\n"),
+        ("rules", f"rules: [{{{RULE}, when: {{}}}}]\n"),
+        ("lock", "recipe: a\nplatform: b\nlayers: {c: [{apt: x}]}\n"),
+        ("lock", "recipe: a\nplatform: b\nlayers: {c: [{apt: x, git: y, pin: z}]}\n"),
+        ("check", "summary: x\nhint: y\nlevel: slow\n"),
+        ("check", "summary: x\nhint: y\nthresholds: {a: {unit: s, source: z, minimum: '1'}}\n"),
+    ],
+)
+def test_a_wrong_document_is_rejected_by_its_reader_and_its_schema(kind: str, text: str) -> None:
+    assert problems_of(kind, text)
+    assert errors_of(text, SCHEMAS / f"{kind}.json")
+
+
+TABLES = {
+    "layer.yaml": "layer",
+    "Recipe": "recipe",
+    "Profile": "profile",
+    "Platform": "platform",
+    "Checks": "check",
+}
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_the_manual_names_every_key(heading: str) -> None:
+    sections = re.split(r"(?m)^## ", (ROOT / "docs/keys.md").read_text())
+    (section,) = [each for each in sections if each.startswith(f"{heading}\n")]
+    rows = re.findall(r"(?m)^\| (`[^|]*`) \|", section)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    keys = document(TABLES[heading])["properties"].keys()
+    assert keys <= named, f"docs/keys.md: add {sorted(keys - named)}"
