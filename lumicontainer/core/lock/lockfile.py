@@ -1,12 +1,12 @@
-"""Read and write locks: the same lock is the same text, and the text is the lock again."""
+"""Read and write locks: the same lock is the same text, and the text reads as the same lock."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from lumicontainer.core.lock.lock import Entry, Lock, in_order
 from lumicontainer.core.resolve.inputs import (
@@ -27,9 +27,8 @@ from lumicontainer.system.files.user_cache import write_whole
 
 _HEAD = """\
 # yaml-language-server: $schema=../schemas/lock.json
-# Found by `lumicontainer lock`, which writes it anew. `lumicontainer build --locked` takes what is
-# pinned here and nothing else. `from` is what a pin was found in; a `dependency` is what the others
-# need.
+# `lumicontainer lock` writes this file; `lumicontainer build --locked` installs these pins only.
+# `from` names the origin of a pin. The recipe does not name a `dependency`: other packages need it.
 """
 
 _sha256 = readers.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
@@ -98,7 +97,7 @@ LOCK = readers.record(
 
 
 def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
-    """Read a lock, noting what is wrong with it."""
+    """Read a lock; add what is wrong with it to the problems."""
     before = len(problems.found)
     root = parse(text, file, problems)
     values: dict[str, Any] | None = LOCK(root, problems) if root else None
@@ -109,7 +108,7 @@ def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
 
 
 def open_lock(root: Path, name: str) -> Lock:
-    """Read the lock ``name`` below ``root``; raise ``InputError`` where it is wrong."""
+    """Read the lock ``name`` below ``root``; raise ``InputError`` where it is invalid."""
     problems = Problems()
     lock = read_lock(read_text(root, name), display(root / name), problems)
     problems.raise_if_any()
@@ -119,38 +118,43 @@ def open_lock(root: Path, name: str) -> Lock:
 
 def text_of(lock: Lock) -> str:
     """Return a lock as YAML."""
-    lines = [f"recipe: {_scalar(lock.recipe)}", f"platform: {_scalar(lock.platform)}"]
+    data: dict[str, Any] = {"recipe": lock.recipe, "platform": lock.platform}
     if lock.profile:
-        lines.append(f"profile: {_scalar(lock.profile)}")
-    lines.append("layers:" if lock.layers else "layers: {}")
-    for layer, entries in lock.layers.items():
-        lines.append(f"  {_scalar(layer)}:" if entries else f"  {_scalar(layer)}: []")
-        for entry in in_order(entries):
-            first, *rest = _lines(entry)
-            lines += [f"    - {first}", *(f"      {line}" for line in rest)]
-    return _HEAD + "".join(f"{line}\n" for line in lines)
+        data["profile"] = lock.profile
+    data["layers"] = {
+        layer: [_row(entry) for entry in in_order(entries)]
+        for layer, entries in lock.layers.items()
+    }
+    return _HEAD + yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=inf)
 
 
-def _lines(entry: Entry) -> Iterator[str]:
-    yield f"{entry.kind}: {_scalar(entry.name)}"
-    if entry.where:
-        yield f"where: {_scalar(entry.where)}"
-    if entry.dependency:
-        yield "dependency: true"
-    told = {"pin": entry.pin, "from": entry.origin, "index": entry.index, "open": entry.open}
-    yield from (f"{key}: {_scalar(value)}" for key, value in told.items() if value)
+def _row(entry: Entry) -> dict[str, str | bool]:
+    row: dict[str, str | bool] = {
+        entry.kind: entry.name,
+        "where": entry.where,
+        "dependency": entry.dependency,
+        "pin": entry.pin,
+        "from": entry.origin,
+        "index": entry.index,
+        "open": entry.open,
+    }
+    return {key: value for key, value in row.items() if value}
 
 
-_WORD = r"(?:[A-Za-z0-9_./@+=,~-]|:(?=[^ ]))+"
-_PLAIN = re.compile(rf"(?=[A-Za-z]){_WORD}(?: {_WORD})*")
-_TAKEN_OTHERWISE = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
+class _Dumper(yaml.SafeDumper):
+    """Write the items of a list further right than its key, as people do in recipes."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        del indentless
+        super().increase_indent(flow, indentless=False)
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """Quote words that other readers of YAML than PyYAML take for numbers and the like."""
+        style = '"' if readers.needs_quotes(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
 
 
-def _scalar(value: str) -> str:
-    """Return one line of printable text as YAML reads it back, quoted where it must be."""
-    if _PLAIN.fullmatch(value) and value.lower() not in _TAKEN_OTHERWISE:
-        return value
-    return json.dumps(value, ensure_ascii=False)
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def write_lock(lock: Lock, path: Path) -> None:

@@ -68,7 +68,7 @@ def text(node: Node, problems: Problems) -> str | None:
     if scalar.plain and not scalar.text:
         problems.add("expected text, got nothing", scalar.place, hint='write "" or the text')
         return None
-    if scalar.plain and any(form.match(scalar.text) for form in (_BOOLEAN, _NUMBER, _OTHER)):
+    if scalar.plain and needs_quotes(scalar.text):
         problems.add(
             f"text is wanted here, and YAML reads an unquoted {scalar.text or 'nothing'} otherwise",
             scalar.place,
@@ -80,6 +80,11 @@ def text(node: Node, problems: Problems) -> str | None:
         problems.add("text cannot hold NUL or half of a surrogate pair", scalar.place, hint=hint)
         return None
     return scalar.text
+
+
+def needs_quotes(text: str) -> bool:
+    """Return whether a version of YAML reads a word without quotes as something else than text."""
+    return any(form.match(text) for form in (_BOOLEAN, _NUMBER, _OTHER))
 
 
 @described({"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"})
