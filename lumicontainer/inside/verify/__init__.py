@@ -1,5 +1,5 @@
-"""``lumi-verify``: run the checks that an image brings with it, and tell what they found.
+"""``lumi-verify``: run the checks in an image, and report their outcomes.
 
-Each check is a script of its own (``checks/`` of the image) and runs as a process of its own. What
-it proves, needs and must reach stands in ``checks.json``; what came of it is an ``Outcome``.
+Each check is a script in ``checks/`` of the image, and runs as its own process. ``checks.json``
+holds its summary, needs and thresholds. Its result is an ``Outcome``.
 """

@@ -1,4 +1,4 @@
-"""Run checks with the ranks that a launcher started: rank 0 decides, every rank runs its own."""
+"""Run checks with the ranks of a launcher: rank 0 orders, and each rank runs its processes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .resources import MPI, Place
 
 _TICK = 0.2
 _NEXT, _SELDOM = 0.1, 1.0
-"""Seconds after which a rank looks for rank 0 again, at first and later: it may start late, and
-of a thousand ranks all look into the same folder."""
+"""Seconds between attempts to find rank 0, at first and later. Rank 0 may start late, and a
+thousand ranks read the same folder."""
 
 
 class Crew(Team):
-    """Run checks as rank 0, with the others; alone where it is the only one."""
+    """Run checks as rank 0 together with the other ranks, if there are others."""
 
     def __init__(
         self,
@@ -44,20 +44,20 @@ class Crew(Team):
         self._with_mpi = ""
 
     def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return what a check lacks here; MPI begins once in a step, so one check takes it."""
+        """Return a need of a check that is not met; only one check a step can use MPI."""
         lack = super().lacking(check)
         if lack or check.get("runs", ONCE) != RANKS or not check.get("needs", {}).get("mpi"):
             return lack
         if self._with_mpi:
             return MPI, (
-                f"MPI can be begun once in a step, and {self._with_mpi} does: "
-                f"lumi-verify -k {check['name']} runs it, in a step of its own"
+                f"MPI can start once in a step, and {self._with_mpi} uses it: "
+                f"run lumi-verify -k {check['name']} in another step"
             )
         self._with_mpi = check["name"]
         return None
 
     def run(self, check: Mapping[str, Any]) -> Outcome:
-        """Run a check on the ranks that it is for; return what came of it."""
+        """Run a check on its ranks; return the outcome."""
         self.begin(check)
         runs = check.get("runs", ONCE)
         if runs == ONCE:
@@ -66,7 +66,7 @@ class Crew(Team):
         wanted = self.firsts() if runs == NODE else every
         absent = self._all_absent()
         if absent and runs == RANKS:
-            return _of_absent("it was not run, without", absent)
+            return _of_absent("not run, without", absent)
         with ThreadPoolExecutor(1) as pool:
             jobs = {
                 rank: pool.submit(self.own, check, 0)
@@ -80,7 +80,7 @@ class Crew(Team):
         return outcome.together([*came, *lost])
 
     def gather(self, *, checks: str, seconds: float) -> None:
-        """Let the others join; return once they are here, or ``seconds`` are over."""
+        """Let the other ranks join, for at most ``seconds``."""
         place = self.place
         candidates = protocol.ports(self.env, place.launch)
         key = keys.given(self.env)
@@ -96,27 +96,27 @@ class Crew(Team):
             self._withdraw_key()
 
     def dismiss(self) -> None:
-        """Let the others go."""
+        """End the other ranks."""
         self._withdraw_key()
         if self.host:
             self.host.close()
 
     def own(self, check: Mapping[str, Any], rank: int) -> Outcome:
-        """Run this rank's process of a check, with what the launcher told and handed it."""
+        """Run this rank's process of a check, with the launcher's variables and open files."""
         if check.get("runs", ONCE) != RANKS:
             return self.process(check, rank)
         return self._process(check, rank, self.env, files=True)
 
     def halt(self, check: Mapping[str, Any], why: str) -> None:
-        """Have every rank end a check."""
+        """End a check on every rank."""
         super().halt(check, why)
         if self.host:
             self.host.halt(range(self.place.ranks), check["name"], why)
 
     def firsts(self) -> list[int]:
-        """Return the first rank of each node that is here."""
+        """Return the first present rank of each node."""
         nodes = {self.place.node: 0}
-        # A copy, for ranks may go at any time.
+        # A copy, because ranks may leave at any time.
         guests = dict(self.host.guests) if self.host else {}
         for rank in sorted(guests):
             if not self._why_absent(rank):
@@ -124,12 +124,12 @@ class Crew(Team):
         return list(nodes.values())
 
     def lost(self) -> Outcome | None:
-        """Return what is told of the ranks that did not come, or stay; None where all are here."""
+        """Return an error about missing ranks; None if all are present."""
         absent = self._all_absent()
-        return _of_absent("it ends without", absent) if absent else None
+        return _of_absent("missing at the end:", absent) if absent else None
 
     def absent(self, rank: int) -> Outcome:
-        """Return what is told of a rank that cannot run anything."""
+        """Return the outcome of a missing rank."""
         came = Outcome(ERROR, self._why_absent(rank), rank=rank)
         came.host = self.host.host_of(rank) if self.host else self.place.host
         if not came.host and rank < len(self._layout):
@@ -137,7 +137,7 @@ class Crew(Team):
         return came
 
     def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
-        """Return what is told of a rank that does not answer in time."""
+        """Return the outcome of a rank that does not answer in time."""
         came = super().late(check, rank)
         came.host = self.absent(rank).host
         return came
@@ -149,11 +149,11 @@ class Crew(Team):
         if rank == 0 or self.host is None:
             return ""
         if rank in self.host.guests:
-            return "it has not answered to an earlier check yet" if self.host.busy(rank) else ""
-        return self.host.why_gone(rank) or "it did not come"
+            return "it has not answered to an earlier check" if self.host.busy(rank) else ""
+        return self.host.why_gone(rank) or "it did not join"
 
     def _ordered(self, rank: int, check: str) -> Future[Outcome]:
-        """Have another rank run a check; that it goes away meanwhile is an outcome, too."""
+        """Let another rank run a check; if it leaves, that is the outcome."""
         assert self.host is not None
         answer, came = self.host.order(rank, check), Future[Outcome]()
 
@@ -170,7 +170,7 @@ class Crew(Team):
 
 
 def _of_absent(what: str, absent: Sequence[Outcome]) -> Outcome:
-    """Return an error that names the ranks that are not here, with the first one's reason."""
+    """Return an error with the missing ranks and the reason of the first one."""
     names = [f"rank {each.rank}{f' on {each.host}' if each.host else ''}" for each in absent[:8]]
     more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
     came = Outcome(ERROR, f"{what} {', '.join(names)}{more}: {absent[0].reason}")
@@ -179,9 +179,9 @@ def _of_absent(what: str, absent: Sequence[Outcome]) -> Outcome:
 
 
 def layout(env: Mapping[str, str]) -> list[str]:
-    """Return the node of each rank as far as Slurm's variables tell it, else nothing.
+    """Return the node of each rank by Slurm's variables, or nothing if they do not determine it.
 
-    Slurm hands ranks out node by node unless it is told otherwise (srun --distribution).
+    Slurm assigns ranks node by node, except with srun --distribution.
     """
     if env.get("SLURM_DISTRIBUTION", "block").partition(":")[0] != "block":
         return []
@@ -199,7 +199,7 @@ def layout(env: Mapping[str, str]) -> list[str]:
 
 
 class Search:
-    """Look for rank 0 from another rank, and keep why it is not found."""
+    """Find rank 0 from another rank, and keep the reason of a failure."""
 
     def __init__(self, crew: Crew) -> None:
         self._env = crew.env
@@ -210,7 +210,7 @@ class Search:
         self.why = ""
 
     def offers(self) -> Iterator[tuple[int, bytes]]:
-        """Yield where rank 0 may listen, with the key that it then has."""
+        """Yield each port at which rank 0 may listen, with its key."""
         if self._given:
             yield from ((port, self._given) for port in self._ports)
             return
@@ -219,16 +219,18 @@ class Search:
             try:
                 offer = keys.read(path)
             except keys.UntrustedError as error:
-                self.why = f"its key is not trusted: {error}"
+                self.why = f"its key cannot be trusted: {error}"
                 continue
             if offer and offer not in known:
                 known.add(offer)
                 yield offer
         if not known and not self.why:
-            self.why = f"it has left no key in {' or '.join(map(os.path.dirname, self._files))}"
+            self.why = (
+                f"there is no key of rank 0 in {' or '.join(map(os.path.dirname, self._files))}"
+            )
 
     def once(self, me: Mapping[str, Any]) -> client.Door | None:
-        """Join rank 0 where it is there; else keep the reason."""
+        """Join rank 0; on failure keep the reason."""
         for port, key in self.offers():
             try:
                 return client.join(self.where, port, key=key, me=me)
@@ -240,9 +242,9 @@ class Search:
 
 
 def find(crew: Crew, *, checks: str, seconds: float) -> client.Door | None:
-    """Return the way to rank 0, None where this is interrupted.
+    """Return the connection to rank 0, None after an interrupt.
 
-    Raises LaunchError where rank 0 is not found in ``seconds``.
+    Raises LaunchError if rank 0 is not found within ``seconds``.
     """
     place, search = crew.place, Search(crew)
     me = {"rank": place.rank, "node": place.node, "host": place.host, "checks": checks}
@@ -256,29 +258,29 @@ def find(crew: Crew, *, checks: str, seconds: float) -> client.Door | None:
     if crew.stop.why:
         return None
     raise LaunchError(
-        f"rank {place.rank} did not find rank 0 in {seconds:.0f} s",
+        f"rank {place.rank} did not find rank 0 within {seconds:.0f} s",
         where=search.where,
         why=search.why,
-        hint="see what became of rank 0, and run the same image on every rank; where the nodes "
+        hint="read the messages of rank 0, and run the same image on every rank; if the nodes "
         f"share no folder: {keys.SET_ONE}",
         code=UNFIT,
     )
 
 
 def serve(crew: Crew, door: client.Door, checks: Sequence[Mapping[str, Any]]) -> str:
-    """Do as rank 0 orders until it lets this rank go; return why it ended otherwise."""
+    """Execute orders of rank 0 until it ends this rank; return the reason of an early end."""
     known = {check["name"]: check for check in checks}
 
     def obey(check: Mapping[str, Any], number: int) -> None:
         try:
             came = crew.own(check, crew.place.rank)
         except Exception as error:  # noqa: BLE001 - a rank that says nothing is waited for
-            came = Outcome(ERROR, f"lumi-verify itself fails here: {error!r}")
+            came = Outcome(ERROR, f"lumi-verify itself fails: {error!r}")
         if not crew.stop.why:
             door.tell({"id": number, "came": came.plain()})
 
     def heed(message: Mapping[str, Any]) -> None:
-        """Do what an order says; raise ValueError or KeyError where it is none."""
+        """Execute an order; raise ValueError or KeyError if it is invalid."""
         if "run" in message:
             protocol.check_fields(message, {"run": str, "id": int})
             crew.begin(known[message["run"]])

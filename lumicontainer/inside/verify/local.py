@@ -1,4 +1,4 @@
-"""Run the processes of a check on this node: one, or ranks that find each other."""
+"""Run a check on this node, without a launcher: as one process, or as several ranks."""
 
 from __future__ import annotations
 
@@ -21,23 +21,20 @@ from .resources import Place, alone
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
 AFTER = 10
-"""Seconds that ranks get to end by themselves when one of them has failed."""
+"""Seconds for the other ranks to end after one has failed."""
 LATE = 30
-"""Seconds after its time limit in which an answer of a rank is awaited."""
+"""Seconds to wait for a rank after its time limit."""
 SOON = 3
-"""Seconds in which other ranks may answer when all is to end: Slurm kills soon after it asks."""
+"""Seconds for other ranks to answer after a signal: Slurm soon kills them."""
 _ONE = {"WORLD_SIZE": "1"}
-"""Tells a process of a check that it is the only one: below Slurm's daemon lumi-entry asks."""
+"""Set for a single process: below Slurm's daemon lumi-entry would refuse to start without it."""
 _ENTRY = "bin/lumi-entry"
 _MPI = "mpiexec"
 _TICK = 0.2
 
 
 class Team:
-    """Run checks on a machine where there is no launcher.
-
-    ``folder`` is where processes may write.
-    """
+    """Run checks on a machine without a launcher; their processes write to ``folder``."""
 
     def __init__(
         self, place: Place, env: Mapping[str, str], folder: str, *, stop: process.Stop | None = None
@@ -49,15 +46,15 @@ class Team:
         self._halted: dict[str, str] = {}
 
     def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return what a check lacks here, as one of NEEDS and in words; None if nothing does."""
+        """Return a need of a check that is not met, as one of NEEDS and in words, or None."""
         return self.place.lacking(check)
 
     def lost(self) -> Outcome | None:
-        """Return what is told of ranks that are not here; None where all are, as those of one."""
+        """Return an error about missing ranks; there are none without a launcher."""
         return None
 
     def run(self, check: Mapping[str, Any]) -> Outcome:
-        """Run a check with all the processes that it wants; return what came of it."""
+        """Run a check with all of its processes; return the outcome."""
         self.begin(check)
         if check.get("runs", ONCE) != RANKS:
             return self.process(check)
@@ -74,23 +71,23 @@ class Team:
             return outcome.together(self.gathered(check, jobs))
 
     def ranks(self, check: Mapping[str, Any]) -> int:
-        """Return how many ranks a check gets here: what it needs, else one a GPU."""
+        """Return the number of ranks for a check: the number that it needs, at least one a GPU."""
         needs: Mapping[str, Any] = check.get("needs", {})
         gpus = self.place.gpus if needs.get("gpus") else 1
         return max(int(needs.get("tasks", 1)), gpus)
 
     def begin(self, check: Mapping[str, Any]) -> None:
-        """Forget that an earlier run of a check was to end."""
+        """Reset ``halt`` for a check."""
         self._halted.pop(check["name"], None)
 
     def halt(self, check: Mapping[str, Any], why: str) -> None:
-        """Have the processes of a check end, for the reason ``why``."""
+        """End the processes of a check for the reason ``why``."""
         self._halted[check["name"]] = why
 
     def gathered(
         self, check: Mapping[str, Any], jobs: Mapping[int, Future[Outcome]]
     ) -> list[Outcome]:
-        """Wait for processes; where they are ranks, those wait in vain for one that failed."""
+        """Wait for processes. If a rank fails, end the others, which would wait for it."""
         bound = check.get("runs", ONCE) == RANKS
         begun = time.monotonic()
         last = begun + check["timeout_seconds"] + process.STACKS + LATE
@@ -105,14 +102,14 @@ class Team:
             if pending and not halted and (over or self.stop.why):
                 halted = True
                 last = min(last, now + (SOON if self.stop.why else process.STACKS + LATE))
-                self.halt(check, self.stop.why or _for_whose_sake(jobs))
+                self.halt(check, self.stop.why or _why_ended(jobs))
         return [
             job.result() if job.done() else self.late(check, rank) for rank, job in jobs.items()
         ]
 
     def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
-        """Return what is told of a rank that does not answer."""
-        why = f"it gave no answer within {check['timeout_seconds'] + process.STACKS + LATE} s"
+        """Return the outcome of a rank that does not answer."""
+        why = f"no answer within {check['timeout_seconds'] + process.STACKS + LATE} s"
         return Outcome(ERROR, why, rank=rank)
 
     def process(
@@ -123,9 +120,9 @@ class Team:
         before: Sequence[str] = (),
         extra: Mapping[str, str] | None = None,
     ) -> Outcome:
-        """Run one process of a check; ``before`` are the words that start it, as mpiexec.
+        """Run one process of a check; ``before`` is a command that starts it, such as mpiexec.
 
-        ``extra`` holds the variables that number it; without them it is the only one.
+        ``extra`` holds the variables of its rank; without them it is the only process.
         """
         own = extra or ({} if before else _ONE)
         return self._process(check, rank, {**alone(self.env), **own}, before=before)
@@ -140,7 +137,7 @@ class Team:
         files: bool = False,
     ) -> Outcome:
         ranks = check.get("runs", ONCE) == RANKS
-        # What a check prints of its environment is for others to read.
+        # A check may print its environment, and others may read that.
         env = {name: value for name, value in env.items() if name != GIVEN}
         folder = ""
         try:
@@ -148,9 +145,9 @@ class Team:
             report = os.path.join(folder, "report")
             with open(report, "w", encoding="utf-8"):
                 pass
-            # What Python is started by a check's script prints its stacks on SIGABRT.
+            # Python processes of shell scripts print their stacks on SIGABRT.
             own = {REPORT: report, CHECK: json.dumps(check), "PYTHONFAULTHANDLER": "1"}
-            # What a process that is killed leaves goes with the folder.
+            # Temporary files of killed processes are removed with the folder.
             own.update({} if ranks else {"TMPDIR": folder})
             path = os.path.join(home(), check["file"])
             ended = process.run(
@@ -162,27 +159,27 @@ class Team:
                 files=files,
             )
             with open(report, encoding="utf-8", errors="replace") as stream:
-                told = stream.read()
+                written = stream.read()
         except OSError as error:
-            came = Outcome(ERROR, f"it cannot be run: {error}", rank=rank)
+            came = Outcome(ERROR, f"cannot run it: {error}", rank=rank)
         else:
             of = self.place.architecture
-            came = outcome.of_process(ended, told, check=check, architecture=of, rank=rank)
+            came = outcome.of_process(ended, written, check=check, architecture=of, rank=rank)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         came.host = self.place.host
         return came
 
 
-def _for_whose_sake(jobs: Mapping[int, Future[Outcome]]) -> str:
+def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:
     failed = [
         str(rank) for rank, job in jobs.items() if job.done() and job.result().state != PASSED
     ]
-    return f"it was ended {AFTER} s after rank {', '.join(failed[:8])} had not passed"
+    return f"ended {AFTER} s after rank {', '.join(failed[:8])} did not pass"
 
 
 def command(path: str, env: Mapping[str, str], *, ranks: bool) -> list[str]:
-    """Return the words that start a check; ranks start as a user's do, by lumi-entry."""
+    """Return the command of a check; ranks start by lumi-entry, as users' do."""
     if path.endswith(".py"):
         started = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_check.py")
         words = [find("python3", env) or interpreter(), started, path]
@@ -192,7 +189,7 @@ def command(path: str, env: Mapping[str, str], *, ranks: bool) -> list[str]:
 
 
 def by_hand(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """Return the variables that number a rank where no launcher does."""
+    """Return the variables of a rank, which a launcher would set."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -204,7 +201,7 @@ def by_hand(rank: int, ranks: int, port: int) -> dict[str, str]:
 
 
 def reserved_port() -> socket.socket:
-    """Return a socket whose port nobody gets but who names it, and sets SO_REUSEADDR as well."""
+    """Return a socket that reserves a port for programs that set SO_REUSEADDR."""
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
@@ -212,9 +209,9 @@ def reserved_port() -> socket.socket:
 
 
 def writable_folder(env: Mapping[str, str], *, places: Sequence[str] = ()) -> str:
-    """Return a folder where files can be written: TMPDIR, or one that every machine has.
+    """Return a writable folder: TMPDIR, or one that every machine has.
 
-    Raises OSError, with what each of them refused, where there is none.
+    Raises OSError, with the reason for each folder, if there is none.
     """
     refused = []
     asked = env.get("TMPDIR", "")

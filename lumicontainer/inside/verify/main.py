@@ -1,4 +1,4 @@
-"""``lumi-verify``: choose the checks, run them, tell what came of them."""
+"""``lumi-verify``: select the checks, run them, report their outcomes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .resources import Place
 INTERRUPTED = 130
 _RANKS = {
     "name": "lumi-verify/ranks",
-    "summary": "every rank of the step is here from the first check to the last",
+    "summary": "every rank of the step stays until the last check",
     "level": "quick",
-    "hint": "see what srun says of these ranks, and take a node that loses them out of the job",
+    "hint": "read the messages of srun about these ranks, and exclude a node that loses them",
 }
-"""Stands in the report beside the checks where a rank is lost: most checks do without it."""
+"""Added to the report if a rank is lost; most checks do not need every rank."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 2
-"""Seconds in which a signal that comes again is the same one, handed on by the engine."""
+"""Seconds in which a second signal is the same one, forwarded by the engine."""
 
 
 def main(words: Sequence[str]) -> int:
     """Run lumi-verify; return its exit code, which ``--help`` explains."""
-    # What checks write is told as it is; a terminal that has no such letters gets their codes.
+    # Characters that the terminal's encoding does not have are escaped.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         return _run(options.read(words))
@@ -67,27 +67,27 @@ def _run(given: argparse.Namespace) -> int:
     try:
         if isinstance(team, launched.Crew) and place.ranks > 1:
             team.gather(checks=seen, seconds=given.wait)
-        # Once the others are here, so that they are let go where its files cannot be written.
-        told = report.Report(
+        # After the others have joined, so that they end too if its files cannot be written.
+        written = report.Report(
             due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
         )
-        run(due, team, required, told)
+        run(due, team, required, written)
         lost = team.lost()
         if lost and not stop.why:
-            told.add(_RANKS, lost)
+            written.add(_RANKS, lost)
     finally:
         if isinstance(team, launched.Crew):
             team.dismiss()
-    told.finish(stop.why)
+    written.finish(stop.why)
     if stop.why:
         return INTERRUPTED
-    return int(any(each.state in (FAILED, ERROR) for each in told.results.values()))
+    return int(any(each.state in (FAILED, ERROR) for each in written.results.values()))
 
 
 def _serve(
     place: Place, stop: Stop, *, checks: Sequence[Mapping[str, Any]], seen: str, seconds: float
 ) -> int:
-    """Be a rank that rank 0 tells what to run; say nothing but that it is gone."""
+    """Serve rank 0; print only that the connection to it is lost."""
     team = launched.Crew(place, os.environ, _folder(), stop=stop)
     try:
         door = launched.find(team, checks=seen, seconds=seconds)
@@ -98,7 +98,7 @@ def _serve(
         return INTERRUPTED
     why = launched.serve(team, door, checks)
     if why and why.startswith("rank 0") and first_of_node(os.environ):
-        sys.stderr.write(f"error: {why} (told by rank {place.rank} on {place.host})\n")
+        sys.stderr.write(f"error: {why} (reported by rank {place.rank} on {place.host})\n")
     return INTERRUPTED if why else 0
 
 
@@ -107,10 +107,10 @@ def _folder() -> str:
         return writable_folder(os.environ)
     except OSError as error:
         raise LaunchError(
-            "there is no folder that lumi-verify could write to",
+            "lumi-verify needs a writable folder",
             where=os.uname().nodename,
             why=str(error),
-            hint="set TMPDIR to a folder with room, or bind one: singularity exec --bind FOLDER",
+            hint="set TMPDIR to a writable folder, or bind one: singularity exec --bind FOLDER",
             code=UNFIT,
             local=True,
         ) from None
@@ -122,14 +122,14 @@ def _listen_for_signals(stop: Stop) -> None:
     def handle(number: int, _: object) -> None:
         nonlocal first
         if stop.why and time.monotonic() - first > _AGAIN:
-            # The guards end what runs.
+            # The reapers end the checks.
             os._exit(INTERRUPTED)
         if not stop.why:
             first = time.monotonic()
             stop.why = f"it was interrupted by {signal.Signals(number).name}"
 
     for each in _SIGNALS:
-        # nohup has it ignored.
+        # nohup ignores SIGHUP.
         if signal.getsignal(each) is not signal.SIG_IGN:
             signal.signal(each, handle)
 
@@ -138,11 +138,11 @@ def run(
     checks: Sequence[Mapping[str, Any]],
     team: Team,
     required: Sequence[str],
-    told: report.Report,
+    written: report.Report,
 ) -> None:
-    """Run checks, those of one process side by side; tell what came of each.
+    """Run checks, those of one process in parallel, and report each outcome.
 
-    What computes on GPUs, or measures, runs alone. What was interrupted has no outcome.
+    Checks on GPUs and measurements run alone. An interrupted check has no outcome.
     """
     due = []
     for check in checks:
@@ -150,16 +150,16 @@ def run(
         if lack is None:
             due.append(check)
         else:
-            told.note(check, Outcome(FAILED if lack[0] in required else SKIPPED, lack[1]))
+            written.note(check, Outcome(FAILED if lack[0] in required else SKIPPED, lack[1]))
 
     def one(check: Mapping[str, Any]) -> None:
         if team.stop.why:
             return
         came = held_to_limits(team.run(check), check)
         if not team.stop.why:
-            told.note(check, came)
+            written.note(check, came)
 
-    # The checks of later layers import the most: begun first, none is waited for at the end.
+    # Checks of later layers import the most, so they start first.
     light = [check for check in reversed(due) if _light(check)]
     with ThreadPoolExecutor(side_by_side()) as pool:
         for done in [pool.submit(one, check) for check in light]:
@@ -170,11 +170,11 @@ def run(
 
 
 def _light(check: Mapping[str, Any]) -> bool:
-    """Tell whether a check may run beside others."""
+    """Return whether a check may run in parallel with others."""
     alone = check["level"] == "perf" or check.get("needs", {}).get("gpus")
     return check.get("runs", ONCE) == ONCE and not alone
 
 
 def side_by_side() -> int:
-    """Return how many checks run at the same time: one a processor, and few, for their memory."""
+    """Return the number of parallel checks: one a processor, at most 4 because of their memory."""
     return min(4, len(os.sched_getaffinity(0)))

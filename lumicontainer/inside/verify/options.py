@@ -1,4 +1,4 @@
-"""What lumi-verify's command line asks for, and which of an image's checks that means."""
+"""Read lumi-verify's command line, and select checks."""
 
 from __future__ import annotations
 
@@ -19,81 +19,86 @@ from .resources import NEEDS
 LEVELS = ("quick", "full", "perf")
 CHECKS = "checks.json"
 WAIT = 120
-"""Seconds in which all ranks are there: nodes read an image of some GB at the same time."""
+"""Seconds for all ranks to start: nodes read an image of some GB at the same time."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raise what is wrong: of many ranks one tells it."""
+    """Raise errors, so that only one of many ranks prints them."""
 
     def error(self, message: str) -> NoReturn:
         raise LaunchError(message, where="lumi-verify", hint="lumi-verify --help", code=MISUSED)
 
 
 def read(words: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; raise LaunchError where it is wrong."""
+    """Read the command line; raise LaunchError if it is invalid."""
     parser = _Parser(
         prog="lumi-verify",
-        description="Prove that this image works: run the checks that it brings with it.",
+        description="Run the checks in this image, which prove that it works.",
         epilog="Under srun every task runs lumi-verify, and rank 0 reports. Exit codes: "
-        "0 every check that could be made holds, 1 one does not, 2 wrong usage, 3 the machine is "
-        "not fit, 130 interrupted.",
+        "0 no check failed, 1 a check failed, 2 invalid input, 3 the machine is not fit, "
+        "130 interrupted.",
         allow_abbrev=False,
     )
     add_choice(parser)
     add = parser.add_argument
     add("--json", metavar="FILE", help="write the results, or the list, as JSON; - for stdout")
-    add("--junit", metavar="FILE", help="write the results as JUnit's XML")
+    add("--junit", metavar="FILE", help="write the results as JUnit XML")
     add(
         "--wait",
         metavar="SECONDS",
         type=_seconds,
         default=WAIT,
-        help="how long ranks may take to come (default: %(default)s)",
+        help="time limit for all ranks to start (default: %(default)s)",
     )
     add("--version", action="version", version=f"lumi-verify {__version__}")
     return parser.parse_args(words)
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose checks, which ``lumicontainer verify`` has too."""
+    """Add the options that select checks; ``lumicontainer verify`` has them too."""
     add = parser.add_argument
-    add("--level", choices=LEVELS, default="quick", help="how much to run (default: %(default)s)")
+    add(
+        "--level",
+        choices=LEVELS,
+        default="quick",
+        help="which checks to run (default: %(default)s)",
+    )
     add(
         "-k",
         metavar="NAME",
         action="append",
         default=[],
         dest="names",
-        help="only checks whose name holds this, or matches it with * and ?; of any level",
+        help="only checks, of any level, whose name contains NAME or matches it with * and ?",
     )
     add(
         "--require",
         metavar="WHAT[,WHAT]",
         default="",
-        help=f"what must not lack: {', '.join(NEEDS)}; a check that is skipped for it fails",
+        help=f"fail checks, instead of skipping them, without one of: {', '.join(NEEDS)}",
     )
-    add("--list", action="store_true", help="list the checks, and run none")
+    add("--list", action="store_true", help="list the checks; run none")
 
 
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError("a number of seconds is wanted")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, got '{text}'")
     return seconds
 
 
 def required_kinds(text: str) -> list[str]:
-    """Return what ``--require`` names; raise LaunchError where there is no such thing."""
+    """Return the kinds in ``--require``; raise LaunchError if one is unknown."""
     kinds = [each for each in text.split(",") if each]
     unknown = [each for each in kinds if each not in NEEDS]
     if unknown:
-        what = f"--require knows no '{unknown[0]}'"
-        raise LaunchError(what, why=f"it takes {', '.join(NEEDS)}", hint="name one of these")
+        what = f"invalid --require '{unknown[0]}'"
+        raise LaunchError(what, why=f"known are {', '.join(NEEDS)}", hint="use one of these")
     return kinds
 
 
 def every_check() -> list[Mapping[str, Any]]:
-    """Return what the image's checks say; raise LaunchError where it does not tell."""
+    """Return the rows of checks.json; raise LaunchError if it cannot be read."""
     where = os.path.join(home(), CHECKS)
     try:
         checks: list[Mapping[str, Any]] = record(CHECKS)
@@ -104,24 +109,24 @@ def every_check() -> list[Mapping[str, Any]]:
             return checks
         why = "there is no such file"
     raise LaunchError(
-        "this image does not tell which checks it has",
+        "cannot read the list of the image's checks",
         where=where,
         why=why,
-        hint="build the image again; whatever lies over that folder hides what it holds",
+        hint="rebuild the image, and bind nothing over this folder",
     )
 
 
 def fingerprint(checks: Sequence[Mapping[str, Any]]) -> str:
-    """Return what tells an image's checks from those of another."""
+    """Return a digest of an image's checks."""
     return hashlib.sha256(json.dumps(checks, sort_keys=True).encode()).hexdigest()
 
 
 def chosen(
     checks: Sequence[Mapping[str, Any]], level: str, names: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """Return the checks to run; raise LaunchError where a name is none's.
+    """Return the checks to run; raise LaunchError if a name matches none.
 
-    The whole name of a check means it alone, and not those whose names hold it.
+    The full name of a check selects only this one, not others that contain it.
     """
     if not names:
         upto = LEVELS[: LEVELS.index(level) + 1]
@@ -130,19 +135,19 @@ def chosen(
     missing = [name for name in names if not any(_named(each, name, every) for each in every)]
     if missing:
         near = difflib.get_close_matches(missing[0], every, 3, 0.5)
-        told = "lumi-verify --level perf --list names them"
+        names_all = "lumi-verify --level perf --list"
         raise LaunchError(
-            f"no check is called '{missing[0]}'",
+            f"check not found: '{missing[0]}'",
             where="-k",
             why=f"the image has {len(checks)} checks",
-            hint=f"did you mean {' or '.join(near)}? {told}" if near else told,
+            hint=f"did you mean {' or '.join(near)}? {names_all}" if near else names_all,
             code=MISUSED,
         )
     return [each for each in checks if any(_named(each["name"], name, every) for name in names)]
 
 
 def _named(check: str, name: str, every: Sequence[str]) -> bool:
-    """Tell whether a check is meant; a name that is one check's own means that one alone."""
+    """Return whether ``name`` selects a check; the full name of a check selects only that one."""
     if name in every:
         return check == name
     wild = any(sign in name for sign in "*?[")

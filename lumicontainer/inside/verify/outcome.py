@@ -60,12 +60,12 @@ class Outcome:
         self.left: Sequence[int] = ()
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON and for another process."""
+        """Return the outcome as plain data for JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 _HUGE = 1e300
-"""Numbers of more digits cannot be printed as others are."""
+"""Larger numbers cannot be printed as others."""
 
 
 def _text(value: Any) -> bool:
@@ -81,7 +81,7 @@ def _whole(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    # No comparison holds for NaN.
+    # Comparisons with NaN are false.
     return isinstance(value, (int, float)) and not _truth(value) and -_HUGE < value < _HUGE
 
 
@@ -90,7 +90,7 @@ def _words(value: Any) -> bool:
 
 
 def _measured(row: Any) -> bool:
-    """Tell whether something is a row that ``judge`` returns."""
+    """Return whether a value is a row that ``judge`` returns."""
     if not (isinstance(row, dict) and {"name", "value", "holds"} <= row.keys()):
         return False
     limits = row.keys() & {"minimum", "maximum"}
@@ -120,11 +120,11 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "state": OUTCOMES.__contains__,
     "told": _words,
 }
-"""What each field of an outcome must be."""
+"""The condition on each field of an outcome."""
 
 
 def from_plain(data: Mapping[str, Any]) -> Outcome:
-    """Return the outcome that ``plain`` made plain data of; raise ValueError where it is none."""
+    """Return the outcome from ``plain``'s data; raise ValueError if they are invalid."""
     outcome = Outcome("")
     for name, holds in _KINDS.items():
         if name not in data or not holds(data[name]):
@@ -136,9 +136,9 @@ def from_plain(data: Mapping[str, Any]) -> Outcome:
 def of_process(
     ended: Ended, report: str, *, check: Mapping[str, Any], architecture: str, rank: int = 0
 ) -> Outcome:
-    """Return what one process of a check came to; ``report`` is what it wrote to REPORT.
+    """Return the outcome of one process of a check; ``report`` is the content of REPORT.
 
-    ``architecture`` is that of the GPUs here: thresholds of another are not judged.
+    ``architecture`` is that of the GPUs: thresholds of another one are not judged.
     """
     outcome = Outcome(*_state(ended, check), output=ended.output, rank=rank)
     outcome.halted = ended.code is None and bool(ended.why)
@@ -159,7 +159,7 @@ def of_process(
 
 
 def _rows(report: str) -> Iterable[Mapping[str, Any]]:
-    """Yield the lines of a report; one that was cut short, as its process was killed, is none."""
+    """Yield the lines of a report; skip one that a killed process left incomplete."""
     for line in report.splitlines():
         try:
             row = json.loads(line)
@@ -172,28 +172,28 @@ def _rows(report: str) -> Iterable[Mapping[str, Any]]:
 def _state(ended: Ended, check: Mapping[str, Any]) -> tuple[str, str]:
     last = shortened(ended.output)
     if ended.code is None:
-        what = ended.why or f"it was not done after {check['timeout_seconds']} s"
+        what = ended.why or f"not finished after {check['timeout_seconds']} s"
         return FAILED, f"{what}\n{last}".strip()
     if ended.code == 0:
         return PASSED, ""
     if ended.code == EXIT_SKIPPED:
-        return SKIPPED, last or "it does not say why"
+        return SKIPPED, last or "it gives no reason"
     if ended.code == EXIT_FAILED:
-        return FAILED, last or "it does not say why"
+        return FAILED, last or "it gives no reason"
     how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
-    return ERROR, f"it ended with {how}\n{last}".strip()
+    return ERROR, f"ended with {how}\n{last}".strip()
 
 
 def shortened(output: str) -> str:
-    """Return the last lines of an output, none of them too long to be read."""
+    """Return the last lines of an output, each shortened."""
     lines = output.strip().splitlines()[-_REASONS:]
     return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines)
 
 
 def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -> dict[str, Any]:
-    """Return a measured value with its threshold, and whether it holds; None where none can say.
+    """Return a measured value with its threshold, and whether it holds (None if not judged).
 
-    A value that is no number misses its threshold; it stands as None, which JSON has a form for.
+    A value that is not a finite number misses its threshold, and is None in JSON.
     """
     name, value = row["measured"], row.get("value")
     number = isinstance(value, (int, float)) and math.isfinite(value)
@@ -204,20 +204,20 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
     told.update(threshold)
     of = threshold.get("architecture", "")
     if of and of != architecture:
-        told["unjudged"] = f"it was measured on {of}, and this is {architecture or 'no GPU'}"
+        told["unjudged"] = f"measured on {of}, but this is {architecture or 'no GPU'}"
     elif "minimum" in threshold:
         told["holds"] = number and value >= threshold["minimum"]
     elif "maximum" in threshold:
         told["holds"] = number and value <= threshold["maximum"]
     else:
-        told["unjudged"] = "its reference is of something else"
+        told["unjudged"] = "it has no limit"
     return told
 
 
 def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
-    """Return what came of a check: skipped where it has limits and was held to none of them.
+    """Return the outcome of a check: skipped if it has limits but none was judged.
 
-    A check that does not measure for a reason tells it as ``unjudged``.
+    A check reports the reason for not measuring as ``unjudged``.
     """
     rows = check.get("thresholds", {}).values()
     limited = any("minimum" in row or "maximum" in row for row in rows)
@@ -227,12 +227,12 @@ def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
         return came
     why = own or next((row["unjudged"] for row in came.measured if "unjudged" in row), "")
     came.state = SKIPPED
-    came.reason = f"nothing was judged: {why or 'it measured nothing that has a limit'}"
+    came.reason = f"nothing was judged: {why or 'no measured value has a limit'}"
     return came
 
 
 def missing(row: Mapping[str, Any]) -> str:
-    """Return in words that a value misses its threshold."""
+    """Return a message that a value misses its threshold."""
     unit, value = row["unit"], row["value"]
     if "minimum" in row:
         limit, word = row["minimum"], "less than"
@@ -240,14 +240,16 @@ def missing(row: Mapping[str, Any]) -> str:
         limit, word = row["maximum"], "more than"
     if value is None:
         word = "no less than" if "minimum" in row else "no more than"
-        return f"{row['name']} is no number, and must be {word} {limit:g} {unit} ({row['source']})"
+        return (
+            f"{row['name']} is not a number, but must be {word} {limit:g} {unit} ({row['source']})"
+        )
     return f"{row['name']} is {value:.4g} {unit}, {word} {limit:g} {unit} ({row['source']})"
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return what the processes of a check came to together: the worst, with who it is.
+    """Return the worst outcome of the processes of a check, with its rank.
 
-    Those that were ended for another one's sake are not the ones to look at.
+    Processes that were ended because another one failed do not count.
     """
     every = sorted(outcomes, key=lambda one: one.rank)
     own = [one for one in every if not one.halted] or every
@@ -273,13 +275,13 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def _row(one: Outcome) -> dict[str, Any]:
-    """Return what is told of one of several processes."""
+    """Return the row of one of several processes."""
     told = {name: getattr(one, name) for name in ("rank", "host", "state", "halted")}
     return {**told, "reason": one.reason.partition("\n")[0], "seconds": round(one.seconds, 2)}
 
 
 def outputs(every: Sequence[Outcome]) -> str:
-    """Return the ends of what all processes wrote, each below a line that tells whose it is."""
+    """Return the end of each process's output, below a line with its rank."""
     if len(every) == 1:
         return every[0].output
     share = OUTPUT // len(every)
@@ -305,7 +307,7 @@ def _ranks(some: Sequence[Outcome]) -> str:
 
 
 def _apart(every: Sequence[Outcome]) -> str:
-    """Return where ranks hang, the place of the fewest first: it is what the others wait for."""
+    """Return where ranks hang, the place with the fewest ranks first: others wait for these."""
     places: dict[str, list[Outcome]] = {}
     for one in every:
         found = _INNERMOST.findall(one.output)

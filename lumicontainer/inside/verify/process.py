@@ -1,4 +1,4 @@
-"""Run one process of a check within its time, and leave nothing of it running."""
+"""Run one process of a check with a time limit, and end everything that it started."""
 
 from __future__ import annotations
 
@@ -9,57 +9,45 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..checking import REPORT
 from ..launch.program import interpreter
 from . import reaper
 
 MOST = 1 << 20
-"""Bytes of output that are kept, of the end."""
+"""Bytes of output to keep, from its end."""
 STACKS = 3
-"""Seconds in which a process that hangs may print its stacks, and those of other ranks theirs."""
+"""Seconds in which hanging processes, on all ranks, may print their stacks."""
 _TICK = 0.1
-"""Seconds after which a running process is looked at again."""
+"""Seconds between two looks at a running process."""
 _LEAST_TICK = 0.005
 _CHUNK = 1 << 16
 _ROUNDS = 50
-"""How often what is left is looked for: a process may start another one while it is ended."""
+"""How often remaining processes are killed: they may start others meanwhile."""
 _ABORTS = 0.3
-"""Seconds between the stacks that let a process go on, and those that end it."""
+"""Seconds between the signal that prints stacks and the one that also ends the process."""
 
 
 class Stop:
-    """Hold why nothing more is to run, as a signal tells at any time; "" while all goes on."""
-
-    __slots__ = ("why",)
+    """Why all checks must end, set by a signal; "" while they run."""
 
     def __init__(self) -> None:
         self.why = ""
 
 
-class Ended:
-    """Hold how a process ended: its exit code (negative: by a signal), None where it was ended.
+class Ended(NamedTuple):
+    """How a process ended: its exit code (negative: a signal); None if lumi-verify ended it.
 
-    ``why`` tells why it was ended before its time: "" where its time was over. ``left`` are the
-    processes that could not be ended, as one that waits in a driver.
+    ``why`` is the reason for that, "" after the time limit. ``left`` are processes that could not
+    be ended, such as one that waits in a driver.
     """
 
-    __slots__ = ("code", "left", "output", "seconds", "why")
-
-    def __init__(
-        self,
-        code: int | None,
-        output: str,
-        *,
-        seconds: float,
-        left: Sequence[int] = (),
-        why: str = "",
-    ) -> None:
-        self.code = code
-        self.output = output
-        self.seconds = seconds
-        self.left = left
-        self.why = why
+    code: int | None
+    output: str
+    seconds: float
+    left: Sequence[int] = ()
+    why: str = ""
 
 
 def run(
@@ -71,12 +59,12 @@ def run(
     at_once: Callable[[], str] = str,
     files: bool = False,
 ) -> Ended:
-    """Run a command to its end, or for ``seconds``; its output is kept, the end of it if long.
+    """Run a command to its end, or for ``seconds``; keep the end of its output.
 
-    ``env`` holds REPORT, which names a file of this process alone: what it starts is known by it.
-    ``stop`` is asked time and again; what it returns is the reason for which the process is to be
-    ended. ``at_once`` is so too, and there is no time for stacks then. With ``files`` it gets the
-    open files of this process, as those that a launcher hands on for MPI.
+    ``env`` holds REPORT, a file of this process only, which identifies its descendants. ``stop``
+    is called repeatedly: if it returns a reason, the process is ended. ``at_once`` does the same,
+    without time for stacks. With ``files`` the process inherits all open files, for example those
+    of a launcher for MPI.
     """
     begun = time.monotonic()
     process, lifeline = _started(command, env, files=files)
@@ -88,11 +76,11 @@ def run(
             over = time.monotonic() - begun > seconds
             why = at_once() or stop() or ("" if over else None)
         code = process.poll()
-        told = "" if code is not None or at_once() else _asked(process, output, at_once)
+        stacks = "" if code is not None or at_once() else _stacks(process, output, at_once)
     finally:
         os.close(lifeline)
         left = end(process, f"{REPORT}={env[REPORT]}".encode(), output)
-    text = output.text() + told
+    text = output.text() + stacks
     taken = time.monotonic() - begun
     return Ended(code, text, seconds=taken, left=left, why=(why or "") if code is None else "")
 
@@ -100,7 +88,7 @@ def run(
 def _started(
     command: Sequence[str], env: Mapping[str, str], *, files: bool
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a command below its guard; return it, and what the guard ends it by once closed."""
+    """Start a command below the reaper; return it, and the descriptor whose closing ends it."""
     kept, lifeline = os.pipe()
     os.set_inheritable(kept, True)
     try:
@@ -132,7 +120,7 @@ def _started(
 
 
 class _Output:
-    """Keep the end of what a process writes, in memory: a full disk is not for it to suffer."""
+    """Keep the end of a process's output, in memory because the disk may be full."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -145,7 +133,7 @@ class _Output:
         self._open = True
 
     def read(self, seconds: float) -> None:
-        """Take what comes first within ``seconds``; return at once where there is something."""
+        """Read the next output; return as soon as there is some, or after ``seconds``."""
         if not self._open:
             try:
                 self._process.wait(seconds)
@@ -162,21 +150,21 @@ class _Output:
                 self._size -= len(self._chunks.popleft())
 
     def rest(self) -> None:
-        """Take what is there without waiting, of a process that has ended."""
+        """Read the remaining output of a process that has ended."""
         while self._open and self._poll.poll(0):
             self.read(0)
         self._stream.close()
 
     def text(self) -> str:
-        """Return what was kept; bytes that are no UTF-8 are replaced."""
+        """Return the kept output; invalid UTF-8 is replaced."""
         return b"".join(self._chunks)[-MOST:].decode("utf-8", "replace")
 
 
-def _asked(process: subprocess.Popen[bytes], output: _Output, at_once: Callable[[], str]) -> str:
-    """Ask all processes below for their stacks, and wait for these; return what runs."""
+def _stacks(process: subprocess.Popen[bytes], output: _Output, at_once: Callable[[], str]) -> str:
+    """Let all descendants print their stacks; return a list of what runs."""
     end = time.monotonic() + STACKS
     running = reaper.below(process.pid)
-    told = "".join(f"  {line}\n" for line in map(_described, running) if line)
+    lines = "".join(f"  {line}\n" for line in map(_described, running) if line)
     deaf = []
     for pid in filter(_is_python, running):
         if _catches(pid, signal.SIGUSR1):
@@ -190,11 +178,11 @@ def _asked(process: subprocess.Popen[bytes], output: _Output, at_once: Callable[
             for pid in deaf:
                 _send(pid, signal.SIGABRT)
             deaf = []
-    return f"\nwhat ran on {os.uname().nodename} when it was ended:\n{told}"
+    return f"\nprocesses on {os.uname().nodename} at that time:\n{lines}"
 
 
 def _described(pid: int) -> str:
-    """Return a line on a process: its words, and where in the kernel it waits; "" if it ended."""
+    """Return a process's command and the kernel function in which it waits; "" if it ended."""
     words = _text(pid, "cmdline").replace("\0", " ").strip()
     waits = _text(pid, "wchan").strip("0\n")
     return f"{pid} {words[:200]}{f' (waits in {waits})' if waits else ''}" if words else ""
@@ -205,7 +193,7 @@ def _is_python(pid: int) -> bool:
 
 
 def _catches(pid: int, number: int) -> bool:
-    """Tell whether a process has a handler for a signal, which would end it otherwise."""
+    """Return whether a process has a handler for a signal; without one the signal ends it."""
     for line in _text(pid, "status").splitlines():
         name, _, value = line.partition(":")
         if name == "SigCgt":
@@ -224,14 +212,14 @@ def _text(pid: int, name: str) -> str:
 def _send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
-    except OSError:  # it has ended meanwhile, or is another user's
+    except OSError:  # it has ended, or is another user's
         return
 
 
 def end(process: subprocess.Popen[bytes], mark: bytes, output: _Output) -> list[int]:
-    """Wait until the guard, which is ``process``, has ended all; return what is left.
+    """Wait until the reaper ``process`` has killed all; return the pids of remaining processes.
 
-    Where somebody killed the guard, what it kept is found by ``mark`` in its environment.
+    If the reaper was killed, ``mark`` in their environment identifies its processes.
     """
     patience = time.monotonic() + 2 * reaper.PATIENCE
     while process.poll() is None and time.monotonic() < patience:
@@ -255,11 +243,11 @@ def end(process: subprocess.Popen[bytes], mark: bytes, output: _Output) -> list[
 
 
 def marked(mark: bytes) -> Iterator[int]:
-    """Yield the processes whose environment holds ``mark``; those that ended have none."""
+    """Yield the pids of processes whose environment holds ``mark``."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/environ", "rb") as stream:
                 if mark in stream.read().split(b"\0"):
                     yield int(name)
-        except OSError:  # it has ended meanwhile, or is another user's
+        except OSError:  # it has ended, or is another user's
             continue

@@ -1,7 +1,7 @@
-"""Run a check written in Python: ``python_check.py FILE``.
+"""Run a check in Python: ``python_check.py FILE``.
 
-A fault of the check itself is told apart from a check that does not hold, and SIGUSR1 prints the
-stacks of all threads, which is how a check that hangs says where.
+An exception of the check has its own exit code. SIGUSR1 prints the stacks of all threads, which
+shows where a check hangs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import traceback
 
 BROKEN = 70
-"""As ``checking.BROKEN``; this file runs before the package can be found."""
+"""As ``checking.BROKEN``; this file runs without the package."""
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     path = os.path.abspath(sys.argv[1])
     here = os.path.dirname(os.path.abspath(__file__))
-    # The folder of this file leaves the search path for that of the check, and for lumi_inside.
+    # The search path needs the folder of the check and that of lumi_inside, not this file's.
     sys.path[0] = os.path.dirname(path)
     sys.path.append(os.path.dirname(os.path.dirname(here)))
     sys.argv = sys.argv[1:]
@@ -32,7 +32,7 @@ def main() -> None:
     except Exception:  # noqa: BLE001 - whatever it is, it is a fault of the check
         traceback.print_exc()
         sys.stdout.flush()
-        # Threads of a library may keep the process from its end.
+        # Threads of a library could keep the process alive.
         os._exit(BROKEN)
 
 

@@ -1,9 +1,8 @@
-"""Keep one process of a check: ``reaper.py LIFELINE COMMAND [ARGUMENT]...``.
+"""Run one process of a check and kill its descendants: ``reaper.py LIFELINE COMMAND ...``.
 
-The guard becomes the parent of what the check's processes leave behind, whatever session or
-environment these give themselves (PR_SET_CHILD_SUBREAPER in prctl(2)). It kills all of them when
-the command has ended, and when lumi-verify closes its end of LIFELINE, a pipe: dying does that too.
-The guard ends as the command did.
+The reaper adopts orphaned descendants of the check in any session (PR_SET_CHILD_SUBREAPER in
+prctl(2)). It kills all of them when the command has ended, and when lumi-verify closes its end of
+the pipe LIFELINE, which also happens if lumi-verify dies. It ends as the command did.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ import time
 from collections.abc import Sequence
 
 REPORT = "LUMI_VERIFY_REPORT"
-"""As ``checking.REPORT``; this file runs before the package can be found."""
+"""As ``checking.REPORT``; this file runs without the package."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NOT_FOUND = 127
-"""What a shell exits with where there is no such command."""
+"""A shell's exit code if the command is not found."""
 PATIENCE = 2
-"""Seconds in which killed processes go, unless they wait in a driver."""
+"""Seconds for killed processes to end; those that wait in a driver do not."""
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that are for lumi-verify to act upon, where they are sent to everyone."""
+"""Signals for lumi-verify, even if they are sent to all processes."""
 
 
 def below(pid: int) -> list[int]:
-    """Return the processes that descend from ``pid``, parents before children; no zombies."""
+    """Return the descendants of ``pid``, parents before children, without zombies."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stream:
-                # PID (NAME) STATE PARENT ...; the name may hold anything.
+                # PID (NAME) STATE PARENT ...; the name may hold any character.
                 state, parent = stream.read().rpartition(")")[2].split()[:2]
-        except (OSError, ValueError):  # it has ended meanwhile
+        except (OSError, ValueError):  # it has ended
             continue
         if state not in "ZX":
             children.setdefault(int(parent), []).append(int(name))
@@ -53,7 +52,7 @@ def main(words: Sequence[str]) -> None:
     os.set_inheritable(lifeline, False)
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # A check that crashes leaves no core file where its user happens to be.
+    # A check that crashes writes no core file to the current folder.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     for number in _ENDING:
         signal.signal(number, lambda *_: None)
@@ -62,7 +61,7 @@ def main(words: Sequence[str]) -> None:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     child = _start(words[1:], libc)
-    # Not select(2), which knows descriptors below 1024 only: rank 0 of many has more.
+    # Not select(2), which is limited to descriptors below 1024.
     watched = select.poll()
     for each in (lifeline, woken):
         watched.register(each, select.POLLIN)
@@ -79,7 +78,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def _start(command: Sequence[str], libc: ctypes.CDLL) -> int:
-    """Return the pid of a new process that becomes the command, and dies when this one does."""
+    """Start the command in a new process that dies with this one; return its pid."""
     own = os.getpid()
     child = os.fork()
     if child:
@@ -87,7 +86,7 @@ def _start(command: Sequence[str], libc: ctypes.CDLL) -> int:
     libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != own:
         os._exit(_NOT_FOUND)
-    # Python ignores these, and what is ignored stays so in the program.
+    # Python ignores these signals, and programs inherit that.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
@@ -98,7 +97,7 @@ def _start(command: Sequence[str], libc: ctypes.CDLL) -> int:
 
 
 def _reaped(child: int) -> int | None:
-    """Take note of all processes that have ended; return how ``child`` did, None if it runs."""
+    """Reap all ended children; return the status of ``child``, None if it runs."""
     status = None
     try:
         ended, how = os.waitpid(-1, os.WNOHANG)
@@ -111,13 +110,13 @@ def _reaped(child: int) -> int | None:
 
 
 def _kill_all() -> None:
-    # Again and again: a process may start another one while it is killed.
+    # Repeat: a process may start another one before it is killed.
     end = time.monotonic() + PATIENCE
     while (left := below(os.getpid())) and time.monotonic() < end:
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
-            except OSError:  # it has ended meanwhile, or is another user's
+            except OSError:  # it has ended, or is another user's
                 continue
         time.sleep(0.005)
         _reaped(0)

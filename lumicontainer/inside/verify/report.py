@@ -1,4 +1,4 @@
-"""Tell what came of the checks: lines for the terminal, JSON, JUnit's XML."""
+"""Report outcomes of checks: as lines for the terminal, JSON and JUnit XML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED, Outcome
 from .resources import Place
 
 FORM = 1
-"""Counts the forms of the JSON."""
+"""The version of the JSON's form."""
 STDOUT = "-"
 _PARTIAL = ".partial"
 _UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -37,7 +37,7 @@ def listed(checks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write_list(checks: Sequence[Mapping[str, Any]], json_file: str | None) -> None:
-    """Write what the checks say: lines for the terminal, or all of it as JSON."""
+    """Print the checks as lines, or write them as JSON."""
     if json_file is None:
         sys.stdout.write(listed(checks))
         return
@@ -45,7 +45,7 @@ def write_list(checks: Sequence[Mapping[str, Any]], json_file: str | None) -> No
 
 
 def line(check: Mapping[str, Any], came: Outcome) -> str:
-    """Return what is told of a check when it is done."""
+    """Return the lines about a check's outcome."""
     text = f"{came.state:8} {check['name']} ({came.seconds:.1f} s)"
     if came.state == PASSED:
         return f"{text}\n"
@@ -63,9 +63,9 @@ def result(
     level: str,
     begun: float,
 ) -> dict[str, Any]:
-    """Return all that is known after the checks, as plain data.
+    """Return all results as plain data, with thresholds beside the measured values.
 
-    ``begun`` is a time in seconds since 1970. Thresholds stand with what was measured.
+    ``begun`` is a time in seconds since 1970.
     """
     resolved = record("resolved.json")
     rows = [_row(check, results[check["name"]]) for check in checks if check["name"] in results]
@@ -95,13 +95,13 @@ def _row(check: Mapping[str, Any], came: Outcome) -> dict[str, Any]:
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many checks there are of each state."""
+    """Return the number of checks in each state."""
     states = [row["state"] for row in rows]
     return {state: states.count(state) for state in OUTCOMES}
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """Return the last line: how many checks came to what."""
+    """Return the last line: the number of checks in each state."""
     counted = result["counts"]
     told = [f"{number} {state}" for state, number in counted.items() if number]
     total = sum(counted.values())
@@ -110,9 +110,9 @@ def summary(result: Mapping[str, Any]) -> str:
 
 
 class Report:
-    """Keep what came of each check, and tell of it at once: on stderr, and in the files.
+    """Report each outcome at once on stderr and in the files.
 
-    So what was done is there even where all is killed at once, as srun does on Ctrl-C.
+    So results are not lost if everything is killed, as srun does on Ctrl-C.
     """
 
     def __init__(
@@ -134,42 +134,42 @@ class Report:
             check_writable(file)
 
     def note(self, check: Mapping[str, Any], came: Outcome) -> None:
-        """Tell what came of a check."""
+        """Report the outcome of a check."""
         total = len(self._checks)
         with self._lock:
             self.results[check["name"]] = came
             count = f"[{len(self.results):{len(str(total))}}/{total}]"
             sys.stderr.write(f"{count} {line(check, came)}")
             sys.stderr.flush()
-            # The end, if there is one, tells of a disk that is full.
+            # If the disk is full, ``finish`` reports it.
             with contextlib.suppress(LaunchError):
                 self._write(_NOT_ENDED, _is_file)
 
     def add(self, check: Mapping[str, Any], came: Outcome) -> None:
-        """Tell of something that is found beside the checks, as of one more."""
+        """Report the outcome of an additional check."""
         self._checks.append(check)
         self.note(check, came)
 
     def finish(self, interrupted: str) -> None:
-        """Tell of all; the last line goes to stdout, unless JSON does."""
+        """Write the files, and print the last line to stdout unless a file goes there."""
         told = self._write(interrupted, lambda _: True)
         if not any(file and _is_stdout(file) for file in (self._json, self._junit)):
             sys.stdout.write(summary(told))
 
     def _write(self, interrupted: str, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
-        """Write the files that are wanted; return what they tell."""
+        """Write the selected files; return the results."""
         told = result(self._checks, self.results, **self._of)
         told["interrupted"] = interrupted
         if self._junit and wanted(self._junit):
-            write(self._junit, as_junit(self._with_what_is_left(told, interrupted)))
+            write(self._junit, as_junit(self._with_missing(told, interrupted)))
         if self._json and wanted(self._json):
             write(self._json, as_json(told))
         return told
 
-    def _with_what_is_left(self, told: Mapping[str, Any], why: str) -> Mapping[str, Any]:
-        """Return what is told with an error for each check that has no outcome.
+    def _with_missing(self, told: Mapping[str, Any], why: str) -> Mapping[str, Any]:
+        """Return the results with an error for each check without an outcome.
 
-        JUnit's XML has no other way to say that it is not whole.
+        JUnit XML has no other form for incomplete results.
         """
         left = [
             _row(check, Outcome(ERROR, why))
@@ -180,13 +180,13 @@ class Report:
         return {**told, "checks": rows, "counts": counts(rows)}
 
 
-_NOT_ENDED = "lumi-verify has not come to its end"
+_NOT_ENDED = "lumi-verify did not finish"
 
 
 def check_writable(file: str) -> None:
-    """Raise LaunchError where a file cannot be written, before checks take their time.
+    """Raise LaunchError if a file cannot be written, before the checks run.
 
-    Whoever reads a pipe would take the mere opening of it for all there is.
+    A pipe is not opened: its reader would see the end of it.
     """
     if not _is_file(file) and not os.path.isdir(file):
         return
@@ -200,7 +200,7 @@ def check_writable(file: str) -> None:
 
 
 def write(file: str, content: bytes) -> None:
-    """Write a file, which holds all of it under its name, or what it did; raise LaunchError."""
+    """Write a whole file or leave the old one; raise LaunchError if that fails."""
     try:
         if _is_stdout(file):
             sys.stdout.buffer.write(content)
@@ -213,16 +213,16 @@ def write(file: str, content: bytes) -> None:
 
 
 def _not_waiting(file: str, flags: int) -> int:
-    """Open a file; raise OSError for a pipe that nobody reads, where open() waits for ever."""
+    """Open a file; raise OSError for a pipe without a reader, for which open() would wait."""
     descriptor = os.open(file, flags | os.O_NONBLOCK, 0o666)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def _replaced(file: str, content: bytes) -> bool:
-    """Put a whole file in the place of another; tell whether its folder lets that be done.
+    """Replace a file; return whether its folder permits that.
 
-    Of a file that is bound into the container alone, the folder is the image's.
+    If only the file is bound into the container, its folder is the image's.
     """
     partial = f"{file}{_PARTIAL}"
     try:
@@ -239,12 +239,12 @@ def _replaced(file: str, content: bytes) -> bool:
 
 
 def _is_file(file: str) -> bool:
-    """Tell whether a file of this name is one, or would be: no pipe, and not stdout."""
+    """Return whether this is, or would be, a regular file: not a pipe, and not stdout."""
     return not _is_stdout(file) and (os.path.isfile(file) or not os.path.exists(file))
 
 
 def _is_stdout(file: str) -> bool:
-    """Tell whether what is written to a file comes to lie in stdout, as that of /dev/stdout."""
+    """Return whether a file is stdout, such as /dev/stdout."""
     try:
         return file == STDOUT or os.path.samestat(os.stat(file), os.fstat(1))
     except OSError:
@@ -255,25 +255,25 @@ def _unwritable(file: str, error: OSError) -> LaunchError:
     return LaunchError(
         f"cannot write '{file}'",
         where=os.getcwd(),
-        why="nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or "",
-        hint="name a file in a folder that is there, bound and writable, or - for stdout",
+        why="the pipe has no reader" if error.errno == errno.ENXIO else error.strerror or "",
+        hint="choose a file in an existing, bound and writable folder, or - for stdout",
     )
 
 
 def as_json(told: Mapping[str, Any]) -> bytes:
-    """Return what is told as the bytes of a file of JSON."""
+    """Return data as JSON."""
     return json.dumps(told, indent=1).encode() + b"\n"
 
 
 def as_junit(told: Mapping[str, Any]) -> bytes:
-    """Return results as the bytes of a file of JUnit's XML."""
+    """Return results as JUnit XML."""
     stream = io.BytesIO()
     junit(told).write(stream, "utf-8", xml_declaration=True)
     return stream.getvalue()
 
 
 def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
-    """Return the results in the form that JUnit gave its name to, which CI servers read."""
+    """Return results in JUnit's form, which CI servers read."""
     counted = result["counts"]
     suite = ElementTree.Element(
         "testsuite",
@@ -303,5 +303,5 @@ def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
 
 
 def printable(text: str) -> str:
-    """Return a text without what XML has no form for, and what would steer a terminal."""
+    """Return a text without characters that are invalid in XML or control a terminal."""
     return _UNPRINTABLE.sub("", text)

@@ -1,4 +1,4 @@
-"""What this place has of what checks need: GPUs, nodes, ranks, MPI, a network."""
+"""Find out which needs of checks this machine and this launch meet: GPUs, nodes, ranks, MPI."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..node.hardware import Node
 
 GPU, NETWORK, NODES, RANKS, MPI = "gpu", "network", "nodes", "ranks", "mpi"
 NEEDS = (GPU, NETWORK, NODES, RANKS, MPI)
-"""The kinds of what can lack here; ``--require`` makes a failure of a lack."""
+"""The kinds of needs; with ``--require`` an unmet one is a failure."""
 CXI = "cxi"
 NVIDIA = "nvidia"
-"""Stands for the architecture of any GPU of theirs, on which PyTorch is used in the same way."""
+"""The architecture of any GPU of NVIDIA's; PyTorch is used in the same way on all of them."""
 _NVIDIA_GPUS = "/proc/driver/nvidia/gpus"
 
 
@@ -28,16 +28,11 @@ _OF_RANKS = (
     *(*_RANKS, "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE"),
     *("MASTER_ADDR", "MASTER_PORT", "LUMI_ENTRY_SET"),
 )
-"""With what begins as above, all that tells a process of its launcher."""
+"""With the prefixes above, all variables of launchers."""
 
 
 class Place:
-    """Hold what was found: the GPUs of the node, and what the launcher tells."""
-
-    __slots__ = (
-        *("architecture", "gpus", "host", "launch", "launched", "mpi", "network"),
-        *("node", "nodes", "rank", "ranks"),
-    )
+    """The GPUs and the network of the node, and the ranks of the launch."""
 
     def __init__(self, env: Mapping[str, str], node: Node | None = None) -> None:
         node = node or Node()
@@ -53,14 +48,14 @@ class Place:
         self.nodes = _nodes(env, launch)
         self.host = env.get("SLURMD_NODENAME") or os.uname().nodename
         self.node = str(launch.fact("NODE_RANK")) if "NODE_RANK" in launch.facts else self.host
-        """What tells this node from the others of the launcher."""
+        """Unique to this node within the launch."""
         self.mpi = any(name.startswith(("PMI_", "PMIX_", "OMPI_")) for name in env)
-        """Whether the launcher offers what MPI needs to find its ranks."""
+        """Whether the launcher lets ranks of MPI find each other."""
 
     def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return what a check lacks here, as one of NEEDS and in words; None if nothing does.
+        """Return a need of a check that is not met, as one of NEEDS and in words, or None.
 
-        Alone, without a launcher, lumi-verify starts ranks itself, so these do not lack then.
+        Without a launcher, lumi-verify starts ranks itself.
         """
         needs: Mapping[str, Any] = check.get("needs", {})
         lack = self._lacking_gpus(needs.get("gpus", 0), needs.get("architecture", ""))
@@ -69,28 +64,30 @@ class Place:
         if needs.get("network", self.network) != self.network:
             return NETWORK, f"there is no network device of the kind {needs['network']}"
         if needs.get("nodes", 1) > self.nodes:
-            return NODES, f"it needs {needs['nodes']} nodes, and this is {self.nodes}"
+            return NODES, f"it needs {needs['nodes']} nodes, but has {self.nodes}"
         if self.launched and needs.get("tasks", 1) > self.ranks:
-            there = "there is one" if self.ranks == 1 else f"there are {self.ranks}"
-            return RANKS, f"it needs {needs['tasks']} ranks, and {there}"
+            return RANKS, f"it needs {needs['tasks']} ranks, but has {self.ranks}"
         if self.launched and needs.get("mpi") and check.get("runs") == RANKS and not self.mpi:
-            return MPI, "the launcher offers nothing by which ranks of MPI meet (srun --mpi=pmi2)"
+            return (
+                MPI,
+                "ranks of MPI cannot find each other with this launcher (use srun --mpi=pmi2)",
+            )
         return None
 
     def _lacking_gpus(self, gpus: int, architecture: str) -> str:
         if (gpus or architecture) and not self.gpus:
-            return "this machine has no GPU that its kernel's driver shows"
+            return "the kernel's driver shows no GPU"
         if architecture and architecture != self.architecture:
-            return f"it is for {architecture}, and the GPUs here are {self.architecture}"
+            return f"it is for {architecture}, but the GPUs are {self.architecture}"
         if gpus > self.gpus:
-            return f"it needs {gpus} GPUs on a node, and there are {self.gpus}"
+            return f"it needs {gpus} GPUs a node, but has {self.gpus}"
         return ""
 
 
 def alone(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` without what tells of a launcher's ranks, for a process that is none.
+    """Return ``env`` without variables of launchers, for a process that is not a rank.
 
-    MPI would wait for the others at its start, and ``mpiexec`` would start its own by ``srun``.
+    With them MPI would wait for other ranks, and ``mpiexec`` would start its ranks by ``srun``.
     """
     return {
         name: value
@@ -100,9 +97,9 @@ def alone(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _nodes(env: Mapping[str, str], launch: Launch) -> int:
-    told = env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES", "")
-    if launch.name == SLURM and is_number(told):
-        return int(told)
+    nodes = env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES", "")
+    if launch.name == SLURM and is_number(nodes):
+        return int(nodes)
     local = launch.fact("LOCAL_WORLD_SIZE") or 1
     return max(1, -(-(launch.fact("WORLD_SIZE") or 1) // local))
 

@@ -1,4 +1,4 @@
-"""Be another rank than 0: join it, take its orders, give answers."""
+"""Connect another rank to rank 0: join, receive orders, send outcomes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from . import protocol
 from .protocol import MOST, PROVE, GoneError, Seal
 
 _SEND = 60
-"""Seconds that a megabyte may take, also to a rank 0 that is busy."""
+"""Seconds for sending a message, even if rank 0 is busy."""
 
 
 class RefusedError(Exception):
-    """Tell why a place of meeting is not the right one."""
+    """Report why a server is not rank 0 of this step."""
 
 
 class Door:
-    """Be a rank that has joined rank 0: take its orders, give answers."""
+    """The connection of a rank to rank 0."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
@@ -29,26 +29,26 @@ class Door:
         self._seal: Seal
 
     def greet(self, key: bytes) -> None:
-        """Exchange the first lines, from which the key of the connection follows."""
+        """Exchange the first lines, which determine the key of the connection."""
         own = protocol.number()
         self._stream.sendall(protocol.hello(own))
         zero = protocol.greeted(self._line(PROVE) or b"")
         self._seal = Seal(key, zero, own, is_zero=False)
 
     def next(self, seconds: float) -> dict[str, Any] | None:
-        """Return the next message, None where none comes in ``seconds``.
+        """Return the next message, None after ``seconds``.
 
-        Raises GoneError where rank 0 has ended, ValueError where it does not speak as it should.
+        Raises GoneError if rank 0 has ended, ValueError for an invalid message.
         """
         line = self._line(seconds)
         return None if line is None else self._seal.unpacked(line)
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Send a message, however long it is."""
+        """Send a message of any length."""
         self._stream.sendall(self._seal.packed(message))
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._stream.close()
 
     def _line(self, seconds: float) -> bytes | None:
@@ -58,26 +58,26 @@ class Door:
             try:
                 chunk = self._stream.recv(1 << 16)
             except OSError as error:
-                raise GoneError(f"the connection to it broke: {error.strerror}") from None
+                raise GoneError(f"the connection broke: {error.strerror}") from None
             if not chunk:
                 raise GoneError("it ended")
             self._buffer += chunk
             if len(self._buffer) > MOST:
-                raise ValueError("too long a line")
+                raise ValueError("line too long")
         line, _, rest = bytes(self._buffer).partition(b"\n")
         self._buffer = bytearray(rest)
         return line
 
 
 def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
-    """Join rank 0 at an address; ``me`` has this process' rank, node, host and checks.
+    """Join rank 0 at an address; ``me`` holds this process' rank, node, host and checks.
 
-    Raises OSError where nobody is there, RefusedError where it is not rank 0 of this step.
+    Raises OSError if no one listens there, RefusedError if it is not rank 0 of this step.
     """
     try:
         stream = socket.create_connection((where, port), timeout=PROVE)
     except UnicodeError:
-        raise OSError(f"'{where}' is no name of a host") from None
+        raise OSError(f"invalid host name '{where}'") from None
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     stream.settimeout(_SEND)
     door = Door(stream)
@@ -94,13 +94,13 @@ def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
 
 
 def _ask(door: Door, me: Mapping[str, Any]) -> None:
-    """Ask to be let in, and see that it is rank 0 who lets in."""
+    """Ask to join, and check that rank 0 answers."""
     door.tell(me)
     try:
         answer = door.next(PROVE)
     except GoneError:
-        raise RefusedError("it ends the connection, as it does where keys differ") from None
+        raise RefusedError("it closes the connection, as it does if the keys differ") from None
     if answer is None:
-        raise RefusedError(f"it says nothing for {PROVE} s")
+        raise RefusedError(f"no answer within {PROVE} s")
     if answer.get("welcome") is not True:
         raise RefusedError(f"rank 0 answers: {answer.get('refused')}")

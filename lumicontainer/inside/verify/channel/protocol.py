@@ -1,9 +1,9 @@
-"""What the ranks of a launcher say to each other: rank 0 listens, the others do as it orders.
+"""The messages between ranks: rank 0 listens and sends orders, the others execute them.
 
-Both sides begin with a line that holds a number that nobody used before. From these two numbers
-and the key of the step (see ``keys``) follows the key of the connection. Every message after them
-is a line of JSON behind its HMAC, over its direction, its place in the order of messages, and
-itself: what is forged, replayed, reflected, left out or changed is not taken.
+Each side first sends a line with a random number. The two numbers and the key of the step (see
+``keys``) give the key of the connection. Every later message is a line of JSON after its HMAC,
+over its direction, its sequence number and its text. So forged, replayed, reflected, dropped or
+changed messages are rejected.
 
     0 → n  lumi-verify 2 NUMBER
     n → 0  lumi-verify 2 NUMBER
@@ -12,8 +12,8 @@ itself: what is forged, replayed, reflected, left out or changed is not taken.
     0 → n  {"run": "layer/name", "id": 7}, {"halt": "layer/name", "why": …}, {"end": true}
     n → 0  {"id": 7, "came": {…}}
 
-All that can be ordered is to run one of the image's own checks by its name, or to end it; all that
-can be answered is what came of one.
+Orders can only run or end one of the image's own checks by its name; answers can only hold an
+outcome.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from ...launch.rendezvous import address as _address
 
 PROTOCOL = 2
 PLACES = 5
-"""How many ports are tried: another program may have the first ones."""
+"""The number of ports to try: other programs may use the first ones."""
 _APART = 1999
 MOST = 1 << 25
-"""Bytes of a line; what came of a check has a megabyte of output at most."""
+"""Bytes of a line; an outcome has at most a megabyte of output."""
 PROVE = 10
-"""Seconds in which rank 0 answers to one who asks to be let in."""
+"""Seconds for rank 0 to answer a rank that joins."""
 _HELLO = re.compile(b"lumi-verify %d ([0-9a-f]{32})" % PROTOCOL)
 _ZERO, _OTHER = b"0 ", b"n "
 """The directions of messages: from rank 0, and to it."""
 
 
 class GoneError(Exception):
-    """Tell why a rank gives no answer any more."""
+    """Report why a rank no longer answers."""
 
 
 class ForgedError(ValueError):
-    """Tell that a message does not come from one who knows the key, or not in its order."""
+    """Report a message with a wrong key or sequence number."""
 
 
 def number() -> str:
-    """Return a number that nobody used before."""
+    """Return a random number."""
     return os.urandom(16).hex()
 
 
@@ -62,7 +62,7 @@ def hello(own: str) -> bytes:
 
 
 def greeted(line: bytes) -> str:
-    """Return the number that a first line holds; raise ValueError where it is another program's."""
+    """Return the number of a first line; raise ValueError if another program sent it."""
     found = _HELLO.fullmatch(line)
     if found is None:
         raise ValueError("another program answers there")
@@ -70,9 +70,9 @@ def greeted(line: bytes) -> str:
 
 
 class Seal:
-    """Seal the messages of one side of a connection, and open those of the other.
+    """Sign the messages of one side of a connection, and verify those of the other.
 
-    ``zero`` and ``other`` are the numbers that rank 0 and the other side began with.
+    ``zero`` and ``other`` are the random numbers of rank 0 and of the other side.
     """
 
     def __init__(self, key: bytes, zero: str, other: str, *, is_zero: bool) -> None:
@@ -88,17 +88,17 @@ class Seal:
         return b"%s %s\n" % (proof, text)
 
     def unpacked(self, line: bytes) -> dict[str, Any]:
-        """Return the message that a line holds; raise ValueError where it is none."""
+        """Return the message of a line; raise ValueError if it is invalid."""
         proof, _, text = line.partition(b" ")
         if not hmac.compare_digest(proof, self._proof(self._their, self._opened, text)):
-            raise ForgedError("it has another key")
+            raise ForgedError("wrong key or order")
         self._opened += 1
         try:
             message = json.loads(text)
         except RecursionError:
-            raise ValueError("nested too deep") from None
+            raise ValueError("nested too deeply") from None
         if not isinstance(message, dict):
-            raise ValueError("no message")
+            raise ValueError("not a message")
         return message
 
     def _proof(self, direction: bytes, place: int, text: bytes) -> bytes:
@@ -107,15 +107,15 @@ class Seal:
 
 
 def check_fields(message: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
-    """Raise ValueError where a message lacks a field, or has it in another type."""
+    """Raise ValueError if a field is missing or has another type."""
     for name, kind in kinds.items():
-        # A boolean is an integer, too, but not the one that is wanted.
+        # Not isinstance: a boolean is an integer too.
         if type(message.get(name)) is not kind:
             raise ValueError(f"'{name}' must be of the type {kind.__name__}")
 
 
 def ports(env: Mapping[str, str], launch: Launch) -> list[int]:
-    """Return the ports at which rank 0 may be found, none of them MASTER_PORT."""
+    """Return the ports at which rank 0 may listen, without MASTER_PORT."""
     ids = [int(env[name]) for name in launch.ids if is_number(env.get(name, ""))]
     begin = port_of(*ids) if ids else FIRST_PORT
     each = [FIRST_PORT + (begin + _APART * (n + 1)) % PORTS for n in range(PLACES)]
@@ -123,5 +123,5 @@ def ports(env: Mapping[str, str], launch: Launch) -> list[int]:
 
 
 def address(env: Mapping[str, str], launch: Launch) -> str:
-    """Return a name or address of the node that runs rank 0, as lumi-entry has it."""
+    """Return a name or address of the node of rank 0, as lumi-entry does."""
     return env.get("MASTER_ADDR") or str(_address(env, launch).value)

@@ -1,4 +1,4 @@
-"""Be rank 0 for the other ranks of a launcher: let them in, hand orders out, take answers."""
+"""Serve the other ranks from rank 0: accept them, send orders, receive outcomes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from . import protocol
 from .protocol import MOST, ForgedError, GoneError, Seal
 
 _GREETING = 1 << 12
-"""Bytes of a line of one who has not proven anything."""
+"""Bytes of a line before authentication."""
 _HANDSHAKE = 5
-"""Seconds in which one who comes has to prove that it is a rank."""
+"""Seconds for a new connection to authenticate."""
 _STRANGERS = 256
-"""How many who have not are listened to at the same time, beside as many as there are ranks; for
-one more the oldest goes, so that those who only wait keep no rank out."""
+"""Connections without authentication, in addition to the number of ranks. For one more the oldest
+is closed, so that idle connections do not block ranks."""
 _TICK = 0.2
 _OWN_FILES = 128
-"""Files that rank 0 itself has open at most, beside a connection for each other rank."""
+"""The most open files of rank 0, in addition to the connections."""
 
 
 class Guest:
-    """Hold what rank 0 knows of one connection: a rank, once it has proven that it is one."""
+    """One connection: of a rank, once it is authenticated."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.stream = stream
@@ -46,7 +46,7 @@ class Guest:
         self._buffer = bytearray()
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines that have come; raise GoneError where nothing more will."""
+        """Yield the received lines; raise GoneError if the connection is closed."""
         try:
             chunk = self.stream.recv(1 << 16)
         except BlockingIOError:
@@ -54,24 +54,24 @@ class Guest:
         except OSError as error:
             raise GoneError(f"its connection broke: {error.strerror}") from None
         if not chunk:
-            raise GoneError("lumi-verify has ended there, or the node has")
+            raise GoneError("lumi-verify or its node has ended")
         self._buffer += chunk
         whole: list[bytes] = []
         if b"\n" in chunk:
             *whole, rest = bytes(self._buffer).split(b"\n")
             self._buffer = bytearray(rest)
         if len(self._buffer) > (MOST if self.rank > 0 else _GREETING):
-            raise GoneError("it sends too long a line")
+            raise GoneError("its line is too long")
         yield from whole
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Send a message; those of rank 0 are short, and fit in the socket's own memory."""
+        """Send a message; those of rank 0 are short, and fit into the socket's buffer."""
         assert self.seal is not None
         self.stream.send(self.seal.packed(message))
 
 
 class Host:
-    """Be rank 0 for the others: let them in, hand orders out, take answers."""
+    """Serve the other ranks: accept them, send orders, receive outcomes."""
 
     def __init__(self, listener: socket.socket, ranks: int, *, key: bytes, checks: str) -> None:
         self.ranks = ranks
@@ -92,7 +92,7 @@ class Host:
         self._thread.start()
 
     def await_all(self, seconds: float, stop: Callable[[], str] = str) -> None:
-        """Return when every rank is here, ``seconds`` are over, or ``stop`` has a reason."""
+        """Wait for every rank, for ``seconds``, or until ``stop`` returns a reason."""
         end = time.monotonic() + seconds
         with self._changed:
             while len(self.guests) + len(self._gone) < self.ranks - 1:
@@ -102,39 +102,39 @@ class Host:
                 self._changed.wait(min(left, _TICK))
 
     def why_gone(self, rank: int) -> str:
-        """Return why a rank that was here is not any more; "" where it is here or never came."""
+        """Return why a rank has left; "" if it is present or never joined."""
         return self._gone.get(rank, "")
 
     def host_of(self, rank: int) -> str:
-        """Return the node of a rank that is here, or was; "" of one that never came."""
+        """Return the node of a rank that has joined, else ""."""
         return self._hosts.get(rank, "")
 
     def order(self, rank: int, check: str) -> Future[Outcome]:
-        """Have a rank run a check; what came of it is in the future, or the GoneError."""
+        """Let a rank run a check; the future gets the outcome or a GoneError."""
         answer: Future[Outcome] = Future()
         with self._changed:
             guest = self.guests.get(rank)
             self._count += 1
             if guest is None:
-                answer.set_exception(GoneError(self._gone.get(rank, "it never came")))
+                answer.set_exception(GoneError(self._gone.get(rank, "it never joined")))
                 return answer
             guest.orders[self._count] = answer
             self._tell(guest, {"run": check, "id": self._count})
         return answer
 
     def halt(self, ranks: Sequence[int], check: str, why: str) -> None:
-        """Have ranks end a check."""
+        """End a check on some ranks."""
         with self._changed:
             for guest in [self.guests[rank] for rank in ranks if rank in self.guests]:
                 self._tell(guest, {"halt": check, "why": why})
 
     def busy(self, rank: int) -> bool:
-        """Tell whether a rank has not answered an earlier order."""
+        """Return whether a rank has not answered an earlier order."""
         guest = self.guests.get(rank)
         return guest is not None and bool(guest.orders)
 
     def close(self) -> None:
-        """Let the others go."""
+        """End the other ranks."""
         with self._changed:
             for guest in list(self.guests.values()):
                 self._tell(guest, {"end": True})
@@ -167,9 +167,9 @@ class Host:
     def _accept(self) -> None:
         try:
             stream, _ = self._listener.accept()
-        except ConnectionError:  # it is gone already
+        except ConnectionError:  # the client has left
             return
-        except OSError:  # this process has all the files that it may have
+        except OSError:  # too many open files
             if self._strangers:
                 self._lose(self._oldest(), "")
             else:
@@ -202,18 +202,18 @@ class Host:
         except OSError as error:
             self._lose(guest, f"its connection broke: {error.strerror}")
         except ForgedError:
-            self._lose(guest, "a message came that is not its own")
+            self._lose(guest, "a message has an invalid signature")
         except ValueError:
-            self._lose(guest, "it does not speak as lumi-verify does")
+            self._lose(guest, "a message is invalid")
 
     def _asked(self, guest: Guest, message: Mapping[str, Any]) -> None:
-        """Let a rank of this step in, which has the same checks."""
+        """Accept a rank of this step that has the same checks."""
         protocol.check_fields(message, {"rank": int, "node": str, "host": str, "checks": str})
         rank, why = message["rank"], ""
         if not 0 < rank < self.ranks or rank in self.guests:
-            why = f"there is no place for a rank {rank}"
+            why = f"rank {rank} has joined, or does not exist"
         elif message["checks"] != self._checks:
-            why = self._gone[rank] = "its image has other checks than that of rank 0"
+            why = self._gone[rank] = "its image has other checks than rank 0's"
         if why:
             guest.tell({"refused": why})
             self._lose(guest, why)
@@ -250,7 +250,7 @@ class Host:
 
 
 def _allow_files(count: int) -> None:
-    """Let this process have as many files open, as far as it may: 1,024 is a common limit."""
+    """Raise the limit of open files, which is often 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != soft < count:
         wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
@@ -263,13 +263,13 @@ def _is_slow(guest: Guest) -> bool:
 
 
 def listen(where: str, candidates: Sequence[int]) -> socket.socket:
-    """Return a socket that listens at the first port that is free; raise LaunchError for none."""
+    """Return a socket that listens at the first free port; raise LaunchError without one."""
     host = LOOPBACK if where == LOOPBACK else ""
     error: OSError | None = None
     for port in candidates:
         listener = socket.socket()
         try:
-            # A step that ended just now may still hold the port, but no program that runs.
+            # Reuse the port of a step that has just ended.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
             listener.listen(1024)
@@ -283,6 +283,6 @@ def listen(where: str, candidates: Sequence[int]) -> socket.socket:
         "rank 0 cannot listen for the others",
         where=f"ports {', '.join(map(str, candidates))} of {os.uname().nodename}",
         why=str(error and error.strerror),
-        hint="run lumi-verify as another step, which gets other ports",
+        hint="run lumi-verify in another step, which has other ports",
         code=UNFIT,
     )

@@ -32,9 +32,9 @@ def came(
         (0, "passed", ""),
         (1, "failed", "last words"),
         (77, "skipped", "last words"),
-        (70, "error", "it ended with exit code 70\nlast words"),
-        (-9, "error", "it ended with signal 9\nlast words"),
-        (None, "failed", "it did not finish within 9 s\nlast words"),
+        (70, "error", "ended with exit code 70\nlast words"),
+        (-9, "error", "ended with signal 9\nlast words"),
+        (None, "failed", "not finished after 9 s\nlast words"),
     ],
 )
 def test_each_way_to_end_is_an_outcome(code: int | None, state: str, reason: str) -> None:
@@ -80,14 +80,14 @@ def test_a_missed_threshold_fails_a_check_that_passed() -> None:
     ("rows", "threshold", "state", "reason"),
     [
         ([{"measured": "busbw", "value": 99}], FLOOR, "passed", ""),
-        ([], FLOOR, "skipped", "it measured nothing that has a limit"),
-        ([{"measured": "other", "value": 99}], FLOOR, "skipped", "nothing that has a limit"),
+        ([], FLOOR, "skipped", "no measured value has a limit"),
+        ([{"measured": "other", "value": 99}], FLOOR, "skipped", "no measured value has a limit"),
         ([{"told": "unjudged", "value": "it is half a node"}], FLOOR, "skipped", "half a node"),
         (
             [{"measured": "busbw", "value": 99}],
             {**FLOOR, "architecture": "gfx942"},
             "skipped",
-            "it was measured on gfx942, and this is gfx90a",
+            "measured on gfx942, but this is gfx90a",
         ),
         ([], {"unit": "GB/s", "reference": 80, "source": "somebody"}, "passed", ""),
     ],

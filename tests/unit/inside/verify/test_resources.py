@@ -39,7 +39,7 @@ def bare(tmp_path: Path) -> Node:
         ({"gpus": 1}, "gpu", "no GPU"),
         ({"architecture": "gfx90a"}, "gpu", "no GPU"),
         ({"network": "cxi"}, "network", "no network device of the kind cxi"),
-        ({"nodes": 2}, "nodes", "it needs 2 nodes, and this is 1"),
+        ({"nodes": 2}, "nodes", "it needs 2 nodes, but has 1"),
     ],
 )
 def test_what_lacks_on_a_machine_without_anything(
@@ -61,10 +61,10 @@ def test_nothing_lacks_on_two_nodes_of_lumi(lumi: Node, needs: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("needs", "words"),
     [
-        ({"gpus": 9}, "it needs 9 GPUs on a node, and there are 8"),
-        ({"architecture": "gfx942"}, "it is for gfx942, and the GPUs here are gfx90a"),
-        ({"nodes": 3}, "it needs 3 nodes, and this is 2"),
-        ({"tasks": 9}, "it needs 9 ranks, and there are 8"),
+        ({"gpus": 9}, "it needs 9 GPUs a node, but has 8"),
+        ({"architecture": "gfx942"}, "it is for gfx942, but the GPUs are gfx90a"),
+        ({"nodes": 3}, "it needs 3 nodes, but has 2"),
+        ({"tasks": 9}, "it needs 9 ranks, but has 8"),
     ],
 )
 def test_what_lacks_on_two_nodes_of_lumi(lumi: Node, needs: dict[str, Any], words: str) -> None:
@@ -78,7 +78,7 @@ def test_ranks_lack_under_a_launcher_only(tmp_path: Path) -> None:
     assert Place({}, bare(tmp_path)).lacking(check) is None
     one = {**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NODEID": "0"}
     lack = Place({**one, "SLURM_STEP_TASKS_PER_NODE": "1"}, bare(tmp_path)).lacking(check)
-    assert lack == ("ranks", "it needs 2 ranks, and there is one")
+    assert lack == ("ranks", "it needs 2 ranks, but has 1")
 
 
 def test_mpi_lacks_where_srun_offers_none(tmp_path: Path) -> None:
