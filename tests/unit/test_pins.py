@@ -59,7 +59,7 @@ def test_apt_is_asked_for_each_layer_upon_those_before_it() -> None:
 
 REPOSITORIES = {
     "layers/greet/layer.yaml": (
-        "summary: x\nrepositories: add.sh\npackages: {apt: [sl]}\n"
+        "summary: x\napt_repositories: add.sh\npackages: {apt: [sl]}\n"
         "sources: [{url: 'https://upstream.invalid/key', file: key}]\n"
         'parameters: {who: {type: string, default: "it\'s me"}}\n'
     ),
