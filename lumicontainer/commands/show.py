@@ -15,7 +15,7 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import platform_tables, record
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.sources import is_pinned, told
+from lumicontainer.core.schema.sources import is_pinned, label_of
 from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, InputError, Problem, did_you_mean
@@ -199,7 +199,7 @@ def _print_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) ->
         sys.stdout.write(f"  path {folder}\n")
     for source in layer.content.sources:
         if is_pinned(source):
-            sys.stdout.write(f"  source {told(source)}\n")
+            sys.stdout.write(f"  source {label_of(source)}\n")
     open_inputs = unpinned(resolved, layer)
     if open_inputs:
         sys.stdout.write(f"  not pinned: {', '.join(open_inputs)}\n")
@@ -216,7 +216,7 @@ def _pins(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) -> dict[s
     if lock is None:
         return {}
     wanted = [each for each in layer_inputs(resolved, layer) if not each.pinned]
-    found = [(each.told, entry_of(lock, each)) for each in wanted]
+    found = [(each.label, entry_of(lock, each)) for each in wanted]
     return {words: entry.pin for words, entry in found if entry and entry.pin}
 
 
@@ -229,7 +229,7 @@ def as_data(resolved: Resolved, found: tuple[str, Lock] | None) -> dict[str, Any
     for layer in resolved.included():
         entry = data["layers"][layer.name]
         entry["places"] = {setting.name: setting.place for setting in layer.settings}
-        entry["sources"] = [told(source) for source in layer.content.sources]
+        entry["sources"] = [label_of(source) for source in layer.content.sources]
         entry["not_pinned"] = list(unpinned(resolved, layer))
         entry["locked"] = _pins(resolved, layer, lock)
     data["steps"] = [{"name": step.name, "key": step.key} for step in planned(resolved).steps]

@@ -16,7 +16,7 @@ from lumicontainer.core.model import (
     Provider,
     Variant,
 )
-from lumicontainer.core.schema.sources import told
+from lumicontainer.core.schema.sources import label_of
 from lumicontainer.core.schema.yaml_nodes import Place, Scalar
 from lumicontainer.system.terminal.output import line
 
@@ -105,7 +105,7 @@ def _content(content: Content) -> Lines:
         yield f"Python {each.package}, in the layer's version"
     if content.image:
         yield f"image {content.image}"
-    yield from (f"source {told(source)}" for source in content.sources)
+    yield from (f"source {label_of(source)}" for source in content.sources)
     yield from (f"environment {name}={line(each)}" for name, each in content.environment.items())
     yield from (f"path {folder}" for folder in content.path)
     yield from (f"provides {name} {version}" for name, version in content.provides.items())

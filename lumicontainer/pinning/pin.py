@@ -39,7 +39,7 @@ from lumicontainer.pinning.wheels import Target, Wheel, is_of
 from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"
-_BASE = "apt upon the base"
+_BASE = "apt on the base"
 _SHOWN = 8
 
 
@@ -97,7 +97,7 @@ class _Maker:
         """Take an entry for an input."""
         self.layers[of.layer].append(entry)
         if entry.open:
-            self.progress.say(f"open: {of.layer}: {of.told}: {entry.open}")
+            self.progress.say(f"open: {of.layer}: {of.label}: {entry.open}")
 
     def pin(self, of: Input, pin: str, origin: str, index: str = "") -> None:
         """Take the pin of an input."""

@@ -42,9 +42,9 @@ def path(layers):
                 yield f"PATH has no {folder}, which the layer {layer} promises"
             elif seen.index(folder) > system:
                 yield f"{folder} of the layer {layer} stands behind the system's folders in PATH"
-    lacking = [each for each in ("/usr/bin", "/bin") if each not in seen]
-    if lacking:
-        yield f"PATH has no {', '.join(lacking)}"
+    missing = [each for each in ("/usr/bin", "/bin") if each not in seen]
+    if missing:
+        yield f"PATH has no {', '.join(missing)}"
 
 
 def entry(platform):

@@ -77,7 +77,7 @@ CONTENTS = re.compile(b"|".join(b"(%s)" % each for each in SECRETS.values()))
 ANY_LEFT = re.compile("|".join(translate(each) for patterns in LEFT.values() for each in patterns))
 READABLE = ("/opt/", "/usr/")
 HIDDEN = {"/tmp", "/var/tmp", "/root", "/home"}
-"""What engines mount something upon, so that what the image has there is not seen."""
+"""Where engines mount something, so that what the image has there is not seen."""
 
 
 class Found:
@@ -119,7 +119,7 @@ def look(one, system, found):
 
 
 def of_distribution():
-    """Return the paths that the distribution's packages brought."""
+    """Return the paths that the distribution's packages installed."""
     paths = set()
     for name in Path("/var/lib/dpkg/info").glob("*.list"):
         paths.update(name.read_text(encoding="utf-8").splitlines())

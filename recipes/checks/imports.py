@@ -2,7 +2,7 @@
 # summary: every module at the top of every Python package of the image can be imported
 # level: full
 # timeout_seconds: 600
-# hint: build the layer again that brings the package
+# hint: build the layer again that installs the package
 # ///
 
 import contextlib

@@ -1,7 +1,7 @@
 # /// check
 # summary: every library that a program or library of the image needs is found, in a version that
 #   has what is asked of it
-# hint: build the layer again that brings the one that lacks something; unset LD_LIBRARY_PATH;
+# hint: build the layer again whose file is incomplete; unset LD_LIBRARY_PATH;
 #   on LUMI look at lumicontainer binds IMAGE
 # ///
 

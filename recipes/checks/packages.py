@@ -26,7 +26,7 @@ def provided():
 
 
 def same(seen, promised):
-    """Tell whether a version is the promised one; what follows a + says who built it."""
+    """Return whether a version is the promised one; what follows a + says who built it."""
     return promised in (seen, seen.partition("+")[0]) or (
         promised.endswith(".*") and seen.startswith(promised[:-1])
     )

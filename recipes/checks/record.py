@@ -1,5 +1,5 @@
 # /// check
-# summary: what the image says of itself, and the programs and checks that it brings, are those
+# summary: what the image says of itself, and the programs and checks that it holds, are those
 #   that were sealed in it
 # hint: "build the image again; bind nothing over /opt/lumicontainer"
 # ///
@@ -39,7 +39,7 @@ changed = [
     for name, digest in sealed.items()
     if (seen := digest_of(os.path.join(top, name))) != digest
 ]
-# What is mounted for the time of a run, as the host's libraries, is no part of the image.
+# What is mounted for the time of a run, as the host's libraries, does not belong to the image.
 there = {os.path.relpath(one.path, top) for one in walk(top, mounts()) if one.is_file()}
 added = [f"{os.path.join(top, name)} was added" for name in sorted(there - {*sealed, MANIFEST})]
 if changed or added:

@@ -472,7 +472,7 @@ FAULTS = [
     ("a slow link between two GCDs", World(env={"FAULT": "slow"}),
      "osu/bandwidth_in_node", "failed", ["gcd_0_1_64MiB is 2.3e+04 MB/s, less than 50000 MB/s"]),
     ("an osu_bw that measures nothing", World(env={"FAULT": "silent"}),
-     "osu/bandwidth_in_node", "failed", ["between GCD 0 and 1 tells nothing of 1MiB"]),
+     "osu/bandwidth_in_node", "failed", ["between GCD 0 and 1 prints nothing for 1MiB"]),
     ("an interface that is slow", World(TWO_NODES, env={"FAULT": "slow"}),
      "osu/bandwidth_across_nodes", "failed", ["osu_bw_1MiB is 2.3e+04 MB/s, less than 23750"]),
 ]  # fmt: skip

@@ -71,7 +71,7 @@ def stand_in_op(path: Path, *flags: str) -> None:
     ("flags", "words"),
     [
         (["-DROCM_WAVEFRONT_SIZE=32"], "is compiled for a wave size of 32, and gfx90a has 64"),
-        ([], "does not tell for which wave size it is compiled"),
+        ([], "does not say for which wave size it is compiled"),
     ],
     ids=["that of other GPUs", "none"],
 )

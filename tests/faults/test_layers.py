@@ -57,7 +57,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "an mpi4py with an MPI of its own": (
         lambda image: other_mpi4py(image, "MPICH Version: 4.0"),
         "mpi4py/mpi",
-        "brings an MPI of its own",
+        "has an MPI of its own",
     ),
     "CUDA's packages": (
         lambda image: image.write(

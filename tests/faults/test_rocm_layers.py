@@ -157,7 +157,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "an MPICH of another version": (
         lambda image: mpich(image, version="4.1.2"),
         "mpich/built_with_hip",
-        "mpichversion does not tell of 4.3.2",
+        "mpichversion does not print 4.3.2",
     ),
     "an MPICH that is linked with no HIP": (
         lambda image: mpich(image, linked=LINKED[:1]),
@@ -172,7 +172,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "an MPICH that lacks a library": (
         lambda image: mpich(image, linked=(*LINKED, "libze_loader.so.1")),
         "mpich/built_with_hip",
-        "libmpi.so.12 lacks libze_loader.so.1",
+        "libmpi.so.12: libze_loader.so.1",
     ),
     "rccl-tests without MPI": (
         lambda image: rccl_tests(image, "gfx90a", linked=["librccl.so.1"]),
@@ -182,7 +182,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "rccl-tests without RCCL": (
         lambda image: rccl_tests(image, "gfx90a", there=["libmpi.so.12"]),
         "rccl-tests/whole",
-        "all_reduce_perf lacks libraries",
+        "libraries of all_reduce_perf are missing",
     ),
     "rccl-tests for other GPUs": (
         lambda image: rccl_tests(image, "gfx942", "gfx90c"),
@@ -248,7 +248,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "a libfabric without libcxi": (
         lambda image: slingshot(image, there=()),
         "slingshot/libfabric",
-        "libfabric.so.1 lacks libcxi.so.1",
+        "libfabric.so.1: libcxi.so.1",
     ),
     "a libcxi without the libcurl that it opens": (
         lambda image: slingshot(image, curl=False),

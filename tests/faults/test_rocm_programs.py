@@ -58,7 +58,11 @@ def test_ranks_that_send_to_each_other_hold(image: Path, lumi: Broken, osu: Path
             lambda image: image.write("/opt/venv/bin/mpiexec", OUT_OF_TUNE, 0o755),
             "This test requires exactly two processes",
         ),
-        ("osu_bw", lambda image: image.env("FAULT", "silent"), "tells nothing of messages of 4096"),
+        (
+            "osu_bw",
+            lambda image: image.env("FAULT", "silent"),
+            "prints nothing for messages of 4096",
+        ),
         ("libgone.so.3.none", lambda image: image, "ldd: "),
     ],
     ids=["a library that is not there", "ranks that do not meet", "no measurement", "no osu_bw"],

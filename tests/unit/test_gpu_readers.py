@@ -136,7 +136,7 @@ def test_a_table_of_osu_is_read() -> None:
     assert osu.parse(text) == {1048576: 23912.40}
     assert osu.parse("[proxy:0] Abort(1) on node 0\n") == {}
     told = list(osu.wrong({1048576: 1.0}, 0, 3, "aborted\nwhy"))
-    assert told == ["osu_bw between GCD 0 and 3 tells nothing of 64MiB: why"]
+    assert told == ["osu_bw between GCD 0 and 3 prints nothing for 64MiB: why"]
 
 
 PLATFORM = {

@@ -140,7 +140,7 @@ def test_a_default_must_fit_its_own_declaration(write: Write) -> None:
     )
     text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
     assert "true or false is wanted" in text
-    assert "'x' is no choice of 'b'" in text
+    assert "invalid value 'x' of 'b'" in text
 
 
 @pytest.mark.parametrize("name", ["PATH", "HOME", "IFS", "TMPDIR"])

@@ -85,7 +85,7 @@ def test_the_first_provider_is_the_default_and_a_word_chooses_another(resolved: 
 
 def test_a_provider_that_is_not_known_names_those_that_are(resolved: Resolve) -> None:
     text = error_of(resolved, {"layers/greet/layer.yaml": PROVIDERS}, "greet.provider=hots")
-    assert "'hots' is no choice of 'provider'" in text
+    assert "invalid value 'hots' of 'provider'" in text
     assert "choose of: source, host" in text
 
 

@@ -110,7 +110,7 @@ def lock_of(resolved: Resolved, layers: Mapping[str, Iterable[Entry]]) -> Lock:
 
 
 def faults(lock: Lock, resolved: Resolved) -> list[str]:
-    """Return in words what a lock lacks of an image, and what it has too much or open."""
+    """Return what of an image a lock does not pin, and what it pins beside the image."""
     meant = (lock.recipe, lock.platform, lock.profile)
     wanted = lock_of(resolved, {})
     found = []
@@ -122,15 +122,15 @@ def faults(lock: Lock, resolved: Resolved) -> list[str]:
 def _of_inputs(lock: Lock, resolved: Resolved) -> Iterator[str]:
     for each in inputs(resolved):
         entry = entry_of(lock, each)
-        told = f"{each.layer}: {each.told}"
+        shown = f"{each.layer}: {each.label}"
         if entry is None:
-            yield f"{told}: it has no entry"
+            yield f"{shown}: it has no entry"
         elif entry.open:
-            yield f"{told}: open, {entry.open}"
+            yield f"{shown}: open, {entry.open}"
         elif each.given and not _fits(each, entry.pin):
-            yield f"{told}: the entry is another, {entry.pin}"
+            yield f"{shown}: the entry is another, {entry.pin}"
         elif each.index_url and entry.index != each.index_url:
-            yield f"{told}: the entry is of another index, {entry.index or 'the configured one'}"
+            yield f"{shown}: the entry is of another index, {entry.index or 'the configured one'}"
     for layer, entry in lock.still_open():
         if entry.dependency:
             yield f"{layer}: {entry.name}: open, {entry.open}"

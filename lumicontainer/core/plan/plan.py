@@ -24,7 +24,7 @@ from lumicontainer.core.plan.finish import finish_files, finish_text, finishing
 from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, told
+from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, label_of
 from lumicontainer.core.schema.validators import FINISH
 
 HOME = "/opt/lumicontainer"
@@ -236,7 +236,7 @@ def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> 
 
 
 def _inputs(layer: ResolvedLayer, files: list[LayerFile], below: _Below) -> dict[str, Any]:
-    sources = [told(each) for each in fetched(layer.content.sources, files)]
+    sources = [label_of(each) for each in fetched(layer.content.sources, files)]
     return {
         **({"sources": sources} if sources else {}),
         "parent": below.key,

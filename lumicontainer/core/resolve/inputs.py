@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lumicontainer.core.model import Bootstrap, GitSource, LayerFile, SdistSource, Source
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.requirements import has_hashes, is_file_of, lines
-from lumicontainer.core.schema.sources import WHOLE_COMMIT, told
+from lumicontainer.core.schema.sources import WHOLE_COMMIT, label_of
 
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
     "image",
@@ -34,7 +34,7 @@ class Input(NamedTuple):
     """The file of requirements that names it, or what it is called in ``$sources``."""
     given: str = ""
     """What the recipe holds it fast with; for a commit as many digits as it says."""
-    told: str = ""
+    label: str = ""
     index_url: str = ""
     """The URL of the index of Python packages that is asked before the configured one."""
 
@@ -54,25 +54,25 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
     if layer is resolved.layers[0]:
         yield _base(layer.name, resolved.bootstrap)
     for word in layer.content.apt:
-        yield Input(layer.name, APT, word, given=word if "=" in word else "", told=f"apt {word}")
+        yield Input(layer.name, APT, word, given=word if "=" in word else "", label=f"apt {word}")
     for requirement in layer.content.python:
-        yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}")
+        yield Input(layer.name, PYTHON, requirement, label=f"Python {requirement}")
     version = layer.values().get("version", "")
     for source in layer.content.sources:
         yield _source(layer.name, source, str(version))
     for each in layer.content.pip_installs:
         requirement = f"{each.package}=={version}"
         index = str(layer.values().get(each.index_parameter, ""))
-        yield Input(layer.name, PYTHON, requirement, told=f"Python {requirement}", index_url=index)
+        yield Input(layer.name, PYTHON, requirement, label=f"Python {requirement}", index_url=index)
     for file in requirement_files(layer.files):
         for requirement in (line.text for line in lines(file.content)):
-            told_as = f"Python {requirement} ({file.name})"
-            yield Input(layer.name, PYTHON, requirement, where=file.name, told=told_as)
+            label_as = f"Python {requirement} ({file.name})"
+            yield Input(layer.name, PYTHON, requirement, where=file.name, label=label_as)
 
 
 def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
     """Return the inputs of a layer that no hash holds fast, in words."""
-    return tuple(each.told for each in layer_inputs(resolved, layer) if not each.pinned)
+    return tuple(each.label for each in layer_inputs(resolved, layer) if not each.pinned)
 
 
 def base_told(bootstrap: Bootstrap) -> str:
@@ -87,18 +87,20 @@ def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
 
 
 def _base(layer: str, bootstrap: Bootstrap) -> Input:
-    told_as = base_told(bootstrap)
+    label_as = base_told(bootstrap)
     if bootstrap.agent == DEBOOTSTRAP:
-        return Input(layer, DEBOOTSTRAP, bootstrap.release, given=bootstrap.packages, told=told_as)
+        return Input(
+            layer, DEBOOTSTRAP, bootstrap.release, given=bootstrap.packages, label=label_as
+        )
     given = bootstrap.image if "@sha256:" in bootstrap.image else ""
-    return Input(layer, IMAGE, bootstrap.image, given=given, told=told_as)
+    return Input(layer, IMAGE, bootstrap.image, given=given, label=label_as)
 
 
 def _source(layer: str, source: Source, version: str) -> Input:
     if isinstance(source, SdistSource):
         name = f"{source.sdist}=={version}"
-        return Input(layer, SDIST, name, given=source.sha256, told=told(source))
+        return Input(layer, SDIST, name, given=source.sha256, label=label_of(source))
     if isinstance(source, GitSource):
         where = source.folder
-        return Input(layer, GIT, source.git, where, given=source.commit, told=told(source))
-    return Input(layer, URL, source.url, source.file, given=source.sha256, told=told(source))
+        return Input(layer, GIT, source.git, where, given=source.commit, label=label_of(source))
+    return Input(layer, URL, source.url, source.file, given=source.sha256, label=label_of(source))

@@ -26,7 +26,7 @@ from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.rules.rules import of_drivers
 from lumicontainer.core.schema import requirements, variants
 from lumicontainer.core.schema.loading import parameter_value
-from lumicontainer.core.schema.sources import FOLDER, fetched, identity, told
+from lumicontainer.core.schema.sources import FOLDER, fetched, identity, label_of
 from lumicontainer.core.schema.validators import COMPILE, NAME, SCRIPT
 from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar
 from lumicontainer.errors import did_you_mean
@@ -207,7 +207,7 @@ def _check_passwords(
     """Note passwords in URLs: all that is written in a recipe is kept, printed and shipped."""
     written = [(each.name, str(each.value), each.place) for each in settings]
     written += [(name, value, str(layer.place)) for name, value in content.environment.items()]
-    written += [(identity(each), told(each), str(layer.place)) for each in content.sources]
+    written += [(identity(each), label_of(each), str(layer.place)) for each in content.sources]
     for name, value, place in written:
         if masking.has_password(value):
             problems.add(

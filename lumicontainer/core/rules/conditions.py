@@ -89,7 +89,7 @@ def known(name: str, facts: Facts) -> tuple[Fact, ...] | None:
 
 
 def met(name: str, wanted: Sequence[Condition], facts: Facts) -> bool | None:
-    """Tell whether one of the conditions of a fact holds, or None where that is not known."""
+    """Return whether one of the conditions of a fact holds, or None where that is not known."""
     found = known(name, facts)
     return None if found is None else _one(_met(found, each, facts) for each in wanted)
 

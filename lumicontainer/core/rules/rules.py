@@ -28,7 +28,7 @@ from lumicontainer.errors import InputError, Problem, did_you_mean
 
 ERROR, WARNING = "error", "warning"
 _PLACES = 2
-"""How many places are told of one fact."""
+"""How many places are printed of one fact."""
 HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
 
 _name = readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
@@ -137,7 +137,7 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
 def _see(name: str, wanted: tuple[Condition, ...], facts: Facts) -> Seen:
     found = known(name, facts) or ()
     answer = met(name, wanted, facts)
-    # Of several wheels, say, those are told of which it is so.
+    # Of several wheels, say, those are printed for which it holds.
     same = tuple(each for each in found if met(name, wanted, {**facts, name: (each,)}) is answer)
     return Seen(name, " or ".join(each.text for each in wanted), same or found, answer)
 
@@ -203,7 +203,7 @@ def _when(vocabulary: Vocabulary) -> readers.Reader[dict[str, tuple[Condition, .
 
 
 def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
-    """Tell whether a key names a package, a variable or a layer's value; note where not."""
+    """Return whether a key names a package, a variable or a layer's value; note where not."""
     for start, reader in ((PACKAGE, _package), (ENVIRONMENT, _variable)):
         if key.text.startswith(start):
             rest = Scalar(key.place, key.text.removeprefix(start), plain=False)

@@ -28,11 +28,11 @@ def hazards(text: str) -> Iterator[tuple[int, str]]:
 
 
 def fits_a_line(text: str) -> bool:
-    """Tell whether ``text`` can stand within a line of a definition, behind other words."""
+    """Return whether ``text`` can stand within a line of a definition, behind other words."""
     return text.isprintable() and not is_hazardous(f"-{text}")
 
 
 def is_hazardous(text: str) -> bool:
-    """Tell whether ``text`` holds a line that cannot stand in a definition."""
+    """Return whether ``text`` holds a line that cannot stand in a definition."""
     lines = f"\n{text}"
     return bool(_BEGIN.search(lines) or _ARGUMENT.search(lines))

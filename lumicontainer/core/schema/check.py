@@ -97,7 +97,7 @@ def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Pr
 
 
 def is_check(name: str) -> bool:
-    """Tell whether a file of this name, below a layer's folder, is a check."""
+    """Return whether a file of this name, below a layer's folder, is a check."""
     suffix = PurePosixPath(name).suffix
     return name.startswith(FOLDER) and suffix in SUFFIXES and "/_" not in name
 

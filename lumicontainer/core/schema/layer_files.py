@@ -99,7 +99,7 @@ def _says_check(file: LayerFile) -> bool:
 def _misspelled(files: Sequence[LayerFile], text: bytes) -> Iterator[tuple[str, str]]:
     """Yield names that nothing mentions, with the known name of which each is a near miss.
 
-    Where the known one is there too, the other is no slip.
+    Where the known one is there too, the other name is meant.
     """
     tops = dict.fromkeys(file.name.partition("/")[0] for file in files)
     folders = {file.name.partition("/")[0] for file in files if "/" in file.name}

@@ -85,7 +85,7 @@ def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Val
     if value is not None and parameter.choices and value not in parameter.choices:
         known = ", ".join(parameter.choices)
         problems.add(
-            f"'{value}' is no choice of '{parameter.name}'", node.place, hint=f"choose of: {known}"
+            f"invalid value '{value}' of '{parameter.name}'", node.place, hint=f"choose of: {known}"
         )
         return None
     return value
@@ -254,7 +254,7 @@ def _all_parts(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> None:
-    """Note what a layer's versions and providers lack, and a base that cannot be made."""
+    """Note what a layer's versions and providers miss, and a base that cannot be made."""
     variants = list(values.get("variants", {}).values())
     parts = [values, *variants]
     parts += [each for part in parts for each in part.get("providers", {}).values()]
@@ -268,7 +268,7 @@ def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> No
     versions = [each for part in parts for each in part.get("versions", {}).values()]
     for each in versions if "bootstrap" not in values else ():
         if "docker_image" in each:
-            why = "without 'bootstrap' it is no base"
+            why = "only a layer with 'bootstrap' is a base"
             problems.add("this layer cannot be an image", each["docker_image"][1], why=why)
     for each in values.get("bootstrap", {}).values():
         if each.get("include") and each["agent"] == "docker":

@@ -56,7 +56,7 @@ def cpus(node: Node, problems: Problems) -> str | None:
     numbers = [number for first, last in _ranges(text) for number in (first, last)]
     if numbers != sorted(numbers) or numbers[-1] >= MOST_PROCESSORS:
         why = f"its numbers rise, and each is below {MOST_PROCESSORS}"
-        problems.add(f"this is no list of processors: '{text}'", node.place, why=why)
+        problems.add(f"invalid list of processors '{text}'", node.place, why=why)
         return None
     return text
 
@@ -306,7 +306,7 @@ def _check_variables(values: dict[str, Any], problems: Problems) -> None:
     for number, row in enumerate(rows):
         called, place = row["name"]
         if called in decided:
-            why = "lumi-entry decides it from what the launcher tells"
+            why = "lumi-entry decides it from what the launcher sets"
             problems.add(f"a platform cannot set {called}", place, why=why, hint="leave it out")
         if ("value" in row) == ("value_from" in row):
             problems.add(f"'{called}' needs either 'value' or 'value_from'", place)
@@ -366,7 +366,7 @@ def _check_twice(row: dict[str, Any], before: Iterable[dict[str, Any]], problems
 
 
 def _exclude(one: dict[str, str], other: dict[str, str]) -> bool:
-    """Tell whether two sets of conditions never hold together."""
+    """Return whether two sets of conditions never hold together."""
     for key in one.keys() & other.keys():
         both = one[key], other[key]
         if key == "plugin" and _plugins_exclude(*both):

@@ -106,7 +106,7 @@ def lines(content: bytes) -> Iterator[Line]:
 
 
 def is_file_of(file: LayerFile) -> bool:
-    """Tell whether a file of a layer is pip's requirements.
+    """Return whether a file of a layer is pip's requirements.
 
     It has the name of one, or names a version and holds nothing but what pip reads.
     """
@@ -119,13 +119,13 @@ def is_file_of(file: LayerFile) -> bool:
 
 
 def _is_pips(text: str) -> bool:
-    """Tell whether pip would take a line for a requirement or an option; prose is neither."""
+    """Return whether pip would take a line for a requirement or an option; prose is neither."""
     wrong = fault(text, markers=True)
     return wrong is None or text.startswith("-") or len(text.split()) == 1 or " @ " in text
 
 
 def has_hashes(file: LayerFile) -> bool:
-    """Tell whether a file of requirements pins what it names by itself."""
+    """Return whether a file of requirements pins what it names by itself."""
     return any(_HASHED.fullmatch(line.text) for line in lines(file.content))
 
 

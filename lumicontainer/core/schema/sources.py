@@ -1,4 +1,4 @@
-"""The kinds of sources that a layer can name: how each is read, known again, held fast, fetched."""
+"""Read, identify, pin and fetch the sources that a layer names."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _KINDS: dict[str, tuple[type[Any], readers.Reader[dict[str, Any]]]] = {
         ),
     ),
 }
-"""By the key that tells of which kind a source is."""
+"""By the key that decides the kind of a source."""
 
 
 @readers.described({"oneOf": [readers.schema_of(reader) for _, reader in _KINDS.values()]})
@@ -110,13 +110,13 @@ def identity(source: Source) -> str:
 
 
 def is_pinned(source: Source) -> bool:
-    """Tell whether the bytes of a source are known before they are used."""
+    """Return whether the bytes of a source are known before they are used."""
     if isinstance(source, GitSource):
         return len(source.commit) == WHOLE_COMMIT
     return bool(source.sha256)
 
 
-def told(source: Source) -> str:
+def label_of(source: Source) -> str:
     """Return a source in words."""
     if isinstance(source, SdistSource):
         return f"Python {source.sdist}" + _hash(source.sha256)

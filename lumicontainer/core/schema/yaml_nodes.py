@@ -20,7 +20,7 @@ _HINTS = {"mapping values are not allowed in this context": "quote text that hol
 
 
 class Place(NamedTuple):
-    """Name a position in a file; lines and columns count from 1. Line 0 is no file's: an option."""
+    """Name a position in a file; lines and columns count from 1. Line 0 means an option."""
 
     file: str
     line: int = 1
@@ -166,7 +166,7 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
 
 
 def _note_tab(text: str, place: Place, problems: Problems) -> bool:
-    """Note a tab at the beginning of a line that cannot be parsed; tell whether there is one."""
+    """Note a tab at the beginning of a line that cannot be parsed; return whether there is one."""
     lines = text.split("\n")
     line = lines[place.line - 1] if place.line <= len(lines) else ""
     begin = len(line) - len(line.lstrip(" \t-?:"))

@@ -1,7 +1,7 @@
 # /// check
 # summary: every library and program of the image that carries code for GPUs carries it for gfx90a
 # timeout_seconds: 300
-# hint: build the layer again that brings it, with gfx90a among its targets (PYTORCH_ROCM_ARCH,
+# hint: build the layer again that installs it, with gfx90a among its targets (PYTORCH_ROCM_ARCH,
 #   GPU_TARGETS, GPU_ARCHS)
 # ///
 

@@ -1,6 +1,6 @@
 # /// check
 # summary: Apex's fused optimizers are there with their kernels
-# hint: build the layer apex again; its log tells why the kernels were left out
+# hint: build the layer apex again; its log says why the kernels were left out
 # ///
 
 import importlib
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 
 def compiled(name):
-    """Tell whether a module is a compiled one."""
+    """Return whether a module is a compiled one."""
     spec = find_spec(name)
     return spec is not None and (spec.origin or "").endswith(".so")
 

@@ -23,11 +23,11 @@ with open("/proc/self/maps", encoding="utf-8") as maps:
 print("\n".join(sorted(loaded)))
 compiler = shutil.which("mpicc")
 if compiler is None:
-    sys.exit("there is no mpicc, so nothing tells which MPI is the image's")
+    sys.exit("mpicc not found: the image's MPI is not known")
 prefix = Path(compiler).resolve().parent.parent
 own = (prefix / "lib", prefix / "lib/x86_64-linux-gnu", Path(HOST))
 strange = sorted(path for path in loaded if Path(path).parent not in own)
 if not loaded:
-    sys.exit("mpi4py brings an MPI of its own: no libmpi is loaded")
+    sys.exit("mpi4py has an MPI of its own: no libmpi is loaded")
 if strange:
     sys.exit(f"mpi4py loads an MPI library that is not the image's: {', '.join(strange)}")

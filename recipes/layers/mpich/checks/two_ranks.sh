@@ -24,7 +24,7 @@ END
 # Without the driver HIP has nothing to look for.
 [[ -e /dev/kfd ]] || export MPIR_CVAR_ENABLE_GPU=0
 mpicc "$folder/ring.c" -o "$folder/ring"
-# In a step of Slurm's mpiexec would start the ranks by srun, which the image lacks.
+# In a step of Slurm's mpiexec would start the ranks by srun, which the image does not have.
 said=$(mpiexec -rmk user -launcher fork -hosts localhost -n 2 "$folder/ring")
 echo "$said"
 if [[ $said != "2 ranks, sum 1" ]]; then

@@ -23,7 +23,7 @@ def stopped():
 
 
 def parse(text):
-    """Return the bandwidths that osu_bw tells, MB/s by the size of the message in bytes."""
+    """Return the bandwidths that osu_bw prints, MB/s by the size of the message in bytes."""
     rows = re.findall(r"(?m)^\s*(\d+)\s+(\d+(?:\.\d+)?)(?:\s|$)", text)
     return {int(size): float(value) for size, value in rows}
 
@@ -50,7 +50,7 @@ def wrong(found, first, second, output):
     missing = [name for name, size in SIZES.items() if size not in found]
     if missing:
         last = output.strip().splitlines()[-1:] or ["nothing"]
-        yield f"osu_bw between GCD {first} and {second} tells nothing of {missing[0]}: {last[0]}"
+        yield f"osu_bw between GCD {first} and {second} prints nothing for {missing[0]}: {last[0]}"
 
 
 def run(command, seconds):

@@ -136,7 +136,7 @@ def main():
 
 
 def judged(found, problems):
-    """Tell what was measured; the slowest pair of each size counts."""
+    """Report what was measured; the slowest pair of each size counts."""
     row = threshold("osu_bw_64MiB")
     tell("bandwidth", _osu.picture("MPI across nodes (osu_bw D D)", found, "osu_bw_64MiB", row))
     for name, size in _osu.SIZES.items():

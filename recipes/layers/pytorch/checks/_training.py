@@ -66,7 +66,7 @@ def load(where):
 def model(seed, where):
     """Return the network with weights of the rank ``seed``.
 
-    Ranks that start apart and end together have been brought together by the framework.
+    Ranks that start apart and end together were synchronized by the framework.
     """
     torch.manual_seed(seed)
     layers = (torch.nn.Linear(FEATURES, 32), torch.nn.Tanh(), torch.nn.Linear(32, DIGITS))

@@ -22,8 +22,8 @@ INTERFACE = re.compile(r"ncclNet(?:Plugin)?_v[0-9]+")
 def asked():
     """Return the name of the plugin that RCCL opens: the user's, the platform's, or its own."""
     rows = record("platform.json").get("variables", ())
-    told = [row.get("value", "") for row in rows if row["name"] == ASKED]
-    name = os.environ.get(ASKED) or (told[0] if told else "") or PLUGIN
+    given = [row.get("value", "") for row in rows if row["name"] == ASKED]
+    name = os.environ.get(ASKED) or (given[0] if given else "") or PLUGIN
     return name if ".so" in name else f"librccl-net-{name}.so"
 
 
@@ -49,9 +49,9 @@ theirs = ", ".join(sorted(offered, key=number)) or "none"
 if not common:
     wants = ", ".join(sorted(known, key=number)) or "none"
     failed(f"{plugin.path} offers the interfaces {theirs}, and {rccl.path} knows {wants}")
-lacking = unmet(tree, {plugin.path: plugin.elf})
-if lacking:
-    failed(*map(str, lacking))
+missing = unmet(tree, {plugin.path: plugin.elf})
+if missing:
+    failed(*map(str, missing))
 if FABRIC not in plugin.elf.needed:
     failed(f"{plugin.path} is not linked with {FABRIC}")
 taken = tree.find(FABRIC, (Library(plugin.name, plugin.path, plugin.elf),))

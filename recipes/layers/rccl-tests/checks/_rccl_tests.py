@@ -31,7 +31,7 @@ def problems(text, ranks):
     found = rows(text)
     if not found:
         last = text.strip().splitlines()[-1:] or ["nothing at all"]
-        yield f"it tells of no measurement; it says: {last[0].strip()}"
+        yield f"it prints no measurement; it says: {last[0].strip()}"
         return
     for size, _, wrong in found:
         if wrong:

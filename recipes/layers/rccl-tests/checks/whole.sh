@@ -11,7 +11,7 @@ if ! program="$(command -v all_reduce_perf)"; then
 fi
 needed="$(ldd "$program")"
 if grep 'not found' <<<"$needed" >&2; then
-    echo "$program lacks libraries" >&2
+    echo "libraries of $program are missing" >&2
     exit 1
 fi
 for library in librccl.so.1 libmpi.so.12; do

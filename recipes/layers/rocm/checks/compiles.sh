@@ -25,7 +25,7 @@ if [[ " $carried " != *" gfx90a "* ]]; then
 fi
 needed="$(ldd "$folder/twice")"
 if grep 'not found' <<<"$needed" >&2; then
-    echo "a HIP program lacks libraries" >&2
+    echo "libraries of a HIP program are missing" >&2
     exit 1
 fi
 echo "hipcc makes programs for gfx90a"

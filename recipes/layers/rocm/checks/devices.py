@@ -5,7 +5,7 @@
 # timeout_seconds: 60
 # needs: {gpus: 1, architecture: gfx90a}
 # hint: >-
-#   leave the node out (sbatch --exclude=NODE) and tell the site; lumi-entry --preflight finds such
+#   leave the node out (sbatch --exclude=NODE) and report it; lumi-entry --preflight finds such
 #   nodes before ranks start
 # ///
 

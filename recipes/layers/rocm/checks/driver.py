@@ -6,10 +6,10 @@
 # needs: {gpus: 1}
 # hint: >-
 #   build the image with a --profile whose ROCm the driver serves; lumicontainer check --platform
-#   tells which
+#   prints which
 # ///
 
-# Which ROCm goes with which driver is told by the project's rules, of which drivers.json has those
+# The project's rules say which ROCm goes with which driver; drivers.json holds those
 # that speak of this image's ROCm. They number a driver as the ROCm that it came with; its module
 # has a number of its own, so that 6.3.6 is the driver of ROCm 6.0, and 6.10.5 that of 6.3.
 
@@ -34,7 +34,7 @@ CAME_WITH = {
 
 
 def holds(condition, driver):
-    """Tell whether a driver is one that a rule speaks of."""
+    """Return whether a driver is one that a rule speaks of."""
     parts = [part.strip() for part in condition.split(",")]
     others = [part[2:] for part in parts if part.startswith("!=")]
     within = [part for part in parts if not part.startswith("!=") and part != "any"]
@@ -57,10 +57,10 @@ tell("driver", {"module": module, "came with ROCm": driver, "image": rocm})
 print(f"{host}: amdgpu {module}, which came with ROCm {driver or '?'}; the image has ROCm {rocm}")
 if not driver:
     skipped(f"it is not known which ROCm amdgpu {module} came with")
-told = [row for row in record("drivers.json") if any(holds(each, driver) for each in row["driver"])]
-errors = [row for row in told if row["level"] == "error"]
-if told and not errors:
-    skipped(f"{told[0]['message']} (amdgpu {module}, of ROCm {driver}): {told[0]['reason']}")
+rows = [row for row in record("drivers.json") if any(holds(each, driver) for each in row["driver"])]
+errors = [row for row in rows if row["level"] == "error"]
+if rows and not errors:
+    skipped(f"{rows[0]['message']} (amdgpu {module}, of ROCm {driver}): {rows[0]['reason']}")
 if errors:
     failed(
         *(

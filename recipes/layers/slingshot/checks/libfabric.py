@@ -32,10 +32,10 @@ if not library:
 needed = said("ldd", library)
 missing = [line.split()[0] for line in needed.splitlines() if "not found" in line]
 if missing:
-    sys.exit(f"{library} lacks {', '.join(missing)}")
+    sys.exit(f"not found for {library}: {', '.join(missing)}")
 
 if provider == "source":
-    # Without a device fi_info may say nothing of the provider, so what it is linked with tells.
+    # Without a device fi_info may say nothing of the provider, so its linkage decides.
     if "libcxi.so.1" not in needed:
         sys.exit(f"{library} was built without libcxi: it cannot reach Slingshot")
     if not Path("/usr/lib64/libcurl.so.4").exists():

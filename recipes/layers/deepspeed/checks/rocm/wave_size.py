@@ -1,7 +1,7 @@
 # /// check
 # summary: DeepSpeed's ops are compiled for the wave size of gfx90a, which is 64
 # hint: "build the layer deepspeed again, after rocm: rocminfo, or what stands in for it, has to
-#   tell of gfx90a"
+#   mention gfx90a"
 # ///
 
 import re
@@ -16,7 +16,7 @@ WAVE = 64
 TOLD = re.compile(rb"ROCM_WAVEFRONT_SIZE=([0-9]*)\0")
 """What wave_size.h of the layer puts into each op."""
 
-told, untold, wrong = 0, [], []
+stated, silent, wrong = 0, [], []
 for each in files("deepspeed") or ():
     path = Path(each.locate())
     if path.suffix != ".so":
@@ -28,12 +28,12 @@ for each in files("deepspeed") or ():
         failed(f"{path} cannot be read: {error}")
     sizes = set(TOLD.findall(path.read_bytes()))
     if not sizes:
-        untold.append(f"{path} does not tell for which wave size it is compiled")
+        silent.append(f"{path} does not say for which wave size it is compiled")
     elif sizes != {str(WAVE).encode()}:
         seen = ", ".join(sorted(size.decode() for size in sizes))
         wrong.append(f"{path} is compiled for a wave size of {seen}, and gfx90a has {WAVE}")
     else:
-        told += 1
-if wrong or untold:
-    failed(*wrong, *untold)
-print(f"{told} ops with kernels are compiled for a wave size of {WAVE}")
+        stated += 1
+if wrong or silent:
+    failed(*wrong, *silent)
+print(f"{stated} ops with kernels are compiled for a wave size of {WAVE}")

@@ -25,7 +25,7 @@ EXACT = {torch.float32: 1 << 24, torch.float16: 1 << 11, torch.float64: 1 << 53}
 MOST = 4
 """The largest number that a rank hands in."""
 LARGE = {"cuda": 64 * gpu.MIB, "cpu": gpu.MIB}
-"""Numbers of the message by which speed is told: 128 MiB in half precision on a GPU."""
+"""Numbers of the message that speed is measured with: 128 MiB in half precision on a GPU."""
 
 
 def given(places, rank):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import horovod.torch as hvd
-import torch  # noqa: F401 - it brings the HIP that Horovod uses
+import torch  # noqa: F401 - it loads the HIP that Horovod uses
 
 IMAGE = Path("/opt/rocm/lib").resolve()
 

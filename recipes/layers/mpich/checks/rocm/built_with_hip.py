@@ -18,7 +18,7 @@ if layer["parameters"]["provider"] == "wheel":
 said = subprocess.run(["mpichversion"], check=True, capture_output=True, text=True).stdout
 print(said)
 if layer["version"] not in said:
-    sys.exit(f"mpichversion does not tell of {layer['version']}")
+    sys.exit(f"mpichversion does not print {layer['version']}")
 for wanted in ("ch4:ofi", "--with-hip", "--with-libfabric=/usr"):
     if wanted not in said:
         sys.exit(f"MPICH was configured without {wanted}")
@@ -30,4 +30,4 @@ for wanted in ("libfabric.so.1", "libamdhip64.so"):
         sys.exit(f"{library} is not linked with {wanted}")
 missing = [line.split()[0] for line in needed.splitlines() if "not found" in line]
 if missing:
-    sys.exit(f"{library} lacks {', '.join(missing)}")
+    sys.exit(f"not found for {library}: {', '.join(missing)}")

@@ -1,9 +1,9 @@
 """Share what checks that compute do alike: where they compute, with whom, and for how long.
 
-PyTorch calls a GPU ``cuda`` whoever made it, so these checks run on any, and tell on which they
+PyTorch calls a GPU ``cuda`` whoever made it, so these checks run on any, and report on which they
 ran. LUMI_VERIFY_DEVICE=cpu lets them compute on the CPU, with gloo in the place of RCCL, which they
-tell as well: so their logic can be tried where there is no GPU. lumi-verify itself never sets it,
-and where there is a GPU of AMD's a check fails that is told not to use it.
+report as well: so their logic can be tried where there is no GPU. lumi-verify itself never sets it,
+and where there is a GPU of AMD's a check fails that may not use it.
 """
 
 import datetime
@@ -21,11 +21,11 @@ _AMD = "/dev/kfd"
 """Is there where the kernel has a driver of AMD's GPUs, whatever /sys is shown to a container."""
 MIB = 1 << 20
 PATIENCE = datetime.timedelta(hours=1)
-"""Longer than any check may take: what hangs is ended by lumi-verify, which has the stacks told."""
+"""Longer than any check may take: what hangs is ended by lumi-verify, which prints the stacks."""
 
 
 def local_rank():
-    """Return this rank's number on its node; 0 where it is no rank."""
+    """Return this rank's number on its node; 0 outside a rank."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
@@ -34,7 +34,7 @@ def device(number=None):
     asked = os.environ.get(DEVICE, "")
     if asked == "cpu":
         if os.path.exists(_AMD):
-            failed(f"{DEVICE}=cpu keeps it from the GPU that {_AMD} tells of: unset it")
+            failed(f"{DEVICE}=cpu keeps it from the GPU that {_AMD} shows: unset it")
         tell("ran_on", f"the CPU, for {DEVICE}=cpu")
         return torch.device("cpu")
     if asked:
@@ -113,7 +113,7 @@ class Ranks:
         self.backend = "nccl" if self.device.type == "cuda" else "gloo"
         _talk_over(record("platform.json").get("interface_prefix", ""))
         dist.init_process_group(self.backend, timeout=timeout)
-        # What ranks tell each other goes over TCP, and so also where RCCL fails.
+        # What ranks send each other goes over TCP, and so also where RCCL fails.
         self.talk = dist.new_group(backend="gloo", timeout=timeout)
 
     def gathered(self, value):

@@ -1,7 +1,7 @@
 # /// check
-# summary: no Python package brings an RCCL, HIP or HSA of its own beside the image's
+# summary: no Python package has an RCCL, HIP or HSA of its own beside the image's
 # hint: build the layer pytorch again, which puts the image's in their places; leave out the
-#   package that brings one
+#   package that has one
 # ///
 
 import hashlib

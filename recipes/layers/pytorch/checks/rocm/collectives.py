@@ -7,7 +7,7 @@
 # timeout_seconds: 300
 # needs: {gpus: 1, tasks: 2}
 # hint: >-
-#   look at pytorch/network and rccl-tests/all_reduce_perf, which tell the library from the network
+#   look at pytorch/network and rccl-tests/all_reduce_perf: they separate library and network
 # ///
 
 import _collectives

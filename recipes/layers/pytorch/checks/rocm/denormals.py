@@ -31,7 +31,7 @@ SIDE = 128
 
 
 def promised(kind, on, *, backward):
-    """Tell whether products of this kind of number are to keep denormals."""
+    """Return whether products of this kind of number are to keep denormals."""
     if on.type != "cuda":
         return kind == "fp16"
     if not torch.cuda.get_device_properties(on).gcnArchName.startswith("gfx90a"):
@@ -55,7 +55,7 @@ def kept(kind, on):
 
 
 def judged(on):
-    """Yield what is wrong; tell all that was seen."""
+    """Yield what is wrong; report all that was seen."""
     seen = {}
     for kind in SMALLEST:
         for way, apart in kept(kind, on).items():

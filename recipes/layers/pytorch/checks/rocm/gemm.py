@@ -41,7 +41,7 @@ KINDS = {
 }
 SHAPES = ((512, 512, 512), (1000, 777, 333), (64, 4096, 128))
 LARGE, SMALL = 8192, 512
-"""Side of the matrices by which speed is told, on a GPU and on the CPU."""
+"""Side of the matrices that speed is measured with, on a GPU and on the CPU."""
 
 
 def wrong(kind, on):

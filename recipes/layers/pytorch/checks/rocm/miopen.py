@@ -25,7 +25,7 @@ from torch.nn.functional import conv2d
 
 VARIABLES = ("MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR")
 SHAPES = ((8, 3, 32, 7), (16, 16, 28, 3), (4, 32, 14, 1), (2, 64, 56, 3))
-"""Rows, channels, side, and that of the kernel: MIOpen looks for a way anew for each."""
+"""Rows, channels, side, and that of the kernel: MIOpen searches a way for each."""
 ALLOWED = 1e-3
 """In fp32: some of MIOpen's ways (Winograd) lose more than plain sums do."""
 SQLITE = b"SQLite format 3\0"

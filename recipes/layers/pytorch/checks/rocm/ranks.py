@@ -9,8 +9,8 @@
 #   --gpus-per-node=8), and bind them nowhere else
 # ///
 
-# What is compared are places on PCI: indices count what cgroups and variables leave. What it tells,
-# a row a rank with its host, GPU, cores, CCD, NUMA node and interface, is a picture of the report.
+# What is compared are places on PCI: indices count what cgroups and variables leave. It reports
+# a row a rank with its host, GPU, cores, CCD, NUMA node and interface, as a picture.
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ from lumi_inside.node.hardware import Node
 
 
 def pci_of(on, node):
-    """Return the place on PCI of the GPU that this rank computes on, as PyTorch or HIP tells."""
+    """Return the place on PCI of the GPU that this rank computes on, as PyTorch or HIP says."""
     if on.type != "cuda":
         shown = node.gpus()
         return shown[gpu.local_rank() % len(shown)].pci

@@ -50,7 +50,7 @@ except Exception as error:  # noqa: BLE001 - whatever its compiler raises
     sys.exit(f"Triton {triton.__version__} compiles no kernel for {ARCHITECTURE}: {error}")
 code = asm.get("hsaco", b"")
 if code[:4] != MAGIC or code[48] != GFX90A:
-    failed(f"Triton {triton.__version__} made something that is no code for {ARCHITECTURE}")
+    failed(f"Triton {triton.__version__} made something other than code for {ARCHITECTURE}")
 if not re.search(rf"\.wavefront_size: +{WAVE}\b", asm["amdgcn"]):
     failed(f"Triton {triton.__version__} made code for another wave size than {WAVE}")
 print(f"Triton {triton.__version__} made {len(code)} bytes of code for {ARCHITECTURE}")

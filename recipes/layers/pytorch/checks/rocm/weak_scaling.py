@@ -1,7 +1,7 @@
 # /// check
 # summary: >-
 #   a step of training gives finite gradients on one node to all nodes of the job; how much of its
-#   speed it keeps is told
+#   speed it keeps is reported
 # level: perf
 # runs: ranks
 # timeout_seconds: 900

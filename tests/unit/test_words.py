@@ -1,0 +1,80 @@
+"""Docstrings, comments, messages and pages use plain English."""
+
+from __future__ import annotations
+
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BANNED = re.compile(
+    r"\b(mend(s|ed)?|told|tells?|upon|anew|whence|lack(s|ed|ing)?|(hold|holds|held) fast"
+    r"|(?<!there )is no (?!longer|more)\w+|brings?|brought|ground|room)\b",
+    re.IGNORECASE,
+)
+"""Words that the contract of the project (architecture, "Words") keeps out."""
+NOT_YET = (
+    "lumicontainer/build/",
+    "lumicontainer/cli.py",
+    "lumicontainer/commands/",
+    "lumicontainer/core/plan/",
+    "lumicontainer/core/render/",
+    "lumicontainer/core/resolve/",
+    "lumicontainer/engines/",
+    "lumicontainer/errors.py",
+    "lumicontainer/host/",
+    "lumicontainer/image/",
+    "lumicontainer/inside/",
+    "lumicontainer/pinning/",
+    "lumicontainer/step/",
+    "lumicontainer/system/",
+    "lumicontainer/verify/",
+    # Their bytes decide the keys of steps that compile for minutes: with their next change.
+    "recipes/layers/mpich/install-rocm.sh",
+    "recipes/layers/pytorch/install-rocm.sh",
+    "recipes/layers/pytorch/refuse_cuda.py",
+    "recipes/layers/rccl-plugin/install.sh",
+    "recipes/layers/rocm/finish.sh",
+    "recipes/layers/slingshot/install.sh",
+)
+"""What is not rewritten yet, relative to the repository; remove yours when it is clean."""
+SUFFIXES = (".py", ".sh", ".yaml", ".md", ".j2", ".txt")
+TEXT = (tokenize.COMMENT, tokenize.STRING)
+
+
+def files() -> Iterator[Path]:
+    yield ROOT / "README.md"
+    for folder in ("lumicontainer", "recipes", "envs", "docs"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix in SUFFIXES and not name.startswith(NOT_YET):
+                yield path
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the prose of a file with the number of its first line: of Python no identifiers."""
+    if path.suffix != ".py":
+        yield 1, path.read_text()
+        return
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            # From Python 3.12 on an f-string is several tokens.
+            if token.type in TEXT or tokenize.tok_name[token.type] == "FSTRING_MIDDLE":
+                yield token.start[0], token.string
+
+
+def banned(path: Path) -> list[str]:
+    name = path.relative_to(ROOT)
+    return [
+        f"{name}:{first + text.count(chr(10), 0, found.start())}: {found[0]}"
+        for first, text in texts(path)
+        for found in BANNED.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_uses_plain_words(path: Path) -> None:
+    assert banned(path) == []
