@@ -162,7 +162,7 @@ def _here(
     host = local.host_for(arguments.image, platform, teller.line)
     part = local.run(host, _inside(due), required=arguments.require)
     ways = [each for each in due if "way" in each]
-    rows = [teller.done(local.run_way(host, each, required=arguments.require)) for each in ways]
+    rows = local.run_ways(host, ways, teller.done, required=arguments.require)
     return job.Collected((part,), rows=tuple(rows))
 
 

@@ -18,6 +18,7 @@ from lumicontainer.errors import HostError
 from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
+from lumicontainer.system.waiting import together
 from lumicontainer.verify.results import Part, read, row
 from lumicontainer.verify.subject import Row
 
@@ -68,28 +69,48 @@ def run(host: Host, checks: Sequence[Row], *, required: str) -> Part:
     """Run checks in one container; return what lumi-verify reported."""
     if not checks:
         return Part(checks)
-    return _part(host.command(words(checks, required)), checks, host.tell)
+    return asyncio.run(_part(host.command(words(checks, required)), checks, host.tell))
 
 
-def run_way(host: Host, check: Row, *, required: str) -> Row:
-    """Run a check in a container that is started in its way; return what came of it.
+def run_ways(
+    host: Host, checks: Sequence[Row], done: Callable[[Row], Row], *, required: str
+) -> list[Row]:
+    """Run each check in a container that is started in its way; return the results in order.
 
-    It fails where nothing comes back, for then that way does not work.
+    One container per processor runs at a time. ``done`` takes each result when it is there.
     """
+    return asyncio.run(_run_ways(host, checks, done, required)) if checks else []
+
+
+async def _run_ways(
+    host: Host, checks: Sequence[Row], done: Callable[[Row], Row], required: str
+) -> list[Row]:
+    free = asyncio.Semaphore(len(os.sched_getaffinity(0)))
+
+    async def one(check: Row) -> Row:
+        async with free:
+            return done(await _run_way(host, check, required))
+
+    async with together() as group:
+        running = [group.create_task(one(check)) for check in checks]
+    return [each.result() for each in running]
+
+
+async def _run_way(host: Host, check: Row, required: str) -> Row:
+    """Run a check in its way. It fails where nothing comes back: that way does not work."""
     own = {**check, "name": check["of"]}
     command = host.command(words([own], required), check["way"])
-    part = _part(command, [own], lambda _: None)
+    part = await _part(command, [own], lambda _: None)
     if part.data is None:
         return row(check, Outcome(FAILED, part.why))
     return {**part.rows()[0], "name": check["name"]}
 
 
-def _part(command: Sequence[str], checks: Sequence[Row], tell: Callable[[str], None]) -> Part:
-    said = io.StringIO()
-    with tempfile.TemporaryFile() as told:
-        running = process.logged(command, said, env=os.environ, on_line=tell, result=told)
-        status = asyncio.run(running)
-        told.seek(0)
-        data = read(told.read())
+async def _part(command: Sequence[str], checks: Sequence[Row], tell: Callable[[str], None]) -> Part:
+    output = io.StringIO()
+    with tempfile.TemporaryFile() as result:
+        status = await process.logged(command, output, env=os.environ, on_line=tell, result=result)
+        result.seek(0)
+        data = read(result.read())
     how = f"lumi-verify did not report ({process.describe(status)})"
-    return Part(checks, data, "" if data else f"{how}\n{last_lines(said.getvalue())}".rstrip())
+    return Part(checks, data, "" if data else f"{how}\n{last_lines(output.getvalue())}".rstrip())
