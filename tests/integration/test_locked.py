@@ -203,11 +203,11 @@ def test_the_lock_holds_one_of_each_kind_and_what_they_need(
         r"- python: jinja2==3\.1\.6\n +pin: jinja2==3\.1\.6 --hash=sha256:\w{64}\n", text
     )
     assert re.search(r"- python: markupsafe\n +dependency: true\n +pin: markupsafe==[0-9]", text)
-    assert re.search(rf"- git: {UPSTREAM}tool\n +where: tool\n", text)
+    assert re.search(rf"- git: {UPSTREAM}tool\n +file: tool\n", text)
     assert git(served / "tool", "rev-parse", "HEAD~1") in text
     assert not re.search(r"https?://(?!upstream\.invalid/)", text)
     assert str(served) not in text
-    assert "open: " not in text
+    assert "unpinned: " not in text
 
 
 def test_the_code_of_a_source_says_in_the_image_alone_what_it_needs(
@@ -292,10 +292,11 @@ def test_what_cannot_be_asked_is_open_and_not_built(
     done = lumicontainer("lock", "held", "--recipes", folder, "--output", own, *lost, env=alone)
     assert done.returncode == 1, done.stderr
     assert re.search(
-        rf"- url: \S+\n +where: {FILE}\n +open: it could not be downloaded\n", own.read_text()
+        rf"- url: \S+\n +file: {FILE}\n +unpinned: it could not be downloaded\n", own.read_text()
     )
     assert (
-        "- debootstrap: bookworm\n      open: the base could not be made here\n" in own.read_text()
+        "- debootstrap: bookworm\n      unpinned: the base could not be made here\n"
+        in own.read_text()
     )
     told = "innerofheld==1.0+held has no wheel; the layers below cannot be made: bookworm of 'tiny'"
     assert told in " ".join(own.read_text().split())

@@ -309,8 +309,8 @@ def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
     ]
     assert lines[-3:] == [
         "    - url: https://a.example/x.tgz",
-        "      where: x.tgz",
-        "      open: it could not be downloaded",
+        "      file: x.tgz",
+        "      unpinned: it could not be downloaded",
     ]
 
 
@@ -386,12 +386,12 @@ def test_a_pin_that_is_none_is_refused_with_its_place(kind: str, pin: str) -> No
     assert "a.lock.yaml:6:12" in [problem.where for problem in problems.found]
 
 
-@pytest.mark.parametrize("more", ["", f'\n      pin: "{SHA}"\n      open: why'])
+@pytest.mark.parametrize("more", ["", f'\n      pin: "{SHA}"\n      unpinned: why'])
 def test_an_entry_is_either_pinned_or_open(more: str) -> None:
     problems = Problems()
     text = f"recipe: a\nplatform: b\nlayers:\n  c:\n    - url: x{more}\n"
     assert read_lock(text, "a.lock.yaml", problems) is None
-    assert "either 'pin' or 'open'" in problems.found[0].what
+    assert "either 'pin' or 'unpinned'" in problems.found[0].what
 
 
 def test_an_entry_is_found_by_its_input_alone(greet: Resolved, lock: Lock) -> None:

@@ -28,7 +28,7 @@ from lumicontainer.system.files.user_cache import write_whole
 _HEAD = """\
 # yaml-language-server: $schema=../schemas/lock.json
 # `lumicontainer lock` writes this file; `lumicontainer build --locked` installs these pins only.
-# `from` names the origin of a pin. The recipe does not name a `dependency`: other packages need it.
+# `origin` is where a pin was found. A `dependency` is needed by others, not named by the recipe.
 """
 
 _sha256 = readers.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
@@ -49,12 +49,12 @@ _ENTRY = readers.record(
     "an entry of a lock",
     {
         **dict.fromkeys(KINDS, readers.line),
-        "where": readers.line,
+        "file": readers.line,
         "pin": validators.raw,
-        "from": readers.line,
+        "origin": readers.line,
         "index": readers.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https"),
         "dependency": readers.boolean,
-        "open": readers.line,
+        "unpinned": readers.line,
     },
 )
 
@@ -64,7 +64,7 @@ _ENTRY = readers.record(
         **readers.schema_of(_ENTRY),
         "allOf": [
             {"oneOf": [{"required": [kind]} for kind in KINDS]},
-            {"oneOf": [{"required": [key]} for key in ("pin", "open")]},
+            {"oneOf": [{"required": [key]} for key in ("pin", "unpinned")]},
         ],
     }
 )
@@ -73,15 +73,23 @@ def _entry(node: Node, problems: Problems) -> Entry | None:
     if read is None:
         return None
     kinds = [kind for kind in KINDS if kind in read]
-    if len(kinds) != 1 or ("pin" in read) == ("open" in read):
-        wanted = f"one of the keys {', '.join(KINDS)}, and either 'pin' or 'open'"
+    if len(kinds) != 1 or ("pin" in read) == ("unpinned" in read):
+        wanted = f"one of the keys {', '.join(KINDS)}, and either 'pin' or 'unpinned'"
         problems.add(f"an entry of a lock has {wanted}", node.place, hint="lock the recipe again")
         return None
     kind, pin = kinds[0], ""
     if "pin" in read:
         pin = _PINS[kind](read["pin"][0], problems) or ""
-    more = {key: read[key] for key in ("where", "index", "dependency", "open") if read.get(key)}
-    return Entry(kind, read[kind] or "", pin=pin, origin=read.get("from") or "", **more)
+    return Entry(
+        kind,
+        read[kind] or "",
+        where=read.get("file") or "",
+        pin=pin,
+        origin=read.get("origin") or "",
+        index=read.get("index") or "",
+        dependency=bool(read.get("dependency")),
+        open=read.get("unpinned") or "",
+    )
 
 
 LOCK = readers.record(
@@ -131,12 +139,12 @@ def text_of(lock: Lock) -> str:
 def _row(entry: Entry) -> dict[str, str | bool]:
     row: dict[str, str | bool] = {
         entry.kind: entry.name,
-        "where": entry.where,
+        "file": entry.where,
         "dependency": entry.dependency,
         "pin": entry.pin,
-        "from": entry.origin,
+        "origin": entry.origin,
         "index": entry.index,
-        "open": entry.open,
+        "unpinned": entry.open,
     }
     return {key: value for key, value in row.items() if value}
 
