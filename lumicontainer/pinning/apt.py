@@ -1,4 +1,4 @@
-"""Find the versions that apt would install in an image, by asking it upon the image's own base."""
+"""Pin the versions that apt would install in an image, by asking it on the image's base."""
 
 from __future__ import annotations
 
@@ -59,34 +59,34 @@ ask() {{
 
 @dataclass(frozen=True)
 class Answers:
-    """Hold what a base says of itself and of the packages that layers want of apt."""
+    """Hold the packages of a base, and the answers of its apt for the layers."""
 
     base: str
     """The sha256 of the list of its packages."""
     there: Mapping[str, str]
     """Their versions by name."""
     layers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By layer what apt would install for it, with all that it needs, and is not there yet; apt
-    refuses a layer that is missing here."""
+    """By layer: the packages that apt would add for it, with dependencies. A layer that apt refuses
+    is missing."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """By layer what apt says where it refuses it."""
+    """By layer: the message of apt where it refuses the layer."""
     names: Sequence[str] = ()
-    """The packages that there are, where apt refuses a layer."""
+    """All packages of the sources, where apt refuses a layer."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Hold what a layer wants of apt, and the program that adds the repositories of it, if any."""
+    """Hold the apt packages of a layer, and the program that adds its repositories, if any."""
 
     packages: Sequence[str]
     repositories: str = ""
 
 
 def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
-    """Make the base of a plan, and ask its apt what the layers' packages are.
+    """Build the base of a plan, and ask its apt for the packages of the layers.
 
-    A base of debootstrap's is made anew, so that it is what a mirror has now. Raises the errors of
-    a build where it cannot be made.
+    debootstrap builds its base from the current packages of the mirror, never from the cache.
+    Raises the errors of a build.
     """
     pipeline.check_host(plan)
     fresh = plan.bootstrap.agent == DEBOOTSTRAP
@@ -96,7 +96,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
         try:
             return asyncio.run(_ask(builder))
         finally:
-            # The tree that a build left is worth more than that of a base.
+            # A tree that a failed build left is worth more than that of a base.
             remove_tree(place.ground)
 
 
@@ -132,11 +132,11 @@ async def _ask(builder: Builder) -> Answers:
 
 
 def program(wanted: Sequence[Wanted]) -> str:
-    """Return the program that lists a base's packages, and what apt would install for each layer.
+    """Return the program that lists the packages of a base, and those that apt adds for each layer.
 
-    A layer's packages come upon those of the layers before it. The answers lie in the folder for
-    wheels, which the host reads. Where a repository cannot be added, apt will not find what only
-    that has.
+    Apt adds the packages of a layer to those of the layers before it. The answers lie in the
+    folder for wheels, which the host reads. Where a repository cannot be added, apt does not find
+    its packages.
     """
     text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
     if wanted:
@@ -152,7 +152,7 @@ def program(wanted: Sequence[Wanted]) -> str:
 
 
 def closures(said: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return what apt's simulations add, each to those before it: versions by name, by layer."""
+    """Return, by layer, the versions by name that each simulation of apt adds to those before."""
     known: dict[str, str] = {}
     result = {}
     for layer, text in said.items():

@@ -1,4 +1,4 @@
-"""Make the lock of an image: ask, where each of its inputs comes from, what it is now."""
+"""Make the lock of an image: ask the origin of each input for its current version."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def make_lock(
     mirrors: Mapping[str, str],
     progress: Progress,
 ) -> Lock:
-    """Return the lock of an image; what cannot be asked here is open in it, with the reason.
+    """Return the lock of an image; inputs without an answer are open, with the reason.
 
-    Raises ``InputError`` where a recipe names what is known not to be there.
+    Raises ``InputError`` where a recipe names a package that does not exist.
     """
     bootstrap = resolved.bootstrap
     release = bootstrap.release if bootstrap.agent == DEBOOTSTRAP else ""
@@ -61,7 +61,7 @@ def make_lock(
         if each.pinned and each.kind != APT:
             maker.add(each, Entry(each.kind, each.name, each.where, each.given, RECIPE))
     maker.fetched()
-    maker.upon_the_base()
+    maker.on_the_base()
     maker.python()
     if maker.wrong:
         raise InputError(*maker.wrong)
@@ -80,7 +80,7 @@ class _Maker:
     known: dict[str, Entry] = field(default_factory=dict)
     """The wheels of the image by the names of their packages."""
     wrong: list[Problem] = field(default_factory=list)
-    """What the recipe names and is known not to be there."""
+    """Names in the recipe that do not exist."""
 
     def __post_init__(self) -> None:
         self.layers = {layer.name: [] for layer in self.resolved.included()}
@@ -88,19 +88,19 @@ class _Maker:
     def wanted(self, *kinds: str) -> list[Input]:
         """Return the inputs of these kinds that the recipe leaves open.
 
-        What a package of apt's needs is open also where its own version is not.
+        Apt packages with a version are among them: their dependencies are open.
         """
         found = [each for each in inputs(self.resolved) if each.kind in kinds]
         return [each for each in found if each.kind == APT or not each.pinned]
 
     def add(self, of: Input, entry: Entry) -> None:
-        """Take an entry for an input."""
+        """Add an entry for an input."""
         self.layers[of.layer].append(entry)
         if entry.open:
             self.progress.say(f"open: {of.layer}: {of.label}: {entry.open}")
 
     def pin(self, of: Input, pin: str, origin: str, index: str = "") -> None:
-        """Take the pin of an input."""
+        """Add the pin of an input."""
         self.add(of, Entry(of.kind, of.name, of.where, pin, origin, index))
 
     def leave(self, of: Input, why: str) -> None:
@@ -108,7 +108,7 @@ class _Maker:
         self.add(of, Entry(of.kind, of.name, of.where, open=why))
 
     def find(self, of: Input, ask: Callable[[], str], origin: str, why: str) -> None:
-        """Take the pin that is found; where none is, tell of it and leave the input open."""
+        """Add the pin that ``ask`` returns; on an error, report it and leave the input open."""
         try:
             pin = ask()
         except SpaceError:
@@ -120,13 +120,13 @@ class _Maker:
             self.pin(of, pin, origin)
 
     def fetched(self) -> None:
-        """Ask for what steps fetch, and for the image that is the base."""
+        """Pin the sources of steps, and the base image."""
         for each in self.wanted(*_ASKED):
             origin, why = _ASKED[each.kind]
             self.find(each, partial(_fetched, each, self.site), origin, why)
 
-    def upon_the_base(self) -> None:
-        """Ask the base for its packages, and its apt for those of the layers."""
+    def on_the_base(self) -> None:
+        """Pin the packages of the base, and the apt packages of the layers."""
         wanted = self.wanted(DEBOOTSTRAP, APT)
         if not wanted:
             return
@@ -152,13 +152,13 @@ class _Maker:
     def _apt(
         self, mine: Sequence[Input], closure: Mapping[str, str] | None, there: Mapping[str, str]
     ) -> None:
-        """Take what apt said of the packages of one layer."""
+        """Add the answers of apt for one layer."""
         for each in mine:
             name = _plain(each.name)
             if closure is None:
                 self.leave(
                     each,
-                    "apt does not find it, its repository, or what else its layer wants",
+                    "apt does not find it, its repository, or another package of its layer",
                 )
             elif name not in there:
                 self.leave(each, "apt names no version of it")
@@ -171,7 +171,7 @@ class _Maker:
                 self.layers[mine[0].layer].append(entry)
 
     def _with_base(self) -> Resolved:
-        """Return what is to be built upon the base that is pinned."""
+        """Return the image with its base pinned."""
         bootstrap, layer = self.resolved.bootstrap, self.resolved.layers[0].name
         if bootstrap.agent == DEBOOTSTRAP:
             return self.resolved
@@ -181,7 +181,7 @@ class _Maker:
         return self.resolved._replace(bootstrap=bootstrap._replace(image=pins[0]))
 
     def python(self) -> None:
-        """Ask pip for the wheels of the image and of what it is compiled with."""
+        """Pin the Python packages of the image, and those that compile it."""
         wanted = self.wanted(PYTHON, SDIST)
         facts = facts_of(self.resolved)
         python, glibc = (
@@ -190,12 +190,12 @@ class _Maker:
         )
         if not python:
             for each in wanted:
-                self.leave(each, "no layer says which Python the image has, under 'brings'")
+                self.leave(each, "no layer says under 'provides' which Python the image has")
         elif wanted:
             self._ask_layers(Resolver(Target(python, glibc)), wanted)
 
     def _ask_layers(self, resolver: Resolver, wanted: Sequence[Input]) -> None:
-        """Ask layer by layer: what the layers below have is not taken again."""
+        """Ask layer by layer: packages of the layers below are not installed twice."""
         below: dict[str, dict[str, str]] = {}
         for layer in self.resolved.included():
             mine = [each for each in wanted if each.layer == layer.name]
@@ -224,7 +224,7 @@ class _Maker:
         there: Mapping[str, str],
         same: Mapping[str, str],
     ) -> dict[str, str]:
-        """Take the wheels of requirements that are installed together; return their versions."""
+        """Pin requirements that are installed together; return their versions."""
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
         ask = partial(resolver.wheels, names, there, same=same, index=index)
@@ -234,7 +234,7 @@ class _Maker:
         layer, where = group[0].layer, group[0].where
         entries = {normal(each.name): _entry(each, where, index) for each in found}
         for each in group:
-            # What a layer below has is not taken again, and is the input's pin all the same.
+            # The package of a layer below is not installed twice, and still pins the input.
             self._one_of({**self.known, **entries}, each)
         named = set(map(normal, names))
         self.layers[layer] += [
@@ -246,7 +246,7 @@ class _Maker:
     def _found(
         self, pip: Pip, group: Sequence[Input], ask: Callable[[], list[Wheel]]
     ) -> list[Wheel] | None:
-        """Return what pip finds here, else in the image; None where the requirements stay open."""
+        """Return the wheels found here, else in the image; None where requirements stay open."""
         try:
             return ask()
         except LumicontainerError as error:
@@ -260,15 +260,15 @@ class _Maker:
             return None
 
     def _of_sources(self, group: Sequence[Input], index: str, word: str) -> list[Wheel] | None:
-        """Ask in the image, where code of sources may run; None where that cannot be done."""
+        """Ask in the image, where code of sources may run; None where that fails."""
         layer, where = group[0].layer, group[0].where
         lines = [f"--extra-index-url {index}"] if index else []
         lines += [each.name for each in group]
         try:
             if where:
-                what = f"'{where}' is read by a script of the layer, which would build it otherwise"
+                what = f"a script of the layer reads '{where}', and could build it in another way"
                 raise HostError(Problem(what, hint="name it in 'packages: python' of layer.yaml"))
-            self.progress.say(f"{layer}: {word} has no wheel: the image's pip is asked")
+            self.progress.say(f"{layer}: {word} has no wheel: asking the pip of the image")
             image = sdists.asking(self.resolved, layer, lines, self.layers)
             return sdists.ask(self.plan_of(image), self.site, self.progress)
         except SpaceError:
@@ -276,8 +276,8 @@ class _Maker:
         except LumicontainerError as error:
             self.progress.say(str(error))
             first = error.problems[0]
-            # That of a failed step names a log of this host.
-            hint = first.hint if isinstance(error, HostError) else "lock again to see why"
+            # The hint of a failed step names a log of this host.
+            hint = first.hint if isinstance(error, HostError) else "lock it once more to see why"
             why = "; ".join(filter(None, (f"{word} has no wheel", first.what, hint)))
             for each in group:
                 self.leave(each, " ".join(why.split()))
@@ -286,18 +286,18 @@ class _Maker:
     def _one_of(self, known: Mapping[str, Entry], each: Input) -> None:
         entry = known.get(normal(each.name))
         if entry is None:
-            self.leave(each, "a layer below brings it, from no index")
+            self.leave(each, "a layer below provides it, from no index")
         else:
             index = each.index_url or entry.index
             self.add(each, replace(entry, name=each.name, where=each.where, index=index))
 
 
 _ASKED = {
-    IMAGE: ("its registry", "its registry did not tell its digest"),
-    GIT: ("its repository", "its repository did not tell the commit"),
+    IMAGE: ("its registry", "its registry did not return its digest"),
+    GIT: ("its repository", "its repository did not return the commit"),
     URL: ("a download", "it could not be downloaded"),
 }
-"""By kind what is asked, and why an input stays open."""
+"""By kind: the origin of a pin, and the reason why an input stays open."""
 
 
 def _fetched(wanted: Input, site: Site) -> str:
@@ -310,7 +310,7 @@ def _fetched(wanted: Input, site: Site) -> str:
 
 
 def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
-    """Yield the problems of the packages of layers that apt does not know."""
+    """Yield a problem for each package that apt does not have."""
     layers = {layer.name: layer for layer in resolved.included()}
     for name, text in answers.refused.items():
         for each in missing_packages.absent(text):
@@ -319,9 +319,9 @@ def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
 
 
 def _no_wheel(missing: missing_packages.Absent | None) -> str:
-    """Return why there is no pin of a requirement, which pip found no wheel of or did."""
+    """Return the reason why a requirement has no pin."""
     if missing is None:
-        return "pip finds no wheels of it, or none that go with the others"
+        return "pip finds no wheels of it, or none that fit the others"
     there = ", ".join(missing.offered[-_SHOWN:])
     return "the configured index has no wheel of it" + (f"; it has {there}" if there else "")
 
@@ -329,7 +329,7 @@ def _no_wheel(missing: missing_packages.Absent | None) -> str:
 def _entry(wheel: Wheel, where: str, index: str) -> Entry:
     index = index if is_of(wheel, index) else ""
     if not wheel.sha256:
-        why = "its index tells no sha256 of it"
+        why = "its index has no sha256 of it"
         return Entry(PYTHON, normal(wheel.name), where, index=index, open=why)
     return Entry(PYTHON, normal(wheel.name), where, wheel.line, wheel.file, index)
 
@@ -337,10 +337,10 @@ def _entry(wheel: Wheel, where: str, index: str) -> Entry:
 def _seen_by(
     layer: ResolvedLayer, below: Mapping[str, Mapping[str, str]]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the Python packages that a layer finds, and those beside which it has to stand.
+    """Return the Python packages that a layer finds, and those that it must agree with.
 
-    What compiles does so upon the layers up to the last that it requires, and is installed upon
-    all: what lies between is not there for it, and must be of the same versions.
+    A layer compiles on the layers up to the last that it requires, and is installed on all. It does
+    not find the packages of the layers between, and must use the same versions of them.
     """
     order = list(below)
     if any(file.name == layer.compile for file in layer.files):
@@ -352,10 +352,10 @@ def _seen_by(
 
 
 def _agreeing(versions: Mapping[str, str], requirements: Iterable[str]) -> dict[str, str]:
-    """Return the versions that do: what a layer asks for otherwise takes the place of the other."""
+    """Return the versions that meet the requirements; a layer replaces the others."""
     wanted = {}
     for each in requirements:
-        with suppress(InvalidRequirement):  # Pip says what is wrong with it.
+        with suppress(InvalidRequirement):  # Pip reports it.
             wanted[normal(each)] = Requirement(each).specifier
     return {
         name: version
@@ -370,7 +370,7 @@ def _plain(name: str) -> str:
 
 
 def _brought(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
-    """Yield the Python packages that a layer's sources bring, each with its version."""
+    """Yield the Python packages of the sources of a layer, each with its version."""
     for source in layer.content.sources:
         if isinstance(source, SdistSource):
             yield normal(source.sdist), str(layer.values().get("version", ""))

@@ -1,7 +1,7 @@
-"""Find the Python packages of which only a source says all, by the image's pip upon its layers.
+"""Pin Python packages without a wheel: the pip of the image resolves them on its layers.
 
-What a source needs is told by code that it brings (PEP 517). That code runs in a container upon the
-layers below, which are made by their pins; what it is built with has to be there.
+The code of a source returns its requirements (PEP 517). That code runs in a container on the layers
+below, which are built by their pins. Its build backend has to be there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if ! python3 -m pip install --dry-run --no-input --no-build-isolation --prefer-b
 fi
 """
 _MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
-"""How pip and Python say that what builds a source is not there (pip 23 to 26)."""
+"""How pip and Python report that a build backend is missing (pip 23 to 26)."""
 
 
 def asking(
@@ -47,15 +47,15 @@ def asking(
 ) -> Resolved:
     """Return an image that ends with the layer ``name``, which asks pip for requirements.
 
-    ``lines`` are these, and ``pins`` what the layers below are made of and the layer takes of apt.
-    Raises ``HostError`` where something of that is open.
+    ``lines`` are the requirements. ``pins`` are those of the layers below, and of the layer's apt
+    packages. Raises ``HostError`` where one of them is open.
     """
     number = next(n for n, each in enumerate(resolved.layers) if each.name == name)
     upper = resolved._replace(layers=resolved.layers[: number + 1])
     lock = lock_of(upper, {each.name: pins.get(each.name, ()) for each in upper.layers})
     for where, entry in lock.still_open():
         what = f"the layers below cannot be made: {entry.name} of '{where}' is open"
-        raise HostError(Problem(what, hint="see to that first, and lock again"))
+        raise HostError(Problem(what, hint="pin it, then lock the recipe"))
     upper = held(upper, lock)
     *below, own = upper.layers
     sources = own.content.sources if own.content.apt_repositories else ()
@@ -70,10 +70,10 @@ def asking(
 
 
 def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
-    """Return what the last layer of a plan, which asks pip, is answered.
+    """Return the answer of pip in the last layer of a plan.
 
-    Raises the errors of a build where the layers below cannot be made, and ``HostError`` where pip
-    finds nothing that can be pinned.
+    Raises the errors of a build where the layers below cannot be built, and ``HostError`` where pip
+    finds no packages that can be pinned.
     """
     *below, step, _ = plan.steps
     pipeline.check_host(plan)
@@ -84,7 +84,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
         try:
             answers = asyncio.run(_answers(builder, step))
         finally:
-            # The tree that a build left is worth more than that of the layers below.
+            # A tree that a failed build left is worth more than this one.
             remove_tree(place.ground)
     if _REPORT not in answers:
         raise HostError(refused(step.name, answers.get(_WHY, b"").decode("utf-8", "replace")))
@@ -92,7 +92,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
 
 
 def without_secrets(step: Step) -> Step:
-    """Return a step that says which secret it lacks, where it is not in the cache."""
+    """Return a step that reports its missing secret, where it is not in the cache."""
     compiled = step.compiled and step.compiled._replace(secrets=())
     return step._replace(secrets=(), compiled=compiled)
 
@@ -110,19 +110,19 @@ async def _answers(builder: Builder, step: Step) -> dict[str, bytes]:
 
 
 def refused(layer: str, said: str) -> Problem:
-    """Return the problem that the image's pip told of."""
+    """Return the problem that the image's pip printed."""
     if missing := _MISSING.findall(said):
-        what = f"a source is built with '{missing[-1]}', which the layers below '{layer}' lack"
+        what = f"a source is built with '{missing[-1]}', and no layer below '{layer}' has it"
         last = said.rstrip().rpartition("\n")[2]
         return Problem(what, why=last, hint="name its package in 'packages' of one of them")
-    what = "the image's pip does not find out what a source needs"
-    return Problem(what, why=last_lines(said), hint="read what it says; it must be pip 23 or later")
+    what = "the image's pip cannot read the requirements of a source"
+    return Problem(what, why=last_lines(said), hint="read its message; it must be pip 23 or later")
 
 
 def read(report: bytes) -> list[Wheel]:
-    """Return what is to be pinned by a report of pip's, which code of a source may have written.
+    """Return the packages in a report of pip, which code of a source may have written.
 
-    Raises ``HostError`` where that is not names with versions and hashes.
+    Raises ``HostError`` where it holds more than names, versions and hashes.
     """
     try:
         said = json.loads(report)
@@ -132,16 +132,16 @@ def read(report: bytes) -> list[Wheel]:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         sound = False
     if not sound:
-        what, hint = "a source leaves no sound report of pip's", "take another version of it"
+        what, hint = "a source leaves an invalid report of pip", "choose another version of it"
         raise HostError(Problem(what, hint=hint))
     if urls:
         what = f"a source needs {urls[0]!a} by its URL, which nothing pins"
-        raise HostError(Problem(what, hint="take another version of it"))
+        raise HostError(Problem(what, hint="choose another version of it"))
     return found
 
 
 def _is_sound(found: Wheel) -> bool:
-    """Tell whether a line of requirements and a file's name are these, and no more."""
+    """Check that a package makes one line of requirements, and one name of a file."""
     line = EXACT.fullmatch(f"{found.name}=={found.version}")
     digest = re.fullmatch(r"(?:[0-9a-f]{64})?", found.sha256)
     return bool(line and digest and re.fullmatch(r"[\w.+!-]+", found.file))

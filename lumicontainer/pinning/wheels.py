@@ -82,7 +82,7 @@ class Wheel:
 
     @property
     def tags(self) -> frozenset[Tag]:
-        """Return what its file fits; empty where its name is no wheel's."""
+        """Return the tags in the name of its file; empty where that is not a wheel."""
         try:
             return parse_wheel_filename(self.file)[3]
         except InvalidWheelFilename:

@@ -16,11 +16,11 @@ from lumicontainer.system.terminal.progress import Task
 T = TypeVar("T")
 P = ParamSpec("P")
 POLL = 0.2
-"""Seconds between two looks at a lock that another build holds."""
+"""Seconds between two attempts to take a file lock that another build holds."""
 
 
 async def to_the_end(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
-    """Do work in a thread, and be interrupted only after it ended: a lock covers it."""
+    """Do work in a thread; an interruption waits for its end, because a file lock covers it."""
     # Not a task: at SIGTERM the loop ends all tasks, this one too.
     running = asyncio.get_running_loop().run_in_executor(None, partial(work, *values, **named))
     try:
@@ -32,7 +32,7 @@ async def to_the_end(work: Callable[P, T], *values: P.args, **named: P.kwargs) -
 
 @contextlib.asynccontextmanager
 async def alone(path: Path, task: Task) -> AsyncIterator[str]:
-    """Hold a lock, and tell at once for whom it waits; give who held it last meanwhile, if any."""
+    """Hold a file lock; show who holds it meanwhile, and yield the last of them, if any."""
     other = ""
     while (held := flock.exclusive(path)) is None:
         if who := flock.holder(path):

@@ -215,7 +215,7 @@ def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) ->
     [
         ("six==1.17.0", "six==1.16.0", "Python six==1.16.0: it has no entry"),
         ("commit: 89abcde", "commit: '0123456'", f"commit 0123456: the entry is another, {COMMIT}"),
-        ("apt: [sl]", "apt: []", "apt sl: the image is not made of it any more"),
+        ("apt: [sl]", "apt: []", "apt sl: the image has no such input any more"),
         ("{sdist: greet}", f"{{sdist: greet, sha256: '{OTHER}'}}", "the entry is another"),
         ("version: '1.0'", "version: '1.1'", "Python torch==1.1: it has no entry"),
     ],

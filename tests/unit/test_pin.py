@@ -178,7 +178,7 @@ def test_what_an_index_tells_no_sha256_of_is_open_a_dependency_too(
     tell_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
     lock, found = locked({"one/layer.yaml": python("tool"), "two/layer.yaml": python("lib")})
     assert pins(lock, "one") == {"tool": "tool==1.0", "(lib)": ""}
-    why = "open, its index tells no sha256 of it"
+    why = "open, its index has no sha256 of it"
     assert faults(lock, found) == [f"two: Python lib: {why}", f"one: lib: {why}"]
 
 
@@ -190,7 +190,7 @@ def test_what_a_layer_below_brings_otherwise_has_no_pin(locked: Locked, offer: O
         "one/install.sh": 'pip install "$sources/lib-1.5-py3-none-any.whl"\n',
     }
     lock, _ = locked({**layers, "two/layer.yaml": python("lib")})
-    assert [each.open for each in lock.of("two")] == ["a layer below brings it, from no index"]
+    assert [each.open for each in lock.of("two")] == ["a layer below provides it, from no index"]
 
 
 def test_without_a_known_python_nothing_is_asked(

@@ -91,7 +91,7 @@ def test_a_layer_below_without_its_secret_says_so(resolved: Resolve) -> None:
 
 
 def test_nothing_is_made_of_what_is_open(resolved: Resolve) -> None:
-    open_ = {**PINS, "tiny": [Entry(IMAGE, DIGEST, open="its registry did not tell its digest")]}
+    open_ = {**PINS, "tiny": [Entry(IMAGE, DIGEST, open="its registry did not return its digest")]}
     with pytest.raises(HostError, match=f"{DIGEST} of 'tiny' is open"):
         sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], open_)
 
@@ -124,7 +124,7 @@ def test_a_report_gives_a_pin_with_the_hash_of_the_source() -> None:
     ids=str,
 )
 def test_a_report_that_code_of_a_source_forged_is_refused(forged: bytes) -> None:
-    with pytest.raises(HostError, match="no sound report"):
+    with pytest.raises(HostError, match="an invalid report of pip"):
         sdists.read(forged)
 
 
@@ -141,7 +141,7 @@ def test_what_builds_a_source_and_is_not_there_is_named(source: Path) -> None:
     assert done.returncode
     problem = sdists.refused("own", done.stderr)
     assert problem.what == (
-        "a source is built with 'no_such_backend', which the layers below 'own' lack"
+        "a source is built with 'no_such_backend', and no layer below 'own' has it"
     )
 
 
@@ -197,7 +197,7 @@ def test_what_the_image_does_not_answer_is_open_with_the_reason(
 
     monkeypatch.setattr(sdists, "ask", fail)
     lock, _ = locked({"one/layer.yaml": python("tool==1.0")})
-    hint = "do this" if error is HostError else "lock again to see why"
+    hint = "do this" if error is HostError else "lock it once more to see why"
     assert lock.of("one")[0].open == f"tool==1.0 has no wheel; it went wrong; {hint}"
 
 
@@ -205,5 +205,5 @@ def test_what_a_script_installs_is_open_with_what_to_do(locked: Locked, source: 
     layers = {"one/layer.yaml": "summary: x\n", "one/tools.txt": "tool==1.0\n"}
     lock, _ = locked({**layers, "one/install.sh": "pip install --requirement tools.txt\n"})
     (entry,) = lock.of("one")
-    assert entry.open.startswith("tool==1.0 has no wheel; 'tools.txt' is read by a script")
+    assert entry.open.startswith("tool==1.0 has no wheel; a script of the layer reads 'tools.txt'")
     assert entry.open.endswith("name it in 'packages: python' of layer.yaml")

@@ -1,7 +1,7 @@
-"""What holds an image fast: its lock, whether that fits a recipe, and the recipe held by it.
+"""The lock of an image: its pins, whether it fits a recipe, and the recipe with its pins.
 
-A lock decides bytes, and so its pins take the place of what they pin before steps are planned: a
-build by it has keys of its own where the inputs differ.
+A lock decides bytes. Its pins replace their inputs before steps are planned: a locked build has
+keys of its own where the inputs differ.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ class Entry:
     """An image with its digest, ``name=version`` for apt, a line of pip's requirements with its
     hash, the 40 digits of a commit; of all else a sha256."""
     origin: str = ""
-    """What the pin was found in."""
+    """The origin of the pin."""
     index: str = ""
-    """The URL of the index of Python packages that has it, where it is not the configured one."""
+    """The URL of its index of Python packages, where it is not the configured one."""
     dependency: bool = False
-    """The recipe does not name it: what it names needs it."""
+    """The recipe does not name it: another package needs it."""
     open: str = ""
-    """Why there is no pin."""
+    """The reason why there is no pin; empty where there is one."""
 
     @property
     def input(self) -> tuple[str, str, str]:
-        """Return what it is the entry of."""
+        """Return the kind, name and place of the input."""
         return self.kind, self.name, self.where
 
 
 @dataclass(frozen=True)
 class Lock:
-    """Hold all that an image is made of, by layer."""
+    """Hold the pins of all inputs of an image, by layer."""
 
     recipe: str
     platform: str
@@ -81,13 +81,13 @@ class Lock:
         return sum(1 for entries in self.layers.values() for each in entries if each.pin)
 
     def still_open(self) -> Iterator[tuple[str, Entry]]:
-        """Yield what has no pin, each with its layer."""
+        """Yield the entries without a pin, each with its layer."""
         for layer, entries in self.layers.items():
             yield from ((layer, each) for each in entries if each.open)
 
 
 def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Return the entries of a layer in the one order in which they are written, each once."""
+    """Return the entries of a layer in the order of the file, each once."""
     return tuple(
         sorted(
             dict.fromkeys(entries),
@@ -110,7 +110,7 @@ def lock_of(resolved: Resolved, layers: Mapping[str, Iterable[Entry]]) -> Lock:
 
 
 def faults(lock: Lock, resolved: Resolved) -> list[str]:
-    """Return what of an image a lock does not pin, and what it pins beside the image."""
+    """Return the inputs of an image that a lock does not pin, and the pins left over, in words."""
     meant = (lock.recipe, lock.platform, lock.profile)
     wanted = lock_of(resolved, {})
     found = []
@@ -141,7 +141,7 @@ def _left_over(lock: Lock, resolved: Resolved) -> Iterator[str]:
     for layer, entries in lock.layers.items():
         for entry in entries:
             if not entry.dependency and (layer, *entry.input) not in named:
-                yield f"{layer}: {entry.kind} {entry.name}: the image is not made of it any more"
+                yield f"{layer}: {entry.kind} {entry.name}: the image has no such input any more"
 
 
 def entry_of(lock: Lock, wanted: Input) -> Entry | None:
@@ -156,7 +156,7 @@ def _fits(wanted: Input, pin: str) -> bool:
 
 
 def held(resolved: Resolved, lock: Lock) -> Resolved:
-    """Return an image with the pins of its lock, which has no faults, in place of what they pin."""
+    """Return an image with the pins of its lock in place of its inputs; the lock has no faults."""
     pins = {
         (each.layer, each.kind, each.name, each.where): entry.pin
         for each in inputs(resolved)

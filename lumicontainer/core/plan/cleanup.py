@@ -1,4 +1,4 @@
-"""Write what removes the traces of a build, and what a base goes through once it is made."""
+"""Write the shell text that finishes a base, and that removes the traces of a build."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from lumicontainer.core.model import Bootstrap
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.errors import DOWNLOAD_FAILED
 
-# The logs tell of the build's time and host, and of ldconfig's cache of inodes nothing is true in
-# another place.
+# The logs hold the time and the host of the build. The cache of ldconfig holds inodes, which are
+# wrong in another place.
 _TIDY = """\
 : >/etc/hostname
 {sources}rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
@@ -39,7 +39,7 @@ def after_bootstrap(bootstrap: Bootstrap) -> str:
 
 
 def tidied(bootstrap: Bootstrap) -> str:
-    """Return shell text that removes from a base what tells of who made it."""
+    """Return shell text that removes the traces of the host from a base."""
     return _TIDY.format(sources=_SOURCES if bootstrap.agent == DEBOOTSTRAP else "")
 
 

@@ -1,4 +1,4 @@
-"""What an image tells of itself, as files below /opt/lumicontainer."""
+"""Record the contents of an image in files below /opt/lumicontainer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lumicontainer.core.schema.check import FOLDER, IMAGE
 
 
 def record_files(resolved: Resolved) -> Iterable[LayerFile]:
-    """Yield what the image tells of itself: recipe, resolved values, checks of its layers."""
+    """Yield the records of an image: recipe, resolved values, checks of its layers."""
     yield LayerFile("recipe.yaml", 0o644, resolved.recipe.text.encode())
     yield _json_file("resolved.json", record(resolved))
     # Each rank reads it, so it is not there where it would say nothing.
@@ -68,7 +68,7 @@ def _check_row(owner: str, check: Check) -> dict[str, Any]:
 
 
 def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:
-    """Yield the version of a layer, and of what it brings under other names."""
+    """Yield the version of a layer, and the versions that it provides under other names."""
     yield layer.name, layer.values().get("version", "")
     yield from layer.content.provides.items()
 
@@ -152,7 +152,7 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
 
 
 def _python(layer: ResolvedLayer) -> Iterable[str]:
-    """Yield each Python package that a layer brings, as name==version where its version is said."""
+    """Yield each Python package of a layer, as name==version where its version is known."""
     content = layer.content
     yield from content.python
     for line in (*content.locked, *(each for lines in content.indexed.values() for each in lines)):

@@ -1,4 +1,4 @@
-"""What is known of an image before it is built: versions, values, and what its wheels are for."""
+"""Collect the facts about an image before it is built: versions, values, tags of its wheels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLD_GLIBC = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2
 
 
 def facts_of(resolved: Resolved) -> Facts:
-    """Return what is known of an image."""
+    """Return the facts about an image."""
     found: dict[str, tuple[Fact, ...]] = {}
     for layer in resolved.included():
         for name, fact in _of_layer(layer):
@@ -76,7 +76,7 @@ def _written(value: Value) -> str:
 
 
 def _of_platform(platform: Platform, rocm: str) -> Iterator[tuple[str, Fact]]:
-    """Yield what a platform says; of its variables those that may be set with this ROCm."""
+    """Yield the facts of a platform, with the variables that may be set with this ROCm."""
     where = f"platform '{platform.name}'"
     if platform.driver:
         yield "driver", Fact(platform.driver, where)
@@ -92,16 +92,16 @@ def rocm_tags(text: str) -> list[str]:
 
 
 def wheel_package(file: str) -> Iterator[tuple[str, str]]:
-    """Yield the package and the version that the name of a wheel tells; of other files nothing."""
+    """Yield the package and the version in the name of a wheel; nothing for other files."""
     with suppress(InvalidWheelFilename):
         name, version, *_ = parse_wheel_filename(file)
         yield name, str(version)
 
 
 def wheel_facts(file: str) -> Iterator[tuple[str, str]]:
-    """Yield what a wheel is made for, from its file's name: ``wheel.python`` 3.12 and the like.
+    """Yield the target of a wheel from the name of its file, such as ``wheel.python`` 3.12.
 
-    Nothing is yielded for what it leaves open: a wheel of Python code alone fits every Python.
+    A wheel that fits every Python or every glibc yields no fact about it.
     """
     try:
         _, version, _, tags = parse_wheel_filename(file)

@@ -1,4 +1,4 @@
-"""Set messages for a terminal: long lines keep their indent, and labels and states have colours."""
+"""Format messages for a terminal: fold long lines below their indent, and colour labels."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PLAIN = "\x1b[0m"
 
 
 def has_colour() -> bool:
-    """Tell whether a terminal gets colours: it has them, and the user does not forbid them."""
+    """Return whether a terminal gets colours: it supports them, and NO_COLOR is not set."""
     return os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def coloured(text: str) -> str:
-    """Return messages with colours for their labels, and lines on checks with those of states."""
+    """Return messages with coloured labels, and lines about checks with coloured states."""
     return "".join(_coloured(line) for line in text.splitlines(keepends=True))
 
 
@@ -42,7 +42,7 @@ def _coloured(line: str) -> str:
 
 
 def wrapped(text: str, columns: int) -> str:
-    """Return messages whose lines are no wider than a terminal, each part below its beginning."""
+    """Return messages with lines folded to the width of a terminal, each below its indent."""
     return "".join(_parts(text, columns)) if columns > _NARROWEST else text
 
 
