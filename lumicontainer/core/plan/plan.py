@@ -1,11 +1,10 @@
-"""Turn a resolved recipe into steps: each a program in shell, and a key that names its content.
+"""Plan a resolved recipe as steps: each has a shell program, and a key that names its content.
 
-A key hashes the key of the step before, the inputs, and the program itself; nothing that leaves
-the content as it is (summaries, checks, host, time, job count) is in any of them.
+A key hashes the key of the step before, the inputs and the program. It covers nothing that leaves
+the content unchanged: summaries, checks, host, time, job count.
 
-A layer that has a ``compile.sh`` gives two programs: one that compiles wheels on top of the layers
-it requires, and one that installs them in the layer's own place. A change of what lies between
-leaves the wheels as they are.
+A layer with a ``compile.sh`` has two programs. One compiles wheels on the layers that it requires;
+the other installs them on all layers below. A change of a layer between keeps the wheels.
 """
 
 from __future__ import annotations
@@ -307,16 +306,16 @@ def _seal_step(
     return _step(SEAL, program(files, work), inputs)._replace(documents=documents)
 
 
-def _parts(files: Iterable[LayerFile], room: int) -> list[list[LayerFile]]:
-    """Spread files, in their order, over parts of ``room`` bytes of shell text; at least one.
+def _parts(files: Iterable[LayerFile], limit: int) -> list[list[LayerFile]]:
+    """Spread files, in their order, over parts of ``limit`` bytes of shell text; at least one.
 
-    What writes several files has no more bytes than what writes each of them.
+    The text that writes several files is not longer than the texts that write each of them.
     """
     parts: list[list[LayerFile]] = [[]]
     taken = 0
     for file in files:
         size = len(shell.write_files(HOME, [file]).encode())
-        if parts[-1] and taken + size > room:
+        if parts[-1] and taken + size > limit:
             parts.append([])
             taken = 0
         parts[-1].append(file)
@@ -336,7 +335,7 @@ def _step(
 
 
 def _wanted(secrets: Iterable[str]) -> str:
-    """Return shell text that ends the step where it lacks a secret, as in a plain build."""
+    """Return shell text that ends the step where a secret is missing, as in a plain build."""
     text = ""
     for secret in secrets:
         hint = f"lumicontainer build --secret id={secret},src=FILE"

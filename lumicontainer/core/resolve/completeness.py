@@ -1,4 +1,4 @@
-"""Refuse an image that is known to lack something before any of it is built."""
+"""Refuse an image with a missing part before any of it is built."""
 
 from __future__ import annotations
 

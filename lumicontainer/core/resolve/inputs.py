@@ -33,14 +33,14 @@ class Input(NamedTuple):
     where: str = ""
     """The file of requirements that names it, or what it is called in ``$sources``."""
     given: str = ""
-    """What the recipe holds it fast with; for a commit as many digits as it says."""
+    """The pin in the recipe; for a commit as many digits as it has."""
     label: str = ""
     index_url: str = ""
-    """The URL of the index of Python packages that is asked before the configured one."""
+    """The URL of the index of Python packages that is searched beside the configured one."""
 
     @property
     def pinned(self) -> bool:
-        """Tell whether the recipe alone decides its bytes."""
+        """Return whether the recipe alone decides its bytes."""
         return bool(self.given) and (self.kind != GIT or len(self.given) == WHOLE_COMMIT)
 
 
@@ -71,7 +71,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
 
 
 def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
-    """Return the inputs of a layer that no hash holds fast, in words."""
+    """Return the inputs of a layer that no hash pins, in words."""
     return tuple(each.label for each in layer_inputs(resolved, layer) if not each.pinned)
 
 

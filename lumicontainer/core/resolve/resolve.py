@@ -280,7 +280,7 @@ def _bootstrap(
     bootstrap = layer.bootstrap.get(accelerator)
     if bootstrap is None or resolved.omitted:
         context.problems.add(
-            f"layer '{layer.name}' is no base for the accelerator '{accelerator}'",
+            f"layer '{layer.name}' is not a base for the accelerator '{accelerator}'",
             use.place,
             why=resolved.omitted or f"{layer.place.file} has no bootstrap.{accelerator}",
             hint="name a base layer whose layer.yaml has 'bootstrap'",
