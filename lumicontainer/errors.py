@@ -36,6 +36,17 @@ class Problem(NamedTuple):
         return "\n".join(lines)
 
 
+class Place(NamedTuple):
+    """Name a position in a file; lines and columns count from 1. Line 0 is no file's: an option."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
 class LumicontainerError(Exception):
     """Carry problems to the command line, which prints them and exits with ``code``."""
 
@@ -101,6 +112,22 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.8) -> str:
     choices = sorted(known)
     near = get_close_matches(word, choices, n=1, cutoff=cutoff)
     return near[0] if near and word not in choices else ""
+
+
+class Problems:
+    """Collect every problem of a document, so that all are reported at once."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, what: str, place: Place | str, *, why: str = "", hint: str = "") -> None:
+        """Note one problem at its place."""
+        self.found.append(Problem(what, str(place), why, hint))
+
+    def raise_if_any(self) -> None:
+        """Raise ``InputError`` with all that was noted; do nothing where all is well."""
+        if self.found:
+            raise InputError(*self.found)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

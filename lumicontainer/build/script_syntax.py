@@ -10,8 +10,7 @@ from pathlib import PurePosixPath
 from lumicontainer.core.model import Checks, LayerFile
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.schema.validators import COMPILE, FINISH, SCRIPT
-from lumicontainer.core.schema.yaml_nodes import Place
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.system import process
 
 _LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)

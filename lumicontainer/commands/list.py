@@ -11,8 +11,7 @@ from typing import TypeAlias
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Layer, Platform, Profile, Recipe
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
+from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem, Problems
 from lumicontainer.host.machine import detect_platform
 from lumicontainer.system.terminal.output import report
 

@@ -16,9 +16,8 @@ from lumicontainer.core.plan.records import platform_tables, record
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.sources import is_pinned, label_of
-from lumicontainer.core.schema.yaml_nodes import Problems
 from lumicontainer.core.shell import shell_value
-from lumicontainer.errors import OK, InputError, Problem, did_you_mean
+from lumicontainer.errors import OK, InputError, Problem, Problems, did_you_mean
 from lumicontainer.system.terminal.output import line, say
 from lumicontainer.system.units import count
 

@@ -16,8 +16,9 @@ from lumicontainer.core.model import (
     Provider,
     Variant,
 )
+from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.schema.sources import label_of
-from lumicontainer.core.schema.yaml_nodes import Place, Scalar
+from lumicontainer.errors import Place
 from lumicontainer.system.terminal.output import line
 
 Lines = Iterator[str]

@@ -9,14 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from lumicontainer.core.apptainer_syntax import fits_a_line
 from lumicontainer.core.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
 from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
 from lumicontainer.core.schema import check, loading, variants
 from lumicontainer.core.schema import platform as platforms
-from lumicontainer.core.schema.apptainer_syntax import fits_a_line
 from lumicontainer.core.schema.validators import STEM
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.errors import InputError, Problem, Problems, did_you_mean
 from lumicontainer.system.files.recipe_folder import display, files_below, link, read_text
 
 RULES = "rules"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from lumicontainer.core.schema.yaml_nodes import Node, Place
+from lumicontainer.core.nodes import Node
+from lumicontainer.errors import Place
 
 Value: TypeAlias = str | int | bool
 
@@ -334,3 +335,14 @@ class Platform(NamedTuple):
     variables: tuple[Variable, ...] = ()
     discouraged: tuple[Discouraged, ...] = ()
     caches: tuple[CacheFolder, ...] = ()
+
+
+class Setting(NamedTuple):
+    """Hold one decided value: where it came from, in one word and as a place."""
+
+    name: str
+    value: Value
+    origin: str
+    """``layer`` (its default), ``variant`` (the accelerator's), ``profile``, ``recipe`` or
+    ``option``."""
+    place: str

@@ -8,8 +8,8 @@ import hashlib
 import shlex
 from collections.abc import Iterable, Mapping
 
+from lumicontainer.core.apptainer_syntax import is_hazardous
 from lumicontainer.core.model import LayerFile, Value
-from lumicontainer.core.schema.apptainer_syntax import is_hazardous
 
 _CONTROL = bytes(byte for byte in (*range(0x20), 0x7F) if byte not in b"\t\n")
 

@@ -12,9 +12,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from lumicontainer.core.nodes import Node, Scalar
 from lumicontainer.core.schema import readers
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar, parse
-from lumicontainer.errors import DownloadError, HostError, InputError, Problem, did_you_mean
+from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.errors import (
+    DownloadError,
+    HostError,
+    InputError,
+    Place,
+    Problem,
+    Problems,
+    did_you_mean,
+)
 from lumicontainer.system.files import trust
 
 OPTION = "--mirror"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from lumicontainer.core import shell
-from lumicontainer.core.schema.apptainer_syntax import fits_a_line
+from lumicontainer.core.apptainer_syntax import fits_a_line
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.host import apt_sources
 from lumicontainer.host.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder

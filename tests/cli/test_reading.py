@@ -14,7 +14,7 @@ from lumicontainer import cli
 from lumicontainer.cli import VERBS
 from lumicontainer.commands import show_parts
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import Problems
 from lumicontainer.image import sif
 from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.system.terminal.output import as_json

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Problems
 from lumicontainer.system.files import recipe_folder
 
 from ..conftest import CHECK, HELLO, Write

@@ -12,7 +12,7 @@ from lumicontainer.core.model import Layer
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.schema.sources import is_pinned
 from lumicontainer.core.schema.validators import SCRIPT
-from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import Problems
 
 from ..conftest import ROOT
 

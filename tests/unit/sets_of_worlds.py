@@ -14,8 +14,8 @@ from lumicontainer.core.model import (
     Source,
     Variant,
 )
+from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.schema.validators import COMPILE
-from lumicontainer.core.schema.yaml_nodes import Scalar
 
 from .worlds import BASE_LAYER, HERE, Change, World, made
 

@@ -4,8 +4,7 @@ import pytest
 
 from lumicontainer.core.model import Check, Checks, LayerFile
 from lumicontainer.core.schema.check import read_checks
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Problems
 from lumicontainer.inside.verify.outcome import judge
 
 SPEED = """\

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lumicontainer.core.apptainer_syntax import hazards
 from lumicontainer.core.model import Bootstrap
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.render.definition import Subject, definition, variables
 from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.schema.apptainer_syntax import hazards
 from lumicontainer.errors import InputError
 
 from ..conftest import STRANGE

@@ -9,7 +9,8 @@ import pytest
 
 from lumicontainer.core.catalog import shipped_folder
 from lumicontainer.core.json_schema import READERS, document, text_of
-from lumicontainer.core.schema.yaml_nodes import Problems, parse
+from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.errors import Problems
 
 from ..schemas import errors_of, named_schema, schema_errors
 

@@ -25,9 +25,10 @@ from lumicontainer.core.model import (
     Variable,
     Variant,
 )
+from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.plan.plan import Plan
 from lumicontainer.core.schema.validators import COMPILE, SCRIPT
-from lumicontainer.core.schema.yaml_nodes import Problems, Scalar
+from lumicontainer.errors import Problems
 
 from .checks_of_worlds import (
     FILE,

@@ -3,7 +3,7 @@
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import Problems
 
 from ..conftest import CHECK, HELLO, Write
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Problems
 
 from ..conftest import HELLO, Write
 

@@ -34,8 +34,7 @@ from lumicontainer.core.resolve.inputs import (
     unpinned,
 )
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Problems
 
 Resolve = Callable[..., Resolved]
 SHA, OTHER, COMMIT = "0" * 64, "1" * 64, "89abcdef01" * 4

@@ -8,8 +8,7 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Gpu, Platform
 from lumicontainer.core.plan.records import platform_tables
 from lumicontainer.core.schema import platform
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Problems
 from lumicontainer.inside.rank import variables
 
 from ..conftest import Write

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from lumicontainer.core.apptainer_syntax import is_hazardous
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.render.proot import command
 from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved, resolve
-from lumicontainer.core.schema.apptainer_syntax import is_hazardous
 from lumicontainer.core.schema.platform import read_platform
-from lumicontainer.core.schema.yaml_nodes import Problems
+from lumicontainer.errors import Problems
 
 from ..conftest import ROOT
 

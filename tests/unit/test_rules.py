@@ -18,8 +18,7 @@ from lumicontainer.core.rules.rules import (
     read_rules,
     refuse,
 )
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Problems
 
 from ..conftest import HELLO, Write
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumicontainer.core import shell
+from lumicontainer.core.apptainer_syntax import hazards, is_hazardous
 from lumicontainer.core.model import LayerFile
-from lumicontainer.core.schema.apptainer_syntax import hazards, is_hazardous
 
 HOSTILE = [
     "it's",

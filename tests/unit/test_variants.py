@@ -12,8 +12,7 @@ from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.records import record, record_files
 from lumicontainer.core.resolve.inputs import unpinned
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Problems
 
 from ..conftest import CHECK, HELLO, Write
 from .test_loading import layer_problems

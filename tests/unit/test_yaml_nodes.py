@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.schema import readers
-from lumicontainer.core.schema.yaml_nodes import MAX_BYTES, Problems, Scalar, parse
+from lumicontainer.core.schema.yaml_nodes import MAX_BYTES, parse
+from lumicontainer.errors import Problems
 
 
 def problems_of(text: str) -> list[str]:

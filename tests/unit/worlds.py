@@ -20,11 +20,12 @@ from lumicontainer.core.model import (
     SdistSource,
     Variant,
 )
+from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import Rule
 from lumicontainer.core.schema.validators import COMPILE, SCRIPT
-from lumicontainer.core.schema.yaml_nodes import Place, Problems, Scalar
+from lumicontainer.errors import Place, Problems
 
 HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
 UNUSED = "unused"

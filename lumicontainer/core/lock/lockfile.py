@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from lumicontainer.core.lock.lock import Entry, Lock, in_order
+from lumicontainer.core.nodes import Node
 from lumicontainer.core.resolve.inputs import (
     APT,
     DEBOOTSTRAP,
@@ -21,7 +22,8 @@ from lumicontainer.core.resolve.inputs import (
 )
 from lumicontainer.core.schema import readers, validators
 from lumicontainer.core.schema.contents import APT_PIN
-from lumicontainer.core.schema.yaml_nodes import Node, Problems, parse
+from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.errors import Problems
 from lumicontainer.system.files.recipe_folder import display, read_text
 from lumicontainer.system.files.user_cache import write_whole
 

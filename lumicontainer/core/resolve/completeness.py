@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lumicontainer.core.model import Bootstrap, Content, LayerUse
+from lumicontainer.core.resolve.decisions import ResolvedLayer
 from lumicontainer.core.schema.validators import FINISH
-from lumicontainer.core.schema.yaml_nodes import Place, Problems
-
-if TYPE_CHECKING:
-    from lumicontainer.core.resolve.decisions import ResolvedLayer
+from lumicontainer.errors import Place, Problems
 
 OLDEST_PYTHON = (3, 9)
 """What lumi-entry and the checks are written for."""

@@ -14,20 +14,10 @@ from lumicontainer.core.model import (
     Platform,
     Profile,
     Recipe,
+    Setting,
     Value,
 )
 from lumicontainer.core.schema.validators import COMPILE, SCRIPT
-
-
-class Setting(NamedTuple):
-    """Hold one decided value: where it came from, in one word and as a place."""
-
-    name: str
-    value: Value
-    origin: str
-    """``layer`` (its default), ``variant`` (the accelerator's), ``profile``, ``recipe`` or
-    ``option``."""
-    place: str
 
 
 class ResolvedLayer(NamedTuple):

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from lumicontainer.core.model import Layer, LayerUse
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import did_you_mean
+from lumicontainer.errors import Problems, did_you_mean
 
 
 class Placed(Protocol):

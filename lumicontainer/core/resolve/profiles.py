@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from lumicontainer.core.model import LayerUse, Platform, Profile, Recipe
-from lumicontainer.core.schema.yaml_nodes import Place, Problems
-from lumicontainer.errors import did_you_mean
+from lumicontainer.errors import Place, Problems, did_you_mean
 
 OPTION = "--profile"
 

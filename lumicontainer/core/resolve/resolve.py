@@ -20,16 +20,16 @@ from lumicontainer.core.model import (
     SdistSource,
     Variant,
 )
+from lumicontainer.core.nodes import Node, Scalar
 from lumicontainer.core.resolve import completeness, order, profiles
-from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer, Setting
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.rules.rules import of_drivers
 from lumicontainer.core.schema import requirements, variants
 from lumicontainer.core.schema.loading import parameter_value
 from lumicontainer.core.schema.sources import FOLDER, fetched, identity, label_of
 from lumicontainer.core.schema.validators import COMPILE, NAME, SCRIPT
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar
-from lumicontainer.errors import did_you_mean
+from lumicontainer.errors import Place, Problems, did_you_mean
 from lumicontainer.system.terminal import masking
 
 __all__ = ["Resolved", "ResolvedLayer", "Setting", "resolve"]

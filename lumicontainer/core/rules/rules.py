@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from lumicontainer.core.nodes import Mapping as MappingNode
+from lumicontainer.core.nodes import Node, Scalar
+from lumicontainer.core.nodes import Sequence as SequenceNode
 from lumicontainer.core.rules.conditions import (
     COMMIT,
     DRIVER,
@@ -20,11 +23,8 @@ from lumicontainer.core.rules.conditions import (
     parse,
 )
 from lumicontainer.core.schema import readers, validators
-from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar
-from lumicontainer.core.schema.yaml_nodes import Sequence as SequenceNode
 from lumicontainer.core.schema.yaml_nodes import parse as parse_document
-from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
 
 ERROR, WARNING = "error", "warning"
 _PLACES = 2

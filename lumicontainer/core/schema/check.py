@@ -19,8 +19,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from lumicontainer.core.model import Check, CheckNeeds, Checks, LayerFile, Threshold
+from lumicontainer.core.nodes import Node, Scalar
 from lumicontainer.core.schema import readers, validators
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar, parse
+from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.errors import Place, Problems
 
 FOLDER = "checks/"
 IMAGE, HOST = "image", "host"

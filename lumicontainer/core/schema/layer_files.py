@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from lumicontainer.core.apptainer_syntax import hazards
 from lumicontainer.core.model import LayerFile
-from lumicontainer.core.schema.apptainer_syntax import hazards
 from lumicontainer.core.schema.check import BEGIN, FOLDER, SUFFIXES, is_check
 from lumicontainer.core.schema.validators import ACCELERATORS, COMPILE, FINISH, SCRIPT
-from lumicontainer.core.schema.yaml_nodes import Place, Problems
-from lumicontainer.errors import did_you_mean, nearest
+from lumicontainer.errors import Place, Problems, did_you_mean, nearest
 
 _NAMES = (SCRIPT, COMPILE, FINISH)
 _FOLDERS = (FOLDER.rstrip("/"), *ACCELERATORS)

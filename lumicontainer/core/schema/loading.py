@@ -15,6 +15,8 @@ from lumicontainer.core.model import (
     Recipe,
     Value,
 )
+from lumicontainer.core.nodes import Mapping as MappingNode
+from lumicontainer.core.nodes import Node
 from lumicontainer.core.schema import contents, layer_files, readers, validators
 from lumicontainer.core.schema.check import FOLDER, HOST, IMAGE, read_checks
 from lumicontainer.core.schema.contents import apt_name
@@ -28,8 +30,8 @@ from lumicontainer.core.schema.validators import (
     printed,
     variable,
 )
-from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, parse
+from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.errors import Place, Problems
 
 TYPES: dict[str, readers.Reader[Any]] = {
     "string": readers.text,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lumicontainer.core.model import Bind, CacheFolder, Discouraged, Gpu, Platform, Variable
+from lumicontainer.core.nodes import Mapping, Node, Scalar
 from lumicontainer.core.schema import readers
 from lumicontainer.core.schema.validators import (
     BIND,
@@ -17,12 +18,11 @@ from lumicontainer.core.schema.validators import (
     stem,
     variable,
 )
-from lumicontainer.core.schema.yaml_nodes import Mapping, Node, Place, Problems, Scalar, parse
+from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.errors import Place, Problems
 from lumicontainer.inside.rank import variables as inside
+from lumicontainer.inside.version_range import Limit
 from lumicontainer.inside.version_range import parse as parse_range
-
-if TYPE_CHECKING:
-    from lumicontainer.inside.version_range import Limit
 
 RUNTIMES = ("apptainer", "singularity")
 """Programs that run images; ``singularity`` is SingularityCE."""

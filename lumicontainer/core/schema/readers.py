@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems, Scalar
-from lumicontainer.core.schema.yaml_nodes import Sequence as SequenceNode
-from lumicontainer.errors import did_you_mean
+from lumicontainer.core.nodes import Mapping as MappingNode
+from lumicontainer.core.nodes import Node, Scalar
+from lumicontainer.core.nodes import Sequence as SequenceNode
+from lumicontainer.errors import Place, Problems, did_you_mean
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[Node, Problems], T | None]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.schema.readers import described
 from lumicontainer.core.schema.readers import text as read_text
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems
+from lumicontainer.errors import Place, Problems
 
 KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
 """Files of a layer that are requirements by their names."""

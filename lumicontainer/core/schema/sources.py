@@ -9,9 +9,7 @@ from typing import Any
 from lumicontainer.core import shell
 from lumicontainer.core.model import GitSource, LayerFile, SdistSource, Source, UrlSource
 from lumicontainer.core.schema import readers, validators
-from lumicontainer.core.schema.yaml_nodes import Mapping as MappingNode
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems
-from lumicontainer.errors import did_you_mean
+from lumicontainer.errors import Place, Problems, did_you_mean
 
 WHOLE_COMMIT = 40
 """Digits of a commit's hash; fewer name one commit today and may name two tomorrow."""

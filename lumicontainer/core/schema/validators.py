@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lumicontainer.core.apptainer_syntax import hazards
+from lumicontainer.core.nodes import Node
 from lumicontainer.core.schema import readers
-from lumicontainer.core.schema.apptainer_syntax import hazards
-from lumicontainer.core.schema.yaml_nodes import Node, Place, Problems
+from lumicontainer.errors import Place, Problems
 
 ACCELERATORS = ("cpu", "rocm")
 SCRIPT, COMPILE, FINISH = "install.sh", "compile.sh", "finish.sh"

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from lumicontainer.core.model import Checks, Content, Layer, LayerFile, Parameter, Variant
+from lumicontainer.core.model import Checks, Content, Layer, LayerFile, Parameter, Setting, Variant
 from lumicontainer.core.schema.check import FOLDER
 from lumicontainer.core.schema.loading import PROVIDER
 from lumicontainer.core.schema.sources import identity
 from lumicontainer.core.schema.validators import ACCELERATORS, COMPILE, SCRIPT
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import did_you_mean
-
-if TYPE_CHECKING:
-    from lumicontainer.core.resolve.decisions import Setting
+from lumicontainer.errors import Problems, did_you_mean
 
 VERSION = "version"
 

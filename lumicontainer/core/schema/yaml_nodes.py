@@ -8,67 +8,16 @@ duplicate keys, several documents, and documents that are too large or too deep 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.core.nodes import Mapping, Node, Scalar, Sequence
+from lumicontainer.errors import Place, Problems
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_NODES = 20_000
 _HINTS = {"mapping values are not allowed in this context": "quote text that holds ': '"}
 """The hint for a line, by what the parser calls wrong."""
-
-
-class Place(NamedTuple):
-    """Name a position in a file; lines and columns count from 1. Line 0 means an option."""
-
-    file: str
-    line: int = 1
-    column: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-
-
-class Scalar(NamedTuple):
-    """Hold one scalar: its text, and whether it stood there without quotes."""
-
-    place: Place
-    text: str
-    plain: bool
-
-
-class Sequence(NamedTuple):
-    """Hold a list of nodes."""
-
-    place: Place
-    items: tuple[Node, ...]
-
-
-class Mapping(NamedTuple):
-    """Hold the entries of a mapping, in the order in which they were written."""
-
-    place: Place
-    entries: tuple[tuple[Scalar, Node], ...]
-
-
-Node: TypeAlias = Scalar | Sequence | Mapping
-
-
-class Problems:
-    """Collect every problem of a document, so that all are reported at once."""
-
-    def __init__(self) -> None:
-        self.found: list[Problem] = []
-
-    def add(self, what: str, place: Place | str, *, why: str = "", hint: str = "") -> None:
-        """Note one problem at its place."""
-        self.found.append(Problem(what, str(place), why, hint))
-
-    def raise_if_any(self) -> None:
-        """Raise ``InputError`` with all that was noted; do nothing where all is well."""
-        if self.found:
-            raise InputError(*self.found)
 
 
 class _Composer:

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from lumicontainer.core.schema.yaml_nodes import Problems
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import InputError, Problem, Problems
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 20

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.core.apptainer_syntax import is_hazardous
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.records import platform_tables
-from lumicontainer.core.schema.apptainer_syntax import is_hazardous
 
 from . import seen
 from .conftest import PATH, SOURCE, lay_out
