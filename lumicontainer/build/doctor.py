@@ -13,7 +13,7 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import LumicontainerError, Problem
 from lumicontainer.host import machine
 from lumicontainer.host.site import DEBIAN_KEYRING, debian_mirror
-from lumicontainer.system import process
+from lumicontainer.system import process, user_namespaces
 from lumicontainer.system.files.user_cache import cache_root
 
 _ENGINE = "make engine in a checkout, or ask your system's support"
@@ -71,7 +71,7 @@ def _platform() -> Finding:
 
 
 def _rights() -> Finding:
-    if machine.needs_user_namespace():
+    if user_namespaces.needs_user_namespace():
         seen = "root without every capability: containers start in a user namespace (--userns)"
         return Finding("rights", "note", seen)
     return Finding("rights", "note", "root" if os.getuid() == 0 else "an ordinary user")
@@ -79,7 +79,7 @@ def _rights() -> Finding:
 
 def _namespaces() -> Finding:
     try:
-        machine.require_namespaces()
+        user_namespaces.require_namespaces()
     except LumicontainerError as error:
         problem = error.problems[0]
         return Finding("user namespaces", "missing", problem.why, problem.hint)
@@ -88,7 +88,7 @@ def _namespaces() -> Finding:
 
 def _subordinate() -> Finding:
     try:
-        users, _ = machine.own_ids()
+        users, _ = user_namespaces.own_ids()
     except LumicontainerError as error:
         problem = error.problems[0]
         return Finding("subordinate ids", "missing", problem.why, problem.hint)

@@ -38,7 +38,7 @@ from lumicontainer.host import machine
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
 from lumicontainer.host.site import Site, require_mirror, stage_site
 from lumicontainer.image import squashfs
-from lumicontainer.system import flock, process
+from lumicontainer.system import flock, process, user_namespaces
 from lumicontainer.system.files import no_links
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Progress, Task
@@ -372,7 +372,7 @@ class Run:
         """Run a command of the host as root of a namespace with the build's ids."""
         package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
         environment = {**os.environ, **package}
-        await self.run([*machine.namespace_command(), *command], environment, given=given)
+        await self.run([*user_namespaces.namespace_command(), *command], environment, given=given)
 
 
 async def squash(

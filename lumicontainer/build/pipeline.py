@@ -26,8 +26,9 @@ from lumicontainer.host.apt_sources import main_archive
 from lumicontainer.host.site import require_keyring
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
-from lumicontainer.system import process, units
+from lumicontainer.system import process, units, user_namespaces
 from lumicontainer.system.files import no_links, trust
+from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.waiting import together
 
@@ -88,11 +89,11 @@ def check_host(plan: Plan) -> None:
     """Raise where this host cannot build, before anything is begun."""
     if plan.bootstrap.agent == "debootstrap":
         require_keyring()
-    with_ids = machine.namespace_command()
+    with_ids = user_namespaces.namespace_command()
     # First a plain one: where none can be made, unshare of util-linux 2.38 waits for ever when it
     # is to map ids by newuidmap.
-    for command in (machine.PLAIN_NAMESPACE, with_ids):
-        machine.require_namespaces(command)
+    for command in (user_namespaces.PLAIN_NAMESPACE, with_ids):
+        user_namespaces.require_namespaces(command)
 
 
 def choose_pack(wanted: str | None, engine: Engine, platform: Platform) -> str:
@@ -162,7 +163,7 @@ async def _build(builder: Builder, output: Path, *, form: str, verify: bool) -> 
         else:
             builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
         partial.replace(output)
-        store.sync(output.parent)
+        sync(output.parent)
     return stack
 
 

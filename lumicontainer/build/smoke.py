@@ -28,7 +28,6 @@ from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import alone
-from lumicontainer.verify.results import again
 
 PASSED, SKIPPED = "passed", "skipped"
 """States of a check in what lumi-verify tells."""
@@ -141,7 +140,7 @@ def _problem(
         # A check that looks for the folders of a build is told of them only there.
         looks = b"HOST_PATHS" in check.file.content
         told = f"{HOST_PATHS}={shlex.quote(_host_paths(builder))} " if looks else ""
-        hint = f"{hint}\nrun the check again: {told}{again(kept, check.name)}"
+        hint = f"{hint}\nrun the check again: {told}{rerun_command(kept, check.name)}"
     return Problem(
         f"the check '{check.name}' does not hold: {check.summary}", "", row["reason"], hint
     )
@@ -169,3 +168,8 @@ def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
         return None, Problem("the image was not put in place", hint=hint)
     hint = f"the image is kept: {kept}\n{how}"
     return kept, Problem("the image was not put in place", hint=hint)
+
+
+def rerun_command(image: Path, name: str, options: Sequence[str] = ()) -> str:
+    """Return the command line that runs one check of an image."""
+    return process.quoted(["lumicontainer", "verify", str(image), *options, "-k", name])

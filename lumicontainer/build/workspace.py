@@ -30,10 +30,10 @@ from pathlib import Path
 
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.errors import HostError, Problem, SpaceError
-from lumicontainer.host.machine import namespace_command
 from lumicontainer.system import flock, process
 from lumicontainer.system.files import trust
 from lumicontainer.system.os_errors import refused
+from lumicontainer.system.user_namespaces import namespace_command
 
 GIB = 1 << 30
 LOCK = ".lock"

@@ -15,9 +15,10 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.host.binds import Needs, needs_of
-from lumicontainer.host.machine import namespace_options, platform_of
+from lumicontainer.host.machine import platform_of
 from lumicontainer.image import sif
 from lumicontainer.system.terminal.output import line, printable, report, write_document
+from lumicontainer.system.user_namespaces import namespace_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lumicontainer.build import layers, pipeline, script_syntax
-from lumicontainer.build.cache import integrity, usage
+from lumicontainer.build.cache import proven, usage
 from lumicontainer.build.cache.store import Cache, size_limit
 from lumicontainer.build.secrets import read_secrets
 from lumicontainer.build.workspace import workspace
@@ -23,7 +23,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
-from lumicontainer.image import digests, records, sif
+from lumicontainer.image import digests, integrity, records, sif
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import FORMS, Progress
@@ -130,7 +130,7 @@ def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> boo
 
 def _is_whole(output: Path) -> bool:
     """Tell whether every byte of an image is as it was written; say where it is not."""
-    found = integrity.is_whole(output)
+    found = proven.is_whole(output)
     if found.state == digests.WHOLE:
         return True
     hint = "nothing is to be done: this build replaces it"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.commands.parser import VERBS, make_parser
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.errors import OK, InputError
 from lumicontainer.system.terminal.output import write_document
@@ -40,8 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _script(shell: str) -> str:
     import shtab  # noqa: PLC0415 - only this verb needs it
-
-    from lumicontainer.cli import VERBS, make_parser  # noqa: PLC0415 - the other way round at start
 
     parser = make_parser(list(VERBS))
     for action in _actions(parser):
@@ -124,8 +123,6 @@ def _layers(catalog: Catalog, words: Sequence[str]) -> set[str]:
 
 
 def _verbs(catalog: Catalog, words: Sequence[str]) -> Iterable[str]:
-    from lumicontainer.cli import VERBS  # noqa: PLC0415 - as above
-
     del catalog, words
     return VERBS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from lumicontainer.commands.parser import VERBS, make_parser
 from lumicontainer.errors import OK, InputError, Problem, did_you_mean
 
 
@@ -14,8 +15,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the help; argparse ends the program when it has."""
-    from lumicontainer.cli import VERBS, make_parser  # noqa: PLC0415 - the other way round at start
-
     words = arguments.verb_words
     if words and words[0] not in VERBS:
         what = f"there is no command '{words[0]}'"

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer.build.cache import integrity
 from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
-from lumicontainer.image import digests, records, sif
+from lumicontainer.image import digests, integrity, records, sif
 from lumicontainer.system.terminal.output import line, write_document
 
 
@@ -57,7 +56,7 @@ def _check(image: Path, *, as_json: bool) -> None:
     if found.state != digests.WHOLE:
         raise ExaminedError(integrity.problem(image, found))
     if not as_json:
-        sys.stdout.write(f"{image.name}: whole: {integrity.told(found)}\n")
+        sys.stdout.write(f"{image.name}: whole: {integrity.summary(found)}\n")
 
 
 def _definition(image: Path) -> str:

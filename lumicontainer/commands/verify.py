@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.build.smoke import rerun_command
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
@@ -203,7 +204,7 @@ def _with_commands(result: dict[str, Any], arguments: argparse.Namespace) -> dic
     given = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in _REPEATED}
     options = [word for name, value in given.items() if value for word in (name, str(value))]
     rows = [
-        {**row, "again": results.again(arguments.image, row["name"], options)}
+        {**row, "again": rerun_command(arguments.image, row["name"], options)}
         if row["state"] in (FAILED, ERROR) and not row["name"].startswith(_NO_CHECK)
         else row
         for row in result["checks"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.host.machine import namespace_options
 from lumicontainer.system import process
+from lumicontainer.system.user_namespaces import namespace_options
 
 DIVIDERS = ",:"
 """What divides the parts of --bind and --overlay; no engine has a way to quote it."""

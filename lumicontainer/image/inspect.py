@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lumicontainer.build.cache import integrity
 from lumicontainer.core.plan.plan import HOME
 from lumicontainer.errors import HostError, InputError, Problem
-from lumicontainer.image import digests, sif
+from lumicontainer.image import digests, integrity, sif
 from lumicontainer.system import process
 from lumicontainer.system.files.regular import open_regular
 

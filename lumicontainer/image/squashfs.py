@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.build.cache.store import sync
 from lumicontainer.core.plan.plan import EPOCH
 from lumicontainer.errors import HostError, InputError, Problem
-from lumicontainer.host.machine import namespace_command
 from lumicontainer.image import sif
 from lumicontainer.system import process
+from lumicontainer.system.files.write import sync
+from lumicontainer.system.user_namespaces import namespace_command
 
 # Blocks of 1 MiB pack a tree of PyTorch in 6 s where 128 KiB take 10 s and gzip, the engines'
 # default, takes 82 s, at about the same size (tests/bench measures it). Where it must be gzip, its

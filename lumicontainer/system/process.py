@@ -292,7 +292,7 @@ def bound(command: Sequence[str]) -> list[str]:
     setpriv, bash = find("setpriv"), find("bash")
     if not setpriv or not bash:
         return list(command)
-    script = Path(__file__).parents[1] / "host/scripts/lifeline.sh"
+    script = Path(__file__).parent / "scripts/lifeline.sh"
     return [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script), str(os.getpid()), *command]
 
 

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.build.cache import integrity
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock.lock import faults, file_name, held
 from lumicontainer.core.lock.lockfile import open_lock
@@ -21,7 +20,7 @@ from lumicontainer.core.schema.check import HOST
 from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.host.binds import closure_in
 from lumicontainer.image import inspect as images
-from lumicontainer.image import records, sif
+from lumicontainer.image import integrity, records, sif
 from lumicontainer.image.digests import NOT_RECORDED, Check
 from lumicontainer.image.sif_format import Descriptor
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
@@ -87,7 +86,7 @@ def whole(asked: Asked) -> Outcome:
     if found.state == NOT_RECORDED:
         told = integrity.problem(asked.image, found)
         return Outcome(SKIPPED, f"{told.what}: {told.why}", output=_systems(parts))
-    return _of([], f"{_systems(parts)}; {integrity.told(found)}")
+    return _of([], f"{_systems(parts)}; {integrity.summary(found)}")
 
 
 def _systems(parts: Sequence[Descriptor]) -> str:

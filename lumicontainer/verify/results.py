@@ -15,7 +15,6 @@ from lumicontainer.errors import InputError
 from lumicontainer.image.records import key
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
-from lumicontainer.system import process
 from lumicontainer.verify.subject import Row, Subject
 
 HERE: Mapping[str, Any] = {
@@ -93,11 +92,6 @@ def joined(
         "counts": report.counts(every),
         "checks": every,
     }
-
-
-def again(image: Path, name: str, options: Sequence[str] = ()) -> str:
-    """Return the command that makes one check of an image again, as a user types it."""
-    return process.quoted(["lumicontainer", "verify", str(image), *options, "-k", name])
 
 
 def _key(image: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lumicontainer.cli import VERBS, make_parser
+from lumicontainer.commands.parser import VERBS, make_parser
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.inside.verify import options
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import cli
-from lumicontainer.cli import VERBS
+from lumicontainer.commands.parser import VERBS
 from lumicontainer.commands import show_parts
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import Problems

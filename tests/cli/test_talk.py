@@ -2,7 +2,7 @@
 
 import pytest
 
-from lumicontainer.cli import VERBS
+from lumicontainer.commands.parser import VERBS
 
 from .conftest import Run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cli import VERBS, make_parser
+from lumicontainer.commands.parser import VERBS, make_parser
 
 from ..conftest import HELLO, Write
 from ..namespaces import owned, prepared

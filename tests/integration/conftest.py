@@ -16,9 +16,10 @@ import pytest
 
 from lumicontainer.build.cache.store import object_name
 from lumicontainer.engines import find_engine
-from lumicontainer.host.machine import engine_path, namespace_command
+from lumicontainer.host.machine import engine_path
 from lumicontainer.image.sif import partitions
 from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.user_namespaces import namespace_command
 
 from ..conftest import CHECK, ROOT, STRANGE
 

@@ -14,7 +14,8 @@ import pytest
 
 from lumicontainer.host.ca_bundles import FOLDER as FOLDER_OF_TRUST
 from lumicontainer.host.host_libraries import FOLDER
-from lumicontainer.host.machine import is_there, namespace_options
+from lumicontainer.host.machine import is_there
+from lumicontainer.system.user_namespaces import namespace_options
 
 from ..conftest import ROOT
 from .compiled import Root

@@ -35,6 +35,7 @@ from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.system import flock
 from lumicontainer.system.files.trust import make_folders
 from lumicontainer.system.files.user_cache import is_private, require_own
+from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
 DEFAULT_SIZE = 8 << 30
@@ -352,12 +353,3 @@ def sha256(path: Path) -> str:
     """Return the sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync(path: Path) -> None:
-    """Flush a file or a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

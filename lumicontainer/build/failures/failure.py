@@ -27,11 +27,11 @@ from lumicontainer.errors import (
     SpaceError,
     StepError,
 )
-from lumicontainer.host.machine import namespace_command
 from lumicontainer.system import process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
+from lumicontainer.system.user_namespaces import namespace_command
 
 if TYPE_CHECKING:
     from lumicontainer.build.layers import Builder, Run

@@ -25,7 +25,7 @@ from lumicontainer.core.schema.contents import APT_PIN
 from lumicontainer.core.schema.yaml_nodes import parse
 from lumicontainer.errors import Problems
 from lumicontainer.system.files.recipe_folder import display, read_text
-from lumicontainer.system.files.user_cache import write_whole
+from lumicontainer.system.files.write import write_whole
 
 _HEAD = """\
 # yaml-language-server: $schema=../schemas/lock.json

@@ -48,7 +48,7 @@ require_namespaces() {
     local -a as_user=()
     [[ $USER_SERVED == "$(id -un)" ]] || as_user=(runuser -u "$USER_SERVED" --)
     "${as_user[@]}" unshare --map-root-user true ||
-        fail "$USER_SERVED can make no user namespaces: $(<"$HERE/no-namespaces.txt")"
+        fail "$USER_SERVED can make no user namespaces: $(<"$HERE/../../system/scripts/no-namespaces.txt")"
 }
 
 complete() {

@@ -49,13 +49,3 @@ def is_private(folder: Path) -> bool:
     """Tell whether a folder is the present user's with mode 0700; raise ``OSError`` for none."""
     info = folder.lstat()
     return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file; whoever reads it meanwhile finds the old or the new one, whole."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
