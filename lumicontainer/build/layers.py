@@ -9,20 +9,19 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import lumicontainer
+from lumicontainer.build.builder import STAGED, Builder, Stack
 from lumicontainer.build.cache import store as cache
 from lumicontainer.build.cache.store import Entry
 from lumicontainer.build.failures.debootstrap_log import followed
 from lumicontainer.build.failures.failure import (
     leak_failure,
     left_failure,
-    silence_limit,
     silent_failure,
     step_failure,
 )
@@ -30,64 +29,18 @@ from lumicontainer.build.sandbox import ground_of
 from lumicontainer.build.secrets import leaks
 from lumicontainer.build.tree.capture import LEAKS
 from lumicontainer.build.tree.snapshot import STATE
-from lumicontainer.build.workspace import Workspace, remove_tree
-from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Plan, Step
+from lumicontainer.build.workspace import remove_tree
+from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Step
 from lumicontainer.core.render.render import render_base
-from lumicontainer.engines import Engine
 from lumicontainer.host import machine
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
-from lumicontainer.host.site import Site, require_mirror, stage_site
+from lumicontainer.host.site import require_mirror, stage_site
 from lumicontainer.image import squashfs
 from lumicontainer.system import flock, process, user_namespaces
 from lumicontainer.system.files import no_links
 from lumicontainer.system.terminal import masking
-from lumicontainer.system.terminal.progress import Progress, Task
+from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import POLL, alone, to_the_end
-
-STAGED = ".lumicontainer"
-"""The folder in /tmp of a step that holds what the host hands in."""
-
-Stack: TypeAlias = "tuple[Entry, ...]"
-"""Layers, the lowest first."""
-
-
-@dataclass(frozen=True)
-class Builder:
-    """Hold what a build works with."""
-
-    plan: Plan
-    engine: Engine
-    site_of: Callable[[], Site]
-    """Returns what the build borrows from its host; reading pip's configuration takes 0.4 s."""
-    progress: Progress
-    cache: cache.Cache
-    place: Workspace
-    jobs: int
-    fresh: bool = False
-    """Make every object anew, although the cache has it."""
-    secrets: Mapping[str, Path] = field(default_factory=dict)
-    proven: dict[str, Entry] = field(default_factory=dict)
-    """The objects of the cache that this build has proven, by name."""
-    silence: float | None = field(default_factory=silence_limit)
-    """Seconds without output after which a step is ended."""
-    began: float = field(default_factory=time.time)
-    """In seconds since 1970."""
-
-    def cached(self) -> Stack:
-        """Return the layers that the cache has from the base up; nothing is proven here."""
-        found: list[Entry] = []
-        for key in (self.plan.base_key, *(step.key for step in self.plan.steps)):
-            parent = found[-1].tree if found else ""
-            entry = self.cache.entry(cache.object_name(key, parent))
-            if entry is None:
-                break
-            found.append(entry)
-        return tuple(found)
-
-    @property
-    def site(self) -> Site:
-        """Return what the build borrows from its host."""
-        return self.site_of()
 
 
 async def begin(builder: Builder) -> None:

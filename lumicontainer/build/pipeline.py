@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lumicontainer.build import disk_space, layers, smoke
+from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.cache import store
 from lumicontainer.build.failures.failure import no_room
-from lumicontainer.build.layers import Builder, Run, Stack
+from lumicontainer.build.layers import Run
 from lumicontainer.build.workspace import GIB, remove_tree
 from lumicontainer.core.model import LayerFile, Platform
 from lumicontainer.core.plan.plan import Compile, Plan, Step

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 
+from lumicontainer.build.builder import Builder
 from lumicontainer.build.cache.store import INDEX, Cache, Entry
-from lumicontainer.build.layers import Builder
 from lumicontainer.build.pipeline import assemble
 from lumicontainer.build.tree.index import differences, read_index
 

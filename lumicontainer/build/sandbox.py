@@ -11,25 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
+from lumicontainer.build.builder import Ground, StepRun
 from lumicontainer.build.tree.snapshot import STATE
 
-if TYPE_CHECKING:
-    from lumicontainer.build.layers import Run
 
-
-class Ground(Protocol):
-    """Run programs upon layers."""
-
-    async def prepare(self) -> None:
-        """Make what a program runs upon."""
-
-    def command(self, inside: Sequence[str]) -> list[str]:
-        """Return the engine's command that runs ``inside``."""
-
-
-def ground_of(run: Run, *, apart: bool) -> Ground:
+def ground_of(run: StepRun, *, apart: bool) -> Ground:
     """Return where a program runs; ``apart`` where nothing is to be built upon its changes."""
     if not apart:
         return Tree(run, run.builder.place.ground)
@@ -39,7 +26,7 @@ def ground_of(run: Run, *, apart: bool) -> Ground:
 class Overlay:
     """Let the engine stack the layers' squashfs under a folder for the changes."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: StepRun) -> None:
         self.run, self.folder = run, run.root / "overlay"
 
     async def prepare(self) -> None:
@@ -58,7 +45,7 @@ class Overlay:
 class Tree:
     """Unpack the layers, but for what is there already."""
 
-    def __init__(self, run: Run, folder: Path) -> None:
+    def __init__(self, run: StepRun, folder: Path) -> None:
         self.run, self.folder = run, folder
         self.tree, self.state = folder / "tree", folder / STATE
 

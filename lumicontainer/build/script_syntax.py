@@ -12,6 +12,7 @@ from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.schema.validators import COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.system import process
+from lumicontainer.system.terminal.text import clean
 
 _LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
@@ -64,10 +65,10 @@ def _bash(content: bytes) -> tuple[int, str] | None:
     for options in ([], ["-O", "extglob"]):
         command = ["bash", "--norc", "--noprofile", *options, "-n"]
         done = process.finished(command, env=_ENVIRONMENT, given=content)
-        found = _LINE.search(process.clean(done.stderr))
+        found = _LINE.search(clean(done.stderr))
         if not done.returncode and not found:
             return None
-    return (int(found[1]), found[2]) if found else (1, process.clean(done.stderr).strip())
+    return (int(found[1]), found[2]) if found else (1, clean(done.stderr).strip())
 
 
 def _python(path: str, content: bytes) -> tuple[int, str] | None:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.failures import failure
 from lumicontainer.build.failures.failure import last_lines
-from lumicontainer.build.layers import Builder, Stack
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.plan.plan import VERIFY, Plan
 from lumicontainer.core.schema.check import LEVELS

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.build import layers, pipeline, script_syntax
+from lumicontainer.build import pipeline, script_syntax
+from lumicontainer.build.builder import Builder
 from lumicontainer.build.cache import proven, usage
 from lumicontainer.build.cache.store import Cache, size_limit
 from lumicontainer.build.secrets import read_secrets
@@ -141,7 +142,7 @@ def _is_whole(output: Path) -> bool:
 @contextmanager
 def _builder(
     arguments: argparse.Namespace, plan: Plan, warnings: Sequence[Problem]
-) -> Iterator[layers.Builder]:
+) -> Iterator[Builder]:
     """Give all that a build works with, once it is known that this host can build."""
     secrets = read_secrets(arguments.secret, plan)
     mirrors = read_mirrors(arguments.mirror)
@@ -159,7 +160,7 @@ def _builder(
         for layer in plan.resolved.layers:
             if layer.omitted:
                 progress.say(f"left out: {layer.name}: {layer.omitted}")
-        yield layers.Builder(
+        yield Builder(
             plan,
             engine,
             reading.result,

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lumicontainer.build import pipeline
+from lumicontainer.build.builder import Builder
 from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.layers import Builder, Run, base_layer
+from lumicontainer.build.layers import Run, base_layer
 from lumicontainer.build.workspace import LOCK, remove_tree, workspace
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile

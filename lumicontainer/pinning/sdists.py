@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from lumicontainer.build import pipeline
+from lumicontainer.build.builder import Builder
 from lumicontainer.build.cache.store import Cache
 from lumicontainer.build.failures.failure import last_lines
-from lumicontainer.build.layers import Builder, Run
+from lumicontainer.build.layers import Run
 from lumicontainer.build.workspace import LOCK, remove_tree, workspace
 from lumicontainer.core.lock.lock import Entry, held, lock_of
 from lumicontainer.core.model import LayerFile

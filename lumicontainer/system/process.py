@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,9 +11,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.system import process_tree
 from lumicontainer.system.os_errors import hint_for
 from lumicontainer.system.terminal.masking import masked, masked_bytes
 from lumicontainer.system.terminal.output import trace
+from lumicontainer.system.terminal.text import clean
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
-
-_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class ProgramError(HostError):
@@ -61,12 +59,6 @@ def describe(status: int) -> str:
         return f"ended by {signal.Signals(-status).name}"
     except ValueError:
         return f"ended by signal {-status}"
-
-
-def clean(text: str) -> str:
-    """Return the text of another program without what could steer a terminal."""
-    last = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return _UNPRINTABLE.sub("", _ESCAPE.sub("", last))
 
 
 def shown(raw: bytes) -> str:
@@ -252,8 +244,6 @@ def _file_of(content: bytes) -> int:
 async def _heard(talk: StreamReader, pid: int, patience: Patience) -> AsyncIterator[bytes]:
     """Yield what a program prints; kill it and raise ``SilentError`` after too long a silence."""
     import asyncio  # noqa: PLC0415
-
-    from lumicontainer.system import process_tree  # noqa: PLC0415 - only builds need it
 
     before = -1
     while True:

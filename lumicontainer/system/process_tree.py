@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.system.process import clean
+from lumicontainer.system.terminal.text import clean
 
 _COMMAND = 160
 """Characters of a command that are shown."""

@@ -19,6 +19,7 @@ from lumicontainer.engines import Engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.inside.node.cpulist import parse
 from lumicontainer.system import process
+from lumicontainer.system.terminal.text import clean
 from lumicontainer.verify import slurm
 from lumicontainer.verify.local import words
 from lumicontainer.verify.results import Part, held, read
@@ -257,7 +258,7 @@ def _new_lines(log: Path) -> Iterator[list[str]]:
             text = stream.read()
         whole = text[: text.rfind(b"\n") + 1]
         at += len(whole)
-        yield process.clean(whole.decode("utf-8", "replace")).splitlines()
+        yield clean(whole.decode("utf-8", "replace")).splitlines()
 
 
 def _collected(job: Job, folder: Path, how: str) -> Collected:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lumicontainer.errors import JobError, Problem
 from lumicontainer.system import process
+from lumicontainer.system.terminal.text import clean
 
 ASKS = "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for"
 _LISTED = "sinfo --format='%P %D %l' lists each partition with its nodes and its longest time"
@@ -69,7 +70,7 @@ def check(options: Sequence[str], partition: str) -> None:
     large: its reason in the queue then tells.
     """
     done = process.finished(["sbatch", "--test-only", *options])
-    why = process.clean(done.stderr).strip()
+    why = clean(done.stderr).strip()
     if done.returncode and not (_NOT_NOW.search(why) and _out_of_service(partition)):
         raise refused(why)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import cli
-from lumicontainer.commands.parser import VERBS
 from lumicontainer.commands import show_parts
+from lumicontainer.commands.parser import VERBS
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import Problems
 from lumicontainer.image import sif

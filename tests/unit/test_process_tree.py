@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.failures import failure
+from lumicontainer.build.builder import silence_limit
 from lumicontainer.errors import InputError
 from lumicontainer.system import process, process_tree
 
@@ -107,11 +107,11 @@ def test_the_limit_is_a_number_of_minutes(
     monkeypatch: pytest.MonkeyPatch, named: str, seconds: float | None
 ) -> None:
     monkeypatch.setenv("LUMICONTAINER_SILENCE", named)
-    assert failure.silence_limit() == seconds
+    assert silence_limit() == seconds
 
 
 @pytest.mark.parametrize("named", ["long", "-1", "nan", "inf", "1h"])
 def test_another_limit_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     monkeypatch.setenv("LUMICONTAINER_SILENCE", named)
     with pytest.raises(InputError, match=f"invalid LUMICONTAINER_SILENCE '{named}'"):
-        failure.silence_limit()
+        silence_limit()

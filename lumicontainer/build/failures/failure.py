@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shutil
@@ -11,9 +10,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import lumicontainer
+from lumicontainer.build.builder import STAGED, Builder, StepRun
 from lumicontainer.build.failures import missing_packages
 from lumicontainer.build.workspace import FAILED
 from lumicontainer.core.plan.plan import STAGE
@@ -33,9 +32,6 @@ from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.user_namespaces import namespace_command
 
-if TYPE_CHECKING:
-    from lumicontainer.build.layers import Builder, Run
-
 _NOT_HAD = re.compile(
     "|".join(
         (
@@ -51,27 +47,9 @@ _NOT_HAD = re.compile(
 """What tells, in the last lines of a step, that it lacks what it takes from elsewhere: the words of
 the base's own check, the engine (its conveyor brings a base), apt and pip, whose codes do not."""
 _NO_SPACE = (*FULL, *TOO_LARGE)
-_SILENCE = 30.0
-"""Minutes; the compiler of DeepSpeed's largest source prints nothing for some of them."""
 _NOT_KEPT = 'echo "passwords and secrets were not kept: they read *** here" >&2\n'
 OPENER = "shell"
 """In a workspace that is kept: what opens a shell in it."""
-
-
-def silence_limit() -> float | None:
-    """Return the seconds without output after which a step is ended; None where it never is.
-
-    Raises ``InputError`` where LUMICONTAINER_SILENCE is no number of minutes.
-    """
-    named = os.environ.get("LUMICONTAINER_SILENCE", "")
-    try:
-        minutes = float(named) if named else _SILENCE
-    except ValueError:
-        minutes = math.nan
-    if not 0 <= minutes < math.inf:
-        what = f"invalid LUMICONTAINER_SILENCE {named!a}: expected a number of minutes"
-        raise InputError(Problem(what, hint="export LUMICONTAINER_SILENCE=60, or 0 for no limit"))
-    return minutes * 60 or None
 
 
 def tail(log: Path) -> str:
@@ -104,7 +82,7 @@ def no_room(builder: Builder, text: str, *, output: Path | None = None) -> Space
     return SpaceError(Problem(f"{name} is full", str(where), why, f"{hint}--output"))
 
 
-def step_failure(run: Run, status: int) -> LumicontainerError:
+def step_failure(run: StepRun, status: int) -> LumicontainerError:
     """Return the error of a step that ended with ``status``."""
     log = run.builder.place.log(run.name)
     if full := no_room(run.builder, tail(log), output=run.output):
@@ -118,7 +96,7 @@ def step_failure(run: Run, status: int) -> LumicontainerError:
     return (DownloadError if not_had else StepError)(Problem(what, why=why, hint=hint))
 
 
-def _absent(run: Run, text: str) -> list[Problem]:
+def _absent(run: StepRun, text: str) -> list[Problem]:
     """Return what is wrong with the packages that the step's layer names and that are not there."""
     name = run.name.partition(": ")[0]
     for layer in run.builder.plan.resolved.included():
@@ -130,7 +108,7 @@ def _absent(run: Run, text: str) -> list[Problem]:
     return []
 
 
-def silent_failure(run: Run, report: str) -> StepError:
+def silent_failure(run: StepRun, report: str) -> StepError:
     """Return the error of a step that was ended because it printed nothing; its log gets why."""
     log = run.builder.place.log(run.name)
     last, minutes = tail(log), (run.builder.silence or 0) / 60
@@ -146,7 +124,7 @@ def silent_failure(run: Run, report: str) -> StepError:
     )
 
 
-def _look(run: Run, log: Path) -> str:
+def _look(run: StepRun, log: Path) -> str:
     """Return how to look at a failed step; its state is kept, or its log alone."""
     if no_links.is_folder(run.staged):
         return f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
@@ -155,7 +133,7 @@ def _look(run: Run, log: Path) -> str:
     return f"read the whole log: {shutil.copy(log, saved)}"
 
 
-def leak_failure(run: Run, names: Sequence[str]) -> StepError:
+def leak_failure(run: StepRun, names: Sequence[str]) -> StepError:
     """Return the error of a step that wrote a secret into what it made."""
     return StepError(
         Problem(
@@ -167,7 +145,7 @@ def leak_failure(run: Run, names: Sequence[str]) -> StepError:
     )
 
 
-def left_failure(run: Run, names: Sequence[str]) -> StepError:
+def left_failure(run: StepRun, names: Sequence[str]) -> StepError:
     """Return the error of a step that left what the host does not take over."""
     return StepError(
         Problem(
@@ -217,10 +195,8 @@ def _scrub(builder: Builder) -> None:
     process.capture([*start, *program], env={**os.environ, **package}, given=masking.dumped())
 
 
-def _shell(run: Run) -> list[str]:
+def _shell(run: StepRun) -> list[str]:
     """Return the command that opens a shell with the step's files, values and working folder."""
-    from lumicontainer.build.layers import STAGED  # noqa: PLC0415 - layers imports this module
-
     scripts = "$(ls install*.sh compile*.sh 2>/dev/null)"
     settings = f"""\
 for file in /tmp/{STAGED}/site.sh {STAGE}/values.sh; do
