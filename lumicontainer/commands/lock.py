@@ -6,10 +6,10 @@ import argparse
 import os
 from pathlib import Path
 
+from lumicontainer.build.lock_files import write_lock
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import file_name
-from lumicontainer.core.lock.lockfile import write_lock
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.host.mirrors import read_mirrors

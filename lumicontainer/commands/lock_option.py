@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from lumicontainer.build.lock_files import open_lock
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import Lock, faults, file_name, held
-from lumicontainer.core.lock.lockfile import open_lock
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import LockError, Problem
 from lumicontainer.system.files.recipe_folder import display

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.build.lock_files import open_lock
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock.lock import faults, file_name, held
-from lumicontainer.core.lock.lockfile import open_lock
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.resolve import Resolved, resolve

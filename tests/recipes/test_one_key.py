@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
+from lumicontainer.build.lock_files import open_lock
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import file_name, held
-from lumicontainer.core.lock.lockfile import open_lock
 from lumicontainer.core.plan.plan import HOME, planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.decisions import Resolved

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.build.lock_files import open_lock
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import faults, file_name
-from lumicontainer.core.lock.lockfile import open_lock, text_of
+from lumicontainer.core.lock.lockfile import text_of
 from lumicontainer.core.model import Layer
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.schema.sources import is_pinned

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lumicontainer.build.lock_files import write_lock
 from lumicontainer.core.lock.lock import (
     Entry,
     Lock,
@@ -18,7 +19,7 @@ from lumicontainer.core.lock.lock import (
     in_order,
     lock_of,
 )
-from lumicontainer.core.lock.lockfile import read_lock, text_of, write_lock
+from lumicontainer.core.lock.lockfile import read_lock, text_of
 from lumicontainer.core.model import GitSource, SdistSource, UrlSource
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.inputs import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -24,8 +23,6 @@ from lumicontainer.core.schema import readers, validators
 from lumicontainer.core.schema.contents import APT_PIN
 from lumicontainer.core.schema.yaml_nodes import parse
 from lumicontainer.errors import Problems
-from lumicontainer.system.files.recipe_folder import display, read_text
-from lumicontainer.system.files.write import write_whole
 
 _HEAD = """\
 # yaml-language-server: $schema=../schemas/lock.json
@@ -117,15 +114,6 @@ def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
     return Lock(values["recipe"], values["platform"], values.get("profile", ""), layers)
 
 
-def open_lock(root: Path, name: str) -> Lock:
-    """Read the lock ``name`` below ``root``; raise ``InputError`` where it is invalid."""
-    problems = Problems()
-    lock = read_lock(read_text(root, name), display(root / name), problems)
-    problems.raise_if_any()
-    assert lock is not None
-    return lock
-
-
 def text_of(lock: Lock) -> str:
     """Return a lock as YAML."""
     data: dict[str, Any] = {"recipe": lock.recipe, "platform": lock.platform}
@@ -165,15 +153,3 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)
-
-
-def write_lock(lock: Lock, path: Path) -> None:
-    """Write a lock, whole or not at all.
-
-    Raises ``InputError`` where it could not be read again.
-    """
-    text, problems = text_of(lock), Problems()
-    read_lock(text, display(path), problems)
-    problems.raise_if_any()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.encode())

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.core import shell
@@ -25,6 +24,7 @@ from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, label_of
 from lumicontainer.core.schema.validators import FINISH
+from lumicontainer.core.shipped import programs
 
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
@@ -363,15 +363,4 @@ def _program(name: str, staged: Sequence[LayerFile], *, work: str) -> str:
 
 def planned(resolved: Resolved) -> Plan:
     """Plan a resolved recipe with the programs that are baked into images."""
-    return make_plan(resolved, read_inside(Path(__file__).parents[2] / "inside"))
-
-
-def read_inside(folder: Path) -> tuple[LayerFile, ...]:
-    """Read the programs that are baked into images, with all of their packages."""
-    return tuple(
-        LayerFile(
-            p.relative_to(folder).as_posix(), 0o644 if p.suffix == ".py" else 0o755, p.read_bytes()
-        )
-        for p in sorted(folder.rglob("*"))
-        if p.is_file() and not p.name.startswith(".") and p.parent.name != "__pycache__"
-    )
+    return make_plan(resolved, programs())

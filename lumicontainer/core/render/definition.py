@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.core.model import Bootstrap
 from lumicontainer.core.plan.packages import APT_GET
 from lumicontainer.core.plan.plan import HOME, SYSTEM_PATH, Step
 from lumicontainer.core.render.jinja import fill
+from lumicontainer.core.shipped import step_script
 
-_STEP = Path(__file__).parents[2] / "step"
 _CONSTANT = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|LD_[A-Z_]+")
 """The variables for which the value of the image wins over that of the host.
 
@@ -52,8 +51,8 @@ def proot_definition(subject: Subject, programs: Iterable[str]) -> str:
         home=HOME,
         programs=programs,
         apt_get=APT_GET,
-        etc_begin=(_STEP / "etc-begin.sh").read_text(),
-        etc_end=(_STEP / "etc-end.sh").read_text(),
+        etc_begin=step_script("etc-begin.sh").decode(),
+        etc_end=step_script("etc-end.sh").decode(),
         **_settings(subject),
     )
 

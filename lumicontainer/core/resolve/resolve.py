@@ -18,6 +18,7 @@ from lumicontainer.core.model import (
     Profile,
     Recipe,
     SdistSource,
+    Setting,
     Variant,
 )
 from lumicontainer.core.nodes import Node, Scalar

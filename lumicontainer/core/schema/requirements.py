@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lumicontainer.core.model import LayerFile
+from lumicontainer.core.nodes import Node
 from lumicontainer.core.schema.readers import described
 from lumicontainer.core.schema.readers import text as read_text
 from lumicontainer.errors import Place, Problems

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from lumicontainer.core import shell
 from lumicontainer.core.model import GitSource, LayerFile, SdistSource, Source, UrlSource
+from lumicontainer.core.nodes import Mapping as MappingNode
+from lumicontainer.core.nodes import Node
 from lumicontainer.core.schema import readers, validators
+from lumicontainer.core.shipped import step_script
 from lumicontainer.errors import Place, Problems, did_you_mean
 
 WHOLE_COMMIT = 40
@@ -142,7 +144,7 @@ def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Sour
 def fetch_files(sources: Sequence[Source]) -> Iterator[LayerFile]:
     """Yield what a step needs to fetch sources, if there are any."""
     for name in (FETCH, MIRRORS) if sources else ():
-        yield LayerFile(name, 0o644, (Path(__file__).parents[2] / "step" / name).read_bytes())
+        yield LayerFile(name, 0o644, step_script(name))
 
 
 def fetch_text(sources: Sequence[Source], stage: str) -> str:

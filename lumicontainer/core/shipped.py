@@ -1,0 +1,26 @@
+"""Read the files that are shipped with the package and become a part of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lumicontainer.core.model import LayerFile
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def step_script(name: str) -> bytes:
+    """Return a script that steps share."""
+    return (_PACKAGE / "step" / name).read_bytes()
+
+
+def programs() -> tuple[LayerFile, ...]:
+    """Return the programs that are baked into images, with all of their packages."""
+    folder = _PACKAGE / "inside"
+    return tuple(
+        LayerFile(
+            p.relative_to(folder).as_posix(), 0o644 if p.suffix == ".py" else 0o755, p.read_bytes()
+        )
+        for p in sorted(folder.rglob("*"))
+        if p.is_file() and not p.name.startswith(".") and p.parent.name != "__pycache__"
+    )
