@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.build import disk_space, layers, smoke
+from lumicontainer.build import disk_space, layers
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.cache import store
+from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_room
 from lumicontainer.build.layers import Run
 from lumicontainer.build.workspace import GIB, remove_tree

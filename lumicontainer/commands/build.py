@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.build import pipeline, script_syntax
+from lumicontainer.build import pipeline
 from lumicontainer.build.builder import Builder
 from lumicontainer.build.cache import proven, usage
 from lumicontainer.build.cache.store import Cache, size_limit
+from lumicontainer.build.checks import script_syntax
 from lumicontainer.build.secrets import read_secrets
 from lumicontainer.build.workspace import workspace
 from lumicontainer.commands import context, lock_option
@@ -198,7 +199,7 @@ def _check(
     """Build every step a second time, and print what differs from the first."""
     import asyncio  # noqa: PLC0415
 
-    from lumicontainer.build import reproducibility  # noqa: PLC0415 - seldom wanted
+    from lumicontainer.build.checks import reproducibility  # noqa: PLC0415 - seldom wanted
 
     with _builder(arguments, plan, warnings) as builder:
         pipeline.require_room(builder, output, form="layered")

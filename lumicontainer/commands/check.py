@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lumicontainer.build import script_syntax
+from lumicontainer.build.checks import script_syntax
 from lumicontainer.commands import context
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen

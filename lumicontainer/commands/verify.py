@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.build.smoke import rerun_command
+from lumicontainer.build.checks.smoke import rerun_command
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
