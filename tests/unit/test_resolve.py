@@ -119,4 +119,4 @@ def test_layers_that_exclude_each_other_are_refused(resolved: Resolve) -> None:
 def test_a_layer_that_is_no_base_cannot_be_the_base(resolved: Resolve) -> None:
     with pytest.raises(InputError) as error:
         resolved({"hello.yaml": "summary: x\nbase: greet\nlayers: []\n"})
-    assert "layer 'greet' is no base" in str(error.value)
+    assert "layer 'greet' is not a base" in str(error.value)
