@@ -16,7 +16,7 @@ from lumicontainer.host.host_libraries import FOLDER, Closure, Mount, close, nam
 from lumicontainer.host.machine import is_there
 from lumicontainer.image import records
 from lumicontainer.inside import elf
-from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, told
+from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, described
 from lumicontainer.system import process
 
 _ENGINES_OWN = "/.singularity.d/libs"
@@ -141,7 +141,7 @@ def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[s
     command = ["python3", "-I", "-B", "-c", program, *asked]
     said = process.capture_bytes(find_engine().execute(image, command, binds=[mount]))
     data = records.answer(image, said)
-    return told(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)
+    return described(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)
 
 
 def _folders(text: str) -> list[str]:

@@ -170,7 +170,7 @@ _ELF = record(
 ANSWER = record(
     {"folders": sequence(text), "libraries": mapping(record({"path": text, "elf": _ELF}))}
 )
-"""What a program in the image says of its libraries (``elf.loader.tell``)."""
+"""What a program in the image says of its libraries (``elf.loader.describe``)."""
 PACKAGES = mapping(mapping(text))
 METADATA = record(
     {},

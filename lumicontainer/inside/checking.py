@@ -72,17 +72,17 @@ def failed(*problems: str) -> NoReturn:
 
 def skipped(reason: str) -> NoReturn:
     """End the check as skipped, which does not count as passed."""
-    tell("skipped", reason)
+    note("skipped", reason)
     print(reason, flush=True)
     sys.exit(SKIPPED)
 
 
-def tell(name: str, value: Any) -> None:
+def note(name: str, value: Any) -> None:
     """Add a fact to the report: the rows of a chart, or what the check ran on.
 
     ``value`` is plain data for JSON. Without lumi-verify this does nothing.
     """
-    _append({"told": name, "value": value})
+    _append({"fact": name, "value": value})
 
 
 def measured(name: str, value: float) -> None:

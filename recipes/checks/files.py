@@ -2,7 +2,7 @@
 # summary: "the image's files are safe to hand on: no secret, no setuid program, nothing that
 #   anybody may write to or that only root can read, and nothing left of the build, its host or
 #   its site"
-# hint: look at what the layer's install.sh leaves, and build it again
+# hint: check what the layer's install.sh leaves, and rebuild the layer
 # ///
 
 import os
@@ -11,7 +11,7 @@ import stat
 from fnmatch import fnmatch, translate
 from pathlib import Path
 
-from lumi_inside.checking import HOST_PATHS, failed, resolved, tell
+from lumi_inside.checking import HOST_PATHS, failed, note, resolved
 from lumi_inside.image.distributions import packages
 from lumi_inside.image.files import mounts, walk
 
@@ -195,5 +195,5 @@ if own and example.exists() and sources.exists() and example.read_bytes() != sou
 if found.paths:
     failed(*found.words())
 unseen = sorted(hidden & HIDDEN)
-tell("hidden by mounts", unseen)
+note("hidden by mounts", unseen)
 print(f"{paths} paths are clean; not seen for what is mounted there: {', '.join(unseen) or 'none'}")

@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 
-from lumi_inside.checking import failed, record, tell
+from lumi_inside.checking import failed, note, record
 from lumi_inside.image.distributions import packages, plain_name
 
 UNTOLD = {
@@ -43,7 +43,7 @@ for package in sorted(packages(), key=lambda each: each.name != "setuptools"):
         modules += 1
         why = imported(name)
         if why and name in UNTOLD and not os.path.exists("/dev/kfd"):
-            tell("left out", f"{name} {UNTOLD[name]}")
+            note("left out", f"{name} {UNTOLD[name]}")
         elif why:
             first = why.splitlines()[0]
             problems.append(f"{name} of {package.name} {package.version} fails: {first}")

@@ -9,7 +9,7 @@ import os
 import re
 from fnmatch import fnmatch
 
-from lumi_inside.checking import failed, tell
+from lumi_inside.checking import failed, note
 from lumi_inside.elf.linkage import brought_by_others, unmet
 from lumi_inside.elf.loader import VARIABLE, Tree
 from lumi_inside.elf.reader import UnreadableError, linked
@@ -117,6 +117,6 @@ if missing:
     missing = brought_by_others(missing, *loaded_first({each.asker for each in missing}))
 if damaged or missing:
     failed(*damaged, *map(str, missing))
-tell("excused", [str(each) for each in excused])
+note("excused", [str(each) for each in excused])
 needed = sum(len(elf.needed) for elf in files.values())
 print(f"{needed} needs of {len(files)} programs and libraries are met, {len(excused)} excused")

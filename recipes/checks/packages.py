@@ -1,7 +1,7 @@
 # /// check
 # summary: every package that the recipe names is there in its version, none was changed since
 #   the build, and each Python package is whole
-# hint: build the image again; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
+# hint: rebuild the image; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
 # ///
 
 import os
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-from lumi_inside.checking import failed, record, resolved, tell
+from lumi_inside.checking import failed, note, record, resolved
 from lumi_inside.image.distributions import UNSAID, packages, plain_name
 from lumi_inside.image.inventory import system_packages
 
@@ -108,6 +108,6 @@ if problems:
     failed(*problems)
 added = sorted(python.keys() - built.keys())
 if added:
-    tell("added", added)
+    note("added", added)
 counted = f"{len(system)} packages and {len(python)} Python packages"
 print(f"{counted} are as promised, {len(added)} added")

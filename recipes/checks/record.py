@@ -1,7 +1,7 @@
 # /// check
 # summary: what the image says of itself, and the programs and checks that it holds, are those
 #   that were sealed in it
-# hint: "build the image again; bind nothing over /opt/lumicontainer"
+# hint: "rebuild the image; bind nothing over /opt/lumicontainer"
 # ///
 
 import hashlib

@@ -100,7 +100,7 @@ def test_files_that_only_look_dangerous_are_let_be(image: Path, broken: Broken) 
 def test_what_engines_mount_over_the_image_is_told_as_unseen(image: Path, broken: Broken) -> None:
     row = broken.option("--containall").verify(image, "image/files")
     holds(row)
-    assert "/tmp" in row["told"]["hidden by mounts"]
+    assert "/tmp" in row["facts"]["hidden by mounts"]
 
 
 # What the recipe promised.

@@ -147,7 +147,7 @@ def test_checks_pass_where_all_is_well(
     )
     for name, row in found.items():
         if not name.startswith(("rocm/", "osu/", "rccl-tests/")):
-            assert row["told"]["ran_on"] == "the CPU, for LUMI_VERIFY_DEVICE=cpu"
+            assert row["facts"]["ran_on"] == "the CPU, for LUMI_VERIFY_DEVICE=cpu"
 
 
 MATMUL = """

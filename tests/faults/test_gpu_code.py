@@ -42,7 +42,7 @@ def test_published_libraries_with_code_for_gfx90a_hold(
 ) -> None:
     row = broken.copy(f"/opt/own/{GENERATOR}", cupy / GENERATOR).verify(image, CODE)
     holds(row)
-    assert "gfx90a" in row["told"]["carried"][f"/opt/own/{GENERATOR}"]
+    assert "gfx90a" in row["facts"]["carried"][f"/opt/own/{GENERATOR}"]
 
 
 def test_code_for_other_gpus_is_named(image: Path, broken: Broken, cupy: Path) -> None:

@@ -47,7 +47,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "no compiler for MPI": (
         lambda image: image.write("/opt/venv/bin/mpicc", "#!/bin/sh\nexit 1\n", 0o755),
         "mpich/two_ranks",
-        "it does not say why",
+        "it gives no reason",
     ),
     "an mpi4py for another MPI": (
         lambda image: other_mpi4py(image, "Open MPI v4.1.4"),

@@ -64,7 +64,7 @@ def test_a_plugin_without_libfabric_is_told(image: Path, broken: Broken) -> None
 
 def test_a_plugin_that_lacks_a_library_is_told(image: Path, broken: Broken) -> None:
     plugin(broken, KNOWN, needs="libcxi.so.9")
-    caught(broken.verify(image, CHECK), "there is no libcxi.so.9, which", "librccl-net.so needs")
+    caught(broken.verify(image, CHECK), "libcxi.so.9 not found, which", "librccl-net.so needs")
 
 
 def test_a_plugin_with_a_libfabric_of_its_own_is_told(image: Path, broken: Broken) -> None:

@@ -202,7 +202,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "folders of LUMI's that are not there": (
         lambda image: image,
         "rocm/mount_points",
-        "there is no /var/spool/slurmd, which LUMI binds",
+        "/var/spool/slurmd not found, which LUMI binds",
     ),
     "no hipcc": (lambda image: image, "rocm/compiles", "hipcc: command not found"),
     "a hipcc whose headers are gone": (

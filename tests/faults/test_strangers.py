@@ -74,7 +74,7 @@ def answer(door: Door, **changes: Any) -> None:
     """Answer the next order, with changes to what came of it."""
     order = door.next(SOON)
     assert order is not None
-    door.tell({"id": order["id"], "came": {**Outcome("passed").plain(), **changes}})
+    door.send({"id": order["id"], "came": {**Outcome("passed").plain(), **changes}})
 
 
 def dropped(stream: socket.socket) -> bytes:
@@ -232,7 +232,7 @@ ROW = {"name": "x", "value": 1.0, "holds": None}
         {"seconds": 10**400},
         {"left": [{}]},
         {"left": "12"},
-        {"told": []},
+        {"facts": []},
         {"halted": 1},
         {"rank": None},
         {"ranks": [1]},

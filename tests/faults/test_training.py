@@ -128,8 +128,8 @@ def verified(image: Path, check: str, *options: object) -> dict[str, Any]:
 @pytest.mark.parametrize("check", CHECKS)
 def test_ranks_of_the_image_as_it_is_train_as_one_process_does(image: Path, check: str) -> None:
     row = verified(image, check)
-    assert (row["state"], row["told"]["device"]) == ("passed", "cpu"), row["output"]
-    assert row["told"]["apart"] < 1e-5
+    assert (row["state"], row["facts"]["device"]) == ("passed", "cpu"), row["output"]
+    assert row["facts"]["apart"] < 1e-5
 
 
 @pytest.mark.parametrize(("words", "check"), ROWS)

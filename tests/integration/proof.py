@@ -7,9 +7,9 @@ from ..reports import BANDWIDTH, RANKS
 from .conftest import SMALL
 
 TELLS = f"""
-from lumi_inside.checking import measured, tell
-tell("bandwidth", {BANDWIDTH!r})
-tell("ranks", {RANKS!r})
+from lumi_inside.checking import measured, note
+note("bandwidth", {BANDWIDTH!r})
+note("ranks", {RANKS!r})
 measured("speed", 112.5)
 """
 

@@ -1,5 +1,5 @@
-"""What the dynamic loader sees: shared libraries, what they need, where they are found.
+"""Read shared libraries, their needs and their versions as the dynamic loader does.
 
-Nothing is run or loaded for it. The modules use the standard library of Python 3.9 alone and import
-nothing of lumicontainer, so that they also run in images.
+Nothing is executed or loaded. The modules import nothing outside this package, so it can be
+mounted into a container on its own.
 """

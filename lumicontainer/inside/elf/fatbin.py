@@ -1,7 +1,7 @@
-"""Read for which GPUs a library or program carries code: its bundles in the section .hip_fatbin.
+"""Read the GPU architectures of a library or program from the bundles in section .hip_fatbin.
 
-The form of bundles, compressed ones too: LLVM, Clang Offload Bundler; which processors the generic
-targets stand for: LLVM, User Guide for AMDGPU Backend.
+The form of bundles, also compressed ones: LLVM, Clang Offload Bundler. The processors of generic
+targets: LLVM, User Guide for AMDGPU Backend.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Data = Union[mmap.mmap, bytes]
 
 SECTION = ".hip_fatbin"
 ANY = "amdgcnspirv"
-"""SPIR-V, which is compiled for the GPU that is there when it is loaded."""
+"""SPIR-V, which is compiled for the present GPU when it is loaded."""
 _PLAIN, _COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _BEGIN = re.compile(b"|".join((_PLAIN, _COMPRESSED)))
 _ROW = struct.Struct("<QQQ")
 _LONGEST = 1024
-"""Characters of a triple, and more than there are triples in a bundle: what is above is no row."""
+"""The most characters of a triple, and the most triples in a bundle."""
 _TRIPLE = re.compile(
     r"(?:hip|hipv4)-(?:amdgcn|spirv64)-amd-amdhsa-[^-]*-(?P<target>[^:]+)(?P<features>.*)"
 )
@@ -35,12 +35,12 @@ _HEADERS = {1: struct.Struct("<4sHHIQ"), 2: struct.Struct("<4sHHIIQ"), 3: struct
 _ZLIB, _ZSTD = 0, 1
 _LIBZSTD = "libzstd.so.1"
 _TABLE = 1 << 16
-"""Bytes of a bundle that are unpacked at least: its table stands first."""
+"""Bytes of a bundle to unpack: its table is at the start."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """Hold for what a piece of code is: ``gfx90a``, and the settings that it wants: ``xnack+``."""
+    """The target of a piece of code: ``gfx90a``, and its settings: ``xnack+``."""
 
     target: str
     features: tuple[str, ...] = ()
@@ -49,19 +49,19 @@ class Code:
         return ":".join((self.target, *self.features))
 
     def runs_on(self, architecture: str) -> bool:
-        """Tell whether GPUs of an architecture run it as they are set by default.
+        """Return whether GPUs of an architecture run it with default settings.
 
-        XNACK is off unless HSA_XNACK=1 is set, and the memory of a data centre's GPU has ECC on.
-        The generic targets gfx9-generic and gfx9-4-generic are not for gfx90a.
+        XNACK is off unless HSA_XNACK=1 is set, and GPUs of data centres have ECC on. The generic
+        targets gfx9-generic and gfx9-4-generic are not for gfx90a.
         """
         unfit = {"xnack+", "sramecc-"} & set(self.features)
         return self.target == ANY or (self.target == architecture and not unfit)
 
 
 def codes(path: str) -> tuple[Code, ...]:
-    """Return for what GPUs a file carries code, each once; nothing where it carries none.
+    """Return the distinct targets of a file's code for GPUs.
 
-    Raises ``UnreadableError`` where it is no ELF file for x86-64, or what it carries is damaged.
+    Raises ``UnreadableError`` if it is not an ELF file for x86-64, or if a bundle is damaged.
     """
     found: dict[Code, None] = {}
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -75,7 +75,7 @@ def codes(path: str) -> tuple[Code, ...]:
 
 
 def _triples(data: Data, begin: int, size: int) -> Iterator[str]:
-    """Yield what each entry of each bundle of a section is for."""
+    """Yield the triple of each entry of each bundle in a section."""
     end = begin + size
     bundles = 0
     while True:
@@ -87,16 +87,16 @@ def _triples(data: Data, begin: int, size: int) -> Iterator[str]:
             triples, length = _plain(data, begin)
         else:
             triples, length = _compressed(data, begin, end)
-        # What only looks like a beginning is code.
+        # Code may contain the magic bytes of a bundle.
         bundles += bool(length)
         yield from triples
         begin += length or len(match[0])
     if size and not bundles:
-        raise UnreadableError(f"there is no bundle in its section {SECTION}")
+        raise UnreadableError(f"no bundle in its section {SECTION}")
 
 
 def _plain(data: Data, begin: int) -> tuple[list[str], int]:
-    """Return the triples of a bundle and its length; no length where it is none."""
+    """Return the triples and the length of a bundle; 0 as length if it is not a bundle."""
     try:
         (count,) = struct.unpack_from("<Q", data, begin + len(_PLAIN))
         if count > _LONGEST:
@@ -123,7 +123,7 @@ def _compressed(data: Data, begin: int, end: int) -> tuple[list[str], int]:
     _, version, method, *sizes, _ = header.unpack_from(data, begin)
     if method not in (_ZLIB, _ZSTD):
         return [], 0
-    # The first form does not tell its length: the next bundle is looked for from its header on.
+    # Version 1 has no length: the search for the next bundle continues after its header.
     length = sizes[0] if version > 1 else header.size
     if begin + length > end or (version > 1 and length <= header.size):
         return [], 0
@@ -136,7 +136,7 @@ def _compressed(data: Data, begin: int, end: int) -> tuple[list[str], int]:
 
 
 def _unpacked(packed: bytes, method: int) -> bytes:
-    """Return the beginning of what is packed."""
+    """Unpack the start of a bundle."""
     if method == _ZSTD:
         return _of_zstd(packed)
     try:
@@ -156,12 +156,12 @@ class _Buffer(ctypes.Structure):
 
 
 def _of_zstd(packed: bytes) -> bytes:
-    """Return the beginning of what Zstandard packed, by the library that dpkg itself needs."""
+    """Unpack the start of a Zstandard bundle by libzstd, which dpkg needs too."""
     try:
         library = ctypes.CDLL(_LIBZSTD)
     except OSError as error:
         raise UnreadableError(
-            f"its bundles are compressed, and to read them lacks {error}"
+            f"its bundles are compressed, and reading them needs libzstd: {error}"
         ) from error
     library.ZSTD_createDStream.restype = ctypes.c_void_p
     library.ZSTD_decompressStream.restype = ctypes.c_size_t
@@ -183,7 +183,7 @@ def _of_zstd(packed: bytes) -> bytes:
 
 
 def main() -> None:
-    """Print for which GPUs each file on the command line carries code, a line each."""
+    """Print the targets of each file on the command line, one line a file."""
     for path in sys.argv[1:]:
         sys.stdout.write(" ".join(map(str, codes(path))) + "\n")
 

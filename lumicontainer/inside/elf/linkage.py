@@ -1,4 +1,4 @@
-"""Find what programs and libraries need and would not get, without starting any of them."""
+"""Find libraries and versions that programs need but would not find, without starting them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .reader import Elf, Version
 
 
 class Unmet(NamedTuple):
-    """Hold what is not there, and who wants it; ``version`` where the library is too old."""
+    """A missing library and the file that needs it; ``version`` if the library is too old."""
 
     asker: str
     library: str
@@ -22,7 +22,7 @@ class Unmet(NamedTuple):
     def __str__(self) -> str:
         if self.version:
             return f"{self.found} has no version {self.version}, which {self.asker} needs"
-        return f"there is no {self.library}, which {self.asker} needs"
+        return f"{self.library} not found, which {self.asker} needs"
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class _Asked:
 
 
 def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
-    """Return what ``files`` of a tree need and the loader would not find, by their paths.
+    """Return the needs of ``files`` of a tree, by their paths, that the loader would not find.
 
-    What a library does not find is there all the same where one that needs it brings it along: a
-    library is loaded once in a process, for all that ask for its name.
+    A library that is not found is present if a file that loads its user has loaded it already: the
+    loader loads each name once in a process.
     """
     asked: dict[str, list[Library]] = {}
     edges: list[_Asked] = []
@@ -62,7 +62,7 @@ def _real(tree: Tree, path: str) -> str:
 
 
 def _brought(tree: Tree, name: str, asker: Library, loaders: Iterable[Library]) -> bool:
-    """Tell whether one of those that need ``asker`` has a library loaded, or passes its path on."""
+    """Return whether a file that loads ``asker`` loads the library too, or passes its path on."""
     return any(
         (name in loader.elf.needed and tree.find(name, (loader,)) is not None)
         or tree.find(name, (asker, loader)) is not None
@@ -72,7 +72,7 @@ def _brought(tree: Tree, name: str, asker: Library, loaders: Iterable[Library]) 
 
 def _too_old(edges: Iterable[_Asked]) -> Iterator[Unmet]:
     for edge in edges:
-        # The loader takes a library without versions for any version.
+        # The loader accepts a library without versions.
         provides = edge.found.elf.provides
         for version in edge.asker.elf.requires if provides else ():
             if _is_of(version, edge.found) and not version.weak and version.name not in provides:
@@ -86,10 +86,10 @@ def _is_of(version: Version, library: Library) -> bool:
 def brought_by_others(
     wanted: Sequence[Unmet], owners: Mapping[str, str], loads: Mapping[str, Iterable[str]]
 ) -> list[Unmet]:
-    """Return what of ``wanted`` is not there even so, where programs load libraries beforehand.
+    """Return those of ``wanted`` that no other package has loaded before.
 
-    ``owners`` names for each library the package that it belongs to, and ``loads`` for a package
-    those whose libraries its code has in the process before it opens its own.
+    ``owners`` maps each library to its package, ``loads`` each package to those whose libraries it
+    loads before its own.
     """
     names: dict[str, set[str]] = {}
     for path, owner in owners.items():

@@ -1,6 +1,6 @@
 """Find shared libraries below a root where the dynamic loader would, see ld.so(8).
 
-The variants for newer processors (glibc-hwcaps) are passed over: each is the same library again.
+It skips the variants for newer processors (glibc-hwcaps), which are the same libraries.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ DEFAULTS = (
     "/lib",
     "/usr/lib",
 )
-"""The folders that Debian's and SUSE's loaders search without being told."""
+"""The folders that Debian's and SUSE's loaders search by default."""
 VARIABLE = "LD_LIBRARY_PATH"
 _MAX_LINKS = 40
 _LIB = ("lib64", "lib/x86_64-linux-gnu")
-"""What $LIB stands for, on SUSE and on Debian."""
+"""The values of $LIB on SUSE and on Debian."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """Hold a library that was found: the path it was found at below the root, and what it says."""
+    """A found library: its path below the root, and its content."""
 
     name: str
     path: str
     elf: Elf = field(default_factory=Elf)
     own: bool = False
-    """Whether it was found by a path that is written in the library that asks for it."""
+    """Whether a path in the file that needs it (RPATH, RUNPATH) led to it."""
 
 
 class Tree:
-    """Find libraries below ``root``, which is / to the programs that load them.
+    """Find libraries below ``root``, which is / for the programs.
 
-    ``first`` are folders to search before those of the system (LD_LIBRARY_PATH), ``last`` some to
-    search where nothing else has it. ``reader`` reads a file: ``linked`` does without symbols.
+    ``first`` are folders to search before those of the system (LD_LIBRARY_PATH), ``last`` after
+    them. ``reader`` reads a file: ``read``, or ``linked`` without symbols.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class Tree:
         self._read: dict[str, Elf | None] = {}
 
     def find(self, name: str, askers: Sequence[Library] = ()) -> Library | None:
-        """Return the library of a name, or of a path where ``name`` is one; None where it is not.
+        """Return the library of a name or a path; None if it is not found.
 
-        ``askers`` is the library that needs it, then the one that needs that, and so on. What is
-        none for x86-64 is passed over, as the loader does.
+        ``askers`` is the file that needs it, then the one that needs that, and so on. Files that
+        are not for x86-64 are skipped, as the loader does.
         """
         if "/" in name:
             elf = self._elf(name)
             return Library(os.path.basename(name), name, elf) if elf else None
         for folder, own in self._folders(askers):
-            # ".." is the folder above the one that a link leads to.
+            # ".." is above the target of a link.
             real = self.file(folder)[len(self.root) :] if ".." in folder else folder
             path = os.path.join("/", real, name)
             elf = self._elf(path)
@@ -83,7 +83,7 @@ class Tree:
         return None
 
     def file(self, path: str) -> str:
-        """Return where a path of the tree lies, with all its links followed below the root."""
+        """Return the real path of a path of the tree; its links stay below the root."""
         done, links = "", 0
         parts = deque(path.split("/"))
         while parts:
@@ -123,7 +123,7 @@ class Tree:
         return self._read[path]
 
     def _configured(self, name: str) -> Iterator[str]:
-        """Yield the folders that a file of the loader's configuration names."""
+        """Yield the folders in a file of the loader's configuration."""
         try:
             with open(self.file(name), encoding="utf-8", errors="replace") as file:
                 lines = file.read().splitlines()
@@ -150,8 +150,8 @@ def _expanded(folders: Sequence[str], asker: Library) -> Iterator[str]:
         yield from (text.replace("$LIB", lib) for lib in (_LIB if "$LIB" in text else ("",)))
 
 
-def tell(names: Sequence[str]) -> dict[str, Any]:
-    """Return as plain data what programs that start here find under ``names``."""
+def describe(names: Sequence[str]) -> dict[str, Any]:
+    """Return as plain data the libraries that programs find here under ``names``."""
     folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
     tree = Tree("/", first=folders)
     found = {name: tree.find(name) for name in names}
@@ -165,8 +165,8 @@ def tell(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def told(data: Mapping[str, Any]) -> dict[str, Library]:
-    """Return the libraries that ``tell`` told of, by the names that they were asked for."""
+def described(data: Mapping[str, Any]) -> dict[str, Library]:
+    """Return the libraries of ``describe``, by the requested names."""
     return {
         name: Library(os.path.basename(name), row["path"], from_plain(row["elf"]))
         for name, row in data["libraries"].items()
@@ -174,5 +174,5 @@ def told(data: Mapping[str, Any]) -> dict[str, Library]:
 
 
 def main() -> None:
-    """Print as JSON what programs find under the names on the command line."""
-    json.dump(tell(sys.argv[1:]), sys.stdout)
+    """Print as JSON the libraries that programs find under the names on the command line."""
+    json.dump(describe(sys.argv[1:]), sys.stdout)

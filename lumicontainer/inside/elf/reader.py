@@ -1,6 +1,6 @@
 """Read shared libraries and programs (ELF) as the dynamic loader does, without loading them.
 
-64-bit little-endian files for x86-64 alone: all that LUMI and its images run. Structures and
+64-bit little-endian files for x86-64 alone: as on LUMI. Structures and
 numbers: System V ABI, gABI chapter 5 and its supplement for AMD64; versions of symbols: Linux
 Standard Base, Core, chapter "Symbol Versioning".
 """
@@ -42,18 +42,18 @@ _OPENED = re.compile(rb"(?<=\0)/[\w./+-]+/lib[\w.+-]+\.so(?:\.[0-9]+)*(?=\0)")
 
 
 class UnreadableError(Exception):
-    """A file cannot be read as a library or program for x86-64; the message says why."""
+    """Report why a file cannot be read as a library or program for x86-64."""
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """Hold a symbol that a file needs of others, ``file`` where it names the one it wants it of."""
+    """A symbol that a file needs; ``file`` is the library that should define it, if it is named."""
 
     name: str
     version: str = ""
     file: str = ""
     weak: bool = False
-    """Whether it does without it."""
+    """Whether the file works without it."""
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name
@@ -61,7 +61,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Version:
-    """Hold a version of symbols that a file needs of a library."""
+    """A version of symbols that a file needs of a library."""
 
     file: str
     name: str
@@ -70,7 +70,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Elf:
-    """Hold what the loader reads of a file."""
+    """The content of a file for the loader."""
 
     soname: str = ""
     needed: tuple[str, ...] = ()
@@ -78,14 +78,14 @@ class Elf:
     runpath: tuple[str, ...] = ()
     requires: tuple[Version, ...] = ()
     provides: tuple[str, ...] = ()
-    """The versions of its symbols, without the one that is its own name."""
+    """The versions of its symbols, without its own name."""
     undefined: tuple[Symbol, ...] = ()
     defined: frozenset[str] = field(default_factory=frozenset)
-    """Its symbols, as ``name`` and, those that have a version, as ``name@version`` too."""
+    """Its symbols as ``name``, and those with a version also as ``name@version``."""
 
 
 def read(path: str) -> Elf:
-    """Read a file; raise ``UnreadableError`` where it is none, and ``OSError`` as open does."""
+    """Read a file; raise ``UnreadableError`` for other formats, and ``OSError`` as open does."""
     with open(path, "rb") as file:
         head = file.read(_HEADER.size)
         _check(head)
@@ -97,7 +97,7 @@ def read(path: str) -> Elf:
 
 
 def linked(path: str) -> Elf:
-    """Read what ``read`` does but the symbols, which are most of a file: libraries and versions."""
+    """Read libraries and versions, without the symbols, which are most of a file."""
     with open(path, "rb") as file:
         _check(file.read(_HEADER.size))
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -108,7 +108,7 @@ def linked(path: str) -> Elf:
 
 
 def section(data: mmap.mmap, name: str) -> tuple[int, int] | None:
-    """Return where a section of a file begins and how long it is; None where it has none."""
+    """Return the offset and the length of a section; None if there is none."""
     _check(data[: _HEADER.size])
     try:
         return _File(data).section(name.encode())
@@ -117,9 +117,9 @@ def section(data: mmap.mmap, name: str) -> tuple[int, int] | None:
 
 
 def opened(path: str) -> list[str]:
-    """Return the absolute paths of libraries that stand in a file's constants.
+    """Return the absolute paths of libraries in a file's constants.
 
-    A library that another opens by dlopen is not among those it needs; its path is all there is.
+    They are the only trace of libraries that a file opens by dlopen.
     """
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return sorted({found[0].decode() for found in _OPENED.finditer(data)})
@@ -138,7 +138,7 @@ def to_plain(elf: Elf) -> dict[str, Any]:
 
 
 def from_plain(data: dict[str, Any]) -> Elf:
-    """Return the description that ``to_plain`` made plain data of."""
+    """Return the description from ``to_plain``'s data."""
     names = ("needed", "rpath", "runpath", "provides")
     return Elf(
         soname=data["soname"],
@@ -151,7 +151,7 @@ def from_plain(data: dict[str, Any]) -> Elf:
 
 def _check(head: bytes) -> None:
     if head[:4] != _MAGIC:
-        raise UnreadableError("it is no ELF file")
+        raise UnreadableError("it is not an ELF file")
     if len(head) < _HEADER.size:
         raise UnreadableError("it is cut short")
     machine = _HEADER.unpack(head)[2]
@@ -173,7 +173,7 @@ class _File:
         self.tags = dict(reversed(self.entries))
 
     def elf(self) -> Elf:
-        """Return all that there is to say of it."""
+        """Return the whole description."""
         if not self.entries:
             return Elf()
         requires = list(self._requires())
@@ -188,20 +188,20 @@ class _File:
         )
 
     def linked(self) -> Elf:
-        """Return all that there is to say of it but its symbols."""
+        """Return the description without symbols."""
         if not self.entries:
             return Elf()
         return Elf(
-            soname=self._said(_SONAME),
+            soname=self._string(_SONAME),
             needed=tuple(self._text(value) for tag, value in self.entries if tag == _NEEDED),
-            rpath=_folders(self._said(_RPATH)),
-            runpath=_folders(self._said(_RUNPATH)),
+            rpath=_folders(self._string(_RPATH)),
+            runpath=_folders(self._string(_RUNPATH)),
             requires=tuple(version for _, version in self._requires()),
             provides=tuple(name for _, name in self._provides()),
         )
 
     def section(self, name: bytes) -> tuple[int, int] | None:
-        """Return the place and the length of the section of a name."""
+        """Return the offset and the length of a section."""
         rows = list(self._rows(_SECTION, self.header[6], self.header[12]))
         names = rows[self.header[13]][4] if rows else 0
         for row in rows:
@@ -221,21 +221,21 @@ class _File:
             yield tag, value
 
     def _offset(self, address: int) -> int:
-        """Return where in the file an address of the loaded library lies."""
+        """Return the offset in the file of an address of the loaded library."""
         for start, offset, size in self.loaded:
             if start <= address < start + size:
                 return int(offset + address - start)
-        raise ValueError(f"address {address:#x} lies in no segment")
+        raise ValueError(f"address {address:#x} is outside of all segments")
 
     def _text(self, index: int) -> str:
         start = self._offset(self.tags[_STRTAB]) + index
         return self.data[start : self.data.find(b"\0", start)].decode("utf-8", "replace")
 
-    def _said(self, tag: int) -> str:
+    def _string(self, tag: int) -> str:
         return self._text(self.tags[tag]) if tag in self.tags else ""
 
     def _requires(self) -> Iterator[tuple[int, Version]]:
-        """Yield the versions that it needs, each with the number that symbols name it by."""
+        """Yield the needed versions, each with its number in the table of symbols."""
         if _VERNEED not in self.tags:
             return
         offset = self._offset(self.tags[_VERNEED])
@@ -252,7 +252,7 @@ class _File:
             offset += following
 
     def _provides(self) -> Iterator[tuple[int, str]]:
-        """Yield the versions that it defines, each with the number that symbols name it by."""
+        """Yield the defined versions, each with its number in the table of symbols."""
         if _VERDEF not in self.tags:
             return
         offset = self._offset(self.tags[_VERDEF])
@@ -267,7 +267,7 @@ class _File:
             offset += following
 
     def _symbols(self) -> Iterator[Row]:
-        """Yield the name of each symbol, its row and the number of its version."""
+        """Yield the name, the row and the number of the version of each symbol."""
         if _SYMTAB not in self.tags:
             return
         rows = self._rows(_SYMBOL, self._offset(self.tags[_SYMTAB]), self._count())
@@ -280,10 +280,10 @@ class _File:
                 yield self._text(row[0]), row, version & ~_HIDDEN_BIT
 
     def _count(self) -> int:
-        """Return how many symbols there are, which the loader itself need not know.
+        """Return the number of symbols, which the loader itself does not need.
 
-        Of the tables that it uses only the older one says it (DT_HASH); where that is not there,
-        the table of sections does. A file without both counts as having none.
+        It is in the older hash table (DT_HASH), else in the table of sections. A file without both
+        counts as having no symbols.
         """
         if _HASH in self.tags:
             return int(struct.unpack_from("<II", self.data, self._offset(self.tags[_HASH]))[1])

@@ -277,7 +277,7 @@ def serve(crew: Crew, door: client.Door, checks: Sequence[Mapping[str, Any]]) ->
         except Exception as error:  # noqa: BLE001 - a rank that says nothing is waited for
             came = Outcome(ERROR, f"lumi-verify itself fails: {error!r}")
         if not crew.stop.why:
-            door.tell({"id": number, "came": came.plain()})
+            door.send({"id": number, "came": came.plain()})
 
     def heed(message: Mapping[str, Any]) -> None:
         """Execute an order; raise ValueError or KeyError if it is invalid."""

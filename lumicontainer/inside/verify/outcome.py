@@ -16,7 +16,7 @@ PASSED, FAILED, SKIPPED, ERROR = "passed", "failed", "skipped", "error"
 OUTCOMES = (PASSED, SKIPPED, FAILED, ERROR)
 """From the best to the worst: of several ranks the worst is the check's."""
 _REASONS = 20
-"""Lines of output that are told as the reason."""
+"""Lines of output that are shown as the reason."""
 _INNERMOST = re.compile(r"(?m)\(most recent call first\):\n +(.+)$")
 """The innermost line of a stack that faulthandler prints; the main thread's is the last one."""
 _LONGEST = 400
@@ -28,11 +28,12 @@ OUTPUT = 1 << 20
 class Outcome:
     """Hold what came of a check on one process, or of all of them together.
 
-    ``host`` is the node of ``rank``; ``halted`` tells that the process did not fail, but was ended
+    ``host`` is the node of ``rank``; ``halted``: the process did not fail, but was ended
     because another rank had. ``ranks`` has a row for each process, where there are several.
     """
 
     __slots__ = (
+        "facts",
         "halted",
         "host",
         "left",
@@ -43,7 +44,6 @@ class Outcome:
         "reason",
         "seconds",
         "state",
-        "told",
     )
 
     def __init__(self, state: str, reason: str = "", *, output: str = "", rank: int = 0) -> None:
@@ -56,7 +56,7 @@ class Outcome:
         self.ranks: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.measured: list[dict[str, Any]] = []
-        self.told: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
         self.left: Sequence[int] = ()
 
     def plain(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "reason": _text,
     "seconds": _number,
     "state": OUTCOMES.__contains__,
-    "told": _words,
+    "facts": _words,
 }
 """The condition on each field of an outcome."""
 
@@ -145,12 +145,12 @@ def of_process(
     outcome.seconds = ended.seconds
     outcome.left = ended.left
     for row in _rows(report):
-        if "told" in row:
-            outcome.told[row["told"]] = row.get("value")
+        if "fact" in row:
+            outcome.facts[row["fact"]] = row.get("value")
         elif "measured" in row:
             outcome.measured.append(judge(row, check, architecture))
     if outcome.state == SKIPPED:
-        outcome.reason = str(outcome.told.pop("skipped", outcome.reason))
+        outcome.reason = str(outcome.facts.pop("skipped", outcome.reason))
     missed = [row for row in outcome.measured if row["holds"] is False]
     if missed and outcome.state == PASSED:
         outcome.state = FAILED
@@ -197,21 +197,21 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
     """
     name, value = row["measured"], row.get("value")
     number = isinstance(value, (int, float)) and math.isfinite(value)
-    told = {"name": name, "value": value if number else None, "holds": None}
+    facts = {"name": name, "value": value if number else None, "holds": None}
     threshold = check.get("thresholds", {}).get(name)
     if threshold is None:
-        return told
-    told.update(threshold)
+        return facts
+    facts.update(threshold)
     of = threshold.get("architecture", "")
     if of and of != architecture:
-        told["unjudged"] = f"measured on {of}, but this is {architecture or 'no GPU'}"
+        facts["unjudged"] = f"measured on {of}, but this is {architecture or 'no GPU'}"
     elif "minimum" in threshold:
-        told["holds"] = number and value >= threshold["minimum"]
+        facts["holds"] = number and value >= threshold["minimum"]
     elif "maximum" in threshold:
-        told["holds"] = number and value <= threshold["maximum"]
+        facts["holds"] = number and value <= threshold["maximum"]
     else:
-        told["unjudged"] = "it has no limit"
-    return told
+        facts["unjudged"] = "it has no limit"
+    return facts
 
 
 def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
@@ -222,7 +222,7 @@ def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
     rows = check.get("thresholds", {}).values()
     limited = any("minimum" in row or "maximum" in row for row in rows)
     judged = any(row["holds"] is not None for row in came.measured)
-    own = came.told.pop("unjudged", "")
+    own = came.facts.pop("unjudged", "")
     if came.state != PASSED or not limited or judged:
         return came
     why = own or next((row["unjudged"] for row in came.measured if "unjudged" in row), "")
@@ -268,16 +268,16 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
     for one in every:
         of = {"rank": one.rank} if several else {}
         result.measured += [{**row, **of} for row in one.measured]
-        for name, value in one.told.items():
-            result.told.setdefault(name, value)
+        for name, value in one.facts.items():
+            result.facts.setdefault(name, value)
     result.ranks = [_row(one) for one in every] if several else []
     return result
 
 
 def _row(one: Outcome) -> dict[str, Any]:
     """Return the row of one of several processes."""
-    told = {name: getattr(one, name) for name in ("rank", "host", "state", "halted")}
-    return {**told, "reason": one.reason.partition("\n")[0], "seconds": round(one.seconds, 2)}
+    facts = {name: getattr(one, name) for name in ("rank", "host", "state", "halted")}
+    return {**facts, "reason": one.reason.partition("\n")[0], "seconds": round(one.seconds, 2)}
 
 
 def outputs(every: Sequence[Outcome]) -> str:
@@ -298,8 +298,8 @@ def _reason(alike: Sequence[Outcome], every: Sequence[Outcome]) -> str:
         return first.reason
     where = f" ({first.host})" if first.host and len({one.host for one in alike}) == 1 else ""
     what, _, rest = first.reason.partition("\n")
-    told = f"on rank {_ranks(alike)}{where} of {len(every)}: {what}"
-    return "\n".join(filter(None, (told, _apart(every) or rest)))
+    facts = f"on rank {_ranks(alike)}{where} of {len(every)}: {what}"
+    return "\n".join(filter(None, (facts, _apart(every) or rest)))
 
 
 def _ranks(some: Sequence[Outcome]) -> str:

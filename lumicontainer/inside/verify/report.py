@@ -90,8 +90,8 @@ def result(
 
 
 def _row(check: Mapping[str, Any], came: Outcome) -> dict[str, Any]:
-    told = {name: check[name] for name in ("name", "summary", "level", "hint")}
-    return {**told, **came.plain(), "seconds": round(came.seconds, 2)}
+    results = {name: check[name] for name in ("name", "summary", "level", "hint")}
+    return {**results, **came.plain(), "seconds": round(came.seconds, 2)}
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -103,10 +103,10 @@ def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def summary(result: Mapping[str, Any]) -> str:
     """Return the last line: the number of checks in each state."""
     counted = result["counts"]
-    told = [f"{number} {state}" for state, number in counted.items() if number]
+    results = [f"{number} {state}" for state, number in counted.items() if number]
     total = sum(counted.values())
     word = "check" if total == 1 else "checks"
-    return f"{total} {word}: {', '.join(told) or 'none'}, in {result['seconds']:.1f} s\n"
+    return f"{total} {word}: {', '.join(results) or 'none'}, in {result['seconds']:.1f} s\n"
 
 
 class Report:
@@ -152,21 +152,21 @@ class Report:
 
     def finish(self, interrupted: str) -> None:
         """Write the files, and print the last line to stdout unless a file goes there."""
-        told = self._write(interrupted, lambda _: True)
+        results = self._write(interrupted, lambda _: True)
         if not any(file and _is_stdout(file) for file in (self._json, self._junit)):
-            sys.stdout.write(summary(told))
+            sys.stdout.write(summary(results))
 
     def _write(self, interrupted: str, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
         """Write the selected files; return the results."""
-        told = result(self._checks, self.results, **self._of)
-        told["interrupted"] = interrupted
+        results = result(self._checks, self.results, **self._of)
+        results["interrupted"] = interrupted
         if self._junit and wanted(self._junit):
-            write(self._junit, as_junit(self._with_missing(told, interrupted)))
+            write(self._junit, as_junit(self._with_missing(results, interrupted)))
         if self._json and wanted(self._json):
-            write(self._json, as_json(told))
-        return told
+            write(self._json, as_json(results))
+        return results
 
-    def _with_missing(self, told: Mapping[str, Any], why: str) -> Mapping[str, Any]:
+    def _with_missing(self, results: Mapping[str, Any], why: str) -> Mapping[str, Any]:
         """Return the results with an error for each check without an outcome.
 
         JUnit XML has no other form for incomplete results.
@@ -176,8 +176,8 @@ class Report:
             for check in self._checks
             if check["name"] not in self.results
         ]
-        rows = [*told["checks"], *left]
-        return {**told, "checks": rows, "counts": counts(rows)}
+        rows = [*results["checks"], *left]
+        return {**results, "checks": rows, "counts": counts(rows)}
 
 
 _NOT_ENDED = "lumi-verify did not finish"
@@ -260,15 +260,15 @@ def _unwritable(file: str, error: OSError) -> LaunchError:
     )
 
 
-def as_json(told: Mapping[str, Any]) -> bytes:
+def as_json(results: Mapping[str, Any]) -> bytes:
     """Return data as JSON."""
-    return json.dumps(told, indent=1).encode() + b"\n"
+    return json.dumps(results, indent=1).encode() + b"\n"
 
 
-def as_junit(told: Mapping[str, Any]) -> bytes:
+def as_junit(results: Mapping[str, Any]) -> bytes:
     """Return results as JUnit XML."""
     stream = io.BytesIO()
-    junit(told).write(stream, "utf-8", xml_declaration=True)
+    junit(results).write(stream, "utf-8", xml_declaration=True)
     return stream.getvalue()
 
 
@@ -294,8 +294,8 @@ def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
         tag = {FAILED: "failure", ERROR: "error", SKIPPED: "skipped"}.get(row["state"])
         if tag:
             first = row["reason"].partition("\n")[0]
-            told = ElementTree.SubElement(case, tag, message=printable(first))
-            told.text = printable(f"{row['reason']}\nmend: {row['hint']}")
+            results = ElementTree.SubElement(case, tag, message=printable(first))
+            results.text = printable(f"{row['reason']}\nhint: {row['hint']}")
         ElementTree.SubElement(case, "system-out").text = printable(row["output"])
     suites = ElementTree.Element("testsuites")
     suites.append(suite)

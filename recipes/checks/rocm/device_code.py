@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from lumi_inside.checking import failed, tell
+from lumi_inside.checking import failed, note
 from lumi_inside.elf.fatbin import codes
 from lumi_inside.elf.reader import UnreadableError
 from lumi_inside.image.files import walk
@@ -56,7 +56,7 @@ for folder, targets in kernels.items():
     if ARCHITECTURE not in targets:
         what = f"has kernels for {', '.join(sorted(targets))}, and none for {ARCHITECTURE}"
         problems.append(f"{folder} {what}")
-tell("carried", carried)
+note("carried", carried)
 if problems:
     failed(*problems)
 several = sorted({code for each in carried.values() for code in each})

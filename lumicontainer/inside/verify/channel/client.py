@@ -43,7 +43,7 @@ class Door:
         line = self._line(seconds)
         return None if line is None else self._seal.unpacked(line)
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Send a message of any length."""
         self._stream.sendall(self._seal.packed(message))
 
@@ -95,7 +95,7 @@ def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
 
 def _ask(door: Door, me: Mapping[str, Any]) -> None:
     """Ask to join, and check that rank 0 answers."""
-    door.tell(me)
+    door.send(me)
     try:
         answer = door.next(PROVE)
     except GoneError:

@@ -38,8 +38,8 @@ class UntrustedError(Exception):
 
 def of_step(env: Mapping[str, str]) -> str:
     """Return a name of the step, equal on all of its ranks and different for other steps."""
-    told = "\0".join(f"{name}={env.get(name, '')}" for name in _OF_STEP)
-    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    text = "\0".join(f"{name}={env.get(name, '')}" for name in _OF_STEP)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def given(env: Mapping[str, str]) -> bytes | None:

@@ -64,7 +64,7 @@ class Guest:
             raise GoneError("its line is too long")
         yield from whole
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; those of rank 0 are short, and fit into the socket's buffer."""
         assert self.seal is not None
         self.stream.send(self.seal.packed(message))
@@ -119,14 +119,14 @@ class Host:
                 answer.set_exception(GoneError(self._gone.get(rank, "it never joined")))
                 return answer
             guest.orders[self._count] = answer
-            self._tell(guest, {"run": check, "id": self._count})
+            self._send(guest, {"run": check, "id": self._count})
         return answer
 
     def halt(self, ranks: Sequence[int], check: str, why: str) -> None:
         """End a check on some ranks."""
         with self._changed:
             for guest in [self.guests[rank] for rank in ranks if rank in self.guests]:
-                self._tell(guest, {"halt": check, "why": why})
+                self._send(guest, {"halt": check, "why": why})
 
     def busy(self, rank: int) -> bool:
         """Return whether a rank has not answered an earlier order."""
@@ -137,14 +137,14 @@ class Host:
         """End the other ranks."""
         with self._changed:
             for guest in list(self.guests.values()):
-                self._tell(guest, {"end": True})
+                self._send(guest, {"end": True})
             self._open = False
         self._thread.join(2 * _TICK)
         self._listener.close()
 
-    def _tell(self, guest: Guest, message: Mapping[str, Any]) -> None:
+    def _send(self, guest: Guest, message: Mapping[str, Any]) -> None:
         try:
-            guest.tell(message)
+            guest.send(message)
         except OSError as error:
             self._lose(guest, f"its connection broke: {error.strerror}")
 
@@ -215,7 +215,7 @@ class Host:
         elif message["checks"] != self._checks:
             why = self._gone[rank] = "its image has other checks than rank 0's"
         if why:
-            guest.tell({"refused": why})
+            guest.send({"refused": why})
             self._lose(guest, why)
             return
         guest.rank, guest.node, guest.host = rank, message["node"], message["host"]
@@ -223,7 +223,7 @@ class Host:
         self._gone.pop(rank, None)
         self.guests[rank] = guest
         self._hosts[rank] = guest.host
-        guest.tell({"welcome": True})
+        guest.send({"welcome": True})
 
     @staticmethod
     def _answered(guest: Guest, message: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 # /// check
 # summary: Apex's fused optimizers are there with their kernels
-# hint: build the layer apex again; its log says why the kernels were left out
+# hint: rebuild the layer apex; its log says why the kernels were left out
 # ///
 
 import importlib

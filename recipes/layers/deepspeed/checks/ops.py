@@ -1,6 +1,6 @@
 # /// check
 # summary: exactly the ops whose DS_BUILD_ flags are set are compiled in, and each can be loaded
-# hint: build the layer deepspeed again, or set the flags to what is wanted
+# hint: rebuild the layer deepspeed, or set the flags to what is wanted
 # ///
 
 import contextlib

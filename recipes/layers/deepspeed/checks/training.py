@@ -4,7 +4,7 @@
 # runs: ranks
 # timeout_seconds: 240
 # needs: {tasks: 2}
-# hint: build the layer deepspeed again; where a rank is named, look at its node and its GPU
+# hint: rebuild the layer deepspeed; if a rank is named, check its node and its GPU
 # ///
 
 import logging

@@ -1,6 +1,6 @@
 # /// check
 # summary: FlashAttention is there with the kernels that the recipe promises
-# hint: build the layer flash-attention again; unset its variable outside the image
+# hint: rebuild the layer flash-attention; unset its variable outside the image
 # ///
 
 import importlib

@@ -1,6 +1,6 @@
 # /// check
 # summary: Horovod has MPI and its PyTorch extension, and averages
-# hint: build the layer horovod again, after pytorch and mpich
+# hint: rebuild the layer horovod, after pytorch and mpich
 # ///
 
 import sys

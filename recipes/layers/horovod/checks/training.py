@@ -4,7 +4,7 @@
 # runs: ranks
 # timeout_seconds: 180
 # needs: {tasks: 2, mpi: true}
-# hint: build the layers mpich and horovod again; where a rank is named, look at its node
+# hint: rebuild the layers mpich and horovod; if a rank is named, check its node
 # ///
 
 import horovod.torch as hvd

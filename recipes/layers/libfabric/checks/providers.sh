@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # summary: libfabric has the provider tcp, which needs nothing but a loopback interface
-# hint: build the layer libfabric again
+# hint: rebuild the layer libfabric
 # ///
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 # /// check
 # summary: Megatron-DeepSpeed's training program can be imported, and finds what is compiled
-# hint: build the layer megatron again
+# hint: rebuild the layer megatron
 # ///
 
 import importlib

@@ -1,6 +1,6 @@
 # /// check
 # summary: mpi4py uses the image's own MPICH
-# hint: build the layer mpi4py again; unset LD_LIBRARY_PATH and LD_PRELOAD in the image
+# hint: rebuild the layer mpi4py; unset LD_LIBRARY_PATH and LD_PRELOAD in the image
 # ///
 
 import shutil

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # summary: mpicc compiles, and two ranks of MPICH find each other
-# hint: build the layer mpich again
+# hint: rebuild the layer mpich
 # ///
 set -euo pipefail
 

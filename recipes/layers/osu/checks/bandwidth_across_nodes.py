@@ -39,7 +39,7 @@ import sys
 import time
 
 import _osu
-from lumi_inside.checking import failed, measured, tell, threshold
+from lumi_inside.checking import failed, measured, note, threshold
 from lumi_inside.node.hardware import Node
 
 LAUNCH, LAUNCHED = "HYDRA_LAUNCH: ", "HYDRA_LAUNCH_END"
@@ -138,7 +138,7 @@ def main():
 def judged(found, problems):
     """Report what was measured; the slowest pair of each size counts."""
     row = threshold("osu_bw_64MiB")
-    tell("bandwidth", _osu.picture("MPI across nodes (osu_bw D D)", found, "osu_bw_64MiB", row))
+    note("bandwidth", _osu.picture("MPI across nodes (osu_bw D D)", found, "osu_bw_64MiB", row))
     for name, size in _osu.SIZES.items():
         values = [each[size] for each in found.values() if size in each]
         if values:

@@ -33,14 +33,14 @@
 #     {unit: MB/s, minimum: 25000, architecture: gfx90a,
 #      source: "laifs-container-tests, jobs/mpi-single-node-gpu-to-gpu-pt2pt-osu_bw.yaml"}
 # hint: >-
-#   build the layers mpich and osu again; MPIR_CVAR_ENABLE_GPU must be 1, and each rank's cgroup
+#   rebuild the layers mpich and osu; MPIR_CVAR_ENABLE_GPU must be 1, and each rank's cgroup
 #   hold all GPUs
 # ///
 
 # GCDs 0 and 1 are of one package; others are joined by fewer links, hence the several floors.
 
 import _osu
-from lumi_inside.checking import failed, measured, record, tell, threshold
+from lumi_inside.checking import failed, measured, note, record, threshold
 from lumi_inside.node.hardware import Node
 
 SECONDS = 60
@@ -74,13 +74,13 @@ for first in _osu.FIRST:
                 lowest[limit] = min(values[size], lowest.get(limit, values[size]))
                 print(f"GCD {first}-{second}, {name}: {values[size]:.0f} MB/s")
 limit = "others_64MiB"
-tell("bandwidth", _osu.picture("MPI within the node (osu_bw D D)", found, limit, threshold(limit)))
+note("bandwidth", _osu.picture("MPI within the node (osu_bw D D)", found, limit, threshold(limit)))
 whole = len(record("platform.json").get("gpus", ()))
 if gpus == whole:
     for name, value in lowest.items():
         measured(name, value)
 else:
     why = f"limits are of GCDs by their numbers on the node, and {gpus} of {whole} are here"
-    tell("unjudged", why)
+    note("unjudged", why)
 if problems:
     failed(*problems)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # summary: OSU's measurements start, and two ranks send to each other
-# hint: build the layers mpich and osu again
+# hint: rebuild the layers mpich and osu
 # ///
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # summary: python3 is the virtual environment's, and its packages accept each other
-# hint: build the image again; unset PATH and PYTHONPATH outside it
+# hint: rebuild the image; unset PATH and PYTHONPATH outside it
 # ///
 set -euo pipefail
 

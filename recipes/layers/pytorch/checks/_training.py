@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import torch
 import torch.distributed as dist
-from lumi_inside.checking import failed, tell
+from lumi_inside.checking import failed, note
 from torch.nn.functional import cross_entropy
 
 STEPS = 20
@@ -39,11 +39,11 @@ def device():
     # Slurm may show each task a GPU of its own.
     shown = count == 1 and "SLURM_STEP_ID" in os.environ
     if not torch.cuda.is_available() or (count < ranks and not shown):
-        tell("device", "cpu")
+        note("device", "cpu")
         return torch.device("cpu")
     chosen = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % count)
     torch.cuda.set_device(chosen)
-    tell("device", torch.cuda.get_device_name(chosen))
+    note("device", torch.cuda.get_device_name(chosen))
     return chosen
 
 
@@ -154,7 +154,7 @@ def conclude(network, losses, data, *, ranks, gather):
             f"after {STEPS} steps the parameters are {far:.2g} away from those of one process that "
             "saw the same images: the gradients are not averaged over the ranks"
         )
-    tell("apart", far)
+    note("apart", far)
 
 
 def _norm(data, where):

@@ -1,6 +1,6 @@
 # /// check
 # summary: PyTorch is the one for this accelerator, computes, and came without CUDA packages
-# hint: build the layer pytorch again, with the index that its layer names
+# hint: rebuild the layer pytorch, with the index that its layer names
 # ///
 
 import json

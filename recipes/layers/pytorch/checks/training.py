@@ -4,7 +4,7 @@
 # runs: ranks
 # timeout_seconds: 180
 # needs: {tasks: 2}
-# hint: build the layer pytorch again; where a rank is named, look at its node and its GPU
+# hint: rebuild the layer pytorch; if a rank is named, check its node and its GPU
 # ///
 
 import _training as training

@@ -1,7 +1,7 @@
 # /// check
 # summary: RCCL finds its network plugin by the name that it asks for, knows its interface, and
 #   the plugin takes the image's libfabric
-# hint: build the layers slingshot and rccl-plugin again, with versions that go with this RCCL;
+# hint: rebuild the layers slingshot and rccl-plugin, with versions that go with this RCCL;
 #   unset NCCL_NET_PLUGIN and LD_LIBRARY_PATH
 # ///
 

@@ -38,7 +38,7 @@ import subprocess
 import sys
 
 import _rccl_tests
-from lumi_inside.checking import failed, measured, record, tell, threshold
+from lumi_inside.checking import failed, measured, note, record, threshold
 
 # As AMD's and LUMI's own tests run it.
 OPTIONS = "-z 1 -b 2M -e 2048M -f 2 -g 1 -t 1 -R 1 -n 80 -w 5 -d half"
@@ -74,10 +74,10 @@ if found:
     picture = {"title": f"all_reduce_perf on {ranks} GPUs", "unit": "GB/s"}
     picture["series"] = [{"name": "all_reduce, half", "points": points}]
     picture["references"] = [reference] if reference else []
-    tell("bandwidth", picture)
+    note("bandwidth", picture)
     gpus = len(record("platform.json").get("gpus", ()))
     if local_size != gpus:
-        tell("unjudged", f"limits are of whole nodes, and {local_size} of {gpus} GPUs have a rank")
+        note("unjudged", f"limits are of whole nodes, and {local_size} of {gpus} GPUs have a rank")
     else:
         measured("largest_sizes", _rccl_tests.slowest_of_last(done.stdout))
         at = dict(point for point in points)

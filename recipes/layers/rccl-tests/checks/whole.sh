@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # /// check
 # summary: "rccl-tests are whole: linked with RCCL and MPI, with code for gfx90a"
-# hint: build the layer rccl-tests again
+# hint: rebuild the layer rccl-tests
 # ///
 set -euo pipefail
 
 if ! program="$(command -v all_reduce_perf)"; then
-    echo "there is no all_reduce_perf on PATH" >&2
+    echo "all_reduce_perf not found on PATH" >&2
     exit 1
 fi
 needed="$(ldd "$program")"

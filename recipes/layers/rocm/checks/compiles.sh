@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
 # summary: hipcc makes programs for gfx90a
-# hint: build the layer rocm again
+# hint: rebuild the layer rocm
 # ///
 set -euo pipefail
 

@@ -3,7 +3,7 @@
 # summary: a HIP program computes on the GPU
 # level: full
 # needs: {gpus: 1, architecture: gfx90a}
-# hint: look at the driver (dmesg, /sys/module/amdgpu/version) and at lumicontainer check
+# hint: check the driver (dmesg, /sys/module/amdgpu/version) and at lumicontainer check
 # ///
 set -euo pipefail
 

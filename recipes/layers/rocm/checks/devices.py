@@ -14,7 +14,7 @@
 
 import os
 
-from lumi_inside.checking import failed, record, skipped, tell
+from lumi_inside.checking import failed, note, record, skipped
 from lumi_inside.node.hardware import Node
 
 node = Node()
@@ -23,7 +23,7 @@ if not wanted:
     skipped("the platform names no GPUs")
 found = {gpu.pci.lower(): gpu for gpu in node.gpus()}
 hidden = node.hidden_gpus()
-tell("gpus", {"found": sorted(found), "hidden by a cgroup": hidden})
+note("gpus", {"found": sorted(found), "hidden by a cgroup": hidden})
 host = os.uname().nodename
 missing = [f"GCD {number} ({pci})" for number, pci in enumerate(wanted) if pci not in found]
 problems = []

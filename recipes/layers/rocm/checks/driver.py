@@ -16,7 +16,7 @@
 import os
 
 from lumi_inside import version_range
-from lumi_inside.checking import failed, record, resolved, skipped, tell
+from lumi_inside.checking import failed, note, record, resolved, skipped
 
 MODULE = "/sys/module/amdgpu/version"
 CAME_WITH = {
@@ -53,7 +53,7 @@ driver = next(
 )
 rocm = resolved()["layers"]["rocm"]["version"]
 host = os.uname().nodename
-tell("driver", {"module": module, "came with ROCm": driver, "image": rocm})
+note("driver", {"module": module, "came with ROCm": driver, "image": rocm})
 print(f"{host}: amdgpu {module}, which came with ROCm {driver or '?'}; the image has ROCm {rocm}")
 if not driver:
     skipped(f"it is not known which ROCm amdgpu {module} came with")

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # /// check
 # summary: every folder that LUMI binds is there, so that any engine can bind it
-# hint: build the layer rocm again
+# hint: rebuild the layer rocm
 # ///
 set -euo pipefail
 
 for folder in /var/spool/slurmd /boot /pfs /scratch /projappl /project /flash /appl /user-software /runscripts; do
     if [[ ! -d $folder ]]; then
-        echo "there is no $folder, which LUMI binds" >&2
+        echo "$folder not found, which LUMI binds" >&2
         exit 1
     fi
 done

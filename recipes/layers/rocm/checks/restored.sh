@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # /// check
-# summary: rocminfo and its like are ROCm's own again, and not the build's stand-ins
-# hint: build the image again; the layer's finish.sh puts them back
+# summary: rocminfo and similar tools are ROCm's, not the build's stand-ins
+# hint: rebuild the image; the layer's finish.sh puts them back
 # ///
 set -euo pipefail
 

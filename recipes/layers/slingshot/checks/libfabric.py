@@ -1,6 +1,6 @@
 # /// check
 # summary: libfabric is whole, and has the provider for Slingshot where it was built for it
-# hint: build the layer slingshot again
+# hint: rebuild the layer slingshot
 # ///
 
 import json

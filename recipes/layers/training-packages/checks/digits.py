@@ -1,6 +1,6 @@
 # /// check
 # summary: scikit-learn reads the data set that it ships
-# hint: build the layer training-packages again
+# hint: rebuild the layer training-packages
 # ///
 
 import sys

@@ -1,6 +1,6 @@
 # /// check
 # summary: the packages that train with PyTorch take the PyTorch that is here
-# hint: build the layer training-packages again, with versions that accept this PyTorch
+# hint: rebuild the layer training-packages, with versions that accept this PyTorch
 # ///
 
 import accelerate

@@ -93,8 +93,8 @@ def test_the_paths_that_a_library_opens_are_found_in_its_constants(root: Root) -
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda _: b"#!/bin/sh\n", "it is no ELF file"),
-        (lambda _: b"", "it is no ELF file"),
+        (lambda _: b"#!/bin/sh\n", "it is not an ELF file"),
+        (lambda _: b"", "it is not an ELF file"),
         (lambda data: data[:40], "it is cut short"),
         (lambda data: data[:4] + b"\1" + data[5:], "another processor (32-bit, machine 62)"),
         (lambda data: data[:18] + b"\xb7\0" + data[20:], "another processor (64-bit, machine 183)"),

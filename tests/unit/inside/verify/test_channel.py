@@ -74,7 +74,7 @@ def test_ranks_come_get_orders_and_answer(host: Open) -> None:
         assert order["run"] == "t/x"
         came = Outcome("failed", f"of {rank}", output="x" * (1 << 20))
         threading.Thread(
-            target=door.tell, args=({"id": order["id"], "came": came.plain()},)
+            target=door.send, args=({"id": order["id"], "came": came.plain()},)
         ).start()
     for rank, answer in answers.items():
         came = answer.result(SOON)
@@ -243,7 +243,7 @@ def test_a_rank_that_answers_nonsense_is_gone(host: Open, said: dict[str, Any]) 
     door = join(rank0, 1)
     rank0.await_all(SOON)
     answer = rank0.order(1, "t/x")
-    door.tell(said)
+    door.send(said)
     with pytest.raises(GoneError, match="a message is invalid"):
         answer.result(SOON)
 

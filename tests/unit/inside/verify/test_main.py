@@ -157,15 +157,15 @@ def test_output_that_is_no_text_is_told_in_every_form(image: Image) -> None:
 def test_a_report_that_is_cut_short_or_no_number_does_not_end_lumi_verify(image: Image) -> None:
     limit = {"unit": "GB/s", "minimum": 1, "source": "somebody"}
     script = (
-        "import os\nfrom lumi_inside.checking import measured, tell\n"
-        "tell('seen', 1)\nmeasured('speed', float('nan'))\n"
+        "import os\nfrom lumi_inside.checking import measured, note\n"
+        "note('seen', 1)\nmeasured('speed', float('nan'))\n"
         "open(os.environ['LUMI_VERIFY_REPORT'], 'a').write('{\"told\": ')\n"
     )
     image.add("odd", script, thresholds={"speed": limit})
     row = image.run().check("odd")
     assert row["state"] == "failed"
     assert "speed is not a number" in row["reason"]
-    assert (row["told"], row["measured"][0]["value"]) == ({"seen": 1}, None)
+    assert (row["facts"], row["measured"][0]["value"]) == ({"seen": 1}, None)
 
 
 def test_two_of_them_at_the_same_time_do_not_meet(image: Image) -> None:

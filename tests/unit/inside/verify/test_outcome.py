@@ -82,7 +82,7 @@ def test_a_missed_threshold_fails_a_check_that_passed() -> None:
         ([{"measured": "busbw", "value": 99}], FLOOR, "passed", ""),
         ([], FLOOR, "skipped", "no measured value has a limit"),
         ([{"measured": "other", "value": 99}], FLOOR, "skipped", "no measured value has a limit"),
-        ([{"told": "unjudged", "value": "it is half a node"}], FLOOR, "skipped", "half a node"),
+        ([{"fact": "unjudged", "value": "it is half a node"}], FLOOR, "skipped", "half a node"),
         (
             [{"measured": "busbw", "value": 99}],
             {**FLOOR, "architecture": "gfx942"},
@@ -106,10 +106,10 @@ def test_a_check_that_failed_is_not_skipped_for_its_limits() -> None:
     assert held_to_limits(came(1), {"thresholds": {"busbw": FLOOR}}).state == "failed"
 
 
-@pytest.mark.parametrize("line", ['{"told": "x", "val', "[1]", "3", '{"other": 1}', "", "\0"])
+@pytest.mark.parametrize("line", ['{"fact": "x", "val', "[1]", "3", '{"other": 1}', "", "\0"])
 def test_a_line_of_a_report_that_is_none_is_passed_over(line: str) -> None:
-    report = f'{line}\n{{"told": "seen", "value": 1}}\n'
-    assert came(0, report=report).told == {"seen": 1}
+    report = f'{line}\n{{"fact": "seen", "value": 1}}\n'
+    assert came(0, report=report).facts == {"seen": 1}
 
 
 def one(rank: int, state: str, reason: str = "", *, host: str = "nid1", **more: Any) -> Outcome:
@@ -188,7 +188,7 @@ def test_what_is_measured_says_on_which_rank() -> None:
 
 def test_an_outcome_comes_through_json_as_it_was() -> None:
     rows = [{"name": "x", "value": 2.5, "holds": None}]
-    first = one(3, "failed", "so", told={"a": [1]}, measured=rows, left=(1, 2))
+    first = one(3, "failed", "so", facts={"a": [1]}, measured=rows, left=(1, 2))
     second = from_plain(json.loads(json.dumps(first.plain())))
     assert json.dumps(second.plain()) == json.dumps(first.plain())
     assert from_plain(first.plain()).plain() == first.plain()
@@ -196,7 +196,7 @@ def test_an_outcome_comes_through_json_as_it_was() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"state": "perfect"}, {"state": 1}, {"reason": None}, {"told": []}, {"ranks": {}}],
+    [{"state": "perfect"}, {"state": 1}, {"reason": None}, {"facts": []}, {"ranks": {}}],
 )
 def test_what_is_no_outcome_is_refused(change: dict[str, Any]) -> None:
     plain = {**Outcome("passed").plain(), **change}

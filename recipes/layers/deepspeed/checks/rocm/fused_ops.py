@@ -6,7 +6,7 @@
 # timeout_seconds: 300
 # needs: {gpus: 1}
 # hint: >-
-#   build the layer deepspeed again, by this recipe, which has it compiled for waves of 64 threads
+#   rebuild the layer deepspeed, which has it compiled for waves of 64 threads
 # ///
 
 # DeepSpeed asks rocminfo how many threads a wave has, and takes 32 where that fails, as it does
@@ -17,7 +17,7 @@ import contextlib
 import sys
 
 import torch
-from lumi_inside.checking import failed, parameters, shared, skipped, tell
+from lumi_inside.checking import failed, note, parameters, shared, skipped
 
 # DeepSpeed talks on stdout while it is imported.
 with contextlib.redirect_stdout(sys.stderr):
@@ -134,11 +134,11 @@ on = gpu.device()
 flags = parameters("deepspeed").items()
 compiled = [name for name, yes in flags if name.startswith("DS_BUILD_") and yes]
 others = [name for name in compiled if name not in OPS]
-tell("not compared", others)
+note("not compared", others)
 if len(others) == len(compiled):
     skipped(f"it compares none of the ops that are compiled in: {', '.join(others) or 'no op'}")
 found = {name: OPS[name](on) for name in compiled if name in OPS}
-tell("ops", {name: text or "as PyTorch" for name, text in found.items()})
+note("ops", {name: text or "as PyTorch" for name, text in found.items()})
 problems = [f"{name.removeprefix('DS_BUILD_')}: {text}" for name, text in found.items() if text]
 if problems:
     failed(*problems)

@@ -1,6 +1,6 @@
 # /// check
 # summary: DeepSpeed's ops are compiled for the wave size of gfx90a, which is 64
-# hint: "build the layer deepspeed again, after rocm: rocminfo, or what stands in for it, has to
+# hint: "rebuild the layer deepspeed, after rocm: rocminfo, or what stands in for it, has to
 #   mention gfx90a"
 # ///
 

@@ -4,7 +4,7 @@
 # runs: ranks
 # timeout_seconds: 600
 # needs: {gpus: 1, tasks: 2}
-# hint: look at deepspeed/fused_ops and pytorch/collectives, which ZeRO is made of
+# hint: check deepspeed/fused_ops and pytorch/collectives, which ZeRO is made of
 # ///
 
 import contextlib
@@ -81,5 +81,5 @@ for stage in stages:
         problems.append(
             f"ZeRO {stage} trains to parameters that are {apart[stage]:.1e} apart from PyTorch's"
         )
-ranks.tell("apart", {f"ZeRO {stage}": f"{value:.1e}" for stage, value in apart.items()})
+ranks.note("apart", {f"ZeRO {stage}": f"{value:.1e}" for stage, value in apart.items()})
 ranks.conclude(problems)

@@ -6,7 +6,7 @@
 # timeout_seconds: 600
 # needs: {gpus: 1, architecture: gfx90a}
 # hint: >-
-#   build the layer flash-attention again for gfx90a; with 'no kernel image' take the other
+#   rebuild the layer flash-attention for gfx90a; with 'no kernel image' take the other
 #   --profile (ROCm/flash-attention issue 120)
 # ///
 
@@ -18,7 +18,7 @@ import itertools
 
 import torch
 from flash_attn import flash_attn_func
-from lumi_inside.checking import failed, shared, tell
+from lumi_inside.checking import failed, note, shared
 
 gpu = shared("pytorch/rocm/_gpu.py")
 SIZES = (32, 64, 96, 128, 256)
@@ -70,6 +70,6 @@ def wrong(size, dtype, on, *, causal):
 on = gpu.device()
 kinds = list(itertools.product(SIZES, LEAST, (False, True)))
 problems = [text for size, dtype, causal in kinds for text in wrong(size, dtype, on, causal=causal)]
-tell("attention", {"kinds": len(kinds), "heads": list(SIZES)})
+note("attention", {"kinds": len(kinds), "heads": list(SIZES)})
 if problems:
     failed(*problems[:12])

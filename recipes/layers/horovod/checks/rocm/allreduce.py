@@ -11,7 +11,7 @@
 #     architecture: gfx90a
 #     source: both go through the same RCCL; no figure is public
 # hint: >-
-#   build the layer horovod again, after pytorch and mpich; start it by srun --mpi=pmi2 or mpiexec
+#   rebuild the layer horovod, after pytorch and mpich; start it by srun --mpi=pmi2 or mpiexec
 # ///
 
 import horovod.torch as hvd
@@ -76,6 +76,6 @@ torchs = gpu.seconds(lambda: dist.all_reduce(message), ranks.device, rounds=10, 
 if ranks.rank == 0:
     measured("of_torch", torchs / own)
 factor = 2 * (ranks.size - 1) / ranks.size * message.nbytes / 1e9
-ranks.tell("GB/s", {"Horovod": round(factor / own, 3), "PyTorch": round(factor / torchs, 3)})
+ranks.note("GB/s", {"Horovod": round(factor / own, 3), "PyTorch": round(factor / torchs, 3)})
 hvd.shutdown()
 ranks.conclude(problems)

@@ -1,6 +1,6 @@
 # /// check
 # summary: Horovod is built for ROCm and RCCL, and shares the image's RCCL with PyTorch
-# hint: build the layer horovod again, after pytorch
+# hint: rebuild the layer horovod, after pytorch
 # ///
 
 import sys

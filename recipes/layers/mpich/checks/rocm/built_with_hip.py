@@ -1,6 +1,6 @@
 # /// check
 # summary: MPICH is built with HIP and goes through the image's libfabric
-# hint: build the layer mpich again, after rocm and slingshot
+# hint: rebuild the layer mpich, after rocm and slingshot
 # ///
 
 import json

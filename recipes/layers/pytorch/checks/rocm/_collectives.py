@@ -184,7 +184,7 @@ def judge(ranks, series, names):
     gpus = len(record("platform.json").get("gpus", ()))
     if ranks.local_size != gpus:
         why = f"limits are of whole nodes, and {ranks.local_size} of {gpus} GPUs have a rank"
-        ranks.tell("unjudged", why)
+        ranks.note("unjudged", why)
         return
     for name, size in names.items():
         found = at(series, size)

@@ -14,7 +14,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from lumi_inside.checking import FAILED, failed, record, skipped, tell
+from lumi_inside.checking import FAILED, failed, note, record, skipped
 
 DEVICE = "LUMI_VERIFY_DEVICE"
 _AMD = "/dev/kfd"
@@ -35,7 +35,7 @@ def device(number=None):
     if asked == "cpu":
         if os.path.exists(_AMD):
             failed(f"{DEVICE}=cpu keeps it from the GPU that {_AMD} shows: unset it")
-        tell("ran_on", f"the CPU, for {DEVICE}=cpu")
+        note("ran_on", f"the CPU, for {DEVICE}=cpu")
         return torch.device("cpu")
     if asked:
         raise ValueError(f"{DEVICE}={asked}: it knows cpu, and is not set for a GPU")
@@ -46,7 +46,7 @@ def device(number=None):
     index = local_rank() % torch.cuda.device_count() if number is None else number
     torch.cuda.set_device(index)
     found = torch.cuda.get_device_properties(index)
-    tell("ran_on", f"{found.name} ({getattr(found, 'gcnArchName', '') or torch.version.cuda})")
+    note("ran_on", f"{found.name} ({getattr(found, 'gcnArchName', '') or torch.version.cuda})")
     return torch.device("cuda", index)
 
 
@@ -139,7 +139,7 @@ class Ranks:
         sys.stderr.flush()
         os._exit(FAILED if problems else 0)
 
-    def tell(self, name, value):
+    def note(self, name, value):
         """Hand something to the report, once for all ranks."""
         if self.rank == 0:
-            tell(name, value)
+            note(name, value)

@@ -49,6 +49,6 @@ pictures = [_collectives.picture(title, series, *NAMES)]
 if ranks.nodes > 2:
     title = f"all {ranks.nodes} nodes: {ranks.size} ranks, half precision"
     pictures.append(_collectives.picture(title, _collectives.bandwidths(everybody)))
-ranks.tell("bandwidth", pictures)
+ranks.note("bandwidth", pictures)
 _collectives.judge(ranks, series, NAMES)
 ranks.conclude([])

@@ -31,6 +31,6 @@ teams = [
 ]
 series = _collectives.bandwidths(teams[ranks.node])
 title = f"within a node: {ranks.local_size} ranks, half precision"
-ranks.tell("bandwidth", _collectives.picture(title, series, "all_reduce_128MiB"))
+ranks.note("bandwidth", _collectives.picture(title, series, "all_reduce_128MiB"))
 _collectives.judge(ranks, series, {"all_reduce_128MiB": 128 * gpu.MIB})
 ranks.conclude([])

@@ -1,6 +1,6 @@
 # /// check
 # summary: no Python package has an RCCL, HIP or HSA of its own beside the image's
-# hint: build the layer pytorch again, which puts the image's in their places; leave out the
+# hint: rebuild the layer pytorch, which puts the image's in their places; leave out the
 #   package that has one
 # ///
 

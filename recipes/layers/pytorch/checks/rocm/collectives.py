@@ -35,5 +35,5 @@ for first in range(0, ranks.size, ranks.local_size):
         found += problems(node)
 if ranks.nodes > 1:
     found += problems(_collectives.Team(ranks, range(ranks.size)))
-ranks.tell("groups", {"nodes": ranks.nodes, "ranks": ranks.size})
+ranks.note("groups", {"nodes": ranks.nodes, "ranks": ranks.size})
 ranks.conclude(found[:8])

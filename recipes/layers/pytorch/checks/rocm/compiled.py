@@ -4,7 +4,7 @@
 # timeout_seconds: 300
 # needs: {gpus: 1}
 # hint: >-
-#   build the layer pytorch again, for its Triton; unset TORCH_COMPILE_DISABLE and
+#   rebuild the layer pytorch, for its Triton; unset TORCH_COMPILE_DISABLE and
 #   TORCHDYNAMO_DISABLE
 # ///
 

@@ -6,7 +6,7 @@
 # runs: ranks
 # timeout_seconds: 240
 # needs: {gpus: 1, tasks: 2}
-# hint: look at pytorch/collectives; a GPU that computes wrongly is the one of the rank that differs
+# hint: check pytorch/collectives; a GPU that computes wrongly is the one of the rank that differs
 # ///
 
 import hashlib
@@ -59,7 +59,7 @@ losses = trained(wrapped, optimizer, rows[ranks.rank :: ranks.size])
 
 problems = []
 sums = ranks.gathered(checksum(model))
-ranks.tell("checksums", sums)
+ranks.note("checksums", sums)
 usual = max(sums, key=sums.count)
 odd = [str(rank) for rank, each in enumerate(sums) if each != usual]
 if odd:

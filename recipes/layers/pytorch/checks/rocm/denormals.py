@@ -20,7 +20,7 @@ import os
 
 import _gpu as gpu
 import torch
-from lumi_inside.checking import failed, tell
+from lumi_inside.checking import failed, note
 
 VARIABLE = "ROCBLAS_INTERNAL_FP16_ALT_IMPL"
 SMALLEST = {"fp16": (torch.float16, 2.0**-24, 1023), "bf16": (torch.bfloat16, 2.0**-133, 127)}
@@ -65,7 +65,7 @@ def judged(on):
             print(f"{kind} {way}: {seen[f'{kind} {way}']}, {'' if bound else 'not '}promised")
             if bound and not holds:
                 yield f"{kind} products in {way} passes lose denormals: {apart:.1e} of the largest"
-    tell("denormals", seen)
+    note("denormals", seen)
 
 
 problems = list(judged(gpu.device()))

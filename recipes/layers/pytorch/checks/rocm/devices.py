@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import _gpu as gpu
 import torch
-from lumi_inside.checking import failed, skipped, tell
+from lumi_inside.checking import failed, note, skipped
 from lumi_inside.node.hardware import Node
 from lumi_inside.rank.gpus import Visible
 
@@ -26,7 +26,7 @@ devices = gpu.devices()
 # On the CPU there is only what the variables would leave.
 left = Visible(SimpleNamespace(env=os.environ, node=node)).by_hip
 found = torch.cuda.device_count() if devices[0].type == "cuda" else len(left)
-tell("gpus", {"kernel": [each.pci for each in shown], "PyTorch": found})
+note("gpus", {"kernel": [each.pci for each in shown], "PyTorch": found})
 problems = []
 if found != len(shown):
     names = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")

@@ -1,6 +1,6 @@
 # /// check
 # summary: PyTorch uses the image's RCCL and HIP, and there is no second one of either
-# hint: "build the layer pytorch again: it puts the image's RCCL in the place of the wheel's"
+# hint: "rebuild the layer pytorch: it replaces the wheel's RCCL by the image's"
 # ///
 
 import importlib

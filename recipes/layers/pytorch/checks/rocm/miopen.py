@@ -88,5 +88,5 @@ problems += wrong_results(ranks.device)
 ranks.meet()
 if ranks.local == 0:
     problems += broken_files()
-ranks.tell("caches", {name: os.environ.get(name, "") for name in VARIABLES})
+ranks.note("caches", {name: os.environ.get(name, "") for name in VARIABLES})
 ranks.conclude(problems)

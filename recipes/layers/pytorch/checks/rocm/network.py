@@ -21,7 +21,7 @@ ranks = gpu.Ranks()
 dist.all_reduce(torch.ones(1 << 20, device=ranks.device))
 gpu.wait(ranks.device)
 seen, said = _rccl.maps(), _rccl.said(log)
-ranks.tell("plugin", _rccl.mapped(seen)[1])
+ranks.note("plugin", _rccl.mapped(seen)[1])
 problems = [
     *_rccl.wrong_plugin(seen),
     *_rccl.wrong_network(said),

@@ -1,5 +1,5 @@
 # /// check
-# summary: process groups can be made and left again and again
+# summary: process groups can be created and destroyed repeatedly
 # level: full
 # runs: ranks
 # timeout_seconds: 300
@@ -36,5 +36,5 @@ for turn in range(1, ROUNDS + 1):
     gpu.wait(ranks.device)
     dist.destroy_process_group(group)
     taken.append(time.perf_counter() - begun)
-ranks.tell("seconds_of_a_group", {"first": taken[0], "slowest": max(taken)})
+ranks.note("seconds_of_a_group", {"first": taken[0], "slowest": max(taken)})
 ranks.conclude(problems[:4])

@@ -63,6 +63,6 @@ def row(ranks, platform):
 ranks = gpu.Ranks()
 platform = record("platform.json")
 rows = ranks.gathered(row(ranks, platform))
-ranks.tell("ranks", rows)
+ranks.note("ranks", rows)
 found = list(_places.problems(rows, platform)) if ranks.rank == 0 else []
 ranks.conclude(found)

@@ -7,7 +7,7 @@
 # timeout_seconds: 180
 # needs: {gpus: 1, tasks: 2}
 # hint: >-
-#   unset LD_PRELOAD and LD_LIBRARY_PATH outside the image; build the layer pytorch again: it puts
+#   unset LD_PRELOAD and LD_LIBRARY_PATH outside the image; rebuild the layer pytorch: it puts
 #   the image's RCCL in the place of the wheel's
 # ///
 
@@ -21,7 +21,7 @@ ranks = gpu.Ranks()
 dist.all_reduce(torch.ones(1024, device=ranks.device))
 gpu.wait(ranks.device)
 seen = _rccl.maps()
-ranks.tell("RCCL", _rccl.mapped(seen)[0])
+ranks.note("RCCL", _rccl.mapped(seen)[0])
 said = _rccl.said(log)
 problems = [*_rccl.wrong_files(seen), *_rccl.wrong_connections(said)]
 if problems:

@@ -14,14 +14,14 @@
 #       lumi-reframe-tests, checks/apps/megatron-lm/megatron.py, 5 % below: 91 a GCD on 2 nodes (88
 #       on 8, 83 on 16) for all of Megatron-LM's Llama-2-7B; here are 4 blocks of it, without tensor
 #       parallelism, optimizer and network, which only cost
-# hint: look at pytorch/gemm and at the clocks of the GPU (rocm-smi)
+# hint: check pytorch/gemm and at the clocks of the GPU (rocm-smi)
 # ///
 
 import math
 
 import _blocks
 import _gpu as gpu
-from lumi_inside.checking import failed, measured, tell
+from lumi_inside.checking import failed, measured, note
 
 speeds, problems = [], []
 for on in gpu.devices():
@@ -33,6 +33,6 @@ for on in gpu.devices():
         problems.append(f"{on}: the gradients are of the norm {norm}")
     print(f"{on}: {speeds[-1]:.4g} TFLOP/s, norm of the gradients {norm:.4g}")
 measured("training", min(speeds))
-tell("training", {"TFLOP/s of each GPU": [round(each, 2) for each in speeds]})
+note("training", {"TFLOP/s of each GPU": [round(each, 2) for each in speeds]})
 if problems:
     failed(*problems)

@@ -1,7 +1,7 @@
 # /// check
 # summary: Triton compiles a kernel for gfx90a, without asking for a GPU
 # timeout_seconds: 120
-# hint: build the layer pytorch again; the version of Triton is the one that its wheel of
+# hint: rebuild the layer pytorch; the version of Triton is the one that its wheel of
 #   PyTorch names
 # ///
 

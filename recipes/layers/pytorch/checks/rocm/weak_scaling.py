@@ -19,7 +19,7 @@
 #     source: >-
 #       LUMI, Scaling the pre-training of large language models: 768 nodes keep about 80 % of the
 #       speed a GPU; another program
-# hint: look at pytorch/bandwidth_across_nodes and pytorch/network
+# hint: check pytorch/bandwidth_across_nodes and pytorch/network
 # ///
 
 # Not judged: no figure is public for just this step. A step is forward and backward through a few
@@ -75,7 +75,7 @@ rows = [
     {"nodes": nodes, "TFLOP/s of each GPU": round(each, 3), "ratio": round(each / speeds[1], 3)}
     for nodes, each in speeds.items()
 ]
-ranks.tell("scaling", rows)
+ranks.note("scaling", rows)
 if ranks.rank == 0:
     measured("two_nodes", speeds.get(2, speeds[ranks.nodes]) / speeds[1])
     measured("all_nodes", speeds[ranks.nodes] / speeds[1])

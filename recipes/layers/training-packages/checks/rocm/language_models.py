@@ -1,6 +1,6 @@
 # /// check
 # summary: the packages for language models can be imported, and data sets can be made
-# hint: build the layer training-packages again
+# hint: rebuild the layer training-packages
 # ///
 
 import sys
