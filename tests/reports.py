@@ -61,6 +61,6 @@ RESULTS = {
     "one failed": result(_FAILED, row("a/skipped", SKIPPED, f"no GPU: {LONG}"), row("a/b")),
     "many ranks": result(row("a/ranks", FAILED, "on rank 63 of 64", ranks=_OF_RANKS)),
     "pictures": result(
-        row("a/pictures", told={"bandwidth": BANDWIDTH, "ranks": RANKS}, measured=_MEASURED)
+        row("a/pictures", facts={"bandwidth": BANDWIDTH, "ranks": RANKS}, measured=_MEASURED)
     ),
 }
