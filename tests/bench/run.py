@@ -128,7 +128,8 @@ class Node:
 def image_checks(image: Path) -> None:
     """Measure the quick checks against Python's import of the image's main package."""
     inside = [*LUMICONTAINER, "run", image, "--"]
-    imported = _took([engine_path(), "-s", "exec", image, "python3", "-c", "import torch"])
+    plain = [engine_path(), "-s", "exec", "--userns", image, "python3", "-c", "import torch"]
+    imported = _took(plain)
     for named, command, limit in (
         ("verify --level quick", [*LUMICONTAINER, "verify", image, "--level", "quick"], 10),
         ("  lumi-verify --level quick", [*inside, "lumi-verify", "--level", "quick"], 30),
