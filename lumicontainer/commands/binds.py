@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.host.binds import Needs, needs_of
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the options of the engine as an array for bash; fail where the image cannot run."""
     sif.read_objects(arguments.image)
-    platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
+    platform = platform_of(context.catalog_of(arguments), arguments.platform)
     needs = needs_of(arguments.image, platform)
     for problem in needs.problems:
         report(problem)

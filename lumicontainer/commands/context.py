@@ -32,6 +32,14 @@ def add_catalog(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def catalog_of(arguments: argparse.Namespace) -> Catalog:
+    """Return the command's catalog, which is opened once."""
+    if "catalog" not in arguments:
+        arguments.catalog = open_catalog(arguments.recipes)
+    catalog: Catalog = arguments.catalog
+    return catalog
+
+
 def number(text: str) -> int:
     """Read the value of an option that counts something, from 1 on."""
     if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
@@ -131,7 +139,7 @@ def named_recipe(arguments: argparse.Namespace) -> str:
 
 def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     """Resolve the recipe that the arguments name."""
-    catalog = open_catalog(arguments.recipes)
+    catalog = catalog_of(arguments)
     _check_name(arguments, catalog)
     recipe = catalog.recipe(arguments.recipe)
     platform = platform_of(catalog, arguments.platform)
@@ -155,7 +163,7 @@ def nearby(name: str) -> str:
 
 def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:
     """Judge an image by the rules of what is known to be bad."""
-    rules = open_catalog(arguments.recipes).rules()
+    rules = catalog_of(arguments).rules()
     return judge(rules.values(), facts_of(resolved))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lumicontainer.build.lock_files import write_lock
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import file_name
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the lock; fail where something is still open in it."""
     resolved = context.resolved_recipe(arguments)
     mirrors = read_mirrors(arguments.mirror)
-    folder = open_catalog(arguments.recipes).locks(resolved.recipe.name)
+    folder = context.catalog_of(arguments).locks(resolved.recipe.name)
     output = Path(arguments.output or folder / file_name(resolved))
     _check_output(output, named=arguments.output is not None)
     with Progress(arguments.progress) as progress:

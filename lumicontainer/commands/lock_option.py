@@ -6,7 +6,6 @@ import argparse
 
 from lumicontainer.build.lock_files import open_lock
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock.lock import Lock, faults, file_name, held
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import LockError, Problem
@@ -15,7 +14,7 @@ from lumicontainer.system.files.recipe_folder import display
 
 def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:
     """Return the lock of an image with the path of its file, if there is one."""
-    file = open_catalog(arguments.recipes).lock(file_name(resolved))
+    file = context.catalog_of(arguments).lock(file_name(resolved))
     return (display(file.path()), open_lock(*file)) if file else None
 
 

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.schema.check import LEVELS
 from lumicontainer.engines import find_engine
@@ -55,7 +54,7 @@ def _write(file: str, content: bytes) -> None:
 def written(arguments: argparse.Namespace) -> str:
     """Return the test class of an image, on a platform, as Python."""
     subject = read_subject(arguments.image)
-    platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
+    platform = platform_of(context.catalog_of(arguments), arguments.platform)
     engine = find_engine()
     words = engine.execute(arguments.image.absolute(), (), binds=())
     options = words[words.index("exec") + 1 : -1]

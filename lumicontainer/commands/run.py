@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.host.binds import needs_of
@@ -59,7 +58,7 @@ def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "
     ``way`` is that of ``Engine.execute``.
     """
     sif.read_objects(arguments.image)
-    platform = platform_of(open_catalog(arguments.recipes), arguments.platform)
+    platform = platform_of(context.catalog_of(arguments), arguments.platform)
     needs = needs_of(arguments.image, platform)
     if needs.unfit():
         raise HostError(*needs.problems)

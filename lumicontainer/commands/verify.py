@@ -13,7 +13,7 @@ from typing import Any
 
 from lumicontainer.build.checks.smoke import rerun_command
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import Catalog, open_catalog
+from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the checks, tell what came of them; fail where one does not hold, or the job failed."""
-    catalog, root = open_catalog(arguments.recipes), arguments.host_root
+    catalog, root = context.catalog_of(arguments), arguments.host_root
     _check_input(arguments, catalog)
     asked = host_checks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
     head = {"file": arguments.image.absolute(), "level": arguments.level, "begun": time.time()}
