@@ -216,7 +216,7 @@ def test_a_version_that_pip_is_given_is_a_version(resolved: Resolve, version: st
 )
 def test_an_index_of_a_layers_own_is_a_url_by_https(resolved: Resolve, index: str) -> None:
     layer = (
-        "summary: x\nversion: '1.0'\ntakes: [{python: torch, index: from}]\n"
+        "summary: x\nversion: '1.0'\npip_installs: [{package: torch, index_parameter: from}]\n"
         "parameters: {from: {type: string, default: 'https://wheels.example/cpu'}}\n"
     )
     resolved({"layers/greet/layer.yaml": layer})
