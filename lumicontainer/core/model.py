@@ -335,14 +335,3 @@ class Platform(NamedTuple):
     variables: tuple[Variable, ...] = ()
     discouraged: tuple[Discouraged, ...] = ()
     caches: tuple[CacheFolder, ...] = ()
-
-
-class Setting(NamedTuple):
-    """Hold one decided value: where it came from, in one word and as a place."""
-
-    name: str
-    value: Value
-    origin: str
-    """``layer`` (its default), ``variant`` (the accelerator's), ``profile``, ``recipe`` or
-    ``option``."""
-    place: str

@@ -35,7 +35,7 @@ from .conftest import Run
         (["run", "missing.sif", "--", "true"], "image.sif"),
         (["run", "missing.sif", "--platform", "lumi-g", "--", "true"], "stand before IMAGE"),
         (["verify", "missing.sif"], "image.sif"),
-        (["verify", "missing.sif", "--require", "gpus"], "name one of these"),
+        (["verify", "missing.sif", "--require", "gpus"], "use one of these"),
         (["verify", "missing.sif", "--nodes", "0"], "--help"),
         (["reframe", "missing.sif"], "image.sif"),
         (["verify", "missing.sif", "--json", "x.json"], "write --json >x.json"),

@@ -31,6 +31,7 @@ FLOORS = (
     "core.shell",
     "core.apptainer_syntax",
     "core.shipped",
+    "core.setting",
     "core.model",
     "core.nodes",
     "system",

@@ -14,10 +14,10 @@ from lumicontainer.core.model import (
     Platform,
     Profile,
     Recipe,
-    Setting,
     Value,
 )
 from lumicontainer.core.schema.validators import COMPILE, SCRIPT
+from lumicontainer.core.setting import Setting
 
 
 class ResolvedLayer(NamedTuple):

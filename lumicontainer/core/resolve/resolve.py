@@ -18,7 +18,6 @@ from lumicontainer.core.model import (
     Profile,
     Recipe,
     SdistSource,
-    Setting,
     Variant,
 )
 from lumicontainer.core.nodes import Node, Scalar
@@ -30,6 +29,7 @@ from lumicontainer.core.schema import requirements, variants
 from lumicontainer.core.schema.loading import parameter_value
 from lumicontainer.core.schema.sources import FOLDER, fetched, identity, label_of
 from lumicontainer.core.schema.validators import COMPILE, NAME, SCRIPT
+from lumicontainer.core.setting import Setting
 from lumicontainer.errors import Place, Problems, did_you_mean
 from lumicontainer.system.terminal import masking
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from lumicontainer.core.model import Checks, Content, Layer, LayerFile, Parameter, Setting, Variant
+from lumicontainer.core.model import Checks, Content, Layer, LayerFile, Parameter, Variant
 from lumicontainer.core.schema.check import FOLDER
 from lumicontainer.core.schema.loading import PROVIDER
 from lumicontainer.core.schema.sources import identity
 from lumicontainer.core.schema.validators import ACCELERATORS, COMPILE, SCRIPT
+from lumicontainer.core.setting import Setting
 from lumicontainer.errors import Problems, did_you_mean
 
 VERSION = "version"
