@@ -15,7 +15,8 @@ import os
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -141,21 +142,12 @@ def records(profile: str) -> tuple[LayerFile, ...]:
     own.mkdir(exist_ok=True)
     try:
         (own / "everything.yaml").write_text(RECIPE)
-        asked = _Asked(own, profile)
-        return tuple(record_files(resolved_recipe(asked)))  # type: ignore[arg-type]
+        asked = Namespace(
+            recipes=own, profile=profile, recipe="everything", platform="lumi-g", options=()
+        )
+        return tuple(record_files(resolved_recipe(asked)))
     finally:
         shutil.rmtree(own)
-
-
-@dataclass
-class _Asked:
-    """Be what a command line names."""
-
-    recipes: Path
-    profile: str
-    recipe: str = "everything"
-    platform: str = "lumi-g"
-    options: Sequence[str] = ()
 
 
 def verify(
