@@ -240,7 +240,7 @@ def _find(name: str, what: str, folders: Folders, known: list[str]) -> File:
     if file is None:
         where = ", ".join(display(root / within) for root, within in folders)
         raise InputError(
-            Problem(f"there is no {what} '{name}'", where, hint=did_you_mean(name, known))
+            Problem(f"{what} '{name}' not found", where, hint=did_you_mean(name, known))
         )
     if not re.fullmatch(STEM, name):
         raise InputError(

@@ -45,7 +45,7 @@ def read(*rules: str) -> tuple[dict[str, Rule] | None, str]:
         ("{rocn: any}", "did you mean 'rocm'?"),
         ("{drivr: any}", "did you mean 'driver'?"),
         ("{greet.lod: true}", "layer 'greet' has no parameter 'lod'"),
-        ("{gret.loud: true}", "there is no layer 'gret'"),
+        ("{gret.loud: true}", "layer 'gret' not found"),
         ("{rocm: host}", "names no version and no other fact"),
         ('{rocm: "> 7, < x"}', "'<x' names no version"),
         ("{rocm: 7.0}", 'write "7.0"'),

@@ -252,17 +252,17 @@ def test_a_profile_may_stand_upon_another_base(write: Write) -> None:
 @pytest.mark.parametrize(
     ("files", "profile", "complaints"),
     [
-        ({}, "lout", ["there is no profile 'lout'", "where: --profile", "did you mean 'loud'?"]),
+        ({}, "lout", ["profile 'lout' not found", "where: --profile", "did you mean 'loud'?"]),
         ({}, "gpu", ["'gpu' is not for the platform 'workstation'", "choose of: calm, loud"]),
         (
             {"hello.yaml": PROFILES["hello.yaml"].replace("loud", "clam")},
             "",
-            ["there is no profile 'clam'", "hello.yaml:3:23", "did you mean 'calm'?"],
+            ["profile 'clam' not found", "hello.yaml:3:23", "did you mean 'calm'?"],
         ),
         (
             {"profiles/calm.yaml": "summary: x\naccelerator: cpu\nvalues: {spear: {a: b}}\n"},
             "",
-            ["there is no layer 'spear'", "calm.yaml:3:10", "did you mean 'spare'?"],
+            ["layer 'spear' not found", "calm.yaml:3:10", "did you mean 'spare'?"],
         ),
         (
             {"profiles/calm.yaml": "summary: x\naccelerator: cpu\nvalues: {greet: {greting: b}}\n"},
@@ -277,7 +277,7 @@ def test_a_profile_may_stand_upon_another_base(write: Write) -> None:
         (
             {"profiles/calm.yaml": "summary: x\naccelerator: cpu\nbase: tony\n"},
             "",
-            ["there is no layer 'tony'", "calm.yaml:3:7", "did you mean 'tiny'?"],
+            ["layer 'tony' not found", "calm.yaml:3:7", "did you mean 'tiny'?"],
         ),
     ],
 )

@@ -50,7 +50,7 @@ def _known(recipe: Recipe, known: Known, problems: Problems) -> list[str]:
     for name, place in recipe.profiles.items():
         if name not in there:
             hint = did_you_mean(name, there)
-            problems.add(f"there is no profile '{name}'", place, hint=hint)
+            problems.add(f"profile '{name}' not found", place, hint=hint)
     return [name for name in recipe.profiles if name in there]
 
 
@@ -60,7 +60,7 @@ def _asked(
     there = known.profile_names()
     if name not in there:
         hint = did_you_mean(name, there) or "leave it out"
-        problems.add(f"there is no profile '{name}'", place, hint=hint)
+        problems.add(f"profile '{name}' not found", place, hint=hint)
         return None
     profile = known.profile(name)
     if profile.accelerator != platform.accelerator:
@@ -84,7 +84,7 @@ def _check_layers(profile: Profile, known: Known, problems: Problems) -> None:
     for use in profile.values:
         if use.layer not in there:
             hint = did_you_mean(use.layer, there)
-            problems.add(f"there is no layer '{use.layer}'", use.place, hint=hint)
+            problems.add(f"layer '{use.layer}' not found", use.place, hint=hint)
 
 
 def uses(recipe: Recipe, profile: Profile | None) -> Sequence[LayerUse]:

@@ -114,7 +114,7 @@ def _load_layers(uses: Sequence[LayerUse], context: _Context) -> dict[str, Layer
         seen[use.layer] = use.place
         if use.layer not in known:
             context.problems.add(
-                f"there is no layer '{use.layer}'", use.place, hint=did_you_mean(use.layer, known)
+                f"layer '{use.layer}' not found", use.place, hint=did_you_mean(use.layer, known)
             )
             continue
         layer = context.catalog.layer(use.layer, context.problems)

@@ -217,7 +217,7 @@ def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
         return parameter in there
     asked = layer if dot else key.text
     hint = did_you_mean(asked, {*([] if dot else (*KNOWN, *WHEELS)), *vocabulary.layers})
-    problems.add(f"there is no layer '{asked}'", key.place, hint=hint)
+    problems.add(f"layer '{asked}' not found", key.place, hint=hint)
     return False
 
 
