@@ -1,4 +1,4 @@
-"""``lumicontainer binds``: the options by which ``run`` starts an image, for job scripts."""
+"""``lumicontainer binds``: print the options with which ``run`` starts an image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from lumicontainer.commands import context
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.host.binds import Needs, needs_of
-from lumicontainer.host.machine import platform_of
 from lumicontainer.image import sif
 from lumicontainer.system.terminal.output import line, printable, report, write_document
 from lumicontainer.system.user_namespaces import namespace_options
@@ -22,23 +21,20 @@ from lumicontainer.system.user_namespaces import namespace_options
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument("image", metavar="IMAGE", type=Path)
-    parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
-    context.add_catalog(parser)
-    context.add_json(parser)
+    context.add_options(parser, *context.IMAGE, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the options of the engine as an array for bash; fail where the image cannot run."""
+    """Print the options of the engine as a bash array; fail if the image cannot run here."""
     sif.read_objects(arguments.image)
-    platform = platform_of(context.catalog_of(arguments), arguments.platform)
+    platform = context.find_platform(arguments)
     needs = needs_of(arguments.image, platform)
     for problem in needs.problems:
         report(problem)
     if arguments.json:
-        context.print_json(as_data(needs, platform))
+        context.print_json(_data(needs, platform))
     elif needs.unfit():
-        # For eval, which knows nothing of this program's exit code.
+        # For eval, which does not see the exit code of this program.
         sys.stdout.write(f"binds=()\n(exit {HOST_UNFIT})\n")
     else:
         _print(needs, platform, arguments.image)
@@ -46,49 +42,47 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(needs: Needs, platform: Platform, image: Path) -> None:
-    out = write_document
-    out(f"# What {_line(image.name)} needs of this host ({platform.name}):\n")
-    out('# singularity exec "${binds[@]}" IMAGE COMMAND\n')
-    for bind in needs.absent:
-        out(f"# not on this host: {_line(bind.path)}: {_line(bind.reason)}\n")
-    out("binds=(\n")
-    for option in namespace_options():
-        out(f"    {option}  # root has not every capability on this host\n")
-    for mount in needs.mounts:
-        out(f"    --bind {_word(str(mount))}  # {_line(mount.reason)}\n")
-    for each in needs.variables:
-        out(f"    --env {_word(f'{each.name}={each.value}')}  # {_line(each.reason)}\n")
-    out(")\n")
+    rows = [
+        (option, "root has not every capability on this host") for option in namespace_options()
+    ]
+    rows += [(f"--bind {_word(str(mount))}", mount.reason) for mount in needs.mounts]
+    rows += [(f"--env {_word(f'{v.name}={v.value}')}", v.reason) for v in needs.variables]
+    text = [
+        f"# What {_comment(image.name)} needs of this host ({platform.name}):",
+        '# singularity exec "${binds[@]}" IMAGE COMMAND',
+        *(f"# not on this host: {_comment(f'{b.path}: {b.reason}')}" for b in needs.absent),
+        "binds=(",
+        *(f"    {option}  # {_comment(reason)}" for option, reason in rows),
+        ")",
+    ]
+    write_document("".join(f"{each}\n" for each in text))
 
 
-def _line(text: str) -> str:
-    """Return a text that stays within a comment, and steers no terminal."""
+def _comment(text: str) -> str:
+    """Return a text that stays within a comment, and cannot control a terminal."""
     return printable(" ".join(text.split()))
 
 
 def _word(text: str) -> str:
-    """Return a text as one word for bash, on one line, in which nothing steers a terminal."""
+    """Return a text as one word for bash, on one line, that cannot control a terminal."""
     if line(text) == text:
         return shlex.quote(text)
     octal = "".join(f"\\{byte:03o}" for byte in os.fsencode(text))
     return f"$'{octal}'"
 
 
-def _said(row: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in row.items() if value}
-
-
-def as_data(needs: Needs, platform: Platform) -> dict[str, Any]:
+def _data(needs: Needs, platform: Platform) -> dict[str, Any]:
     """Return what an image needs as plain data.
 
-    ``bind`` is the value for SINGULARITY_BIND, ``environment`` what the container is to be given,
-    ``options`` what else the engine needs on its command line.
+    ``bind`` is a value for SINGULARITY_BIND, ``environment`` the variables of the container,
+    ``options`` further options of the engine.
     """
+    mounts = [asdict(mount) for mount in needs.mounts]
     return {
         "platform": platform.name,
         "options": namespace_options(),
-        "bind": ",".join(str(mount) for mount in needs.mounts),
-        "binds": [_said(asdict(mount)) for mount in needs.mounts],
+        "bind": ",".join(map(str, needs.mounts)),
+        "binds": [{key: value for key, value in row.items() if value} for row in mounts],
         "environment": {each.name: each.value for each in needs.variables},
         "variables": [asdict(each) for each in needs.variables],
         "absent": [{"path": bind.path, "reason": bind.reason} for bind in needs.absent],

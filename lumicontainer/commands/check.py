@@ -1,4 +1,4 @@
-"""``lumicontainer check``: what is known to be wrong with an image, before it is built."""
+"""``lumicontainer check``: judge a recipe by the rules before it is built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from lumicontainer.build.checks import script_syntax
 from lumicontainer.commands import context
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding, Seen
+from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
 from lumicontainer.system.units import count
 
@@ -19,22 +19,23 @@ ANSWERS = {True: "yes", False: "no", None: "not known"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_recipe(parser)
+    context.add_options(parser, *context.RECIPE)
     parser.add_argument(
-        "--explain", metavar="RULE", help="tell all of one rule, whether it holds or not"
+        "--explain", metavar="RULE", help="print everything about one rule and what it found"
     )
-    context.add_json(parser)
+    context.add_options(parser, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the rules that hold and those that cannot be judged; fail where an error holds."""
+    """Print the rules that apply and those that are not known; fail if an error applies."""
     resolved = context.resolved_recipe(arguments)
     script_syntax.refuse_unparsable(resolved)
     findings = context.judged(resolved, arguments)
     if arguments.explain:
         findings = [_named(arguments.explain, findings)]
     if arguments.json:
-        context.print_json(_as_data(resolved, findings))
+        head = {"recipe": resolved.recipe.name, "platform": resolved.platform.name}
+        context.print_json({**head, "rules": [_finding_data(each) for each in findings]})
     elif arguments.explain:
         _explain(findings[0])
     else:
@@ -46,22 +47,22 @@ def run(arguments: argparse.Namespace) -> int:
 def _named(name: str, findings: Sequence[Finding]) -> Finding:
     known = {finding.rule.id: finding for finding in findings}
     if name not in known:
-        raise InputError(
-            Problem(f"there is no rule '{name}'", "--explain", hint=did_you_mean(name, known))
-        )
+        hint = did_you_mean(name, known)
+        raise InputError(Problem(f"rule '{name}' not found", "--explain", hint=hint))
     return known[name]
 
 
 def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:
     out = sys.stdout.write
     holding = [each for each in findings if each.state == HOLDS]
-    # Errors last: that is where the eye is when the command has ended.
+    # Errors last, next to the prompt.
     for finding in sorted(holding, key=lambda each: each.rule.level, reverse=True):
         out(f"{finding.problem()}\n")
     for finding in findings:
         if finding.state == UNKNOWN:
             unknown = ", ".join(each.name for each in finding.seen if each.holds is None)
-            out(f"not known: {finding.rule.message} [{finding.rule.id}]: nothing says {unknown}\n")
+            rule = finding.rule
+            out(f"not known: {rule.message} [{rule.id}]: no value of {unknown}\n")
     errors = sum(each.rule.level == ERROR for each in holding)
     counted = [
         count(errors, ERROR),
@@ -77,38 +78,22 @@ def _explain(finding: Finding) -> None:
     out = sys.stdout.write
     rule = finding.rule
     out(f"{rule.id} ({rule.level}, {finding.state}): {rule.message}\n")
-    context.print_table(
-        [
-            (f"when {each.name}", each.wanted, f"{ANSWERS[each.holds]}: {each}")
-            for each in finding.seen
-        ]
-    )
-    for label in ("reason", "hint", "source"):
+    rows = [
+        (f"when {each.name}", each.wanted, f"{ANSWERS[each.holds]}: {each}")
+        for each in finding.seen
+    ]
+    context.print_table(rows)
+    for label in ("reason", "hint", "source", "place"):
         out(f"  {label}: {getattr(rule, label)}\n")
-    out(f"  written at {rule.place}\n")
-
-
-def _as_data(resolved: Resolved, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return the findings as plain data."""
-    return {
-        "recipe": resolved.recipe.name,
-        "platform": resolved.platform.name,
-        "rules": [_finding_data(finding) for finding in findings],
-    }
-
-
-def _seen_data(seen: Seen) -> dict[str, Any]:
-    return {**seen._asdict(), "found": [fact._asdict() for fact in seen.found]}
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
     rule = finding.rule
-    told = {
-        key: getattr(rule, key) for key in ("id", "level", "message", "reason", "source", "hint")
-    }
+    names = ("id", "level", "message", "reason", "source", "hint")
+    seen = [{**s._asdict(), "found": [fact._asdict() for fact in s.found]} for s in finding.seen]
     return {
-        **told,
+        **{name: getattr(rule, name) for name in names},
         "place": str(rule.place),
         "state": finding.state,
-        "when": [_seen_data(each) for each in finding.seen],
+        "when": seen,
     }

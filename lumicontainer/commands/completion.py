@@ -1,7 +1,7 @@
-"""``lumicontainer completion``: what a shell needs to complete commands, options and names.
+"""``lumicontainer completion``: print the completion script of a shell.
 
-The script asks ``lumicontainer completion names KIND WORD…`` for what there is in the moment, also
-in the folder of recipes that the command line names.
+The script runs ``lumicontainer completion names KIND WORD…`` for the current names, also in the
+folder of recipes that the command line names.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import shtab
 
 from lumicontainer.commands.parser import VERBS, make_parser
 from lumicontainer.core.catalog import Catalog, open_catalog
@@ -33,18 +35,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the completion script, or names for it."""
     if arguments.shell == NAMES:
         kind, *words = arguments.words
-        write_document("".join(f"{name}\n" for name in names(kind, words)))
+        write_document("".join(f"{name}\n" for name in _names(kind, words)))
     else:
         write_document(_script(arguments.shell))
     return OK
 
 
 def _script(shell: str) -> str:
-    import shtab  # noqa: PLC0415 - only this verb needs it
-
     parser = make_parser(list(VERBS))
     for action in _actions(parser):
-        _complete(action, directory=shtab.DIRECTORY, file=shtab.FILE)
+        _set_completion(action)
     before, after = (_SCRIPTS / f"completion-{part}.{shell}" for part in ("names", "start"))
     preamble: Any = {shell: before.read_text()}
     script = shtab.complete(parser, shell, preamble=preamble)
@@ -60,21 +60,20 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield action
 
 
-def _complete(action: argparse.Action, *, directory: Any, file: Any) -> None:
-    """Say what an option or a word is completed with."""
+def _set_completion(action: Any) -> None:
+    """Set what an option or a word is completed with."""
     if action.dest == "shell":
         action.choices = SHELLS
-    kind = {"NAME": "any"}.get(str(action.metavar), "recipe") if action.dest == "recipe" else ""
-    kind = kind or {"options": "parameter", "verb_words": "verb"}.get(action.dest, action.dest)
+    kind = "any" if (action.dest, action.metavar) == ("recipe", "NAME") else action.dest
+    kind = {"options": "parameter", "verb_words": "verb"}.get(kind, kind)
     if kind in KINDS and action.nargs != 0:
-        function = f"_lumicontainer_{kind}"
-        action.complete = dict.fromkeys(SHELLS, function)  # type: ignore[attr-defined]
+        action.complete = dict.fromkeys(SHELLS, f"_lumicontainer_{kind}")
     elif action.type is Path:
-        action.complete = directory if action.metavar == "DIR" else file  # type: ignore[attr-defined]
+        action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
 
 
-def names(kind: str, words: Sequence[str]) -> list[str]:
-    """Return the names of a kind; of the command line's ``words`` the last one is unfinished."""
+def _names(kind: str, words: Sequence[str]) -> list[str]:
+    """Return the names of a kind; the last of the command line's ``words`` is unfinished."""
     try:
         catalog = open_catalog(_folder(words))
     except InputError:
@@ -83,33 +82,29 @@ def names(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def _folder(words: Sequence[str]) -> Path | None:
-    """Return the user's own folder of recipes that a command line names."""
+    """Return the user's folder of recipes that a command line names."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == "--recipes" and following:
-            return Path(following).expanduser()
-        if word.startswith("--recipes="):
-            return Path(word.partition("=")[2]).expanduser()
+        option, _, value = word.partition("=")
+        if option == "--recipes" and (value or following):
+            return Path(value or following).expanduser()
         if word.endswith(".yaml") and "=" not in word:
             return Path(word).expanduser().parent
     return None
 
 
 def _parameters(catalog: Catalog, words: Sequence[str]) -> Iterator[str]:
-    """Yield ``layer.parameter=``, or with the values that there are to choose of."""
+    """Yield ``layer.parameter=``; for a word with a parameter, each value that it can have."""
     layer, _, rest = words[-1].partition(".") if words else ("", "", "")
-    known = catalog.layer_names()
+    known = set(catalog.layer_names())
     if "=" in rest:
-        yield from _values(catalog, layer, rest.partition("=")[0]) if layer in known else ()
+        name = rest.partition("=")[0]
+        with contextlib.suppress(InputError):
+            values = catalog.choices(layer, name) if layer in known else ()
+            yield from (f"{layer}.{name}={value}" for value in values)
         return
-    for each in _layers(catalog, words) & set(known):
+    for each in _layers(catalog, words) & known:
         with contextlib.suppress(InputError):
             yield from (f"{each}.{name}=" for name in catalog.parameters(each))
-
-
-def _values(catalog: Catalog, layer: str, name: str) -> Iterator[str]:
-    with contextlib.suppress(InputError):
-        for value in catalog.choices(layer, name):
-            yield f"{layer}.{name}={value}"
 
 
 def _layers(catalog: Catalog, words: Sequence[str]) -> set[str]:
@@ -122,9 +117,10 @@ def _layers(catalog: Catalog, words: Sequence[str]) -> set[str]:
     return set(catalog.layer_names())
 
 
-def _verbs(catalog: Catalog, words: Sequence[str]) -> Iterable[str]:
-    del catalog, words
-    return VERBS
+def _any(catalog: Catalog, words: Sequence[str]) -> set[str]:
+    del words
+    kinds = ("recipe", "platform", "profile", "layer")
+    return {name for kind in kinds for name in getattr(catalog, f"{kind}_names")()}
 
 
 KINDS: Mapping[str, Callable[[Catalog, Sequence[str]], Iterable[str]]] = {
@@ -132,11 +128,6 @@ KINDS: Mapping[str, Callable[[Catalog, Sequence[str]], Iterable[str]]] = {
     "platform": lambda catalog, _: catalog.platform_names(),
     "profile": lambda catalog, _: catalog.profile_names(),
     "parameter": _parameters,
-    "verb": _verbs,
-    "any": lambda catalog, _: {
-        *catalog.recipe_names(),
-        *catalog.platform_names(),
-        *catalog.profile_names(),
-        *catalog.layer_names(),
-    },
+    "verb": lambda _, __: VERBS,
+    "any": _any,
 }

@@ -1,35 +1,82 @@
-"""What several verbs share: their options, and the way from these to a plan."""
+"""What several verbs share: their options, the catalog, and the resolved recipe."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.build.lock_files import open_lock
 from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder
+from lumicontainer.core.lock.lock import Lock, faults, file_name, held
+from lumicontainer.core.model import Platform
 from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.core.rules.rules import Finding, judge
-from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.errors import InputError, LockError, Problem, did_you_mean
 from lumicontainer.host.machine import platform_of
 from lumicontainer.system.files.recipe_folder import display
 from lumicontainer.system.terminal import output
+from lumicontainer.system.terminal.progress import FORMS
 
-SUFFIXES = (".yaml", ".yml")
-"""By which a recipe's file is known; the second is the one that people write by mistake."""
+SUFFIX = ".yaml"
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "image": {"metavar": "IMAGE", "type": Path, "help": "the file of an image"},
+    "recipe": {
+        "metavar": "RECIPE",
+        "help": "a recipe, by its name or its file; its folder then is --recipes",
+    },
+    "--recipes": {
+        "metavar": "DIR",
+        "type": Path,
+        "help": "a folder of your own with recipes, layers/, profiles/ and envs/, searched first",
+    },
+    "--platform": {"metavar": "NAME", "help": "where it runs; default: the platform of this host"},
+    "--profile": {
+        "metavar": "NAME",
+        "default": "",
+        "help": "the set of versions; default: the platform's, else the first of the recipe",
+    },
+    "--set": {
+        "metavar": "LAYER.PARAMETER=VALUE",
+        "action": "append",
+        "default": [],
+        "dest": "options",
+        "help": "set a parameter of a layer; can be repeated",
+    },
+    "--mirror": {
+        "metavar": "FROM=TO",
+        "action": "append",
+        "default": [],
+        "help": "read URLs that begin with FROM from TO instead, a URL or a folder of this host; "
+        "can be repeated; ~/.config/lumicontainer/mirrors.yaml holds permanent ones",
+    },
+    "--progress": {
+        "choices": FORMS,
+        "default": "auto",
+        "help": "the form of the progress on stderr; default: %(default)s",
+    },
+    "--json": {"action": "store_true", "help": "print JSON"},
+}
+"""The options that several verbs have, as ``add_argument`` takes them."""
+RECIPE = ("recipe", "--platform", "--profile", "--set", "--recipes")
+IMAGE = ("image", "--platform", "--recipes")
 
 
-def add_catalog(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a user's own recipes."""
-    parser.add_argument(
-        "--recipes",
-        metavar="DIR",
-        type=Path,
-        help="a folder with recipes, layers/, profiles/, envs/ … of your own, which stand first",
-    )
+def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add options of ``OPTIONS`` to the parser of a verb."""
+    for name in names:
+        parser.add_argument(name, **OPTIONS[name])
+
+
+def number(text: str) -> int:
+    """Read the value of an option that counts something, from 1 on."""
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
+    return int(text)
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog:
@@ -40,65 +87,18 @@ def catalog_of(arguments: argparse.Namespace) -> Catalog:
     return catalog
 
 
-def number(text: str) -> int:
-    """Read the value of an option that counts something, from 1 on."""
-    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
-    return int(text)
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the option that prints JSON."""
-    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
-
-
-def add_recipe(
-    parser: argparse.ArgumentParser,
-    *,
-    what: str = "a recipe, by its name or its file: the folder of a file is then --recipes",
-    metavar: str = "RECIPE",
-) -> None:
-    """Add the options that decide an image."""
-    parser.add_argument("recipe", metavar=metavar, help=what)
-    parser.add_argument(
-        "--platform", metavar="NAME", help="where it will run; default: what fits this host"
-    )
-    parser.add_argument(
-        "--profile",
-        metavar="NAME",
-        default="",
-        help="the set of versions to build; default: what the platform or the recipe names first",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="LAYER.PARAMETER=VALUE",
-        action="append",
-        default=[],
-        dest="options",
-        help="set a parameter of a layer; may be given again",
-    )
-    add_catalog(parser)
-
-
-def add_mirror(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where a site has what recipes name."""
-    parser.add_argument(
-        "--mirror",
-        metavar="FROM=TO",
-        action="append",
-        default=[],
-        help="take what is at URLs that begin with FROM from TO, a URL or a folder of this host; "
-        "may be given again; ~/.config/lumicontainer/mirrors.yaml holds lasting ones",
-    )
+def find_platform(arguments: argparse.Namespace) -> Platform:
+    """Return the platform that ``--platform`` names, else that of this host."""
+    return platform_of(catalog_of(arguments), arguments.platform)
 
 
 def find_recipe(arguments: argparse.Namespace) -> None:
-    """Take a recipe that is named by its file for one of that name in the file's folder.
+    """Replace the file of a recipe in the arguments by the recipe's name and its folder.
 
-    Raises ``InputError`` where there is no such file, or ``--recipes`` names another folder.
+    Raises ``InputError`` if the file is missing, or ``--recipes`` names another folder.
     """
     given = getattr(arguments, "recipe", None)
-    if not isinstance(given, str) or not ("/" in given or given.endswith(SUFFIXES)):
+    if not isinstance(given, str) or not ("/" in given or given.endswith((SUFFIX, ".yml"))):
         return
     path = Path(given)
     _check_recipe_file(path)
@@ -113,58 +113,73 @@ def find_recipe(arguments: argparse.Namespace) -> None:
         arguments.kind = "recipe"
 
 
-_INIT = "lumicontainer init NAME writes a recipe to start from"
-
-
 def _check_recipe_file(path: Path) -> None:
-    what = f"there is no file of a recipe '{path}'"
     if path.is_dir():
         hint = "name a file in it"
-        raise InputError(Problem(what, why="it is a folder", hint=hint))
-    if path.suffix != SUFFIXES[0]:
-        other = path.with_suffix(SUFFIXES[0])
+        raise InputError(Problem(f"expected the file of a recipe, got folder '{path}'", hint=hint))
+    if path.suffix != SUFFIX:
+        other = path.with_suffix(SUFFIX)
         hint = f"did you mean '{other}'?" if other.is_file() else f"rename it to {other.name}"
-        raise InputError(Problem(f"'{path}' is not called as a recipe is", hint=hint))
+        raise InputError(Problem(f"the name of recipe '{path}' must end in {SUFFIX}", hint=hint))
     if not path.is_file():
-        there = [str(each) for each in path.parent.glob("*.yaml")]
-        raise InputError(Problem(what, hint=did_you_mean(str(path), there) or _INIT))
+        near = did_you_mean(str(path), map(str, path.parent.glob(f"*{SUFFIX}")))
+        hint = near or "lumicontainer init NAME writes a recipe to start from"
+        raise InputError(Problem(f"recipe file '{path}' not found", hint=hint))
 
 
-def named_recipe(arguments: argparse.Namespace) -> str:
-    """Return the words of a command line that name the recipe again."""
+def recipe_word(arguments: argparse.Namespace) -> str:
+    """Return the word that names the recipe on a command line."""
     if arguments.recipes is None:
         return str(arguments.recipe)
-    return shlex.quote(display(arguments.recipes / f"{arguments.recipe}{SUFFIXES[0]}"))
+    return shlex.quote(display(arguments.recipes / f"{arguments.recipe}{SUFFIX}"))
+
+
+def nearby(name: str) -> str:
+    """Return the file of a recipe in the current folder, or where ``init`` writes it."""
+    files = (f"./{name}{SUFFIX}", f"{name}/{name}{SUFFIX}")
+    return next((file for file in files if Path(file).is_file()), "")
 
 
 def resolved_recipe(arguments: argparse.Namespace) -> Resolved:
     """Resolve the recipe that the arguments name."""
-    catalog = catalog_of(arguments)
-    _check_name(arguments, catalog)
-    recipe = catalog.recipe(arguments.recipe)
-    platform = platform_of(catalog, arguments.platform)
-    profile, options = arguments.profile, arguments.options
-    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
-
-
-def _check_name(arguments: argparse.Namespace, catalog: Catalog) -> None:
-    """Raise ``InputError`` where a name is none of a recipe, but a file of it lies near."""
-    name = arguments.recipe
+    catalog, name = catalog_of(arguments), arguments.recipe
     if name not in catalog.recipe_names() and (file := nearby(name)):
         hint = f"name its file: lumicontainer {arguments.verb} {file}"
-        raise InputError(Problem(f"there is no recipe '{name}'", hint=hint))
-
-
-def nearby(name: str) -> str:
-    """Return the file of a recipe in the present folder, or where ``init`` puts it."""
-    files = (f"./{name}{SUFFIXES[0]}", f"{name}/{name}{SUFFIXES[0]}")
-    return next((file for file in files if Path(file).is_file()), "")
+        raise InputError(Problem(f"recipe '{name}' not found", hint=hint))
+    return resolve(
+        catalog.recipe(name),
+        catalog,
+        platform=find_platform(arguments),
+        profile=arguments.profile,
+        options=arguments.options,
+    )
 
 
 def judged(resolved: Resolved, arguments: argparse.Namespace) -> list[Finding]:
-    """Judge an image by the rules of what is known to be bad."""
-    rules = catalog_of(arguments).rules()
-    return judge(rules.values(), facts_of(resolved))
+    """Judge an image by the rules."""
+    return judge(catalog_of(arguments).rules().values(), facts_of(resolved))
+
+
+def lock_of(resolved: Resolved, arguments: argparse.Namespace) -> tuple[str, Lock] | None:
+    """Return the lock of an image with the path of its file, if it has one."""
+    file = catalog_of(arguments).lock(file_name(resolved))
+    return (display(file.path()), open_lock(*file)) if file else None
+
+
+def locked(resolved: Resolved, arguments: argparse.Namespace) -> Resolved:
+    """Return an image with the pins of its lock; raise ``LockError`` if one is missing."""
+    profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
+    platform = resolved.platform.name
+    hint = f"lumicontainer lock {recipe_word(arguments)} --platform {platform}{profile}"
+    found = lock_of(resolved, arguments)
+    if found is None:
+        where = f"locks/{file_name(resolved)}"
+        raise LockError(Problem("this image has no lock", where, hint=hint))
+    path, lock = found
+    if wrong := faults(lock, resolved):
+        what = "the lock does not pin all of the image"
+        raise LockError(Problem(what, path, "\n".join(wrong), hint))
+    return held(resolved, lock)
 
 
 def print_json(value: Any) -> None:
@@ -172,10 +187,10 @@ def print_json(value: Any) -> None:
     sys.stdout.write(output.as_json(value, indent=2) + "\n")
 
 
-def print_table(rows: Sequence[tuple[str, ...]], *, indent: str = "  ") -> None:
-    """Print rows in columns to stdout; the last column is as wide as it is."""
-    rows = [tuple(map(output.line, row)) for row in rows]
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))] if rows else []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        sys.stdout.write((indent + "  ".join(cells)).rstrip() + "\n")
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in aligned columns to stdout."""
+    lines = [[output.line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for row in lines:
+        cells = map(str.ljust, row, widths)
+        sys.stdout.write(f"  {'  '.join(cells)}".rstrip() + "\n")

@@ -1,4 +1,4 @@
-"""``lumicontainer debug``: a shell in the state that a failed build left."""
+"""``lumicontainer debug``: open a shell in the state that a failed build left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lumicontainer.build.cache.store import LAYER
 from lumicontainer.build.failures.failure import OPENER
@@ -21,21 +20,12 @@ from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.system import flock, process, units
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the verb."""
-    parser.add_argument(
-        "recipe", metavar="RECIPE", nargs="?", help="default: the build that failed last"
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="list the states that are kept")
-    what.add_argument("--clean", action="store_true", help="remove the states that are kept")
-    context.add_json(parser)
+_NONE = "no state of a failed build is kept"
 
 
 @dataclass(frozen=True)
 class State:
-    """Hold what is known of a state that a failed build left."""
+    """Hold what is known of the state that a failed build left."""
 
     folder: Path
     recipe: str
@@ -44,52 +34,69 @@ class State:
     log: str
 
     def size(self) -> int:
-        """Return the bytes that its files take, links and sparse files counted as they are."""
-        total = 0
-        for folder, _, names in os.walk(self.folder):
-            total += sum((Path(folder) / name).lstat().st_blocks for name in names)
-        return total * 512
+        """Return the bytes that it takes on the disk."""
+        return sum(path.lstat().st_blocks for path in self.folder.rglob("*")) * 512
 
-    def lacks(self) -> list[str]:
-        """Return the layers that its shell needs and the cache has no more."""
+    def missing_layers(self) -> list[str]:
+        """Return the layers that its shell requires and the cache no longer has."""
         text = (self.folder / OPENER).read_text()
         files = [word.removesuffix(":ro") for word in shlex.split(text, comments=True)]
         return [file for file in files if Path(file).name == LAYER and not Path(file).exists()]
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument(
+        "recipe", metavar="RECIPE", nargs="?", help="default: the build that failed last"
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--list", action="store_true", help="list the states that are kept")
+    group.add_argument("--clean", action="store_true", help="remove the states that are kept")
+    context.add_options(parser, "--json")
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Open the shell, or tell of the states, or remove them."""
+    """Open the shell, or list the states, or remove them."""
     states = _states(arguments.recipe)
     if arguments.list:
-        return _list(states, as_json=arguments.json)
-    if arguments.json:
-        raise InputError(Problem("debug tells a list alone as JSON", hint="add --list"))
-    if arguments.clean:
-        return _clean(states)
-    if not states:
-        raise _none(arguments.recipe)
-    _open(states[0])
+        _list(states, as_json=arguments.json)
+    elif arguments.json:
+        raise InputError(Problem("debug prints JSON only with --list", hint="add --list"))
+    elif arguments.clean:
+        _clean(states)
+    elif states:
+        _open(states[0])
+    else:
+        recipe = arguments.recipe or "RECIPE"
+        why = "a build keeps its state when a step fails, until the next build of its recipe"
+        hint = f"build until a step fails: lumicontainer build {recipe}"
+        what = f"{_NONE} for '{recipe}'" if arguments.recipe else _NONE
+        raise InputError(Problem(what, str(temporary_root()), why, hint))
     return OK
 
 
 def _states(recipe: str | None) -> list[State]:
-    """Return the states of a recipe, or of all, the newest first."""
+    """Return the states of a recipe, or of all recipes, the newest first."""
     found = []
     for note in temporary_root().glob(f"[!.]*/{FAILED}"):
         try:
-            told = json.loads(note.read_bytes())
-            state = State(note.parent, told["recipe"], told["step"], told["time"], told["log"])
+            data = json.loads(note.read_bytes())
+            state = State(note.parent, data["recipe"], data["step"], data["time"], data["log"])
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # It is being removed at this moment.
+            continue  # Another process is removing it.
         if recipe in (None, state.recipe):
             found.append(state)
     return sorted(found, key=lambda state: state.time, reverse=True)
 
 
-def _list(states: Sequence[State], *, as_json: bool) -> int:
+def _list(states: Sequence[State], *, as_json: bool) -> None:
     if as_json:
-        context.print_json([_about(state) for state in states])
-        return OK
+        names = ("recipe", "step", "time", "log")
+        rows = [{name: getattr(each, name) for name in names} for each in states]
+        for row, each in zip(rows, states, strict=True):
+            row |= {"bytes": each.size(), "path": str(each.folder)}
+        context.print_json(rows)
+        return
     now = time.time()
     context.print_table(
         [
@@ -98,55 +105,30 @@ def _list(states: Sequence[State], *, as_json: bool) -> int:
         ]
     )
     if not states:
-        sys.stdout.write("no state of a failed build is kept\n")
-    return OK
+        sys.stdout.write(f"{_NONE}\n")
 
 
-def _about(state: State) -> dict[str, Any]:
-    about = {"recipe": state.recipe, "step": state.step, "time": state.time, "log": state.log}
-    return {**about, "bytes": state.size(), "path": str(state.folder)}
-
-
-def _clean(states: Sequence[State]) -> int:
+def _clean(states: Sequence[State]) -> None:
     for recipe in {state.recipe for state in states}:
         with workspace(recipe):
-            pass  # A build removes, as it begins, what earlier ones of its recipe left.
+            pass  # A build first removes what earlier builds of its recipe left.
     for state in states:
-        left = state.folder.exists()
-        told = "in use, stays" if left else "removed"
-        sys.stdout.write(f"{told}: {state.folder}\n")
+        result = "in use, not removed" if state.folder.exists() else "removed"
+        sys.stdout.write(f"{result}: {state.folder}\n")
     if not states:
-        sys.stdout.write("no state of a failed build is kept\n")
-    return OK
-
-
-def _none(recipe: str | None) -> InputError:
-    of = f" of '{recipe}'" if recipe else ""
-    return InputError(
-        Problem(
-            f"no state of a failed build{of} is kept",
-            str(temporary_root()),
-            why="a build keeps its state when a step fails, until the next build of its recipe",
-            hint=f"build it again, until it fails: lumicontainer build {recipe or 'RECIPE'}",
-        )
-    )
+        sys.stdout.write(f"{_NONE}\n")
 
 
 def _open(state: State) -> None:
-    """Become the shell; it holds the lock of the state, so that no build removes it meanwhile."""
-    if missing := state.lacks():
-        raise HostError(
-            Problem(
-                f"layers below the step '{state.step}' were removed from the cache",
-                "\n".join(missing),
-                hint="build it again, until it fails: lumicontainer build " + state.recipe,
-            )
-        )
-    lock = flock.exclusive(state.folder / "lock")
+    """Become the shell; it keeps the lock of the state, so that no build removes it."""
+    if missing := state.missing_layers():
+        what = f"layers below the step '{state.step}' were removed from the cache"
+        hint = f"build until the step fails: lumicontainer build {state.recipe}"
+        raise HostError(Problem(what, "\n".join(missing), hint=hint))
+    path = state.folder / "lock"
+    lock = flock.exclusive(path)
     if lock is None:
-        holder = flock.holder(state.folder / "lock")
-        raise HostError(
-            Problem("the state is in use", str(state.folder), holder, "leave the other shell first")
-        )
+        hint = "leave the other shell first"
+        raise HostError(Problem("the state is in use", str(path.parent), flock.holder(path), hint))
     os.set_inheritable(lock, True)
     process.become([str(state.folder / OPENER)], clean_environment())

@@ -1,4 +1,4 @@
-"""``lumicontainer doctor``: what this host can do, and what is missing, each with its hint."""
+"""``lumicontainer doctor``: report what this host can do, and what is missing."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ MARKS = {"ok": "✓", "missing": "✗", "note": "·"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_json(parser)
+    context.add_options(parser, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line a finding; fail where something that a build needs is missing."""
+    """Print one line for each finding; fail if something that a build requires is missing."""
     findings = diagnose()
     if arguments.json:
         context.print_json([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            sys.stdout.write(f"{MARKS[finding.state]} {finding.what}: {finding.seen}\n")
-            if finding.hint:
-                sys.stdout.write(f"    hint: {finding.hint}\n")
+    for finding in () if arguments.json else findings:
+        sys.stdout.write(f"{MARKS[finding.state]} {finding.what}: {finding.seen}\n")
+        if finding.hint:
+            sys.stdout.write(f"    hint: {finding.hint}\n")
     return EXAMINED_FAILED if any(f.state == "missing" for f in findings) else OK

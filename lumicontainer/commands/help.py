@@ -10,14 +10,14 @@ from lumicontainer.errors import OK, InputError, Problem, did_you_mean
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the words that name a verb."""
-    parser.add_argument("verb_words", metavar="VERB", nargs="*", help="default: all of them")
+    parser.add_argument("verb_words", metavar="VERB", nargs="*", help="default: all verbs")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the help; argparse ends the program when it has."""
+    """Print the help; argparse then exits."""
     words = arguments.verb_words
     if words and words[0] not in VERBS:
-        what = f"there is no command '{words[0]}'"
-        raise InputError(Problem(what, hint=did_you_mean(words[0], VERBS)))
+        hint = did_you_mean(words[0], VERBS)
+        raise InputError(Problem(f"unknown command '{words[0]}'", hint=hint))
     make_parser(words[:1]).parse_args([*words, "--help"])
     return OK

@@ -1,4 +1,4 @@
-"""``lumicontainer init``: a recipe and a layer to start from."""
+"""``lumicontainer init``: write a recipe and a layer to start from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
@@ -22,14 +22,14 @@ FILES: Mapping[str, str] = {
     "layers/{name}/install.sh": "install.sh",
     "layers/{name}/checks/{name}.sh": "check.sh",
 }
-"""The template of each file."""
+"""By file: its template."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument("name", metavar="NAME", help="what the recipe and its layer are called")
+    parser.add_argument("name", metavar="NAME", help="the name of the recipe and of its layer")
     parser.add_argument(
-        "folder", metavar="DIR", type=Path, nargs="?", help="where they go; default: NAME, here"
+        "folder", metavar="DIR", type=Path, nargs="?", help="their folder; default: ./NAME"
     )
 
 
@@ -39,25 +39,24 @@ def run(arguments: argparse.Namespace) -> int:
     _check_name(name)
     folder = arguments.folder or Path(name)
     files = {folder / path.format(name=name): template for path, template in FILES.items()}
-    _check_absent(list(files))
+    _check_places(folder, list(files))
     for path, template in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(fill(f"init/{template}.j2", name=name))
         write_document(f"{path}\n")
     _write_schemas(folder / SCHEMAS)
-    # What next to do stands below the files, also in a terminal.
     sys.stdout.flush()
     recipe, _, script, _ = (shlex.quote(str(path)) for path in files)
     say(
-        f"what next:\n  $EDITOR {script}\n  lumicontainer check {recipe}\n"
+        f"next steps:\n  $EDITOR {script}\n  lumicontainer check {recipe}\n"
         f"  lumicontainer build {recipe}\n  lumicontainer run {name}.sif -- {name}"
     )
     return OK
 
 
 def _write_schemas(folder: Path) -> None:
-    """Write the schemas that the files name for editors, where the folder has none."""
+    """Write the schemas that the files name for editors, if the folder has none."""
     folder.mkdir(exist_ok=True)
     for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
         path = folder / shipped.name
@@ -67,19 +66,24 @@ def _write_schemas(folder: Path) -> None:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(NAME, name):
-        hint = "begin with a small letter or a digit; then also '-', '.' and '+'"
-        raise InputError(Problem(f"no layer can be called '{name}'", hint=hint))
+        hint = "begin with a lowercase letter or a digit; then also use '-', '.' and '+'"
+        raise InputError(Problem(f"invalid name '{name}' of a layer", hint=hint))
     catalog = open_catalog()
     known = {"recipe": catalog.recipe_names(), "layer": [*catalog.layer_names(), IMAGE, HOST]}
     for kind, names in known.items():
         if name in names:
-            why = "one of your own would stand before it"
+            why = "yours would hide it"
             hint = f"choose another name, such as my-{name}"
-            raise InputError(Problem(f"there is a {kind} '{name}' already", "NAME", why, hint))
+            raise InputError(Problem(f"{kind} '{name}' exists already", "NAME", why, hint))
 
 
-def _check_absent(paths: list[Path]) -> None:
-    there = [str(path) for path in paths if path.exists() or path.is_symlink()]
+def _check_places(folder: Path, files: Sequence[Path]) -> None:
+    """Raise ``InputError`` if a file exists already, or a folder's place has a file."""
+    there = [path for path in files if path.exists() or path.is_symlink()]
+    folders = dict.fromkeys((folder, folder / SCHEMAS, *(each.parent for each in files)))
+    parents = dict.fromkeys(parent for each in folders for parent in (*each.parents, each))
+    there += [path for path in parents if path.exists() and not path.is_dir()]
     if there:
+        where = "\n".join(map(str, there))
         hint = "choose another name or another folder; nothing was written"
-        raise InputError(Problem("this file is there already", "\n".join(there), hint=hint))
+        raise InputError(Problem("this file exists already", where, hint=hint))

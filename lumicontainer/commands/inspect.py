@@ -1,4 +1,4 @@
-"""``lumicontainer inspect``: what an image tells of itself, read without starting it."""
+"""``lumicontainer inspect``: print the contents of an image without starting it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
@@ -16,43 +17,50 @@ from lumicontainer.system.terminal.output import line, write_document
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument("image", metavar="IMAGE", type=Path)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--recipe", action="store_true", help="print the recipe it was built from")
-    what.add_argument("--definition", action="store_true", help="print its definition")
-    what.add_argument("--packages", action="store_true", help="print the installed packages")
-    what.add_argument(
-        "--check", action="store_true", help="prove that every byte is as the build wrote it"
-    )
-    context.add_json(parser)
+    context.add_options(parser, "image")
+    group = parser.add_mutually_exclusive_group()
+    for option, summary in (
+        ("--recipe", "print the recipe of the image"),
+        ("--definition", "print its definition"),
+        ("--packages", "print the installed packages"),
+        ("--check", "check that every byte is as the build wrote it"),
+    ):
+        group.add_argument(option, action="store_true", help=summary)
+    context.add_options(parser, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what the image holds."""
+    """Print a summary of the image, or the part of it that an option names."""
     image = arguments.image
     sif.read_objects(image)
     if arguments.check:
         _check(image, as_json=arguments.json)
-    elif arguments.recipe:
-        _print_text("recipe", records.recipe(image), as_json=arguments.json)
-    elif arguments.definition:
-        _print_text("definition", _definition(image), as_json=arguments.json)
+    elif arguments.recipe or arguments.definition:
+        name = "recipe" if arguments.recipe else "definition"
+        text = records.recipe(image) if arguments.recipe else _definition(image)
+        if arguments.json:
+            context.print_json({name: text})
+        else:
+            write_document(text)
     elif arguments.packages:
         _print_packages(records.packages(image), as_json=arguments.json)
+    elif arguments.json:
+        more = {"key": records.key(image), "bytes": image.stat().st_size}
+        context.print_json({**records.resolved(image), **more})
     else:
-        _print_summary(image, as_json=arguments.json)
+        _print_summary(image, records.resolved(image))
     return OK
 
 
 def _check(image: Path, *, as_json: bool) -> None:
-    """Print what of an image is proven; raise ``ExaminedError`` where it is not as written."""
+    """Print what of an image was checked; raise ``ExaminedError`` if it was changed."""
     found = integrity.examined(image)
     if as_json:
-        parts = [part._asdict() for part in found.parts]
         keys = ("name", "offset", "size")
+        data = {name: getattr(found, name) for name in ("state", "problems", "proven")}
+        parts = [part._asdict() for part in found.parts]
         appended = [{key: getattr(part, key) for key in keys} for part in found.appended]
-        told = {"state": found.state, "problems": found.problems, "proven": found.proven}
-        context.print_json({"image": str(image), **told, "parts": parts, "appended": appended})
+        context.print_json({"image": str(image), **data, "parts": parts, "appended": appended})
     if found.state != digests.WHOLE:
         raise ExaminedError(integrity.problem(image, found))
     if not as_json:
@@ -62,22 +70,10 @@ def _check(image: Path, *, as_json: bool) -> None:
 def _definition(image: Path) -> str:
     found = records.metadata(image).definition
     if found is None:
-        raise InputError(
-            Problem(
-                "the image has no definition",
-                str(image),
-                why="it was made from none, as by a conversion",
-                hint="singularity inspect tells what the engine knows of it",
-            )
-        )
+        why = "it was not built from a definition; it may have been converted"
+        hint = "singularity inspect prints what the engine recorded"
+        raise InputError(Problem("the image has no definition", str(image), why, hint))
     return found
-
-
-def _print_text(what: str, text: str, *, as_json: bool) -> None:
-    if as_json:
-        context.print_json({what: text})
-    else:
-        write_document(text)
 
 
 def _print_packages(packages: Mapping[str, Mapping[str, str]], *, as_json: bool) -> None:
@@ -89,21 +85,16 @@ def _print_packages(packages: Mapping[str, Mapping[str, str]], *, as_json: bool)
         context.print_table(sorted(versions.items()))
 
 
-def _print_summary(image: Path, *, as_json: bool) -> None:
-    data = records.resolved(image)
-    if as_json:
-        context.print_json({**data, "key": records.key(image), "bytes": image.stat().st_size})
-        return
+def _print_summary(image: Path, data: Mapping[str, Any]) -> None:
     out = sys.stdout.write
     platform = data["platform"]
     out(f"{data['recipe']}: {data['summary']}\n")
     out(f"platform {platform['name']}, accelerator {platform['accelerator']}\n")
     if "profile" in data:
         out(f"profile {data['profile']}\n")
-    for bind in data.get("binds", ()):
-        out(f"  bind {bind['path']}\n")
-    for library in data.get("host_libraries", ()):
-        out(f"  library of the host {library['path']}\n")
+    for label, key in (("bind", "binds"), ("library of the host", "host_libraries")):
+        for each in data.get(key, ()):
+            out(f"  {label} {each['path']}\n")
     out(f"{image.stat().st_size / 1e6:.0f} MB, key {records.key(image)[:12]}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")

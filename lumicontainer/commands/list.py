@@ -1,41 +1,44 @@
-"""``lumicontainer list``: the recipes, layers and platforms that are known."""
+"""``lumicontainer list``: the recipes, profiles, layers and platforms."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import Catalog, open_catalog
-from lumicontainer.core.model import Layer, Platform, Profile, Recipe
+from lumicontainer.core.catalog import Catalog
+from lumicontainer.core.model import Layer
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem, Problems
 from lumicontainer.host.machine import detect_platform
 from lumicontainer.system.terminal.output import report
 
-Reader: TypeAlias = Callable[[str], Recipe | Profile | Layer | Platform]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_catalog(parser)
-    context.add_json(parser)
+    context.add_options(parser, "--recipes", "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is known; report what cannot be read, which hides nothing else."""
-    catalog = open_catalog(arguments.recipes)
+    """Print the names and summaries; report documents that cannot be read."""
+    catalog = context.catalog_of(arguments)
     broken: dict[Problem, None] = {}
-    kinds: Mapping[str, tuple[list[str], Reader]] = {
-        "recipes": (catalog.recipe_names(), catalog.recipe),
-        "profiles": (catalog.profile_names(), catalog.profile),
-        "layers": (catalog.layer_names(), partial(_layer, catalog)),
-        "platforms": (catalog.platform_names(), catalog.platform),
+    readers: dict[str, Callable[[str], Any]] = {
+        "recipe": catalog.recipe,
+        "profile": catalog.profile,
+        "layer": lambda name: read_layer(catalog, name),
+        "platform": catalog.platform,
     }
-    found = {kind: _summaries(*each, broken) for kind, each in kinds.items()}
-    here = _here(catalog, broken)
+    found = {}
+    for kind, read in readers.items():
+        names = getattr(catalog, f"{kind}_names")()
+        found[f"{kind}s"] = {name: _summary(read, name, broken) for name in names}
+    try:
+        here = detect_platform(catalog).name
+    except InputError as error:
+        broken |= dict.fromkeys(error.problems)
+        here = None
     if arguments.json:
         context.print_json({**found, "platform_here": here})
     else:
@@ -45,39 +48,26 @@ def run(arguments: argparse.Namespace) -> int:
     return INPUT_WRONG if broken else OK
 
 
-def _print(found: Mapping[str, Mapping[str, str]], here: str | None) -> None:
+def _print(found: dict[str, dict[str, str]], here: str | None) -> None:
     for kind, entries in found.items():
         sys.stdout.write(f"{kind}\n")
-        context.print_table(
-            [
-                (name, summary + (" (this host)" if kind == "platforms" and name == here else ""))
-                for name, summary in entries.items()
-            ]
-        )
+        marks = {here: " (this host)"} if kind == "platforms" else {}
+        rows = [(name, f"{text}{marks.get(name, '')}") for name, text in entries.items()]
+        context.print_table(rows)
 
 
-def _summaries(names: Iterable[str], read: Reader, broken: dict[Problem, None]) -> dict[str, str]:
-    summaries = {}
-    for name in names:
-        try:
-            summaries[name] = read(name).summary
-        except InputError as error:
-            broken |= dict.fromkeys(error.problems)
-            summaries[name] = "(cannot be read)"
-    return summaries
+def _summary(read: Callable[[str], Any], name: str, broken: dict[Problem, None]) -> str:
+    try:
+        return str(read(name).summary)
+    except InputError as error:
+        broken |= dict.fromkeys(error.problems)
+        return "(cannot be read)"
 
 
-def _layer(catalog: Catalog, name: str) -> Layer:
+def read_layer(catalog: Catalog, name: str) -> Layer:
+    """Read a layer; raise ``InputError`` with all its problems."""
     problems = Problems()
     layer = catalog.layer(name, problems)
     problems.raise_if_any()
     assert layer is not None
     return layer
-
-
-def _here(catalog: Catalog, broken: dict[Problem, None]) -> str | None:
-    try:
-        return detect_platform(catalog).name
-    except InputError as error:
-        broken |= dict.fromkeys(error.problems)
-        return None

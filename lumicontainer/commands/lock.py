@@ -1,4 +1,4 @@
-"""``lumicontainer lock``: hold fast all that an image is made of."""
+"""``lumicontainer lock``: pin everything that an image is made of."""
 
 from __future__ import annotations
 
@@ -16,42 +16,24 @@ from lumicontainer.pinning.pin import make_lock
 from lumicontainer.system import units
 from lumicontainer.system.files.recipe_folder import display
 from lumicontainer.system.terminal.output import say, write_document
-from lumicontainer.system.terminal.progress import FORMS, Progress
+from lumicontainer.system.terminal.progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_recipe(parser)
+    context.add_options(parser, *context.RECIPE)
     parser.add_argument(
         "--output",
         "-o",
         metavar="FILE",
         type=Path,
-        help="the lock; default: locks/ beside the recipe, where build --locked looks for it",
+        help="the lock; default: locks/ beside the recipe, where build --locked reads it",
     )
-    context.add_mirror(parser)
-    parser.add_argument(
-        "--progress", choices=FORMS, default="auto", help="how to tell of it; default: %(default)s"
-    )
-
-
-def _check_output(output: Path, *, named: bool) -> None:
-    """Raise ``InputError`` where the lock could not be written, before it takes minutes."""
-    if output.is_dir():
-        what = "the lock would take the place of a folder"
-        raise InputError(Problem(what, str(output), hint="name a file: --output FILE"))
-    if named and not output.parent.is_dir():
-        raise InputError(
-            Problem("the lock's folder is not there", str(output.parent), hint="make it first")
-        )
-    place = next(each for each in output.absolute().parents if each.exists())
-    if not os.access(place, os.W_OK | os.X_OK):
-        what = "the lock's folder cannot be written to"
-        raise InputError(Problem(what, str(place), hint="name another file: --output FILE"))
+    context.add_options(parser, "--mirror", "--progress")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the lock; fail where something is still open in it."""
+    """Write the lock; fail if an input has no pin."""
     resolved = context.resolved_recipe(arguments)
     mirrors = read_mirrors(arguments.mirror)
     folder = context.catalog_of(arguments).locks(resolved.recipe.name)
@@ -60,7 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(arguments.progress) as progress:
         lock = make_lock(resolved, plan_of=planned, mirrors=mirrors, progress=progress)
     write_lock(lock, output)
-    open_entries = sum(1 for _ in lock.still_open())
-    say(f"{display(output)}: {units.count(lock.count(), 'pin')}, {open_entries} open")
+    unpinned = sum(1 for _ in lock.still_open())
+    say(f"{display(output)}: {units.count(lock.count(), 'pin')}, {unpinned} not pinned")
     write_document(f"{output}\n")
-    return EXAMINED_FAILED if open_entries else OK
+    return EXAMINED_FAILED if unpinned else OK
+
+
+def _check_output(output: Path, *, named: bool) -> None:
+    """Raise ``InputError`` if the lock cannot be written, before minutes of work."""
+    hint = "name a file: --output FILE"
+    if output.is_dir():
+        raise InputError(Problem("the lock is a folder", str(output), hint=hint))
+    if named and not output.parent.is_dir():
+        what = "folder of the lock not found"
+        raise InputError(Problem(what, str(output.parent), hint="create it first"))
+    place = next(each for each in output.absolute().parents if each.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(Problem("cannot write to the folder of the lock", str(place), hint=hint))

@@ -1,4 +1,4 @@
-"""``lumicontainer render``: the document that builds the image with a plain engine."""
+"""``lumicontainer render``: print the document that builds the image with a plain engine."""
 
 from __future__ import annotations
 
@@ -15,31 +15,28 @@ from lumicontainer.system.terminal.output import say, write_document
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_recipe(parser)
+    context.add_options(parser, *context.RECIPE)
     parser.add_argument("--format", choices=render.FORMATS, default="def", help="default: def")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the document, and on stderr how it is built where that is not plain."""
+    """Print the document; on stderr, how PRoot builds it if the platform requires PRoot."""
     plan = planned(context.resolved_recipe(arguments))
-    mirror = ""
-    if arguments.format == "def":
-        render.check_sections(plan)
-        mirror = _mirror(plan)
-    write_document(render.render(plan, arguments.format, mirror=mirror))
     platform, recipe = plan.resolved.platform, plan.resolved.recipe.name
-    if arguments.format == "def" and platform.proot:
-        say(
-            f"note: on a compute node of the platform {platform.name}, {recipe}.def is built by\n"
-            f"{proot.command(platform, recipe)}"
-        )
+    if arguments.format != "def":
+        write_document(render.render(plan, arguments.format, mirror=""))
+        return OK
+    render.check_sections(plan)
+    write_document(render.render(plan, arguments.format, mirror=_mirror(plan)))
+    if platform.proot:
+        command = proot.command(platform, recipe)
+        say(f"note: to build {recipe}.def on a compute node of {platform.name}, run\n{command}")
     return OK
 
 
 def _mirror(plan: Plan) -> str:
-    """Return where debootstrap finds the base, if it is to make it."""
+    """Return the mirror of Debian for debootstrap; empty if debootstrap does not make the base."""
     bootstrap = plan.bootstrap
     if plan.resolved.platform.proot or bootstrap.agent != "debootstrap":
         return ""
-    mirror = site.require_mirror(site.debian_mirror(bootstrap.release))
-    return without_password(mirror)
+    return without_password(site.require_mirror(site.debian_mirror(bootstrap.release)))

@@ -1,75 +1,42 @@
-"""``lumicontainer run``: a command in an image, with what this host and platform need."""
+"""``lumicontainer run``: run a command in an image, with the binds of this host."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from lumicontainer.commands import context
-from lumicontainer.engines import find_engine
-from lumicontainer.errors import OK, HostError, InputError, Problem
-from lumicontainer.host.binds import needs_of
-from lumicontainer.host.machine import platform_of
+from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.image import sif
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import report
+from lumicontainer.verify.local import host_for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    add_image(parser)
+    context.add_options(parser, *context.IMAGE)
     parser.add_argument("command", metavar="-- COMMAND", nargs=argparse.REMAINDER)
 
 
-def add_image(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide how an image is started."""
-    parser.add_argument("image", metavar="IMAGE", type=Path)
-    parser.add_argument("--platform", metavar="NAME", help="default: what fits this host")
-    context.add_catalog(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
-    """Become the command; its exit code and signals are the command's own."""
+    """Replace this process by the command; its exit code is the result."""
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
-        raise InputError(
-            Problem(
-                "there is no command to run",
-                hint="write lumicontainer run IMAGE -- COMMAND",
-            )
-        )
+        hint = "write lumicontainer run IMAGE -- COMMAND"
+        raise InputError(Problem("expected a command to run", hint=hint))
     if command[0].startswith("-"):
-        raise InputError(
-            Problem(
-                f"'{command[0]}' is no command",
-                hint="options of run stand before IMAGE: lumicontainer run --platform NAME IMAGE "
-                "-- COMMAND",
-            )
-        )
+        hint = "write options before IMAGE: lumicontainer run --platform NAME IMAGE -- COMMAND"
+        raise InputError(Problem(f"expected a command, got option '{command[0]}'", hint=hint))
     start(arguments, command)
     return OK
 
 
 def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "exec") -> None:
-    """Become a command in an image, with the binds and the options that it needs here.
-
-    ``way`` is that of ``Engine.execute``.
-    """
+    """Replace this process by a command in an image; ``way`` is that of ``Engine.execute``."""
     sif.read_objects(arguments.image)
-    platform = platform_of(context.catalog_of(arguments), arguments.platform)
-    needs = needs_of(arguments.image, platform)
-    if needs.unfit():
-        raise HostError(*needs.problems)
-    for problem in needs.problems:
+    host = host_for(arguments.image, context.find_platform(arguments))
+    for problem in host.needs.problems:
         report(problem)
-    engine = find_engine()
-    words = engine.execute(
-        arguments.image,
-        command,
-        binds=[str(mount) for mount in needs.mounts],
-        environment={each.name: each.value for each in needs.variables},
-        way=way,
-    )
-    process.become(words, os.environ)
+    process.become(host.command(command, way), os.environ)

@@ -1,20 +1,21 @@
-"""``lumicontainer shell``: an interactive shell in an image, started as ``run`` does."""
+"""``lumicontainer shell``: open a shell in an image, which starts as ``run`` starts it."""
 
 from __future__ import annotations
 
 import argparse
 
-from lumicontainer.commands import run as run_verb
+from lumicontainer.commands import context
+from lumicontainer.commands.run import start
 from lumicontainer.engines import INTERACTIVE
 from lumicontainer.errors import OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    run_verb.add_image(parser)
+    context.add_options(parser, *context.IMAGE)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Become the engine's shell; its exit code is the shell's own."""
-    run_verb.start(arguments, (), way=INTERACTIVE)
+    """Replace this process by the shell; its exit code is the result."""
+    start(arguments, (), way=INTERACTIVE)
     return OK

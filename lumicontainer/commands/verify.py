@@ -1,4 +1,4 @@
-"""``lumicontainer verify``: prove that an image works, here or in a job of Slurm."""
+"""``lumicontainer verify``: run the checks of an image, on this host or in a Slurm job."""
 
 from __future__ import annotations
 
@@ -6,68 +6,60 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lumicontainer.build.checks.smoke import rerun_command
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import Catalog
-from lumicontainer.core.model import Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
-from lumicontainer.host.machine import platform_of
 from lumicontainer.image import sif
-from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.verify import report
-from lumicontainer.inside.verify.options import add_choice
+from lumicontainer.inside.verify import options, report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.verify import host_checks, html, job, local, results
-from lumicontainer.verify.subject import Row, chosen, in_other_ways, read_subject, required
+from lumicontainer.verify.subject import Row, chosen, in_other_ways, input_errors, read_subject
+
+_NO_CHECK = "lumi-verify/"
+"""Begins the names of problems that lumi-verify finds beside the checks."""
+_REPEATED = (
+    *("platform", "nodes", "partition", "account", "recipe", "host_root", "recipes", "require"),
+)
+"""The options that decide the outcome of a check."""
+_COUNT = re.compile(r"^\[ *\d+/\d+\] ")
+_NOT_IN_A_JOB = "other start modes of a container are checked by lumicontainer verify without a job"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     add = parser.add_argument
-    add("image", metavar="IMAGE", type=Path)
-    add_choice(parser)
-    add("--platform", metavar="NAME", help="where it runs; default: what fits this host")
-    add("--nodes", metavar="N", type=context.number, help="in a job of Slurm, on N nodes")
-    add("--partition", metavar="NAME", help="in a job of Slurm, in this partition")
+    options.add_choice(parser)
+    context.add_options(parser, *context.IMAGE)
+    add("--nodes", metavar="N", type=context.number, help="run a Slurm job on N nodes")
+    add("--partition", metavar="NAME", help="run a Slurm job in this partition")
     add("--account", metavar="NAME", default="", help="the project that pays for the job")
-    add(
-        "--recipe",
-        metavar="RECIPE",
-        default="",
-        help="prove that it is what this, a name or a file, makes now",
-    )
-    add(
-        "--host-root",
-        metavar="DIR",
-        type=Path,
-        help="the files of another host: prove that what the image takes of it loads",
-    )
-    context.add_catalog(parser)
-    context.add_json(parser)
-    add("--junit", metavar="FILE", help="write the results as JUnit's XML")
-    add("--html", metavar="FILE", help="write the results as a page with pictures")
+    summary = "check that this recipe, a name or a file, now makes the same image"
+    add("--recipe", metavar="RECIPE", default="", help=summary)
+    summary = "the root folder of another host: check that the image can load its libraries"
+    add("--host-root", metavar="DIR", type=Path, help=summary)
+    add("--junit", metavar="FILE", help="write the results as JUnit XML")
+    add("--html", metavar="FILE", help="write the results as an HTML page with charts")
+    context.add_options(parser, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the checks, tell what came of them; fail where one does not hold, or the job failed."""
-    catalog, root = context.catalog_of(arguments), arguments.host_root
-    _check_input(arguments, catalog)
-    asked = host_checks.Asked(arguments.image, catalog, recipe=arguments.recipe, root=root)
+    """Run the checks and report the results; fail if a check or the job failed."""
+    request = _checked_request(arguments)
     head = {"file": arguments.image.absolute(), "level": arguments.level, "begun": time.time()}
-    whole = host_checks.make(asked, host_checks.rows(asked)[0])
-    # Of an image without a record of its digests it is not known, and the rest can be.
+    whole = host_checks.make(request, host_checks.rows(request)[0])
+    # An image without recorded digests can still be checked.
     if whole["state"] not in (PASSED, SKIPPED):
-        return _told(results.joined(None, [], [whole], head=head), arguments)
+        return _report(results.joined(None, [], [whole], head=head), arguments)
     subject = read_subject(arguments.image)
     ways = in_other_ways(subject.checks)
-    every = [*host_checks.rows(asked), *subject.checks, *ways]
+    every = [*host_checks.rows(request), *subject.checks, *ways]
     due = chosen(every, arguments.level, arguments.names)
     if arguments.list:
         if arguments.json:
@@ -76,38 +68,32 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(report.listed(due))
         return OK
     with Progress() as progress:
-        came = _made(arguments, asked, due, progress)
-    code = _told(results.joined(subject, came.parts, came.rows, head=head), arguments)
-    if came.problem:
-        raise JobError(came.problem)
+        collected = _run(arguments, request, due, progress)
+    whole_result = results.joined(subject, collected.parts, collected.rows, head=head)
+    code = _report(whole_result, arguments)
+    if collected.problem:
+        raise JobError(collected.problem)
     return code
 
 
-def _check_input(arguments: argparse.Namespace, catalog: Catalog) -> None:
-    """Raise ``InputError`` for what would be found to be wrong only once checks have taken time."""
-    required(arguments.require)
+def _checked_request(arguments: argparse.Namespace) -> host_checks.Request:
+    """Return what to check; raise ``InputError`` before any check takes time."""
+    with input_errors():
+        options.required_kinds(arguments.require)
     sif.read_objects(arguments.image)
+    catalog, root = context.catalog_of(arguments), arguments.host_root
     if arguments.recipe:
         catalog.recipe(arguments.recipe)
-    root = arguments.host_root
     if root and not root.is_dir():
-        raise InputError(
-            Problem("there is no such folder", str(root), hint="name one that is there")
-        )
-    for file in filter(None, (arguments.junit, arguments.html)):
-        _tried(report.check_writable, file)
+        raise InputError(Problem("folder not found", str(root), hint="correct --host-root"))
+    with input_errors():
+        for file in filter(None, (arguments.junit, arguments.html)):
+            report.check_writable(file)
+    return host_checks.Request(arguments.image, catalog, recipe=arguments.recipe, root=root)
 
 
-def _tried(writes: Callable[..., None], file: str, *content: bytes) -> None:
-    """Have a file written, or found to be one that can be; raise ``InputError`` where not."""
-    try:
-        writes(file, *content)
-    except LaunchError as error:
-        raise InputError(Problem(error.what, error.where, error.why, error.hint)) from error
-
-
-class _Teller:
-    """Tell what came of each check when it is done, and count them all as one row."""
+class _Reporter:
+    """Report each check when it is done; all checks count together."""
 
     def __init__(self, progress: Progress, task: Task) -> None:
         self._progress = progress
@@ -115,96 +101,76 @@ class _Teller:
         self.waiting = task.waiting
 
     def line(self, line: str) -> None:
-        """Tell a line of lumi-verify, which counts the checks of its own run alone."""
+        """Report a line of lumi-verify, which counts only the checks of its own run."""
         text, counts = _COUNT.subn("", line)
         (self._progress.counted if counts else self._progress.say)(text)
         self._task.line(text)
 
     def done(self, row: Row) -> Row:
-        """Tell what came of a check that was made from here; return it."""
-        text = _line(row)
+        """Report the result of a check; return it."""
+        text = report.line(row, from_plain(row)).rstrip("\n")
         self._progress.counted(text)
         self._task.line(text)
         return row
 
 
-def _made(
-    arguments: argparse.Namespace, asked: host_checks.Asked, due: Sequence[Row], progress: Progress
+def _run(
+    arguments: argparse.Namespace,
+    request: host_checks.Request,
+    due: Sequence[Row],
+    progress: Progress,
 ) -> job.Collected:
-    """Make checks, each where it belongs; a line is told of each when it is done."""
+    """Run checks: those of the host here, the others in containers or in a job."""
     in_job = bool(arguments.nodes or arguments.partition)
     progress.expect(sum(not (in_job and "way" in check) for check in due))
+    inside = [each for each in due if "file" in each and "way" not in each]
+    ways = [each for each in due if "way" in each]
     with progress.work("verify") as task:
-        teller = _Teller(progress, task)
+        reporter = _Reporter(progress, task)
         own = [check for check in due if host_checks.is_own(check)]
-        rows = tuple(teller.done(host_checks.make(asked, check)) for check in own)
+        rows = tuple(reporter.done(host_checks.make(request, check)) for check in own)
         if len(rows) == len(due):
             return job.Collected((), rows=rows)
-        came = (_in_a_job if in_job else _here)(arguments, asked, due, teller)
-    return replace(came, rows=(*rows, *came.rows))
+        run = _run_in_a_job if in_job else _run_here
+        collected = run(arguments, inside, ways, reporter)
+    return replace(collected, rows=(*rows, *collected.rows))
 
 
-def _in_a_job(
-    arguments: argparse.Namespace, asked: host_checks.Asked, due: Sequence[Row], teller: _Teller
+def _run_in_a_job(
+    arguments: argparse.Namespace, inside: list[Row], ways: list[Row], reporter: _Reporter
 ) -> job.Collected:
-    """Make those of the checks that run in the image in a job of Slurm."""
-    ways = [results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in due if "way" in each]
-    platform = platform_of(asked.catalog, arguments.platform)
-    listener = job.Listener(teller.line, teller.waiting)
-    came = job.run(_job(arguments, _inside(due), platform), listener)
-    return replace(came, rows=tuple(ways))
-
-
-def _here(
-    arguments: argparse.Namespace, asked: host_checks.Asked, due: Sequence[Row], teller: _Teller
-) -> job.Collected:
-    """Make those of the checks that run in the image in containers of this host."""
-    platform = platform_of(asked.catalog, arguments.platform)
-    host = local.host_for(arguments.image, platform, teller.line)
-    part = local.run(host, _inside(due), required=arguments.require)
-    ways = [each for each in due if "way" in each]
-    rows = local.run_ways(host, ways, teller.done, required=arguments.require)
-    return job.Collected((part,), rows=tuple(rows))
-
-
-def _inside(due: Sequence[Row]) -> list[Row]:
-    return [each for each in due if "file" in each and "way" not in each]
-
-
-def _line(row: Row) -> str:
-    return report.line(row, from_plain(row)).rstrip("\n")
-
-
-def _job(arguments: argparse.Namespace, checks: Sequence[Row], platform: Platform) -> job.Job:
-    return job.Job(
+    wanted = job.Job(
         arguments.image,
-        platform,
+        context.find_platform(arguments),
         find_engine(),
-        job.steps(checks),
+        job.steps(inside),
         nodes=arguments.nodes or 1,
         partition=arguments.partition or "",
         account=arguments.account,
         required=arguments.require,
         recipes=arguments.recipes,
     )
+    collected = job.run(wanted, job.Listener(reporter.line, reporter.waiting))
+    skipped = (results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways)
+    return replace(collected, rows=tuple(skipped))
 
 
-_NO_CHECK = "lumi-verify/"
-"""Begins the names of what lumi-verify finds beside the checks."""
-_REPEATED = (
-    *("platform", "nodes", "partition", "account", "recipe", "host_root", "recipes", "require"),
-)
-"""The options that decide what a check comes to."""
-_COUNT = re.compile(r"^\[ *\d+/\d+\] ")
-_NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer verify without a job"
+def _run_here(
+    arguments: argparse.Namespace, inside: list[Row], ways: list[Row], reporter: _Reporter
+) -> job.Collected:
+    platform, required = context.find_platform(arguments), arguments.require
+    host = local.host_for(arguments.image, platform, reporter.line)
+    part = local.run(host, inside, required=required)
+    rows = local.run_ways(host, ways, reporter.done, required=required)
+    return job.Collected((part,), rows=tuple(rows))
 
 
 def _with_commands(result: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return a result in which each check that does not hold has the command to make it again."""
+    """Return a result in which each failed check has the command that repeats it."""
     given = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in _REPEATED}
-    options = [word for name, value in given.items() if value for word in (name, str(value))]
+    repeated = [word for name, value in given.items() if value for word in (name, str(value))]
     rows = [
-        {**row, "again": rerun_command(arguments.image, row["name"], options)}
+        {**row, "again": rerun_command(arguments.image, row["name"], repeated)}
         if row["state"] in (FAILED, ERROR) and not row["name"].startswith(_NO_CHECK)
         else row
         for row in result["checks"]
@@ -212,21 +178,21 @@ def _with_commands(result: dict[str, Any], arguments: argparse.Namespace) -> dic
     return {**result, "checks": rows}
 
 
-def _told(result: dict[str, Any], arguments: argparse.Namespace) -> int:
+def _report(result: dict[str, Any], arguments: argparse.Namespace) -> int:
     """Write the reports and the summary; return the exit code."""
     result = _with_commands(result, arguments)
-    files = ((arguments.junit, report.as_junit), (arguments.html, html.page))
     taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)
     (sys.stderr if taken else sys.stdout).write(results.summary(result))
     if arguments.json:
         context.print_json(result)
     problems: list[Problem] = []
-    for file, form in files:
+    for file, form in ((arguments.junit, report.as_junit), (arguments.html, html.page)):
         if file:
             try:
-                _tried(report.write, file, form(result))
+                with input_errors():
+                    report.write(file, form(result))
             except InputError as error:
                 problems += error.problems
     if problems:
         raise InputError(*problems)
-    return OK if results.held(result) else EXAMINED_FAILED
+    return OK if results.passed(result) else EXAMINED_FAILED

@@ -1,5 +1,5 @@
-"""``lumicontainer verify``: prove an image by the checks that it brings, and tell what came of it.
+"""Verify an image by its checks, and report the results.
 
-What runs in the image is its own ``lumi-verify``; this is what starts it, here or in a job of
-Slurm, in more ways than one, with checks of its own that need the host, and what writes the report.
+``lumi-verify`` runs in the image. These modules start it on this host or in a Slurm job, add checks
+that only the host can make, and write the reports.
 """

@@ -1,10 +1,10 @@
-"""Checks of an image that are made from outside it, by the host."""
+"""The checks of an image that the host makes from outside the image."""
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,75 +29,66 @@ from lumicontainer.verify.results import row
 from lumicontainer.verify.subject import Row, Subject, read_subject
 
 _SQUASHFS = struct.Struct("<4s36xQ")
-"""Of its superblock: the magic, and how many bytes it has (squashfs 4.0)."""
+"""The magic and the size in bytes in a superblock (squashfs 4.0)."""
 _ENGINES_LABEL = "org.label-schema.build-date"
-"""What Apptainer and SingularityCE put into every image that they build themselves."""
+"""The label that Apptainer and SingularityCE add to every image that they build."""
 _DIFFERENCES = 10
 _MISSING = object()
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Hold what the checks are about: an image, and what it is held against."""
+class Request:
+    """Hold the image to check, and what it is compared with."""
 
     image: Path
     catalog: Catalog
     recipe: str = ""
-    """The name of a recipe that the image is to be of; empty where none is asked for."""
+    """The recipe that the image should come from; empty to skip this check."""
     root: Path | None = None
-    """The files of a host whose libraries the image is to get along with."""
+    """The root folder of a host whose libraries the image should load."""
 
     @cached_property
     def subject(self) -> Subject:
-        """Return what the image tells of itself."""
+        """Return the image with its records."""
         return read_subject(self.image)
 
     @cached_property
     def digests(self) -> Check:
-        """Return what came of the check of every byte of the image."""
+        """Return the result of the check of every byte of the image."""
         return integrity.examined(self.image)
 
 
 @dataclass(frozen=True)
 class HostCheck:
-    """Hold one check: what it proves, and the function that makes it."""
+    """Hold one check and the function that makes it."""
 
     summary: str
     hint: str
-    make: Callable[[Asked], Outcome]
-    wanted: Callable[[Asked], bool] = lambda _: True
-
-    def row(self, name: str) -> Row:
-        """Return it in the form of checks.json."""
-        told = {"summary": self.summary, "hint": self.hint, "level": "quick"}
-        return {"name": f"{HOST}/{name}", **told}
+    make: Callable[[Request], Outcome]
+    wanted: Callable[[Request], bool] = lambda _: True
 
 
-def whole(asked: Asked) -> Outcome:
-    """Tell whether every byte of an image is as the build wrote it."""
+def whole(request: Request) -> Outcome:
+    """Check that every byte of an image is as the build wrote it."""
     try:
-        parts = sif.partitions(asked.image)
-        found = asked.digests
+        parts = sif.partitions(request.image)
+        found = request.digests
     except LumicontainerError as error:
-        return _of([problem.why for problem in error.problems])
-    problems = [*found.problems, *_cut(asked.image, parts)]
-    if problems:
-        return _of(problems)
+        return _outcome([problem.why for problem in error.problems])
+    if problems := [*found.problems, *_damaged(request.image, parts)]:
+        return _outcome(problems)
+    number = units.count(len(parts), "file system")
     if found.state == NOT_RECORDED:
-        told = integrity.problem(asked.image, found)
-        return Outcome(SKIPPED, f"{told.what}: {told.why}", output=_systems(parts))
-    return _of([], f"{_systems(parts)}; {integrity.summary(found)}")
+        problem = integrity.problem(request.image, found)
+        return Outcome(SKIPPED, f"{problem.what}: {problem.why}", output=number)
+    return _outcome([], f"{number}; {integrity.summary(found)}")
 
 
-def _systems(parts: Sequence[Descriptor]) -> str:
-    return units.count(len(parts), "file system")
-
-
-def _cut(image: Path, parts: Iterable[Descriptor]) -> Iterator[str]:
-    """Yield each file system of an image that is none, or that is longer than its place."""
+def _damaged(image: Path, parts: Iterable[Descriptor]) -> Iterator[str]:
+    """Yield each file system of an image that is not squashfs, or is truncated."""
     with image.open("rb") as file:
         for part in parts:
-            # What an engine's user lays on top of an image is ext3, and is written to.
+            # A writable overlay that a user added is ext3, and changes.
             if part.form != sif.SQUASHFS:
                 continue
             file.seek(part.offset)
@@ -105,36 +96,34 @@ def _cut(image: Path, parts: Iterable[Descriptor]) -> Iterator[str]:
             if magic != b"hsqs":
                 yield f"at byte {part.offset} there is no squashfs"
             elif size > part.size:
-                yield (
-                    f"the file system at byte {part.offset} has {size} bytes, and {part.size} lie "
-                    "in the image"
-                )
+                where = f"at byte {part.offset}"
+                yield f"the file system {where} has {size} bytes, and the image {part.size} of them"
 
 
-def labelled(asked: Asked) -> Outcome:
-    """Tell whether an image says by which key it was built."""
-    labels = records.labels(asked.image)
+def labelled(request: Request) -> Outcome:
+    """Check that an image has the label of its key."""
+    labels = records.labels(request.image)
     if labels.get(images.KEY_LABEL):
-        return _of([], str(labels[images.KEY_LABEL]))
+        return _outcome([], str(labels[images.KEY_LABEL]))
     if _ENGINES_LABEL in labels:
-        return Outcome(SKIPPED, "a plain engine built it from a definition, which holds no key")
-    return _of([f"it has no label {images.KEY_LABEL}"])
+        return Outcome(SKIPPED, "a plain engine built it from a definition, which has no key")
+    return _outcome([f"it has no label {images.KEY_LABEL}"])
 
 
-def current(asked: Asked) -> Outcome:
-    """Tell whether an image is what its recipe makes now, for the same platform and profile."""
-    subject = asked.subject
+def current(request: Request) -> Outcome:
+    """Check that its recipe now makes the same image, for the same platform and profile."""
+    subject = request.subject
     try:
-        plans = dict(_plans(asked, subject.resolved))
+        plans = dict(_plans(request, subject.resolved))
     except LumicontainerError as error:
-        return _of(str(error).splitlines())
-    key = records.key(asked.image)
+        return _outcome(str(error).splitlines())
+    key = records.key(request.image)
     if key in plans:
-        return _of([], f"{asked.recipe}{plans[key]}: key {key}")
-    now = json.loads(json.dumps(record(_resolved(asked, subject.resolved))))
+        return _outcome([], f"{request.recipe}{plans[key]}: key {key}")
+    now = json.loads(json.dumps(record(_resolved(request, subject.resolved))))
     differences = list(_differences(subject.resolved, now))
     if not key and not differences:
-        why = "its values are those of the recipe, but without a key nothing tells of the scripts"
+        why = "its values are those of the recipe; without a key its scripts are not known"
         return Outcome(SKIPPED, why)
     same = (
         "its values are those of the recipe: a script or another file of a layer, or lumicontainer "
@@ -143,47 +132,47 @@ def current(asked: Asked) -> Outcome:
     shown = differences[:_DIFFERENCES] or [same]
     if len(differences) > _DIFFERENCES:
         shown.append(f"and {len(differences) - _DIFFERENCES} more")
-    built = f"it was built with the key {key[:12] or 'of no plan'}"
-    return _of([f"{built}; the recipe's is {next(iter(plans))[:12]} now", *shown])
+    built = f"it was built with key {key[:12]}" if key else "it was built without a key"
+    return _outcome([f"{built}; the key of the recipe is now {next(iter(plans))[:12]}", *shown])
 
 
-def _plans(asked: Asked, built: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a recipe's image, without its lock and with it, each in words."""
-    resolved = _resolved(asked, built)
+def _plans(request: Request, built: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a recipe's image, without its lock and with it, each with a label."""
+    resolved = _resolved(request, built)
     yield planned(resolved).steps[-1].key, ""
-    file = asked.catalog.lock(file_name(resolved))
+    file = request.catalog.lock(file_name(resolved))
     lock = open_lock(*file) if file else None
     if lock and not faults(lock, resolved):
         yield planned(held(resolved, lock)).steps[-1].key, ", locked"
 
 
-def _resolved(asked: Asked, built: Mapping[str, Any]) -> Resolved:
-    """Resolve a recipe as an image of it was: its platform, its profile, its options."""
+def _resolved(request: Request, built: Mapping[str, Any]) -> Resolved:
+    """Resolve a recipe with the platform, profile and options of an image."""
+
+    def written(value: Any) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
     options = [
-        f"{layer}.{name}={_written(row['version'] if name == 'version' else value)}"
+        f"{layer}.{name}={written(row['version'] if name == 'version' else value)}"
         for layer, row in built["layers"].items()
         for name, value in {"version": "", **row["parameters"]}.items()
         if row["origins"].get(name) == "option"
     ]
     return resolve(
-        asked.catalog.recipe(asked.recipe),
-        asked.catalog,
-        platform=asked.catalog.platform(built["platform"]["name"]),
+        request.catalog.recipe(request.recipe),
+        request.catalog,
+        platform=request.catalog.platform(built["platform"]["name"]),
         profile=built.get("profile", ""),
         options=options,
     )
-
-
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _differences(built: Any, now: Any, where: str = "") -> Iterator[str]:
     """Yield where two records differ in what decides an image."""
     if not isinstance(built, dict) or not isinstance(now, dict):
         if built != now:
-            told = ("none" if each is _MISSING else json.dumps(each) for each in (built, now))
-            yield "{}: {} in the image, {} by the recipe".format(where, *told)
+            texts = ("none" if each is _MISSING else json.dumps(each) for each in (built, now))
+            yield "{}: {} in the image, {} by the recipe".format(where, *texts)
         return
     for name in dict.fromkeys((*built, *now)):
         if name not in ("origins", "summary"):
@@ -191,22 +180,21 @@ def _differences(built: Any, now: Any, where: str = "") -> Iterator[str]:
             yield from _differences(built.get(name, _MISSING), now.get(name, _MISSING), path)
 
 
-def libraries(asked: Asked) -> Outcome:
-    """Tell whether the libraries that an image takes of a host load in it."""
-    assert asked.root is not None
-    platform = asked.catalog.platform(asked.subject.resolved["platform"]["name"])
-    closure = closure_in(asked.root, asked.image, platform)
+def libraries(request: Request) -> Outcome:
+    """Check that the libraries that an image takes from a host load in it."""
+    assert request.root is not None
+    platform = request.catalog.platform(request.subject.resolved["platform"]["name"])
+    closure = closure_in(request.root, request.image, platform)
     if closure is None:
-        return Outcome(SKIPPED, "it takes no library of its host")
+        return Outcome(SKIPPED, "it takes no library from its host")
     errors = [str(each) for each in closure.problems if each.level == "error"]
     warnings = [str(each) for each in closure.problems if each.level != "error"]
     binds = [f"{mount}: {mount.reason}" for mount in closure.mounts]
-    return _of(errors, "\n".join((*warnings, *binds)))
+    return _outcome(errors, "\n".join((*warnings, *binds)))
 
 
-def _of(problems: list[str], output: str = "") -> Outcome:
-    reason = "\n".join(problems)
-    return Outcome(FAILED if problems else PASSED, reason, output=output)
+def _outcome(problems: list[str], output: str = "") -> Outcome:
+    return Outcome(FAILED if problems else PASSED, "\n".join(problems), output=output)
 
 
 CHECKS: Mapping[str, HostCheck] = {
@@ -216,40 +204,49 @@ CHECKS: Mapping[str, HostCheck] = {
         whole,
     ),
     "key": HostCheck(
-        "the image tells by which inputs it was built",
+        "the image has a label with the key of its inputs",
         "build it with lumicontainer build",
         labelled,
     ),
     "recipe": HostCheck(
-        "the image is what its recipe makes now, for the image's platform and profile",
-        "lumicontainer build RECIPE makes what has changed, and nothing else",
+        "the recipe now makes the same image, for the image's platform and profile",
+        "lumicontainer build RECIPE builds only what has changed",
         current,
-        lambda asked: bool(asked.recipe),
+        lambda request: bool(request.recipe),
     ),
     "libraries": HostCheck(
-        "the libraries that the image takes of the host load in it, with all that these need",
-        "take the layer's provider 'source', or build for the host as it is",
+        "the libraries that the image takes from the host load in it, with their dependencies",
+        "set the layer's provider to 'source', or build for the host as it is",
         libraries,
-        lambda asked: asked.root is not None,
+        lambda request: request.root is not None,
     ),
 }
 
 
-def rows(asked: Asked) -> list[Row]:
-    """Return the checks of the host that were asked for, as those of an image."""
-    return [each.row(name) for name, each in CHECKS.items() if each.wanted(asked)]
+def rows(request: Request) -> list[Row]:
+    """Return the requested checks of the host, in the form of checks.json."""
+    return [
+        {
+            "name": f"{HOST}/{name}",
+            "summary": each.summary,
+            "hint": each.hint,
+            "level": "quick",
+        }
+        for name, each in CHECKS.items()
+        if each.wanted(request)
+    ]
 
 
 def is_own(check: Row) -> bool:
-    """Tell whether a check is one of the host's."""
+    """Return whether a check is one of the host's."""
     return str(check["name"]).startswith(f"{HOST}/")
 
 
-def make(asked: Asked, check: Row) -> Row:
-    """Make one of the checks; return it with what came of it."""
+def make(request: Request, check: Row) -> Row:
+    """Make one of the host's checks; return it with its outcome."""
     try:
-        came = CHECKS[check["name"].partition("/")[2]].make(asked)
+        outcome = CHECKS[check["name"].partition("/")[2]].make(request)
     except InputError as error:
         # A record of the image is damaged.
-        came = _of([f"{problem.what}: {problem.why}" for problem in error.problems])
-    return row(check, came)
+        outcome = _outcome([f"{problem.what}: {problem.why}" for problem in error.problems])
+    return row(check, outcome)

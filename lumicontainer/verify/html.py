@@ -1,4 +1,4 @@
-"""Write the report of a verification as one HTML file that needs nothing else."""
+"""Write the report of a verification as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lumicontainer.verify import pictures
 from lumicontainer.verify.subject import Row
 
 _LAST = 20
-"""Lines of a failed check's output that are shown without being asked for."""
+"""Lines of a failed check's output that are always visible."""
 
 
 class Excerpt(NamedTuple):
-    """Hold what is shown of an output: its last lines, and whether it has more."""
+    """Hold the last lines of an output, and how many lines it has."""
 
     last: list[str]
     lines: int
@@ -24,28 +24,26 @@ class Excerpt(NamedTuple):
 
     @property
     def all(self) -> bool:
-        """Tell whether the output is longer than what is shown of it."""
+        """Return whether the output has more lines."""
         return self.lines > len(self.last)
 
 
 def page(result: Mapping[str, Any]) -> bytes:
-    """Return the report of a result as the bytes of a page of HTML."""
+    """Return the report of a result as the bytes of an HTML page."""
     rows = result["checks"]
     passed = [row for row in rows if row["state"] == PASSED]
-    wrong = [row for row in rows if row["state"] in OUTCOMES[2:]]
-    unproven = _by_reason([row for row in rows if row["state"] == SKIPPED])
     text = fill(
         "report.html.j2",
         result=result,
         verdict=verdict(result["counts"]),
         states=list(reversed(OUTCOMES)),
-        wrong=wrong,
-        unproven=unproven,
+        wrong=[row for row in rows if row["state"] in OUTCOMES[2:]],
+        unproven=_by_reason([row for row in rows if row["state"] == SKIPPED]),
         passed=passed,
         longest=max((row["seconds"] for row in passed), default=0) or 1,
         measured=[(row, each) for row in rows for each in row["measured"]],
         charts=[(row["name"], each) for row in rows for each in pictures.charts(row["facts"])],
-        maps=[(row["name"], each) for row in rows for each in pictures.hosts(row["facts"])],
+        maps=[(row["name"], each) for row in rows for each in pictures.nodes(row["facts"])],
         size=pictures,
         excerpt=excerpt,
         limits=limits,
@@ -55,7 +53,7 @@ def page(result: Mapping[str, Any]) -> bytes:
 
 
 def verdict(counts: Mapping[str, int]) -> str:
-    """Return the result in a sentence; what was skipped is never counted as passed."""
+    """Return the result in a sentence; a skipped check never counts as passed."""
     total, passed, skipped = sum(counts.values()), counts[PASSED], counts[SKIPPED]
     wrong = total - passed - skipped
     if wrong:
@@ -68,7 +66,7 @@ def verdict(counts: Mapping[str, int]) -> str:
 
 
 def excerpt(row: Row) -> Excerpt | None:
-    """Return what to show of the output of a check that does not hold; None where it is empty."""
+    """Return what is visible of the output of a failed check; None if it is empty."""
     lines = row["output"].strip().splitlines()
     if not lines:
         return None
@@ -76,17 +74,17 @@ def excerpt(row: Row) -> Excerpt | None:
 
 
 def limits(measured: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words what a measured value is held to."""
+    """Yield the limits of a measured value in words."""
     unit, value = measured.get("unit", ""), measured["value"]
     for word, key in (("at least", "minimum"), ("at most", "maximum"), ("reference", "reference")):
         if key in measured:
             share = key == "reference" and value is not None and measured[key]
-            told = f", of which {100 * value / measured[key]:.0f} %" if share else ""
-            yield f"{word} {measured[key]:g} {unit}{told}"
+            more = f", of which {100 * value / measured[key]:.0f} %" if share else ""
+            yield f"{word} {measured[key]:g} {unit}{more}"
 
 
 def _by_reason(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """Return the reasons why checks were skipped, each with those that it is the reason of."""
+    """Return the reasons why checks were skipped, each with its checks, in order."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row["reason"], []).append(row)

@@ -1,4 +1,4 @@
-"""Run lumi-verify as a job of Slurm: write the batch script, send it, follow it, collect."""
+"""Run lumi-verify as a Slurm job: write the batch script, submit it, follow it, collect."""
 
 from __future__ import annotations
 
@@ -22,33 +22,32 @@ from lumicontainer.system import process
 from lumicontainer.system.terminal.text import clean
 from lumicontainer.verify import slurm
 from lumicontainer.verify.local import words
-from lumicontainer.verify.results import Part, held, read
+from lumicontainer.verify.results import PartialResult, passed, read
 from lumicontainer.verify.subject import Row
 
-TEMPLATE = "verify.sh.j2"
 LOG, ENDED = "log", "ended"
 MPI, NO_MPI = "pmi2", "none"
-"""How MPI's ranks meet, as srun calls it: MPICH and Cray MPICH know PMI-2."""
+"""srun's name for how MPI's ranks connect: MPICH and Cray MPICH use PMI-2."""
 _SPARE = 5
-"""Minutes of a job, or of a step, beside those of its checks: containers start, ranks meet."""
+"""Minutes of a job, or of a step, beside those of its checks: containers start, ranks connect."""
 _MOST = 60
-"""Minutes that a job asks for at most: checks seldom take their limits. SBATCH_TIMELIMIT wins."""
+"""Minutes that a job requests at most: checks rarely use their limits. SBATCH_TIMELIMIT wins."""
 _TURN = 0.5
-"""Seconds between two looks at the log, which lies on a file system of several machines."""
+"""Seconds between two looks at the log, which lies on a shared file system."""
 _FIRST, _ASK = 1.0, 10.0
-"""Seconds to the first question to Slurm, and at most between two: its servers are shared."""
+"""Seconds to the first request to Slurm, and at most between two: its servers are shared."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """Hold checks that one step of the job makes, and how its ranks meet."""
+class JobStep:
+    """Hold the checks of one step of a job, and how its ranks connect."""
 
     checks: tuple[Row, ...]
     mpi: str = NO_MPI
 
     @property
     def minutes(self) -> int:
-        """Return how long it may take: what its checks may."""
+        """Return the time limit of the step."""
         return minutes(self.checks)
 
     @property
@@ -59,60 +58,61 @@ class Step:
 
 @dataclass(frozen=True)
 class Job:
-    """Hold what a job is to do, and with what."""
+    """Hold the steps of a job, and what it runs with."""
 
     image: Path
     platform: Platform
     engine: Engine
-    steps: Sequence[Step]
+    steps: Sequence[JobStep]
     nodes: int = 1
     partition: str = ""
     account: str = ""
     required: str = ""
     recipes: Path | None = None
-    """A user's own recipes, in which the platform may be."""
+    """The user's folder of recipes, which may define the platform."""
 
 
 class Listener(NamedTuple):
-    """Hold who takes each line of a job's log, and what the job waits for (nothing: empty)."""
+    """Hold the receivers of each line of a job's log, and of the reason why it waits."""
 
-    tell: Callable[[str], None]
+    on_line: Callable[[str], None]
     waiting: Callable[[str], None] = lambda _: None
+    """Receives an empty text once the job does not wait."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Hold what came of checks, and why the job failed in which they were made, if it did."""
+    """Hold the results of checks, and the problem of their job if it failed."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PartialResult, ...]
     problem: Problem | None = None
     rows: tuple[Row, ...] = ()
-    """What came of checks that are in no part."""
+    """The results of checks that are in no part."""
 
 
-def steps(checks: Sequence[Row]) -> list[Step]:
-    """Return the steps that make checks: one for all but those of MPI, which have one each.
+def steps(checks: Sequence[Row]) -> list[JobStep]:
+    """Return the steps that run checks: one for each check of MPI, one for all others.
 
-    A process can be started as one of MPI's ranks once.
+    A process can become a rank of MPI only once.
     """
     plain = tuple(check for check in checks if not is_of_mpi(check))
-    own = [Step((check,), MPI) for check in checks if is_of_mpi(check)]
-    return [*([Step(plain)] if plain else []), *own]
+    own = [JobStep((check,), MPI) for check in checks if is_of_mpi(check)]
+    return [*([JobStep(plain)] if plain else []), *own]
 
 
 def is_of_mpi(check: Row) -> bool:
-    """Tell whether the ranks of a check are those of MPI."""
+    """Return whether the ranks of a check are ranks of MPI."""
     return check.get("runs") == "ranks" and bool(check.get("needs", {}).get("mpi"))
 
 
 def minutes(checks: Sequence[Row]) -> int:
-    """Return in how many minutes checks are done, or have run into their limits."""
+    """Return a time limit in which all checks end."""
     seconds: int = sum(check["timeout_seconds"] for check in checks)
     return _SPARE + -(-seconds // 60)
 
 
 def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list[str]:
-    """Return the command that prints, on a node, what an image needs of it; empty if nothing."""
+    """Return the command that prints, on a node, the binds of an image; empty for no binds."""
     if not platform.binds:
         return []
     command = [sys.executable, "-m", "lumicontainer", "binds", "--platform", platform.name]
@@ -122,20 +122,20 @@ def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list
 
 
 def tasks(platform: Platform) -> int:
-    """Return the ranks of a node: one a GPU; without GPUs two, for what is between them."""
+    """Return the ranks of a node: one for each GPU; two on a node without GPUs."""
     return len(platform.gpus) or 2
 
 
 def cpus(platform: Platform) -> int:
-    """Return the cores that are next to a GPU; 0 where there is none."""
+    """Return the cores next to a GPU; 0 without GPUs."""
     return len(parse(platform.gpus[0].cores)) if platform.gpus else 0
 
 
 def script(job: Job, folder: Path) -> str:
-    """Return the batch script of a job whose results come to lie in ``folder``."""
+    """Return the batch script of a job that writes its results to ``folder``."""
     *start, image = job.engine.execute(job.image.absolute(), (), binds=())
     return fill(
-        TEMPLATE,
+        "verify.sh.j2",
         image=image,
         start=start,
         command=words((), job.required),
@@ -150,25 +150,22 @@ def script(job: Job, folder: Path) -> str:
 
 
 def run(job: Job, listener: Listener) -> Collected:
-    """Run a job to its end and return what came of it; cancel it where this is interrupted."""
+    """Run a job to its end and return its results; cancel it if this is interrupted."""
     if not job.steps:
         return Collected(())
     if process.find("sbatch") is None:
-        why, hint = (
-            "sbatch is not on PATH",
-            "run it without --nodes and --partition, to verify here",
-        )
-        raise HostError(Problem("this host has no Slurm", why=why, hint=hint))
-    # Here, for /tmp is each node's own.
+        hint = "leave out --nodes and --partition to verify on this host"
+        raise HostError(Problem("this host has no Slurm", why="sbatch is not on PATH", hint=hint))
+    # In the current folder, because /tmp is local to each node.
     folder = Path(tempfile.mkdtemp(prefix="lumi-verify-", dir=Path.cwd()))
     folder.chmod(0o755)
     try:
-        number = _sent(job, folder)
-        listener.tell(f"job {number} is sent; its log: {folder / LOG}")
-        how = _followed(number, folder, listener)
-        collected = _collected(job, folder, how)
+        number = _submit(job, folder)
+        listener.on_line(f"job {number} is submitted; its log: {folder / LOG}")
+        end = _follow(number, folder, listener)
+        collected = _collect(job, folder, end)
     except BaseException:
-        # By its name, because it may have been sent and not told yet by which number.
+        # By its name, because its number may not be known yet.
         with contextlib.suppress(HostError):
             process.capture(["scancel", f"--name={folder.name}"])
         shutil.rmtree(folder, ignore_errors=True)
@@ -178,8 +175,8 @@ def run(job: Job, listener: Listener) -> Collected:
     return collected
 
 
-def _sent(job: Job, folder: Path) -> str:
-    """Send a job that Slurm says it could run; return its number."""
+def _submit(job: Job, folder: Path) -> str:
+    """Submit a job if Slurm could run it; return its number."""
     path = folder / "job.sh"
     path.write_text(script(job, folder))
     options = [f"--job-name={folder.name}", f"--output={str(folder / LOG).replace('%', '%%')}"]
@@ -188,28 +185,28 @@ def _sent(job: Job, folder: Path) -> str:
     if job.account:
         options.append(f"--account={job.account}")
     slurm.check([*options, str(path)], job.partition)
-    return slurm.send([*options, str(path)])
+    return slurm.submit([*options, str(path)])
 
 
-def _followed(number: str, folder: Path, listener: Listener) -> str:
-    """Tell a job's log while it grows, until the job is over; return in words how it ended.
+def _follow(number: str, folder: Path, listener: Listener) -> str:
+    """Pass on the log of a job until the job is over; return in words how it ended.
 
-    Empty where its script came to its end. Raises ``JobError`` where it cannot start.
+    Empty if its script finished. Raises ``JobError`` if it cannot start.
     """
     lines, queue = _new_lines(folder / LOG), _Queue(number, listener)
     while True:
         ended = (folder / ENDED).exists()
         for line in next(lines):
-            listener.tell(line)
+            listener.on_line(line)
         if ended:
             return ""
         if queue.is_left():
-            return _over(number, folder / ENDED)
+            return _end_of(number, folder / ENDED)
         time.sleep(_TURN)
 
 
 class _Queue:
-    """Ask for the state of a job now and then, and say why it waits."""
+    """Request the state of a job at intervals, and report why it waits."""
 
     def __init__(self, number: str, listener: Listener) -> None:
         self._number = number
@@ -219,27 +216,27 @@ class _Queue:
         self._state = slurm.UNKNOWN
 
     def is_left(self) -> bool:
-        """Tell whether the job is over; raise ``JobError`` where it will never start."""
+        """Return whether the job is over; raise ``JobError`` if it will never start."""
         if time.monotonic() < self._next:
             return False
         self._pause = min(_ASK, 2 * self._pause)
         self._next = time.monotonic() + self._pause
         before, self._state = self._state, slurm.look(self._number)
         if self._state != before:
-            self._say(self._state)
+            self._report(self._state)
         elif self._state.never_starts:
-            # Seen twice: a site may hold a job for a moment while it is looked at.
+            # Seen twice: a site may hold a job for a moment while it examines the job.
             raise slurm.stuck(self._number, self._state)
         return self._state == slurm.GONE
 
-    def _say(self, state: slurm.State) -> None:
+    def _report(self, state: slurm.JobState) -> None:
         waits = f"job {self._number} in the queue since {self._since}"
         reason = f"{waits}: {state.reason}" if state.reason else waits
         self._listener.waiting(reason if state.waits else "")
 
 
-def _over(number: str, ended: Path) -> str:
-    """Return how a job that is over ended, once its last file had time to be seen from here."""
+def _end_of(number: str, ended: Path) -> str:
+    """Return how a job ended; its last file may appear here some seconds later."""
     end = time.monotonic() + _ASK
     while not ended.exists():
         if time.monotonic() >= end:
@@ -249,7 +246,7 @@ def _over(number: str, ended: Path) -> str:
 
 
 def _new_lines(log: Path) -> Iterator[list[str]]:
-    """Yield the whole lines that a log has got since the last time, again and again."""
+    """Yield the complete lines that were added to a log since the last time."""
     at = 0
     while True:
         text = b""
@@ -261,27 +258,25 @@ def _new_lines(log: Path) -> Iterator[list[str]]:
         yield clean(whole.decode("utf-8", "replace")).splitlines()
 
 
-def _collected(job: Job, folder: Path, how: str) -> Collected:
+def _collect(job: Job, folder: Path, end: str) -> Collected:
+    log = folder / LOG
     parts = []
     for number, step in enumerate(job.steps):
         path, code = folder / f"{number}.json", folder / f"{number}.code"
         data = read(path.read_bytes()) if path.exists() else None
         status = code.read_text().strip() if code.exists() else ""
-        ended = f"exit code {status}" if status else how or "not begun"
+        ended = f"exit code {status}" if status else end or "it did not start"
         why = ""
         if data is None:
-            why = f"its step of the job did not report ({ended}): {folder / LOG}"
-        elif status != str(int(not held(data))):
-            why = f"its step of the job did not end as its report says ({ended}): {folder / LOG}"
-        parts.append(Part(step.checks, data, why))
-    ill = [part.why or part.interrupted for part in parts if part.why or part.interrupted]
-    if not ill:
+            why = f"the step did not report ({ended}): {log}"
+        elif status != str(int(not passed(data))):
+            why = f"the exit code of the step differs from its report ({ended}): {log}"
+        parts.append(PartialResult(step.checks, data, why))
+    failed = [part.why or part.interrupted for part in parts if part.why or part.interrupted]
+    if not failed:
         return Collected(tuple(parts))
-    log = folder / LOG
-    said = last_lines(log.read_text(errors="replace")) if log.exists() else ""
-    where = f"the whole log: {log}"
-    why = "\n".join(filter(None, (how or ill[0], said)))
-    return Collected(tuple(parts), Problem("the job failed", where, why, _MEND))
-
-
-_MEND = f"{slurm.ASKS}; the script beside the log can be sent again with sbatch"
+    printed = last_lines(log.read_text(errors="replace")) if log.exists() else ""
+    why = "\n".join(filter(None, (end or failed[0], printed)))
+    hint = f"{slurm.ASKS}; sbatch accepts the script beside the log once more"
+    problem = Problem("the job failed", f"the whole log: {log}", why, hint)
+    return Collected(tuple(parts), problem)

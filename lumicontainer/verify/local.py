@@ -1,4 +1,4 @@
-"""Run lumi-verify in containers of this host."""
+"""Run lumi-verify in containers on this host."""
 
 from __future__ import annotations
 
@@ -19,98 +19,103 @@ from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
 from lumicontainer.system.waiting import together
-from lumicontainer.verify.results import Part, read, row
+from lumicontainer.verify.results import PartialResult, read, row
 from lumicontainer.verify.subject import Row
 
 _CLEANED = ("cleanenv", "containall")
-"""Ways in which a container gets nothing of the environment, so nothing of Slurm's variables."""
+"""Start modes in which a container gets no environment, so none of Slurm's variables."""
 _ONE = {"WORLD_SIZE": "1"}
-"""Tells lumi-verify that it is the only process: within a task of srun it asks."""
+"""Makes lumi-verify run alone: in a task of srun it would wait for other ranks."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """Hold what starts containers of an image here, and who is told each line."""
+    """Start containers of an image on this host."""
 
     engine: Engine
     image: Path
     needs: Needs
-    tell: Callable[[str], None] = lambda _: None
+    on_line: Callable[[str], None] = lambda _: None
+    """Receives each line that lumi-verify prints."""
 
     def command(self, words: Sequence[str], way: str = "exec") -> list[str]:
         """Return the command that runs ``words`` in the image."""
+        variables = {each.name: each.value for each in self.needs.variables}
         return self.engine.execute(
             self.image,
             words,
             binds=[str(mount) for mount in self.needs.mounts],
-            environment={
-                **{each.name: each.value for each in self.needs.variables},
-                **(_ONE if way in _CLEANED else {}),
-            },
+            environment={**variables, **(_ONE if way in _CLEANED else {})},
             way=way,
         )
 
 
-def host_for(image: Path, platform: Platform, tell: Callable[[str], None] = lambda _: None) -> Host:
-    """Return what starts containers of an image here; raise ``HostError`` where none can."""
+def host_for(
+    image: Path, platform: Platform, on_line: Callable[[str], None] = lambda _: None
+) -> Host:
+    """Return what starts containers of an image; raise ``HostError`` if the image cannot run."""
     needs = needs_of(image, platform)
     if needs.unfit():
         raise HostError(*needs.problems)
-    return Host(find_engine(), image, needs, tell)
+    return Host(find_engine(), image, needs, on_line)
 
 
 def words(checks: Sequence[Row], required: str) -> list[str]:
-    """Return the command, in an image, that runs checks and prints what came of them as JSON."""
+    """Return the command, in an image, that runs checks and prints their results as JSON."""
     chosen = [word for check in checks for word in ("-k", check["name"])]
     return [VERIFY, "--json", "-", *(["--require", required] if required else []), *chosen]
 
 
-def run(host: Host, checks: Sequence[Row], *, required: str) -> Part:
-    """Run checks in one container; return what lumi-verify reported."""
+def run(host: Host, checks: Sequence[Row], *, required: str) -> PartialResult:
+    """Run checks in one container; return the report of lumi-verify."""
     if not checks:
-        return Part(checks)
-    return asyncio.run(_part(host.command(words(checks, required)), checks, host.tell))
+        return PartialResult(checks)
+    return asyncio.run(_run(host.command(words(checks, required)), checks, host.on_line))
 
 
 def run_ways(
     host: Host, checks: Sequence[Row], done: Callable[[Row], Row], *, required: str
 ) -> list[Row]:
-    """Run each check in a container that is started in its way; return the results in order.
+    """Run each check in a container of its start mode; return the results in order.
 
-    One container per processor runs at a time. ``done`` takes each result when it is there.
+    One container for each processor runs at a time. ``done`` receives each result at once.
     """
-    return asyncio.run(_run_ways(host, checks, done, required)) if checks else []
 
+    async def run_all() -> list[Row]:
+        free = asyncio.Semaphore(len(os.sched_getaffinity(0)))
 
-async def _run_ways(
-    host: Host, checks: Sequence[Row], done: Callable[[Row], Row], required: str
-) -> list[Row]:
-    free = asyncio.Semaphore(len(os.sched_getaffinity(0)))
+        async def one(check: Row) -> Row:
+            async with free:
+                return done(await _run_way(host, check, required))
 
-    async def one(check: Row) -> Row:
-        async with free:
-            return done(await _run_way(host, check, required))
+        async with together() as group:
+            running = [group.create_task(one(check)) for check in checks]
+        return [each.result() for each in running]
 
-    async with together() as group:
-        running = [group.create_task(one(check)) for check in checks]
-    return [each.result() for each in running]
+    return asyncio.run(run_all()) if checks else []
 
 
 async def _run_way(host: Host, check: Row, required: str) -> Row:
-    """Run a check in its way. It fails where nothing comes back: that way does not work."""
+    """Run a check in its start mode; without a report it fails."""
     own = {**check, "name": check["of"]}
     command = host.command(words([own], required), check["way"])
-    part = await _part(command, [own], lambda _: None)
+    part = await _run(command, [own], lambda _: None)
     if part.data is None:
         return row(check, Outcome(FAILED, part.why))
     return {**part.rows()[0], "name": check["name"]}
 
 
-async def _part(command: Sequence[str], checks: Sequence[Row], tell: Callable[[str], None]) -> Part:
+async def _run(
+    command: Sequence[str], checks: Sequence[Row], on_line: Callable[[str], None]
+) -> PartialResult:
     output = io.StringIO()
     with tempfile.TemporaryFile() as result:
-        status = await process.logged(command, output, env=os.environ, on_line=tell, result=result)
+        status = await process.logged(
+            command, output, env=os.environ, on_line=on_line, result=result
+        )
         result.seek(0)
         data = read(result.read())
-    how = f"lumi-verify did not report ({process.describe(status)})"
-    return Part(checks, data, "" if data else f"{how}\n{last_lines(output.getvalue())}".rstrip())
+    if data:
+        return PartialResult(checks, data)
+    what = f"lumi-verify did not report ({process.describe(status)})"
+    return PartialResult(checks, None, f"{what}\n{last_lines(output.getvalue())}".rstrip())

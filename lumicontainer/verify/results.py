@@ -1,4 +1,4 @@
-"""What came of all the checks, joined in the form of lumi-verify's own JSON."""
+"""Join the results of all checks, in the format of lumi-verify's JSON."""
 
 from __future__ import annotations
 
@@ -17,19 +17,13 @@ from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
 from lumicontainer.verify.subject import Row, Subject
 
-HERE: Mapping[str, Any] = {
-    "nodes": 1,
-    "ranks": 1,
-    "gpus": 0,
-    "architecture": "",
-    "network": "",
-}
-"""The place of a report to which no lumi-verify told of one."""
+HERE: Mapping[str, Any] = {"nodes": 1, "ranks": 1, "gpus": 0, "architecture": "", "network": ""}
+"""The place of a report if no lumi-verify reported one."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """Hold what one run of lumi-verify reported, or why it reported nothing."""
+class PartialResult:
+    """Hold the report of one run of lumi-verify, or why it did not report."""
 
     checks: Sequence[Row]
     data: Mapping[str, Any] | None = None
@@ -37,25 +31,22 @@ class Part:
 
     @property
     def interrupted(self) -> str:
-        """Why lumi-verify did not come to its end; empty where it did, or tells nothing."""
+        """The reason why lumi-verify did not finish; empty if it finished."""
         return str((self.data or {}).get("interrupted", ""))
 
     def rows(self) -> list[Row]:
-        """Return the row of each check, then of what else was reported, as ranks that are lost.
+        """Return the row of each check, then further rows of the report, such as lost ranks.
 
-        A check that was not reported is an error.
+        A check without a result is an error.
         """
-        told = {each["name"]: each for each in (self.data or {}).get("checks", ())}
-        why = self.why or self.interrupted or "lumi-verify tells nothing of it"
-        own = [
-            told.pop(check["name"], None) or row(check, Outcome(ERROR, why))
-            for check in self.checks
-        ]
-        return [*own, *told.values()]
+        found = {each["name"]: each for each in (self.data or {}).get("checks", ())}
+        outcome = Outcome(ERROR, self.why or self.interrupted or "lumi-verify did not report it")
+        own = [found.pop(each["name"], None) or row(each, outcome) for each in self.checks]
+        return [*own, *found.values()]
 
 
 def read(text: bytes) -> Mapping[str, Any] | None:
-    """Return what lumi-verify printed; None where that is no report of it."""
+    """Return the report that lumi-verify printed; None if it is invalid."""
     try:
         data = json.loads(text)
     except ValueError:
@@ -63,28 +54,28 @@ def read(text: bytes) -> Mapping[str, Any] | None:
     return data if isinstance(data, dict) and isinstance(data.get("checks"), list) else None
 
 
-def row(check: Row, came: Outcome) -> Row:
-    """Return a check with what came of it."""
-    told = {name: check[name] for name in ("name", "summary", "level", "hint")}
-    return {**told, **came.plain(), "seconds": round(came.seconds, 2)}
+def row(check: Row, outcome: Outcome) -> Row:
+    """Return a check with its outcome."""
+    head = {name: check[name] for name in ("name", "summary", "level", "hint")}
+    return {**head, **outcome.plain(), "seconds": round(outcome.seconds, 2)}
 
 
 def joined(
-    subject: Subject | None, parts: Sequence[Part], rows: Iterable[Row], *, head: Row
+    subject: Subject | None, parts: Sequence[PartialResult], rows: Iterable[Row], *, head: Row
 ) -> dict[str, Any]:
-    """Return the whole result: the rows of the parts, then other ones.
+    """Return the whole result: the rows of the parts, then other rows.
 
-    ``head`` has the ``file`` of the image, the ``level``, and when it was ``begun`` (seconds since
-    1970). The place is that of the first part that reported, which most checks are in.
+    ``head`` has the ``file`` of the image, the ``level``, and the time when it was ``begun``, in
+    seconds since 1970. The place is that of the first part with a report.
     """
     every = [*(each for part in parts for each in part.rows()), *rows]
     resolved = subject.resolved if subject else {}
-    told = {name: resolved.get(name, "") for name in ("recipe", "platform", "profile")}
+    names = {name: resolved.get(name, "") for name in ("recipe", "platform", "profile")}
     place = next((part.data["place"] for part in parts if part.data), None)
     return {
         "form": report.FORM,
         "lumicontainer": __version__,
-        "image": {**told, "file": str(head["file"]), "key": _key(head["file"])},
+        "image": {**names, "file": str(head["file"]), "key": _key(head["file"])},
         "level": head["level"],
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head["begun"])),
         "seconds": round(time.time() - head["begun"], 2),
@@ -95,21 +86,20 @@ def joined(
 
 
 def _key(image: Path) -> str:
-    """Return the key of an image; nothing where the image is too damaged to say it."""
+    """Return the key of an image; empty if the image is too damaged."""
     try:
         return key(image)
     except InputError:
         return ""
 
 
-def held(result: Mapping[str, Any]) -> bool:
-    """Tell whether no check failed."""
-    counts = result["counts"]
-    return not counts[FAILED] and not counts[ERROR]
+def passed(result: Mapping[str, Any]) -> bool:
+    """Return whether no check failed."""
+    return not result["counts"][FAILED] and not result["counts"][ERROR]
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """Return what is said of each check that failed, then how many checks came to what."""
+    """Return lines about each check that failed, then the number of checks in each state."""
     lines = []
     for row in result["checks"]:
         if row["state"] in (FAILED, ERROR):

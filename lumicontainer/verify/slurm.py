@@ -1,4 +1,4 @@
-"""Ask Slurm about a job: whether it can run at all, why it waits, how it ended."""
+"""Ask Slurm about a job: whether it can run, why it waits, how it ended."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NOT_NOW = re.compile(
     "Requested node configuration is not available|Requested nodes are busy"
     "|Required node not available|Requested partition configuration not available now"
 )
-"""Errors of sbatch --test-only that also come of nodes that are down or drained at the moment
+"""Errors of sbatch --test-only that may also come from nodes that are down or drained now
 (seen with Slurm 22.05: "Requested node configuration is not available")."""
 _IN_SERVICE = re.compile(r"up (idle|allocated|mixed|completing|planned|reserved)[^*]?")
-"""What sinfo prints of a partition and nodes that take jobs; a * marks those without an answer."""
+"""What sinfo prints of partitions and nodes that accept jobs; * marks nodes without an answer."""
 _NEVER = re.compile(
     r"Partition(Config|NodeLimit|TimeLimit)|BadConstraints|Invalid(Account|QOS)"
     r"|(Account|QOS)NotAllowed|(Association|QOS)TimeLimit"
@@ -32,42 +32,42 @@ _NEVER = re.compile(
 (Resources, Priority, QOSGrp…, AssocGrp…, …PerUser, …PerAccount), a reservation or a maintenance is
 over (ReqNodeNotAvail, Reservation), nodes and partitions come back (NodeDown, PartitionDown)."""
 _HELD = ("REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-"""States of jobs that Slurm put back into the queue, and holds."""
+"""States of jobs that Slurm requeued, and holds."""
 _HINTS = (
     ("Time|Wall", f"set SBATCH_TIMELIMIT to what the partition allows; {_LISTED}"),
     ("Partition|Node|Constraints", f"change --nodes or --partition; {_LISTED}"),
     ("Account", "name a project that may use the partition: --account PROJECT"),
-    ("HeldUser", "run it again, and do not hold the job"),
+    ("HeldUser", "repeat the command, and do not hold the job"),
     ("(?i)held|hold", "ask the site why it holds the job"),
 )
 
 
-class State(NamedTuple):
-    """Hold what squeue prints of a job: its state, and the reason of it."""
+class JobState(NamedTuple):
+    """Hold the state of a job and its reason, as squeue prints them."""
 
     state: str
     reason: str = ""
 
     @property
     def waits(self) -> bool:
-        """Tell whether the job is in the queue."""
+        """Return whether the job is in the queue."""
         return self.state == "PENDING" or self.state in _HELD
 
     @property
     def never_starts(self) -> bool:
-        """Tell whether the job stays in the queue until somebody changes something."""
+        """Return whether the job stays in the queue until somebody changes something."""
         return self.state in _HELD or (self.waits and bool(_NEVER.fullmatch(self.reason)))
 
 
-GONE, UNKNOWN = State(""), State("not known")
-"""What is returned of a job that is over, and where Slurm does not answer."""
+GONE, UNKNOWN = JobState(""), JobState("not known")
+"""The state of a job that is over, and if Slurm does not answer."""
 
 
 def check(options: Sequence[str], partition: str) -> None:
-    """Raise ``JobError`` where Slurm would never run a job; ``options`` are those of sbatch.
+    """Raise ``JobError`` if Slurm would never run a job; ``options`` are those of sbatch.
 
-    Where nodes are out of service, Slurm cannot tell a job that has to wait from one that is too
-    large: its reason in the queue then tells.
+    If nodes are out of service, Slurm cannot distinguish a job that waits from one that is too
+    large. The reason in the queue then decides.
     """
     done = process.finished(["sbatch", "--test-only", *options])
     why = clean(done.stderr).strip()
@@ -76,51 +76,51 @@ def check(options: Sequence[str], partition: str) -> None:
 
 
 def _out_of_service(partition: str) -> bool:
-    """Tell whether a node, or a partition, takes no jobs at the moment."""
+    """Return whether a node, or a partition, accepts no jobs now."""
     of = [f"--partition={partition}"] if partition else []
     listed = process.finished(["sinfo", "--noheader", "--format=%a %T", *of])
     lines = listed.stdout.splitlines()
     return any(not _IN_SERVICE.fullmatch(line.strip()) for line in lines)
 
 
-def send(options: Sequence[str]) -> str:
-    """Send a job; return its number."""
+def submit(options: Sequence[str]) -> str:
+    """Submit a job; return its number."""
     try:
-        sent = process.capture(["sbatch", "--parsable", *options])
+        printed = process.capture(["sbatch", "--parsable", *options])
     except process.ProgramError as error:
         raise refused(error.problems[0].why) from error
-    return sent.strip().partition(";")[0]
+    return printed.strip().partition(";")[0]
 
 
 def refused(why: str) -> JobError:
-    """Return the error of a job that sbatch does not take."""
-    return JobError(Problem("Slurm does not take the job", "sbatch", why, f"{ASKS}; {_LISTED}"))
+    """Return the error of a job that sbatch refuses."""
+    return JobError(Problem("Slurm refuses the job", "sbatch", why, f"{ASKS}; {_LISTED}"))
 
 
-def stuck(number: str, state: State) -> JobError:
+def stuck(number: str, state: JobState) -> JobError:
     """Return the error of a job that cannot start by itself."""
     reason = state.reason or state.state
     hint = next((hint for words, hint in _HINTS if re.search(words, reason)), ASKS)
     what = f"Slurm cannot start the job: {reason}"
-    why = "no waiting ends this state; the job was cancelled"
+    why = "waiting does not end this state; the job was cancelled"
     return JobError(Problem(what, f"job {number}", why, hint))
 
 
-def look(number: str) -> State:
-    """Return the state of a job; Slurm that does not answer, being busy, is asked again."""
+def look(number: str) -> JobState:
+    """Return the state of a job; ``UNKNOWN`` if Slurm is too busy to answer."""
     command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"]
     try:
         state, _, reason = process.capture(command).strip().partition(" ")
     except process.ProgramError as error:
         return GONE if "Invalid job id" in str(error) else UNKNOWN
-    return State(state, "" if reason == "None" else reason)
+    return JobState(state, "" if reason == "None" else reason)
 
 
 def last_state(number: str) -> str:
     """Return in words how a job ended."""
     try:
-        told = process.capture(["scontrol", "--oneliner", "show", "job", number])
+        printed = process.capture(["scontrol", "--oneliner", "show", "job", number])
     except process.ProgramError:
-        return "it is over, and Slurm does not know it any more"
-    fields = dict(word.split("=", 1) for word in told.split() if "=" in word)
-    return f"{fields.get('JobState', 'it is over')}, reason {fields.get('Reason', 'not told')}"
+        return "it ended, and Slurm no longer knows it"
+    fields = dict(word.split("=", 1) for word in printed.split() if "=" in word)
+    return f"{fields.get('JobState', 'it ended')}, reason {fields.get('Reason', 'not known')}"

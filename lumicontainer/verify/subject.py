@@ -1,8 +1,9 @@
-"""What is verified: an image, and what it tells of itself."""
+"""The image that is verified: its checks and its record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.verify import options
 
 Row = Mapping[str, Any]
-"""A check as the image's checks.json has it, or with what came of it."""
+"""A check as in the image's checks.json, or with its result."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,23 @@ class Subject:
     resolved: Mapping[str, Any]
 
 
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Raise an error of the code in images as an ``InputError``."""
+    try:
+        yield
+    except LaunchError as error:
+        hint = error.hint.replace("lumi-verify", "lumicontainer verify IMAGE")
+        raise InputError(Problem(error.what, error.where, error.why, hint)) from error
+
+
 def read_subject(image: Path) -> Subject:
-    """Read what an image tells of itself; raise ``InputError`` where it has no checks."""
+    """Read the records of an image; raise ``InputError`` if it has no checks."""
     return Subject(image, tuple(records.checks(image)), records.resolved(image))
 
 
 def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:
-    """Yield a check for each other way of starting a container in which one is to hold."""
+    """Yield a check for each further start mode of a container in which it must pass."""
     for check in checks:
         for way in check.get("start_modes", ()):
             if way != "exec":
@@ -39,22 +50,10 @@ def in_other_ways(checks: Sequence[Row]) -> Iterator[Row]:
 
 
 def chosen(checks: Sequence[Row], level: str, names: Sequence[str]) -> list[Row]:
-    """Return the checks to make; raise ``InputError`` where a name is none's.
+    """Return the checks to run; raise ``InputError`` if a name matches none.
 
-    The whole name of a check stands for it in each way of starting a container.
+    The full name of a check selects it in every start mode.
     """
     names = [*names, *(each["name"] for each in checks if each.get("of") in names)]
-    try:
+    with input_errors():
         return options.chosen(checks, level, names)
-    except LaunchError as error:
-        hint = error.hint.replace("lumi-verify", "lumicontainer verify IMAGE")
-        raise InputError(Problem(error.what, error.where, error.why, hint)) from error
-
-
-def required(text: str) -> str:
-    """Return what ``--require`` names; raise ``InputError`` where there is no such thing."""
-    try:
-        options.required_kinds(text)
-    except LaunchError as error:
-        raise InputError(Problem(error.what, error.where, error.why, error.hint)) from error
-    return text

@@ -272,5 +272,5 @@ def test_explain_says_that_a_cache_has_nothing_of_a_recipe(
 ) -> None:
     done = lumicontainer("cache", "explain", "hello", "--recipes", write(HELLO))
     assert done.returncode == 0
-    assert "'base' is missing: the cache has none of this name" in done.stdout
+    assert "'base' is missing: the cache has no object of this name" in done.stdout
     assert not place.exists()

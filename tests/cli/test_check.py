@@ -12,13 +12,13 @@ from .conftest import Run
 def rules(level: str, when: str = "{greet.greeting: hello}") -> str:
     return (
         f"rules:\n  - id: no-hello\n    level: {level}\n    when: {when}\n"
-        "    message: hello is not heard\n    reason: the room is too large\n"
+        "    message: hello is not heard\n    reason: the hall is too large\n"
         "    source: a listener\n    hint: set greet.greeting to aloha\n"
     )
 
 
 @pytest.mark.parametrize(("level", "code"), [("error", 1), ("warning", 0)])
-def test_check_says_what_is_wrong_where_why_and_how_to_mend_it(
+def test_check_says_what_is_wrong_where_why_and_the_hint(
     lumicontainer: Run, write: Write, level: str, code: int
 ) -> None:
     folder = write({**HELLO, "rules.yaml": rules(level)})
@@ -28,11 +28,11 @@ def test_check_says_what_is_wrong_where_why_and_how_to_mend_it(
     assert f"{level}: hello is not heard [no-hello]\n" in done.stdout
     assert "greet.greeting hello (" in done.stdout
     assert "layers/greet/layer.yaml:3:" in done.stdout
-    assert "why: the room is too large (a listener)\n" in done.stdout
+    assert "why: the hall is too large (a listener)\n" in done.stdout
     assert "hint: set greet.greeting to aloha\n" in done.stdout
 
 
-def test_the_mend_of_a_rule_mends_it(lumicontainer: Run, write: Write) -> None:
+def test_the_hint_of_a_rule_helps(lumicontainer: Run, write: Write) -> None:
     folder = write({**HELLO, "rules.yaml": rules("error")})
     done = lumicontainer("check", "hello", "--recipes", folder, "--set", "greet.greeting=aloha")
     assert done.returncode == 0
@@ -45,7 +45,7 @@ def test_what_nothing_tells_is_not_known_and_not_passed(lumicontainer: Run, writ
     folder = write({**HELLO, "rules.yaml": rules("error", when)})
     done = lumicontainer("check", "hello", "--recipes", folder)
     assert done.returncode == 0
-    assert "not known: hello is not heard [no-hello]: nothing says driver\n" in done.stdout
+    assert "not known: hello is not heard [no-hello]: no value of driver\n" in done.stdout
     assert " 1 not known" in done.stdout
 
 

@@ -54,7 +54,7 @@ def test_without_a_state_it_is_said_how_one_comes_about(lumicontainer: Run, fail
     fail("one")
     done = lumicontainer("debug", "other")
     assert done.returncode == 2
-    assert "no state of a failed build of 'other' is kept" in done.stderr
+    assert "no state of a failed build is kept for 'other'" in done.stderr
     assert "lumicontainer build other" in done.stderr
 
 
@@ -109,7 +109,7 @@ def test_clean_removes_the_states_that_nobody_uses(lumicontainer: Run, fail: Fai
     done = lumicontainer("debug", "--clean", "one")
     os.close(held)
     assert done.returncode == 0
-    assert f"in use, stays: {used}\n" in done.stdout
+    assert f"in use, not removed: {used}\n" in done.stdout
     assert f"removed: {idle}\n" in done.stdout
     assert sorted(temporary_root().glob("[!.]*")) == sorted([used, other])
     lumicontainer("debug", "--clean")

@@ -1,4 +1,4 @@
-"""A build by a lock is refused before it begins where the lock does not hold all of the image."""
+"""A build by a lock is refused before it begins where the lock does not pin all of the image."""
 
 import json
 
@@ -61,12 +61,12 @@ def test_a_lock_that_is_no_lock_is_told_with_its_place(lumicontainer: Run, write
 
 def test_show_tells_what_the_lock_pins_and_what_it_lacks(lumicontainer: Run, write: Write) -> None:
     done = lumicontainer("show", "hello", "--recipes", write(PINNED))
-    assert f"{NAME}: 1 pin; build --locked takes nothing else\n" in done.stdout
+    assert f"{NAME}: 1 pin; build --locked uses these only\n" in done.stdout
     assert "not pinned: debootstrap bookworm\n" in done.stdout
     assert f"with --locked: {'0' * 64}\n" in done.stdout
     folder = write({**PINNED, **STALE})
     done = lumicontainer("show", "hello", "--recipes", folder)
-    assert "1 pin; it does not hold all of this image:\n  greet: apt sl: it has no" in done.stdout
+    assert "1 pin; it does not pin all of this image:\n  greet: apt sl: it has no" in done.stdout
     data = json.loads(lumicontainer("show", "hello", "--recipes", folder, "--json").stdout)
     assert data["lock"]["faults"] == ["greet: apt sl: it has no entry"]
     assert data["layers"]["tiny"]["locked"] == {"debootstrap bookworm": "0" * 64}
@@ -82,14 +82,14 @@ def test_a_lock_is_read_whatever_a_recipe_and_a_platform_may_be_called(
         "locks/Größe_2.x.My_PC.lock.yaml": text,
     }
     words = ("show", "Größe_2.x", "--platform", "My_PC", "--recipes", write({**HELLO, **files}))
-    assert ": 1 pin; build --locked takes nothing else" in lumicontainer(*words).stdout
+    assert ": 1 pin; build --locked uses these only" in lumicontainer(*words).stdout
 
 
 def test_a_lock_is_not_written_where_there_is_no_folder(lumicontainer: Run, write: Write) -> None:
     folder = write(HELLO)
     done = lumicontainer("lock", "hello", "--recipes", folder, "--output", folder / "no/x.yaml")
     assert done.returncode == 2
-    assert "the lock's folder is not there" in done.stderr
+    assert "folder of the lock not found" in done.stderr
 
 
 def test_a_lock_takes_the_place_of_no_folder(lumicontainer: Run, write: Write) -> None:
@@ -97,7 +97,7 @@ def test_a_lock_takes_the_place_of_no_folder(lumicontainer: Run, write: Write) -
     for output in (folder, "."):
         done = lumicontainer("lock", "hello", "--recipes", folder, "--output", output)
         assert done.returncode == 2
-        assert "take the place of a folder" in done.stderr
+        assert "the lock is a folder" in done.stderr
 
 
 def test_a_lock_that_is_no_text_is_told(lumicontainer: Run, write: Write) -> None:

@@ -77,7 +77,7 @@ def test_a_file_that_is_none_of_a_recipe_gets_a_hint(
 def test_rules_beside_recipes_are_no_recipe(lumicontainer: Run, write: Write) -> None:
     done = lumicontainer("build", write({**HELLO, "rules.yaml": "{}\n"}) / "rules.yaml")
     assert done.returncode == 2
-    assert "there is no recipe 'rules'" in done.stderr
+    assert "recipe 'rules' not found" in done.stderr
 
 
 def test_two_folders_are_refused(lumicontainer: Run, write: Write, tmp_path: Path) -> None:

@@ -33,7 +33,10 @@ from .conftest import Run
         (["inspect", "missing.sif"], "image.sif"),
         (["run", "missing.sif"], "-- COMMAND"),
         (["run", "missing.sif", "--", "true"], "image.sif"),
-        (["run", "missing.sif", "--platform", "lumi-g", "--", "true"], "stand before IMAGE"),
+        (
+            ["run", "missing.sif", "--platform", "lumi-g", "--", "true"],
+            "write options before IMAGE",
+        ),
         (["verify", "missing.sif"], "image.sif"),
         (["verify", "missing.sif", "--require", "gpus"], "use one of these"),
         (["verify", "missing.sif", "--nodes", "0"], "--help"),

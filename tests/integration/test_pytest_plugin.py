@@ -75,9 +75,9 @@ def test_without_the_option_nothing_is_collected_told_or_imported(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--lumi-image", "nowhere.sif"), "there is no such file: nowhere.sif"),
+        (("--lumi-image", "nowhere.sif"), "file not found: nowhere.sif"),
         (("--lumi-image", "test_smoke.py"), "it does not begin like an image (SIF)"),
-        ((), "no image is named: pytest --lumi-image image.sif"),
+        ((), "no image: name it with pytest --lumi-image image.sif"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(

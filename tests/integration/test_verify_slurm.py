@@ -18,7 +18,7 @@ from .conftest import lumicontainer, pasted, run, srun
 
 SECONDS = 60
 JOB = ("--nodes", "2")
-NOT_IN_A_JOB = "other ways of starting a container are tried by lumicontainer verify without a job"
+NOT_IN_A_JOB = "other start modes of a container are checked by lumicontainer verify without a job"
 
 
 def verify(

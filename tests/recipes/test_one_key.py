@@ -79,7 +79,7 @@ def image_of(resolved: Resolved, folder: Path) -> Path:
 
 
 def judged(image: Path, recipe: str) -> Outcome:
-    return host_checks.current(host_checks.Asked(image, CATALOG, recipe))
+    return host_checks.current(host_checks.Request(image, CATALOG, recipe))
 
 
 def test_the_platforms_with_rules_about_drivers_are_among_them() -> None:

@@ -11,7 +11,7 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.image import sif
 from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import host_checks
-from lumicontainer.verify.host_checks import Asked
+from lumicontainer.verify.host_checks import Request
 
 from .test_binds import Site, site
 
@@ -46,7 +46,7 @@ def made(tmp_path: Path) -> Callable[..., Path]:
 
 
 def outcome(name: str, image: Path, **asked: object) -> Outcome:
-    found = Asked(image, open_catalog(), **asked)  # type: ignore[arg-type]
+    found = Request(image, open_catalog(), **asked)  # type: ignore[arg-type]
     return host_checks.CHECKS[name].make(found)
 
 
@@ -110,7 +110,7 @@ def test_the_libraries_of_another_host_are_held_against_the_image(
     monkeypatch.setenv("PATH", f"{site.folder / 'tools'}:/usr/bin:/bin")
     wanted = [{"path": "/lib/libtop.so.1", "reason": "the driver's own"}]
     image = site.image(**record(wanted))
-    asked = Asked(image, open_catalog(site.folder / "own"), root=site.host.path)
+    asked = Request(image, open_catalog(site.folder / "own"), root=site.host.path)
     came = host_checks.libraries(asked)
     assert (came.state, came.reason) == ("passed", "")
     assert "libbelow.so.1: libtop.so.1 needs it, and the image has none" in came.output
@@ -126,5 +126,5 @@ def test_an_image_that_takes_nothing_of_its_host_is_not_held_against_one(
     site: Site,
 ) -> None:
     image = site.image(**record([]))
-    asked = Asked(image, open_catalog(site.folder / "own"), root=site.host.path)
+    asked = Request(image, open_catalog(site.folder / "own"), root=site.host.path)
     assert host_checks.libraries(asked).state == "skipped"

@@ -84,7 +84,7 @@ def test_ranks_are_grouped_by_node_and_coloured_by_numa_node() -> None:
         | {"numa": 3},
         {"rank": 2, "host": "b", "numa": 0},
     ]
-    one, other = pictures.hosts({"ranks": rows})
+    one, other = pictures.nodes({"ranks": rows})
     assert (one.name, other.name) == ("a", "b")
     assert [box.tone for box in one.boxes] == [0, 0]
     assert one.boxes[0].lines == (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lumicontainer.verify.slurm import State, stuck
+from lumicontainer.verify.slurm import JobState, stuck
 
 NEVER = (
     *("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints"),
@@ -27,7 +27,7 @@ ENDS = (
 def test_a_reason_that_lasts_until_somebody_changes_something_is_no_reason_to_wait(
     reason: str,
 ) -> None:
-    state = State("PENDING", reason)
+    state = JobState("PENDING", reason)
     assert state.never_starts
     problem = stuck("7", state).problems[0]
     assert reason in problem.what
@@ -36,14 +36,14 @@ def test_a_reason_that_lasts_until_somebody_changes_something_is_no_reason_to_wa
 
 @pytest.mark.parametrize("reason", ENDS)
 def test_a_reason_that_ends_by_itself_is_waited_for(reason: str) -> None:
-    assert not State("PENDING", reason).never_starts
+    assert not JobState("PENDING", reason).never_starts
 
 
 @pytest.mark.parametrize("state", ["REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"])
 def test_a_job_that_was_put_back_and_held_never_starts(state: str) -> None:
-    assert State(state).never_starts
+    assert JobState(state).never_starts
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", ""])
 def test_a_job_that_does_not_wait_is_never_given_up_for_its_reason(state: str) -> None:
-    assert not State(state, "JobHeldUser").never_starts
+    assert not JobState(state, "JobHeldUser").never_starts

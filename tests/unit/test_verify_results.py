@@ -14,7 +14,7 @@ from lumicontainer.errors import InputError
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, Outcome
 from lumicontainer.verify import html, job, results
-from lumicontainer.verify.results import Part
+from lumicontainer.verify.results import PartialResult
 from lumicontainer.verify.subject import Subject, chosen, in_other_ways
 
 from .test_sif import image as make_image
@@ -40,7 +40,7 @@ def came(name: str, state: str = PASSED, **more: Any) -> dict[str, Any]:
     return {**results.row(check(name), Outcome(state, "why")), **more}
 
 
-def joined(folder: Path, *parts: Part, rows: tuple[Any, ...] = ()) -> dict[str, Any]:
+def joined(folder: Path, *parts: PartialResult, rows: tuple[Any, ...] = ()) -> dict[str, Any]:
     subject = Subject(folder, (), {"recipe": "r", "platform": {"name": "p"}, "profile": ""})
     head = {"file": make_image(folder / "x.sif"), "level": "quick", "begun": 0}
     return results.joined(subject, parts, rows, head=head)
@@ -48,41 +48,42 @@ def joined(folder: Path, *parts: Part, rows: tuple[Any, ...] = ()) -> dict[str, 
 
 def test_what_a_part_that_was_cut_short_did_not_tell_has_the_reason() -> None:
     told = {"checks": [came("a/b")], "interrupted": "it was interrupted by SIGTERM"}
-    done, left = Part([check("a/b"), check("a/c")], told).rows()
+    done, left = PartialResult([check("a/b"), check("a/c")], told).rows()
     assert done["state"] == PASSED
     assert left["reason"] == "it was interrupted by SIGTERM"
 
 
 def test_parts_and_rows_are_one_result_with_the_place_of_the_first(tmp_path: Path) -> None:
-    one = Part([check("a/b")], {"place": PLACE, "checks": [came("a/b")]})
-    two = Part([check("a/c")], {"place": {**PLACE, "ranks": 2}, "checks": [came("a/c", FAILED)]})
+    one = PartialResult([check("a/b")], {"place": PLACE, "checks": [came("a/b")]})
+    checks = [came("a/c", FAILED)]
+    two = PartialResult([check("a/c")], {"place": {**PLACE, "ranks": 2}, "checks": checks})
     result = joined(tmp_path, one, two, rows=(came("host/key"),))
     assert [row["name"] for row in result["checks"]] == ["a/b", "a/c", "host/key"]
     assert result["place"] == PLACE
     assert result["counts"] == {"passed": 2, "skipped": 0, "failed": 1, "error": 0}
-    assert not results.held(result)
+    assert not results.passed(result)
     assert results.summary(result).startswith("failed   a/c: why\n3 checks: 2 passed, 1 failed")
 
 
 def test_a_part_that_did_not_report_is_all_errors(tmp_path: Path) -> None:
-    lost = Part([check("a/b"), check("a/c")], None, "the node fell over")
+    lost = PartialResult([check("a/b"), check("a/c")], None, "the node fell over")
     result = joined(tmp_path, lost)
     assert [(row["state"], row["reason"]) for row in result["checks"]] == [
         ("error", "the node fell over")
     ] * 2
-    assert not results.held(result)
+    assert not results.passed(result)
 
 
 def test_a_check_that_a_report_leaves_out_is_an_error(tmp_path: Path) -> None:
-    part = Part([check("a/b"), check("a/c")], {"place": PLACE, "checks": [came("a/b")]})
+    part = PartialResult([check("a/b"), check("a/c")], {"place": PLACE, "checks": [came("a/b")]})
     assert [row["state"] for row in joined(tmp_path, part)["checks"]] == ["passed", "error"]
 
 
 def test_what_a_report_tells_beside_its_checks_is_told(tmp_path: Path) -> None:
     rows = [came("a/b"), came("lumi-verify/ranks", "error")]
-    result = joined(tmp_path, Part([check("a/b")], {"place": PLACE, "checks": rows}))
+    result = joined(tmp_path, PartialResult([check("a/b")], {"place": PLACE, "checks": rows}))
     assert [row["name"] for row in result["checks"]] == ["a/b", "lumi-verify/ranks"]
-    assert not results.held(result)
+    assert not results.passed(result)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
     (tmp_path / "0.json").write_text(json.dumps(told))
     if code:
         (tmp_path / "0.code").write_text(f"{code}\n")
-    collected = job._collected(wanted, tmp_path, "")
+    collected = job._collect(wanted, tmp_path, "")
     assert bool(collected.problem) == problem
     if code and collected.problem:
         assert f"exit code {code}" in collected.problem.why
@@ -132,7 +133,7 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
         came("a/e", told={"bandwidth": {"series": [{"name": "<x>", "points": [[1, 1], [2, 2]]}]}}),
         came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
     )
-    result = joined(tmp_path, Part([], None), rows=rows)
+    result = joined(tmp_path, PartialResult([], None), rows=rows)
     text = html.page(json.loads(json.dumps(result))).decode()
     for tag in ("<script", "<u>", "<i>", "<nid>", "<hsn>", "<x>"):
         assert tag not in text
