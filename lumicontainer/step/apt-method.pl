@@ -1,18 +1,18 @@
 #!/usr/bin/perl
-# Stand before the method of apt that has this file's name, and tell apt what a mirror has.
+# Run apt's method of this file's name, and redirect its URLs to mirrors.
 #
-# Apt has no setting that puts one URL in the place of another for sources that somebody else wrote.
-# So what a mirror has is answered with "103 Redirect", as apt's own method "mirror" does, and all else
-# is passed on to apt's own method and back. A message is lines up to an empty one (libapt-pkg-doc,
-# method). Nothing of it is left in an image: apt calls files by the URLs that its sources hold.
+# Apt has no setting that replaces URLs in the sources of others. So this program answers a request for
+# a mirrored URL with "103 Redirect", as apt's method "mirror" does. It passes other messages to apt's
+# method and back. A message ends with an empty line (libapt-pkg-doc, method). The image keeps no trace:
+# apt names files by the URLs of its sources.
 #
-# It ends, and its method with it, when apt closes a pipe, when the method ends and at every signal
-# that apt or a terminal sends. Perl is in every system that has apt: perl-base is essential there.
+# It ends with its method when apt closes a pipe, when the method ends, and at signals of apt or a
+# terminal. Every system with apt has Perl: perl-base is essential there.
 use strict;
 use warnings;
 use IO::Handle;
 
-my $SECONDS = 3;    # that the method has to end by itself
+my $SECONDS = 3;    # until a method that does not end is killed
 my ($name) = $0 =~ m{([^/]+)\z};
 my @mirrors = sort { length $b->[0] <=> length $a->[0] }
     map { [split ' ', $_, 2] } grep { / \S/ } split /\n/, $ENV{LUMICONTAINER_MIRRORS} // '';
@@ -26,7 +26,7 @@ sub mirrored {
     return $url;
 }
 
-# Return what apt is told, if it is told something; else the message is the method's.
+# Return the answer to apt, or nothing if the message is for the method.
 sub redirect {
     my ($message) = @_;
     return '' unless $message =~ /\A600/ && $message =~ /^URI:[ ]?(.*)$/m;
@@ -44,7 +44,7 @@ if (!$method) {
 }
 close $_ for $commands, $answers;
 
-# End the method, by force where it does not do so itself, and then this program.
+# End the method, by SIGKILL if it does not end itself, and then this program.
 sub finish {
     my ($code) = @_;
     close $to_method;
@@ -60,7 +60,7 @@ sub finish {
 }
 $SIG{$_} = sub { finish(1) } for qw(INT TERM HUP QUIT PIPE);
 
-# Move what can be moved; a pipe that is full holds up nothing but what goes into it.
+# Move bytes in both directions; a full pipe blocks only its own direction.
 $_->blocking(0) for \*STDIN, \*STDOUT, $to_method, $from_method;
 my ($heard, $for_method, $for_apt) = ('', '', '');
 while (1) {

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Give an image that is built without privileges an /etc in which users can be added.
+# Make it possible to add users in a build without privileges.
 #
-# While %post runs, the engine lays files of its own over /etc/passwd, /etc/group, /etc/hosts and
-# /etc/resolv.conf (SingularityCE 4: addIdentityMount). useradd and its kin rename a new file into the
-# place of the old, which a mount refuses: "Device or resource busy". So a copy without mounts takes
-# the place of /etc, and the folder that has them moves aside. Where nothing is mounted, as in a build
-# by root or in a user namespace, all stays as it is.
+# During %post the engine mounts files on /etc/passwd, /etc/group, /etc/hosts and /etc/resolv.conf
+# (SingularityCE 4: addIdentityMount). useradd replaces such a file by rename, which fails on a mount:
+# "Device or resource busy". So this script replaces /etc by a copy without mounts. A build by root or
+# in a user namespace has no mounts and needs no change.
 set -euo pipefail
 umask 022
 
@@ -13,8 +12,8 @@ aside=/opt/lumicontainer/.etc
 grep -qE ' /etc/(passwd|group) ' /proc/self/mountinfo || exit 0
 
 cp -a /etc /.etc
-# The engine adds who builds to its files; the image's own users stand in /etc/shadow too. PRoot calls
-# everybody root, but in what the kernel itself writes.
+# The engine adds the build's user to its files; the image's own users are in /etc/shadow too. PRoot
+# reports every user as root, except in /proc.
 id="$(sed -nE 's/^Uid:\s*([0-9]+).*/\1/p' /proc/self/status)"
 name="$(awk -F: -v id="$id" '$3 == id { print $1; exit }' /etc/passwd)"
 if [[ -n $name ]] && ! grep -q "^$name:" /etc/shadow; then

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Bring one source of a layer into the folder $sources, checked before anything uses it.
+# Fetch one source of a layer into the folder $sources, and check it before use.
 #
 #   fetch.sh git URL COMMIT FOLDER [submodules]    a plain tree of the commit, without .git
 #   fetch.sh url URL FILE [SHA256]
 #
-# What went wrong is told with the URL as it is written, not with the mirror's.
+# Errors name the URL of the layer, not the mirror's.
 set -euo pipefail
 # shellcheck source=lumicontainer/step/mirrors.sh
 . "${0%/*}/mirrors.sh"
@@ -13,23 +13,23 @@ set -euo pipefail
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-# fail WHAT WHY MEND
+# fail WHAT WHY HINT
 fail() {
-    local told where="$url"
-    told="$(original "$2")"
+    local why where="$url"
+    why="$(original "$2")"
     [ "$(mirrored "$url")" = "$url" ] || where="$url, from a mirror"
     printf 'error: %s\n  where: %s\n    why: %s\n   hint: %s\n' \
-        "$1" "$where" "${told//$'\n'/$'\n         '}" "$3" >&2
+        "$1" "$where" "${why//$'\n'/$'\n         '}" "$3" >&2
     exit 6
 }
 
 need() {
     command -v "$1" >/dev/null && return
-    fail "the image has no $1, which '$name' is fetched with" "no package of a layer up to here has it" \
+    fail "the image has no $1, which fetches '$name'" "no package of a layer so far provides it" \
         "add $1 and ca-certificates to packages.apt of this layer or an earlier one"
 }
 
-# Nothing but a hash proves what comes by plain http, unless it never leaves this host.
+# Plain http to another host needs a hash.
 require_guarded() {
     local authority
     case "$1" in
@@ -41,8 +41,8 @@ require_guarded() {
     127.0.0.1 | 127.0.0.1:* | localhost | localhost:* | '[::1]' | '[::1]':*) return 0 ;;
     esac
     fail "'$name' was not fetched: nothing pins it" \
-        "its mirror is one by plain http: anyone on the way could change it" \
-        "add its sha256 (a commit of 40 digits), or name a mirror by https"
+        "its mirror uses plain http, so that others could change it" \
+        "add its sha256 (a commit of 40 digits), or use a mirror with https"
 }
 
 original() {
@@ -55,16 +55,16 @@ original() {
     printf '%s' "$text"
 }
 
-# Try a command; what it says is kept for the message, should all attempts fail.
+# Try a command; keep its output for the message if all attempts fail.
 try() {
-    "$@" >>"$work/said" 2>&1
+    "$@" >>"$work/output" 2>&1
 }
 
-said() {
-    tail -n 5 "$work/said"
+output() {
+    tail -n 5 "$work/output"
 }
 
-# Print a URL without its password, which git finds in a file: all users see the words of a command.
+# Print a URL without its password, which goes to a file for git: all users see command lines.
 set_password_apart() {
     local rest="${1#*://}" authority
     authority="${rest%%/*}"
@@ -77,9 +77,8 @@ set_password_apart() {
     esac
 }
 
-# A home of its own, so that the user's and the system's settings of git, such as insteadOf, do not
-# count. It is a file because git hides settings in the environment from the server of a local
-# repository, which refuses the folder of another user.
+# Use a separate home, so that git ignores settings of the user and the system, such as insteadOf. The
+# settings are in a file because git hides its environment from the server of a local repository.
 prepare_git() {
     local from to allowed=https
     export HOME="$work" GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
@@ -102,21 +101,21 @@ prepare_git() {
 
 fetch_all() {
     try git fetch --quiet "$url" '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*' ||
-        fail "the repository of '$name' could not be fetched" "$(said)" \
+        fail "cannot fetch the repository of '$name'" "$(output)" \
             "check the URL and the network, or name a mirror: lumicontainer build --mirror FROM=TO"
 }
 
-# Print the one commit that begins with the digits in $commit.
+# Print the only commit whose hash starts with $commit.
 whole_commit() {
     local object found=()
     while read -r object; do
         if [ "$(git cat-file -t "$object")" = commit ]; then found+=("$object"); fi
     done < <(git rev-parse --disambiguate="$commit")
     case "${#found[@]}" in
-    0) fail "the repository of '$name' has no commit $commit" "none of its branches and tags has it" \
+    0) fail "the repository of '$name' has no commit $commit" "no branch or tag contains it" \
         "correct the commit" ;;
     1) printf '%s' "${found[0]}" ;;
-    *) fail "the commit $commit of '$name' is ambiguous" "these begin so: ${found[*]}" \
+    *) fail "the commit $commit of '$name' is ambiguous" "it matches ${found[*]}" \
         "write all 40 digits" ;;
     esac
 }
@@ -130,7 +129,7 @@ fetch_git() {
     git init --quiet "$tree"
     cd "$tree"
     git remote add origin "$url"
-    # A server may refuse to give a commit by its hash alone, and one of plain files cannot.
+    # A server may refuse to send a commit by its hash; a server of plain files cannot.
     if [ "${#commit}" -ne 40 ] || ! try git fetch --quiet --depth 1 "$url" "$commit"; then
         fetch_all
     fi
@@ -140,12 +139,12 @@ fetch_git() {
         fail "'$name' is not at its commit" "HEAD is $(git rev-parse HEAD), not $whole" "report it"
     fi
     if [ "$commit" != "$whole" ]; then
-        echo "note: the commit $commit of '$name' is $whole; all 40 digits would pin it" >&2
+        echo "note: the commit $commit of '$name' is $whole; write all 40 digits to pin it" >&2
     fi
     if [ -n "$submodules" ]; then
         try git submodule update --quiet --init --recursive --depth 1 ||
             try git submodule update --quiet --init --recursive ||
-            fail "a submodule of '$name' could not be fetched" "$(said)" \
+            fail "cannot fetch a submodule of '$name'" "$(output)" \
                 "name a mirror of its URL too: lumicontainer build --mirror FROM=TO"
     fi
     cd /
@@ -164,30 +163,30 @@ fetch_url() {
     http://*) protocols='=http,https' ;;
     *) protocols='=https' ;;
     esac
-    # In a file, because all users see the words of a command, and a mirror's URL may hold a password.
+    # In a file, because all users see command lines, and a mirror's URL may contain a password.
     quoted="${from//\\/\\\\}"
     (umask 077 && printf 'url = "%s"\n' "${quoted//\"/\\\"}" >"$work/curl")
     try curl --disable --fail --location --globoff --silent --show-error --proto "$protocols" \
         --retry 4 --retry-connrefused --connect-timeout 30 --speed-limit 1 --speed-time 120 \
         --output "$file" --config "$work/curl" || {
-        # 23: curl tells that it cannot write, and not why; the next that writes tells.
+        # 23: curl cannot write; dd prints the reason.
         [ "$?" -ne 23 ] || full="$(dd if=/dev/zero of="$work/more" bs=1M count=1 2>&1)" || true
-        fail "'$name' could not be downloaded" "$(said)${full:+ $full}" \
+        fail "cannot download '$name'" "$(output)${full:+ $full}" \
             "check the URL and the network, or name a mirror: lumicontainer build --mirror FROM=TO"
     }
     found="$(sha256sum <"$file")"
     found="${found%% *}"
     if [ -z "$wanted" ]; then
-        echo "note: '$name' is not pinned; what came has the sha256 $found" >&2
+        echo "note: '$name' is not pinned; its sha256 is $found" >&2
     elif [ "$found" != "$wanted" ]; then
-        fail "'$name' is not what it should be" "its sha256 is $found, not $wanted" \
-            "if upstream changed it on purpose, correct the sha256; otherwise do not use it"
+        fail "'$name' does not match its sha256" "expected $wanted, got $found" \
+            "correct the sha256 if upstream changed it on purpose"
     fi
     put "$file" "$target"
 }
 
-# Give what was fetched its name, and the time that everything in an image has: files of one time
-# also keep make from thinking that a generated one is older than what it was made of.
+# Move a source to its place, with the time of all files in an image. With equal times, make does not
+# rebuild files that upstream generated.
 put() {
     if [ -n "${SOURCE_DATE_EPOCH:-}" ]; then
         find "$1" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +

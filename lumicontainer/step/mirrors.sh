@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What stands in the place of URLs while an image is built, by the lines "FROM TO" in
-# LUMICONTAINER_MIRRORS: of the FROMs that a URL begins with, the longest is replaced.
+# Replace URLs while an image is built. LUMICONTAINER_MIRRORS has lines "FROM TO"; the longest FROM
+# that a URL starts with is replaced by TO.
 mirrors="${LUMICONTAINER_MIRRORS:-}"
 
-# Print a URL at its mirror, or as it is where it has none.
+# Print a URL with its mirror, or unchanged.
 mirrored() {
     local from to longest='' result="$1"
     while read -r from to; do

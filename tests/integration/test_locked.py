@@ -230,7 +230,7 @@ def test_an_image_is_built_of_what_is_locked_and_of_nothing_that_came_since(
     (served / FILE).write_text("second\n")
     done = lumicontainer(*words)
     assert done.returncode == DOWNLOAD_FAILED, done.stderr
-    assert f"'{FILE}' is not what it should be" in done.stderr
+    assert f"'{FILE}' does not match its sha256" in done.stderr
     assert not image.exists()
 
     (served / FILE).write_text("first\n")
