@@ -1,4 +1,4 @@
-"""Read the bytes of an image without starting a container: its metadata object, its files."""
+"""Read the metadata object and the files of an image without starting a container."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from lumicontainer.system.files.regular import open_regular
 
 KEY_LABEL = "org.lumicontainer.key"
 CHECKED_LABEL = "org.lumicontainer.checked"
-"""What an image that was not checked has beside its key, as ``no``."""
+"""The label is ``no`` in an image that was built with ``--no-verify``."""
 METADATA = sif.METADATA
 LIMIT = 64 << 20
-"""Bytes that are read of a record at most; a definition with all its files has 400,000."""
+"""The largest record, in bytes; a definition with all its files has 400,000."""
 _NO_SUCH_FILE = 2
-"""The exit status of unsquashfs where all it lacks is the file; 1 is of what it cannot read."""
+"""The exit status of unsquashfs for a missing file; 1 is for a file system that it cannot read."""
 
 
-def metadata(image: Path) -> bytes | None:
-    """Return the metadata object of an image; None where it has none.
-
-    Raises ``InputError`` where ``image`` is no image.
-    """
+def metadata_bytes(image: Path) -> bytes | None:
+    """Return the metadata object of an image or None; raise ``InputError`` for another file."""
     for each in sif.read_objects(image):
         if each.kind == sif.JSON and each.name == METADATA:
             if each.offset < 0 or not 0 <= each.size <= LIMIT:
@@ -36,7 +33,7 @@ def metadata(image: Path) -> bytes | None:
 
 
 def recorded(image: Path, name: str) -> bytes:
-    """Return a record of lumicontainer in an image; raise ``InputError`` where it has none."""
+    """Return a record of lumicontainer in an image; raise ``InputError`` if it has none."""
     found = read_file(image, f"{HOME[1:]}/{name}")
     if found is not None:
         return found
@@ -45,20 +42,20 @@ def recorded(image: Path, name: str) -> bytes:
         Problem(
             "the image has no record of lumicontainer",
             str(image),
-            why=f"{HOME}/{name} is not in it: something else built it, or an older lumicontainer",
+            why=f"it has no file {HOME}/{name}: another program or an older lumicontainer built it",
             hint="build it with lumicontainer build; singularity exec starts any image",
         )
     )
 
 
 def read_file(image: Path, name: str) -> bytes | None:
-    """Return the bytes of one file in an image; None where it has none.
+    """Return the bytes of a file in an image; None if it is missing.
 
-    Raises ``HostError`` where this host cannot read the image's file systems, and ``InputError``
-    where these are damaged.
+    Raises ``HostError`` if this host cannot read the image's file systems, and ``InputError`` if
+    they are damaged.
     """
     for each in reversed(sif.partitions(image)):
-        # What an engine's user lays on top of an image is ext3; what the image tells is below.
+        # An overlay that a user added is ext3; the records are in the squashfs below it.
         found = _cat(image, each.offset, name) if each.form == sif.SQUASHFS else None
         if found is not None:
             return found
@@ -73,17 +70,17 @@ def _cat(image: Path, offset: int, name: str) -> bytes | None:
         if error.status == _NO_SUCH_FILE:
             return None
         _refuse_changed(image)
-        said = "\n".join(f"{each.what}: {each.why}" for each in error.problems)
-        if "ompression" not in said:
-            raise sif.no_image(image, f"its file system cannot be read\n{said}") from error
-        hint = "get squashfs-tools 4.5 or later with its compression, or copy the image here again"
+        why = "\n".join(f"{each.what}: {each.why}" for each in error.problems)
+        if "ompression" not in why:
+            raise sif.no_image(image, f"its file system cannot be read\n{why}") from error
+        hint = "install squashfs-tools 4.5 or later, or copy the image from its source"
         raise HostError(
-            Problem("this host cannot read the image", str(image), said, hint)
+            Problem("this host cannot read the image", str(image), why, hint)
         ) from error
 
 
 def _refuse_changed(image: Path) -> None:
-    """Raise ``InputError`` where a byte of an image is not as it was written."""
+    """Raise ``InputError`` if a byte of an image has changed since it was written."""
     found = integrity.examined(image)
     if found.state == digests.CHANGED:
         raise InputError(integrity.problem(image, found))

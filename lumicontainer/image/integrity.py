@@ -1,4 +1,4 @@
-"""Compare an image with the digests that were recorded when it was written."""
+"""Report whether an image matches the digests that were recorded when it was written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lumicontainer.system import units
 
 
 def examined(image: Path) -> Check:
-    """Read every byte of an image; raise ``InputError`` where it cannot be read."""
+    """Check every byte of an image; raise ``InputError`` if it cannot be read."""
     try:
         return digests.check(image)
     except OSError as error:
@@ -20,32 +20,29 @@ def examined(image: Path) -> Check:
 
 
 def problem(image: Path, found: Check, *, level: str = "error") -> Problem:
-    """Return the message for an image that is not proven to be as it was written."""
+    """Return the message for an image that has changed or has no record of digests."""
     if found.state == NOT_RECORDED:
         return Problem(
             "the image has no record of its digests",
             str(image),
-            why="a plain engine or an earlier lumicontainer wrote it: a changed byte is not found",
+            why="an engine or an earlier lumicontainer wrote it: changed bytes cannot be found",
             hint="build it with lumicontainer build",
             level=level,
         )
     assert found.state == CHANGED
     return Problem(
-        "the image is not as it was written",
+        "the image has changed since it was written",
         str(image),
         why="\n".join(found.problems),
-        hint="build it again, or copy it again from where it is whole",
+        hint="rebuild it, or copy it from an intact file",
         level=level,
     )
 
 
 def summary(found: Check) -> str:
-    """Return in words what is proven of an image that is whole."""
-    text = f"{units.size(found.proven)} in {len(found.parts)} parts are as they were written"
+    """Return which bytes of an intact image were checked."""
+    text = f"{units.size(found.proven)} in {len(found.parts)} parts match their digests"
     if not found.appended:
         return text
     later = ", ".join(part.where for part in found.appended)
-    return (
-        f"{text}; appended since, and not proven: {later} "
-        "(singularity verify proves what is signed)"
-    )
+    return f"{text}; appended since and not checked: {later} (singularity verify checks signatures)"

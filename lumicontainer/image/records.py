@@ -1,16 +1,17 @@
-"""The records of an image, and the one reader of them: parse, then hold against a schema.
+"""Read the records of an image and check them against schemas.
 
-An image comes from anywhere, and its bytes may be damaged. What this reader returns has the types
-that its schema says, is nested at most 32 deep, and can be written as UTF-8 and as JSON. Entries
-that a schema does not name are let through: a later lumicontainer may add some.
+The bytes of an image may be damaged or come from anywhere. A returned record has the types of its
+schema, is nested at most 32 deep, and can be written as UTF-8 and as JSON. A schema ignores unknown
+names, because a later lumicontainer may add some.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.core.model import Bind
@@ -19,8 +20,10 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
 
-Schema: TypeAlias = Callable[[Any, str], None]
-"""Raises ``RecordError`` where a value is not of its form; gets the value, and where it stands."""
+Schema: TypeAlias = Any
+"""A ``Kind``; ``[schema]`` for a list; ``(schema, ...)`` for a list with one schema a position; a
+frozenset of words; ``Nullable``; or a mapping of names to schemas. A name that ends in ``?`` may be
+missing, and ``*`` stands for all names."""
 
 _DEPTH = 32
 _NAMES = {
@@ -30,180 +33,132 @@ _NAMES = {
     bool: "true or false",
     int: "a number",
     float: "a number",
-    type(None): "null",
+    NoneType: "null",
 }
 
 
 class RecordError(ValueError):
-    """Say what in a record is not of its form."""
+    """A record does not match its schema."""
 
 
-def text(value: Any, where: str) -> None:
-    """Expect text."""
-    _expect(isinstance(value, str), "text", value, where)
+class Kind(NamedTuple):
+    """Accept values of some types, and name them in messages."""
+
+    words: str
+    types: frozenset[type]
 
 
-def number(value: Any, where: str) -> None:
-    """Expect a number."""
-    _expect(type(value) in (int, float), "a number", value, where)
+class Nullable(NamedTuple):
+    """Accept null too."""
+
+    schema: Schema
 
 
-def scalar(value: Any, where: str) -> None:
-    """Expect a value as a parameter has one."""
-    found = value is None or isinstance(value, str | bool | int | float)
-    _expect(found, "a text, number, true or false", value, where)
+_TEXT = Kind("text", frozenset({str}))
+_FLAG = Kind("true or false", frozenset({bool}))
+_NUMBER = Kind("a number", frozenset({int, float}))
+_SCALAR = Kind("a text, number, true or false", frozenset({str, bool, int, float, NoneType}))
+_TEXTS = {"*": _TEXT}
+_BIND = {"path": _TEXT, "reason?": _TEXT, "source?": _TEXT}
+_LAYER = {
+    "parameters": {"*": _SCALAR},
+    "origins": _TEXTS,
+    "version": _SCALAR,
+    "environment?": _TEXTS,
+    "provides?": {"*": _SCALAR},
+    "path?": [_TEXT],
+}
+RESOLVED: Schema = {
+    "recipe": _TEXT,
+    "summary": _TEXT,
+    "platform": {"name": _TEXT, "accelerator": _TEXT},
+    "layers": {"*": _LAYER},
+    "omitted": _TEXTS,
+    "profile?": _TEXT,
+    "base?": _TEXTS,
+    "binds?": [_BIND],
+    "host_libraries?": [_BIND],
+}
+_CHECK = {
+    **dict.fromkeys(("name", "summary", "hint", "file"), _TEXT),
+    "timeout_seconds": _NUMBER,
+    "level": frozenset(LEVELS),
+    "runs?": _TEXT,
+    "needs?": {"*": _SCALAR},
+    "start_modes?": [_TEXT],
+    "thresholds?": {"*": {"*": _SCALAR}},
+}
+CHECKS: Schema = [_CHECK]
+_ELF = {
+    "soname": _TEXT,
+    "requires": [(_TEXT, _TEXT, _FLAG)],
+    "undefined": [(_TEXT, _TEXT, _TEXT, _FLAG)],
+    **{name: [_TEXT] for name in ("needed", "rpath", "runpath", "provides", "defined")},
+}
+ANSWER: Schema = {"folders": [_TEXT], "libraries": {"*": {"path": _TEXT, "elf": _ELF}}}
+"""The output of ``elf.loader.describe`` in the image."""
+PACKAGES: Schema = {"*": _TEXTS}
+_ATTRIBUTES = {"labels?": Nullable({"*": _SCALAR}), "deffile?": Nullable(_TEXT)}
+METADATA: Schema = {"data?": Nullable({"attributes?": Nullable(_ATTRIBUTES)})}
+"""Metadata that an engine wrote; any of it may be null."""
 
 
-def choice(*known: str) -> Schema:
-    """Return a schema of one of some words."""
-
-    def read(value: Any, where: str) -> None:
-        text(value, where)
-        if value not in known:
-            raise RecordError(f"{where}: expected one of {', '.join(known)}, got {value[:40]!r}")
-
-    return read
-
-
-def flag(value: Any, where: str) -> None:
-    """Expect true or false."""
-    _expect(isinstance(value, bool), "true or false", value, where)
-
-
-def row(*schemas: Schema) -> Schema:
-    """Return a schema of a list of so many values, each of a form of its own."""
-
-    def read(value: Any, where: str) -> None:
-        _expect(isinstance(value, list), "a list", value, where)
-        if len(value) != len(schemas):
-            raise RecordError(f"{where}: expected {len(schemas)} values, got {len(value)}")
-        for position, (schema, each) in enumerate(zip(schemas, value, strict=True)):
-            schema(each, f"{where}[{position}]")
-
-    return read
-
-
-def optional(schema: Schema) -> Schema:
-    """Return a schema that allows null too."""
-    return lambda value, where: None if value is None else schema(value, where)
-
-
-def sequence(schema: Schema) -> Schema:
-    """Return a schema of a list."""
-
-    def read(value: Any, where: str) -> None:
-        _expect(isinstance(value, list), "a list", value, where)
-        for position, each in enumerate(value):
-            schema(each, f"{where}[{position}]")
-
-    return read
-
-
-def mapping(schema: Schema) -> Schema:
-    """Return a schema of a mapping of any names."""
-
-    def read(value: Any, where: str) -> None:
+def require_schema(schema: Schema, value: Any, where: str) -> None:
+    """Raise ``RecordError`` if a value does not match a schema."""
+    if isinstance(schema, Kind):
+        _expect(type(value) in schema.types, schema.words, value, where)
+    elif isinstance(schema, Nullable):
+        if value is not None:
+            require_schema(schema.schema, value, where)
+    elif isinstance(schema, frozenset):
+        require_schema(_TEXT, value, where)
+        if value not in schema:
+            known = ", ".join(word for word in LEVELS if word in schema)
+            raise RecordError(f"{where}: expected one of {known}, got {value[:40]!r}")
+    elif isinstance(schema, dict):
         _expect(isinstance(value, dict), "a mapping", value, where)
-        for name, each in value.items():
-            schema(each, _below(where, name))
+        _require_names(schema, value, where)
+    else:
+        _expect(isinstance(value, list), "a list", value, where)
+        row = schema * len(value) if isinstance(schema, list) else schema
+        if len(row) != len(value):
+            raise RecordError(f"{where}: expected {len(row)} values, got {len(value)}")
+        for position, (each, item) in enumerate(zip(row, value, strict=True)):
+            require_schema(each, item, f"{where}[{position}]")
 
-    return read
 
-
-def record(required: Mapping[str, Schema], allowed: Mapping[str, Schema] | None = None) -> Schema:
-    """Return a schema of a mapping of known names."""
-
-    def read(value: Any, where: str) -> None:
-        _expect(isinstance(value, dict), "a mapping", value, where)
-        for name in required:
-            if name not in value:
-                raise RecordError(f"{_below(where, name)} is not there")
-        for name, schema in {**required, **(allowed or {})}.items():
-            if name in value:
-                schema(value[name], _below(where, name))
-
-    return read
+def _require_names(schema: Mapping[str, Schema], value: Mapping[str, Any], where: str) -> None:
+    for name, each in schema.items():
+        bare = name.removesuffix("?")
+        if bare == name != "*" and name not in value:
+            raise RecordError(f"{_below(where, name)} is missing")
+        for key in value if name == "*" else value.keys() & {bare}:
+            require_schema(each, value[key], _below(where, key))
 
 
 def _below(where: str, name: str) -> str:
     return f"{where}.{name[:60]}" if where else name[:60]
 
 
-def _expect(holds: bool, wanted: str, value: Any, where: str) -> None:
-    if not holds:
+def _expect(matches: bool, wanted: str, value: Any, where: str) -> None:
+    if not matches:
         raise RecordError(f"{where or 'the record'}: expected {wanted}, got {_NAMES[type(value)]}")
 
 
-_BIND = record({"path": text}, {"reason": text, "source": text})
-_LAYER = record(
-    {"parameters": mapping(scalar), "origins": mapping(text), "version": scalar},
-    {"environment": mapping(text), "provides": mapping(scalar), "path": sequence(text)},
-)
-RESOLVED = record(
-    {
-        "recipe": text,
-        "summary": text,
-        "platform": record({"name": text, "accelerator": text}),
-        "layers": mapping(_LAYER),
-        "omitted": mapping(text),
-    },
-    {
-        "profile": text,
-        "base": mapping(text),
-        "binds": sequence(_BIND),
-        "host_libraries": sequence(_BIND),
-    },
-)
-CHECKS = sequence(
-    record(
-        {"name": text, "summary": text, "hint": text, "file": text, "timeout_seconds": number}
-        | {"level": choice(*LEVELS)},
-        {"runs": text, "needs": mapping(scalar), "start_modes": sequence(text)}
-        | {"thresholds": mapping(mapping(scalar))},
-    )
-)
-_ELF = record(
-    {"soname": text, "requires": sequence(row(text, text, flag))}
-    | {"undefined": sequence(row(text, text, text, flag))}
-    | dict.fromkeys(("needed", "rpath", "runpath", "provides", "defined"), sequence(text))
-)
-ANSWER = record(
-    {"folders": sequence(text), "libraries": mapping(record({"path": text, "elf": _ELF}))}
-)
-"""What a program in the image says of its libraries (``elf.loader.describe``)."""
-PACKAGES = mapping(mapping(text))
-METADATA = record(
-    {},
-    {
-        "data": optional(
-            record(
-                {},
-                {
-                    "attributes": optional(
-                        record({}, {"labels": optional(mapping(scalar)), "deffile": optional(text)})
-                    )
-                },
-            )
-        )
-    },
-)
-"""What the engines write: of an image of theirs any of it may be null."""
-
-
 def parse(content: bytes, schema: Schema) -> Any:
-    """Return what a record holds; raise ``RecordError`` where it is not JSON of that form."""
+    """Return the content of a record; raise ``RecordError`` if it does not match ``schema``."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        said = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise RecordError(f"it is not JSON: {said[:200]}") from error
+        why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise RecordError(f"it is not JSON: {why[:200]}") from error
     _check_plain(value)
-    schema(value, "")
+    require_schema(schema, value, "")
     return value
 
 
 def _check_plain(root: Any) -> None:
-    """Raise ``RecordError`` where a value cannot be written again, or is nested too deep."""
+    """Raise ``RecordError`` if a value is nested too deep, or JSON or UTF-8 cannot express it."""
     waiting: list[tuple[Any, int]] = [(root, 0)]
     while waiting:
         value, depth = waiting.pop()
@@ -214,7 +169,7 @@ def _check_plain(root: Any) -> None:
         elif isinstance(value, list):
             waiting += [(each, depth + 1) for each in value]
         elif isinstance(value, float) and not math.isfinite(value):
-            raise RecordError("it holds a number that is not finite")
+            raise RecordError("it has a number that is not finite")
         elif isinstance(value, str) and not value.isascii():
             _decoded(value.encode("utf-8", "surrogatepass"))
 
@@ -223,19 +178,19 @@ def _decoded(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise RecordError("it holds text that is not UTF-8") from error
+        raise RecordError("it has text that is not UTF-8") from error
 
 
 class Metadata(NamedTuple):
-    """Hold what an image's own metadata object says, as the engines' ``inspect`` shows it."""
+    """Hold the metadata object of an image, which the engines' ``inspect`` shows."""
 
     labels: Mapping[str, Any] = {}
     definition: str | None = None
 
 
 def metadata(image: Path) -> Metadata:
-    """Return the metadata of an image; raise ``InputError`` where they are damaged."""
-    content = images.metadata(image)
+    """Return the metadata of an image; raise ``InputError`` if they are damaged."""
+    content = images.metadata_bytes(image)
     if content is None:
         return Metadata()
     data = _read(image, content, METADATA, images.METADATA)
@@ -249,35 +204,35 @@ def labels(image: Path) -> Mapping[str, Any]:
 
 
 def key(image: Path) -> str:
-    """Return the key of the plan that an image was built from, or nothing."""
+    """Return the key of the plan that an image was built from; empty if it has none."""
     return str(labels(image).get(images.KEY_LABEL, ""))
 
 
 def checked(image: Path) -> bool:
-    """Tell whether an image was built with its checks, and not with ``--no-verify``."""
+    """Return whether an image was built without ``--no-verify``."""
     return labels(image).get(images.CHECKED_LABEL) != "no"
 
 
 def resolved(image: Path) -> Mapping[str, Any]:
-    """Return the decided values of an image; raise ``InputError`` where it has none."""
+    """Return the resolved recipe of an image; raise ``InputError`` if it has none."""
     found: Mapping[str, Any] = _of(image, "resolved.json", RESOLVED)
     return found
 
 
 def checks(image: Path) -> Sequence[Mapping[str, Any]]:
-    """Return what the checks of an image say; raise ``InputError`` where it has none."""
+    """Return the descriptions of an image's checks; raise ``InputError`` if it has none."""
     found: Sequence[Mapping[str, Any]] = _of(image, "checks.json", CHECKS)
     return found
 
 
 def packages(image: Path) -> Mapping[str, Mapping[str, str]]:
-    """Return the versions of installed packages by kind; raise ``InputError`` where none are."""
+    """Return package versions by kind and name; raise ``InputError`` if it has none."""
     found: Mapping[str, Mapping[str, str]] = _of(image, "packages.json", PACKAGES)
     return found
 
 
 def recipe(image: Path) -> str:
-    """Return the recipe that an image was built from; raise ``InputError`` where it has none."""
+    """Return the recipe that an image was built from; raise ``InputError`` if it has none."""
     name = "recipe.yaml"
     try:
         return _decoded(images.recorded(image, name))
@@ -286,14 +241,14 @@ def recipe(image: Path) -> str:
 
 
 def binds(data: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
-    """Return, of decided values, the ``binds`` or the ``host_libraries``."""
+    """Return the ``binds`` or the ``host_libraries`` of a resolved recipe."""
     rows = data.get(name, ())
     return tuple(Bind(row["path"], row.get("reason", ""), row.get("source", "")) for row in rows)
 
 
-def answer(image: Path, said: bytes) -> Mapping[str, Any]:
-    """Return what a program in an image said of its libraries; raise ``InputError`` for rubbish."""
-    found: Mapping[str, Any] = _read(image, said, ANSWER, "what python3 in it says of libraries")
+def answer(image: Path, content: bytes) -> Mapping[str, Any]:
+    """Return the libraries that a program in an image listed; raise ``InputError`` if invalid."""
+    found: Mapping[str, Any] = _read(image, content, ANSWER, "the libraries that its python3 lists")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Read and write the image file (SIF), the format that Apptainer and SingularityCE share."""
+"""Read and write image files (SIF), the format of Apptainer and SingularityCE."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lumicontainer.system.files.regular import open_regular
 __all__ = ["DEFINITION", "EXT3", "JSON", "PARTITION", "SQUASHFS", "align"]
 
 METADATA = "inspect-metadata.json"
-"""The name of the object that the engines' ``inspect`` reads."""
+"""The object that the engines' ``inspect`` reads."""
 _ROOT = "squashfs"
 _KINDS = {"definition": DEFINITION, METADATA: JSON, digests.NAME: JSON}
 MAX_PARTITIONS = sif_format.DESCRIPTORS - 3
@@ -39,48 +39,40 @@ MAX_PARTITIONS = sif_format.DESCRIPTORS - 3
 
 @dataclass(frozen=True)
 class Layout:
-    """Hold the bytes before the file systems, the first of which starts at ``offset``."""
+    """Hold the bytes before the first file system, which starts at ``offset``."""
 
     parts: tuple[Part, ...]
-    """The definition and the metadata, whose bytes are ``data``."""
+    """Describe the definition and the metadata, whose bytes are ``data``."""
     data: bytes
     offset: int
 
 
 def layout(definition: str, metadata: Mapping[str, object] | bytes) -> Layout:
-    """Lay out an image file: its definition and metadata stand before the squashfs.
-
-    Metadata that are bytes are taken as they are.
-    """
+    """Lay out the part of an image before its squashfs: definition and metadata (bytes or JSON)."""
     if not isinstance(metadata, bytes):
         metadata = json.dumps(metadata, sort_keys=True).encode()
-    texts = {
-        "definition": definition.encode(),
-        METADATA: metadata,
-    }
     data, parts = b"", []
-    for name, text in texts.items():
-        parts.append(Part(name, DATA_OFFSET + len(data), len(text), digests.of_bytes(text)))
+    for name, text in (("definition", definition.encode()), (METADATA, metadata)):
+        parts.append(digests.part(name, DATA_OFFSET + len(data), text))
         data += text
     return Layout(tuple(parts), data, align(DATA_OFFSET + len(data)))
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Say where a squashfs lies in an image file, in bytes; the offset is a multiple of 4096."""
+    """Hold the place of a squashfs in an image; the offset is a multiple of 4096."""
 
     offset: int
     size: int
     sha256: str = ""
-    """Of its bytes, where it is known; else they are read."""
+    """Empty if unknown: then the bytes are read."""
 
 
 def complete(path: Path, plan: Layout, partitions: Sequence[Partition]) -> None:
-    """Write all of an image but its file systems, which were written before.
+    """Complete an image whose file systems are written: the root's, then overlays in order.
 
-    The first is the root file system, each further one is an overlay on top of those before it. The
-    record of all digests stands behind them. The file's identity is a hash of that record, and its
-    times are zero, so that equal content makes equal bytes.
+    The record of digests follows them. The identity is a hash of the record and times are zero, so
+    that equal content makes equal bytes.
     """
     with path.open("r+b") as file:
         parts = [*plan.parts, *_file_systems(file.fileno(), partitions)]
@@ -109,19 +101,20 @@ def _file_systems(file: int, partitions: Sequence[Partition]) -> Iterator[Part]:
 
 
 def _recorded(parts: Sequence[Part]) -> tuple[list[Part], bytes]:
-    """Return the parts that have descriptors, the record as the last, and the record's text."""
+    """Return the parts with descriptors, which end with the record, and the record's text."""
     header = Part("header", 0, sif_format.HEADER_SIZE, digests.of_header(Header()))
     rows = (len(parts) + 1) * DESCRIPTOR_SIZE
-    # The table holds the size of the record, and the record the sha256 of the table.
+    # The table has the size of the record, and the record has the sha256 of the table.
     draft = digests.record([header, Part("descriptors", DESCRIPTOR_OFFSET, rows), *parts])
     own = Part(digests.NAME, align(max(part.end for part in parts)), len(draft))
     table = [*parts, own]
-    described = digests.of_table(map(_packed, range(1, len(table) + 1), table))
+    descriptors = b"".join(map(_packed, range(1, len(table) + 1), table))
+    described = digests.part("descriptors", DESCRIPTOR_OFFSET, descriptors)
     return table, digests.record([header, described, *parts])
 
 
 def _packed(number: int, part: Part) -> bytes:
-    """Return the descriptor of a part."""
+    """Return the descriptor of a part as bytes."""
     kind, extra = _KINDS.get(part.name, PARTITION), b""
     if kind == PARTITION:
         place = sif_format.SYSTEM if part.name == _ROOT else sif_format.OVERLAY
@@ -130,12 +123,12 @@ def _packed(number: int, part: Part) -> bytes:
 
 
 def read_objects(path: Path) -> list[Descriptor]:
-    """Return the data objects of an image file; raise ``InputError`` where it is none."""
+    """Return the data objects of an image; raise ``InputError`` for another file."""
     try:
         with open_regular(path) as file:
             header = sif_format.read_header(file.read(sif_format.HEADER_SIZE))
             if header is None:
-                raise no_image(path, "it does not begin like an image (SIF)", NO_IMAGE)
+                raise no_image(path, "it has no SIF header", NO_IMAGE)
             if min(header.total, header.table) < 0:
                 raise no_image(path, "its header is damaged")
             file.seek(header.table)
@@ -146,21 +139,21 @@ def read_objects(path: Path) -> list[Descriptor]:
 
 
 def partitions(path: Path) -> list[Descriptor]:
-    """Return the file systems of an image, the root's first and what lies on top of it after."""
+    """Return the file systems of an image: the root's, then the overlays in order."""
     every = read_objects(path)
     found = [each for each in every if each.kind == PARTITION]
     if not found:
-        raise no_image(path, "it holds no file system")
+        raise no_image(path, "it has no file system")
     size = path.stat().st_size
-    if behind := [each.name or "an object" for each in every if each.end > size]:
-        raise no_image(path, f"it is cut short: {behind[0]} ends behind the end of the file")
+    if cut := [each.name or "an object" for each in every if each.end > size]:
+        raise no_image(path, f"it is cut short: {cut[0]} ends after the end of the file")
     return found
 
 
 NO_IMAGE = "name an image file, such as image.sif"
-DAMAGED = "copy the image here again, or build it again"
+DAMAGED = "copy the image from its source, or rebuild it"
 
 
 def no_image(path: Path, why: str, hint: str = DAMAGED) -> InputError:
-    """Return the error that a file cannot be read as an image."""
+    """Return the error for a file that cannot be read as an image."""
     return InputError(Problem("cannot read the image", str(path), why, hint))

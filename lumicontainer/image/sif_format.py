@@ -1,8 +1,7 @@
 """The image file's format (SIF): numbers and structures, little-endian.
 
-A header of 128 bytes, 48 descriptors of 585 bytes from byte 4096, then the data objects; a
-partition starts on a multiple of 4096. Offsets and types as in the format's reference
-implementation, checked against Apptainer 1.4.5.
+A header of 128 bytes, 48 descriptors of 585 bytes from byte 4096, then the data objects. A
+partition starts on a multiple of 4096. Source: Sylabs' code; tested with Apptainer 1.4.5.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ KINDS = {
     JSON: "JSON object",
     GENERIC: "generic object",
 }
-"""Types of data objects in words."""
+"""Names of the types of data objects."""
 
 
 class Header(NamedTuple):
-    """Hold the fields of the header; times are in seconds since 1970, places in bytes."""
+    """Hold the header; times are seconds since 1970, offsets and sizes are bytes."""
 
     launch: bytes = LAUNCH
     magic: bytes = MAGIC
@@ -50,7 +49,7 @@ class Header(NamedTuple):
     created: int = 0
     modified: int = 0
     free: int = 0
-    """How many descriptors are not used."""
+    """The number of unused descriptors."""
     total: int = DESCRIPTORS
     table: int = DESCRIPTOR_OFFSET
     table_size: int = DESCRIPTORS * DESCRIPTOR_SIZE
@@ -58,12 +57,12 @@ class Header(NamedTuple):
     data_size: int = 0
 
     def packed(self) -> bytes:
-        """Return its bytes."""
+        """Return the header's bytes."""
         return _HEADER.pack(*self)
 
 
 class Descriptor(NamedTuple):
-    """Hold one descriptor: what a data object is, and where it lies."""
+    """Hold one descriptor: type, offset and size of a data object."""
 
     kind: int
     used: bool
@@ -83,22 +82,22 @@ class Descriptor(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return what the object is called."""
+        """Return the object's name."""
         return self.label.rstrip(b"\0").decode("utf-8", "replace")
 
     @property
     def form(self) -> int:
-        """Return, of a partition, the file system that it holds, such as ``SQUASHFS``."""
+        """Return the file system of a partition, such as ``SQUASHFS``; 0 for other objects."""
         return int.from_bytes(self.extra[:4], "little") if self.kind == PARTITION else 0
 
     @property
     def end(self) -> int:
-        """Return the byte behind it."""
+        """Return the offset after the object."""
         return self.offset + self.size
 
 
 def read_header(head: bytes) -> Header | None:
-    """Return the header at the start of a file; None where the file is no SIF image."""
+    """Return the header at the start of a file; None if the file is not a SIF image."""
     if len(head) < HEADER_SIZE:
         return None
     header = Header(*_HEADER.unpack(head[:HEADER_SIZE]))
@@ -106,7 +105,7 @@ def read_header(head: bytes) -> Header | None:
 
 
 def read_descriptors(table: bytes) -> list[Descriptor]:
-    """Return the rows of a table of descriptors, used or not; the rest of a cut row is ignored."""
+    """Return all descriptors of a table; an incomplete row is ignored."""
     whole = len(table) // DESCRIPTOR_SIZE * DESCRIPTOR_SIZE
     return [Descriptor(*row) for row in _DESCRIPTOR.iter_unpack(table[:whole])]
 
@@ -114,7 +113,7 @@ def read_descriptors(table: bytes) -> list[Descriptor]:
 def descriptor(
     number: int, kind: int, offset: int, size: int, *, name: str, extra: bytes = b""
 ) -> bytes:
-    """Return the bytes of a used descriptor, whose times and owner are zero."""
+    """Return the bytes of a used descriptor with zero times and owner."""
     row = (kind, True, number, _GROUP | 1, 0, offset, size, size, 0, 0, 0, 0)
     return _DESCRIPTOR.pack(*row, name.encode(), extra)
 

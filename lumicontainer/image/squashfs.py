@@ -1,4 +1,4 @@
-"""Write image files: from the squashfs of its layers as they are, or from one squashfs of all."""
+"""Pack file trees, and write image files from the squashfs of their layers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lumicontainer.system import process
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.user_namespaces import namespace_command
 
-# Blocks of 1 MiB pack a tree of PyTorch in 6 s where 128 KiB take 10 s and gzip, the engines'
-# default, takes 82 s, at about the same size (tests/bench measures it). Where it must be gzip, its
-# level 3 takes a seventh of the time of its default, 9, for 8 % more bytes.
+# Blocks of 1 MiB pack a tree of PyTorch in 6 s, blocks of 128 KiB in 10 s, and the engines' default
+# gzip in 82 s, at about the same size (tests/bench). Level 3 of gzip takes a seventh of the time of
+# its default 9 for 8 % more bytes.
 _COMPRESSION = {
     "zstd": ("-comp", "zstd", "-Xcompression-level", "3", "-b", "1M"),
     "gzip": ("-comp", "gzip", "-Xcompression-level", "3", "-b", "1M"),
@@ -25,32 +25,30 @@ _COMPRESSION = {
 _PIECE = 8 << 20
 
 Reached = Callable[[int, int], None]
-"""Told how many bytes are done, and of how many."""
+"""A function that gets the number of finished bytes and of all bytes."""
 
 
 def squash_command(
     tree: Path, target: Path, offset: int = 0, compression: str = "zstd"
 ) -> list[str]:
-    """Return the command that packs ``tree`` into ``target`` from the byte ``offset`` on.
+    """Return the command that packs ``tree`` into ``target`` at the byte ``offset``.
 
-    Times are one and the same, and extended attributes are left out: a file's capabilities mean
-    nothing in a container, which is mounted without set-user-id rights, and other attributes
-    belong to the host's file system.
+    All times are equal. Extended attributes are omitted: containers ignore capabilities of files,
+    and other attributes belong to the host's file system.
     """
     return [*namespace_command(), *_squash(tree, target, offset, compression)]
 
 
 def squash_here(tree: Path, target: Path) -> None:
-    """Pack ``tree`` from within a user namespace, with the program's output as this one's."""
-    process.passed(_squash(tree, target, 0, "zstd"))
+    """Pack ``tree`` in the current user namespace; mksquashfs prints to our stdout."""
+    process.run(_squash(tree, target, 0, "zstd"))
 
 
 def _squash(tree: Path, target: Path, offset: int, compression: str) -> list[str]:
     program = process.find("mksquashfs")
     if program is None:
         hint = "install the package squashfs-tools"
-        why = "mksquashfs is missing"
-        raise HostError(Problem("this host cannot pack images", why=why, hint=hint))
+        raise HostError(Problem("cannot pack images: mksquashfs not found", hint=hint))
     options = ["-noappend", "-quiet", "-progress", "-offset", str(offset)]
     options += [*_COMPRESSION[compression], "-no-xattrs"]
     options += ["-all-time", str(EPOCH), "-mkfs-time", str(EPOCH)]
@@ -58,25 +56,24 @@ def _squash(tree: Path, target: Path, offset: int, compression: str) -> list[str
 
 
 def without_epoch(environment: dict[str, str]) -> dict[str, str]:
-    """Return an environment in which mksquashfs takes the times that it is given."""
+    """Return an environment in which mksquashfs uses its options for times."""
     return {name: value for name, value in environment.items() if name != "SOURCE_DATE_EPOCH"}
 
 
 class Packed(NamedTuple):
-    """Hold one squashfs file, and the sha256 of its bytes."""
+    """Hold one squashfs file and its sha256."""
 
     path: Path
     sha256: str
 
 
 def join(
-    layers: Sequence[Packed], notes: bytes, target: Path, plan: sif.Layout, *, reached: Reached
+    layers: Sequence[Packed], metadata: bytes, target: Path, plan: sif.Layout, *, reached: Reached
 ) -> None:
-    """Write an image whose layers are those squashfs files, the lowest first, and ``notes`` on top.
+    """Write an image of squashfs layers, the lowest first, with the squashfs ``metadata`` on top.
 
-    The digests are recorded as they are given, so that no layer is read twice.
-
-    Raises ``InputError`` where they are more than an image file can hold.
+    It records the given digests, so that no layer is read twice. Raises ``InputError`` if there are
+    more layers than an image file can hold.
     """
     if len(layers) >= sif.MAX_PARTITIONS:
         raise InputError(
@@ -101,32 +98,32 @@ def join(
             offset = sif.align(offset + whole)
         file.truncate(offset)
         file.seek(offset)
-        file.write(notes)
-        partitions.append(sif.Partition(offset, len(notes)))
-        file.truncate(sif.align(offset + len(notes)))
+        file.write(metadata)
+        partitions.append(sif.Partition(offset, len(metadata)))
+        file.truncate(sif.align(offset + len(metadata)))
     complete(target, plan, partitions)
 
 
 def _copy(source: Path, target: int) -> Iterator[int]:
-    """Copy a file to the present position of a descriptor; yield the sizes of the pieces."""
+    """Copy a file to the current position of a descriptor; yield the size of each piece."""
     with source.open("rb") as file:
         while size := _copy_piece(file.fileno(), target):
             yield size
 
 
 def _copy_piece(source: int, target: int) -> int:
-    """Copy a piece between two descriptors, sharing its blocks where the file system can."""
+    """Copy a piece between two descriptors; share its blocks if the file system can."""
     try:
         return os.copy_file_range(source, target, _PIECE)
     except OSError as error:
-        # Two file systems of different types, or one that has no such call.
+        # The file systems differ, or do not support the call.
         if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
     return os.sendfile(target, source, None, _PIECE)
 
 
 def complete(target: Path, plan: sif.Layout, partitions: Sequence[sif.Partition]) -> None:
-    """Write the head of an image, make it runnable, and flush it to the disk."""
+    """Write the head of an image, make it executable, and flush it to the disk."""
     sif.complete(target, plan, partitions)
     umask = os.umask(0)
     os.umask(umask)

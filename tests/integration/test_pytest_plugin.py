@@ -76,7 +76,7 @@ def test_without_the_option_nothing_is_collected_told_or_imported(
     ("words", "told"),
     [
         (("--lumi-image", "nowhere.sif"), "file not found: nowhere.sif"),
-        (("--lumi-image", "test_smoke.py"), "it does not begin like an image (SIF)"),
+        (("--lumi-image", "test_smoke.py"), "it has no SIF header"),
         ((), "no image: name it with pytest --lumi-image image.sif"),
     ],
 )

@@ -72,7 +72,7 @@ def test_the_binds_of_an_image_are_those_of_its_record(
     [
         (None, "the image has no record of lumicontainer"),
         ("{", "it is not JSON"),
-        ("{}", "recipe is not there"),
+        ("{}", "recipe is missing"),
         ("[" * 60_000, "it is nested too deep"),
         (json.dumps({**HELLO, "platform": None}), "platform: expected a mapping, got null"),
     ],
