@@ -1,8 +1,9 @@
-"""What can go wrong, in the one form in which every message is written."""
+"""Messages, exceptions and exit codes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import NamedTuple
 
 OK = 0
@@ -19,7 +20,7 @@ INTERRUPTED = 130
 
 
 class Problem(NamedTuple):
-    """Hold one thing that is wrong: what, where, why it is wrong, and the hint."""
+    """Hold one message: what is wrong, where, why, and a hint."""
 
     what: str
     where: str = ""
@@ -37,7 +38,7 @@ class Problem(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Name a position in a file; lines and columns count from 1. Line 0 is no file's: an option."""
+    """Hold a position in a file; lines and columns count from 1. Line 0 stands for an option."""
 
     file: str
     line: int = 1
@@ -48,7 +49,7 @@ class Place(NamedTuple):
 
 
 class LumicontainerError(Exception):
-    """Carry problems to the command line, which prints them and exits with ``code``."""
+    """Hold problems that the command line prints before it exits with ``code``."""
 
     code = INTERNAL
 
@@ -58,19 +59,19 @@ class LumicontainerError(Exception):
 
 
 class InputError(LumicontainerError):
-    """The user's input is wrong: a recipe, a value, an option."""
+    """The user's input is invalid: a recipe, a value, an option."""
 
     code = INPUT_WRONG
 
 
 class HostError(LumicontainerError):
-    """The host cannot do what was asked: no engine, no user namespaces."""
+    """The host cannot do it: an engine or user namespaces are missing."""
 
     code = HOST_UNFIT
 
 
 class LockError(LumicontainerError):
-    """The lock of an image is not there, or does not hold all that the image is made of."""
+    """The lock of an image is missing or incomplete."""
 
     code = LOCK_STALE
 
@@ -82,33 +83,31 @@ class StepError(LumicontainerError):
 
 
 class DownloadError(StepError):
-    """What a step needs could not be fetched, or is not what it should be."""
+    """A download failed or did not match its digest."""
 
     code = DOWNLOAD_FAILED
 
 
 class JobError(LumicontainerError):
-    """A job of Slurm did not do what it was sent for."""
+    """A Slurm job failed."""
 
     code = JOB_FAILED
 
 
 class ExaminedError(LumicontainerError):
-    """What was examined does not hold: an image fails its checks."""
+    """What was examined failed, such as the checks of an image."""
 
     code = EXAMINED_FAILED
 
 
 class SpaceError(LumicontainerError):
-    """There is not enough room for what was asked."""
+    """There is not enough space or quota."""
 
     code = NO_SPACE
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.8) -> str:
-    """Return the known word of which ``word`` is a near miss; empty for none, and for itself."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
-
+    """Return the known word most similar to ``word``; empty if none is, or if it is known."""
     choices = sorted(known)
     near = get_close_matches(word, choices, n=1, cutoff=cutoff)
     return near[0] if near and word not in choices else ""
@@ -121,17 +120,17 @@ class Problems:
         self.found: list[Problem] = []
 
     def add(self, what: str, place: Place | str, *, why: str = "", hint: str = "") -> None:
-        """Note one problem at its place."""
+        """Add one problem with its place."""
         self.found.append(Problem(what, str(place), why, hint))
 
     def raise_if_any(self) -> None:
-        """Raise ``InputError`` with all that was noted; do nothing where all is well."""
+        """Raise ``InputError`` with all problems, if any."""
         if self.found:
             raise InputError(*self.found)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known word nearest to ``word``, or all that are known."""
+    """Return a hint with the known word most similar to ``word``, or with all known words."""
     choices = sorted(known)
     if near := nearest(word, choices, cutoff=0.6):
         return f"did you mean '{near}'?"

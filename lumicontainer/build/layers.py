@@ -40,7 +40,7 @@ from lumicontainer.system import flock, process, user_namespaces
 from lumicontainer.system.files import no_links
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Task
-from lumicontainer.system.waiting import POLL, alone, to_the_end
+from lumicontainer.system.waiting import POLL, locked, uninterrupted
 
 
 async def begin(builder: Builder) -> None:
@@ -133,7 +133,7 @@ async def _made(
         builder.progress.cached(shown)
         return entry
     with builder.progress.step(shown) as task:
-        async with alone(store.make_lock(name), task) as others:
+        async with locked(store.make_lock(name), task) as others:
             # Another build may have made it between the look and the lock.
             if entry := await _found(builder, name):
                 task.found(f"made by {others or 'another build'}")
@@ -145,7 +145,7 @@ async def _made(
                 builder.place.drop_log(shown)
                 told = {**about, "seconds": round(time.monotonic() - began, 1)}
                 async with _unused(builder, name, task):
-                    return await to_the_end(store.store, draft, told)
+                    return await uninterrupted(store.store, draft, told)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
 
@@ -353,6 +353,6 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     # The engine fetches an image without a word.
     async with followed(logs, run.heard):
         await run.run(builder.engine.bootstrap(definition, tree), environment, writing=True)
-    no_links.tidy_base(tree)
+    no_links.clean_base(tree)
     await run.compare(draft)
     builder.place.ground_holds = [draft.name[1:]]

@@ -32,7 +32,7 @@ from lumicontainer.system import process, units, user_namespaces
 from lumicontainer.system.files import no_links, trust
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
-from lumicontainer.system.waiting import together
+from lumicontainer.system.waiting import task_group
 
 PACKS = ("layered", "flat")
 _MEMORY_OF_A_JOB = 2 * GIB
@@ -177,7 +177,7 @@ async def assemble(builder: Builder) -> Stack:
     ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
     ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
     slots = asyncio.Semaphore(side_by_side(builder.jobs))
-    async with together() as group:
+    async with task_group() as group:
         compiling = {
             step.key: group.create_task(_compile(builder, step.compiled, ready, slots))
             for step in _to_make(builder)
@@ -317,7 +317,7 @@ async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) 
     run.builder.place.ground_holds = []  # A build may leave the mount points of its steps.
     await run.ground.prepare()
     tree = run.builder.place.ground / "tree"
-    await run.namespaced(*no_links.laid_upon(notes, tree))
+    await run.namespaced(*no_links.copy_command(notes, tree))
     resolved = run.builder.plan.resolved
     compression = compression_of(run.builder.engine, resolved.platform)
     await layers.squash(run, tree, partial, layout.offset, compression)

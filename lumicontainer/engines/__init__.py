@@ -1,6 +1,6 @@
 """The programs that build and run containers, behind one protocol.
 
-A new engine is one module with a class that satisfies ``Engine``, and one line in ``ENGINES``.
+A new engine is a module with a class that satisfies ``Engine``, and one line in ``ENGINES``.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from lumicontainer.system import process
 __all__ = ["ENGINES", "INTERACTIVE", "Engine", "find_engine"]
 
 ENGINES: dict[str, type[Apptainer]] = {"apptainer": Apptainer, "singularity": Singularity}
-"""By the name of the program, the preferred one first."""
+"""Engines by program name, the preferred one first."""
 
 
 class Engine(Protocol):
-    """Return the commands of an engine; none of these methods starts anything."""
+    """Return the commands of an engine. No method starts a program."""
 
     compression: str
-    """The best that it reads in images: a word of mksquashfs."""
+    """The best compression that it reads, a name of mksquashfs."""
     reads_layers: bool
-    """Whether it shows the overlays of an image, wherever it runs."""
+    """Whether it mounts the overlays of an image on every host."""
 
     @property
     def stacks(self) -> bool:
-        """Tell whether it runs steps upon layers, and images that consist of layers."""
+        """Return whether it can overlay layers on this host."""
 
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
-        """Return the command that makes the base of ``definition`` in the folder ``tree``."""
+        """Return the command that builds ``definition`` in the folder ``tree``."""
 
     def bootstrap_logs(self, tree: Path, scratch: Path) -> Iterator[Path]:
-        """Yield the log of debootstrap while it makes ``tree``; ``scratch`` is the engine's own."""
+        """Yield the log of debootstrap while it fills ``tree``; ``scratch`` is the engine's own."""
 
     def step(
         self,
@@ -46,16 +46,16 @@ class Engine(Protocol):
         temporary: Path,
         binds: Mapping[Path, str],
     ) -> list[str]:
-        """Return the command that runs ``command`` as root upon ``layers``, the lowest first.
+        """Return the command that runs ``command`` as root on ``layers``, the lowest first.
 
-        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each path
-        of ``binds`` is seen where it says, read-only.
+        Changes go to ``overlay``/upper. ``temporary`` becomes /tmp; ``binds`` maps host paths to
+        container paths, which are read-only.
         """
 
     def step_in(
         self, tree: Path, command: Sequence[str], *, temporary: Path, binds: Mapping[Path, str]
     ) -> list[str]:
-        """Return the command that runs ``command`` as root in the folder ``tree``, changing it."""
+        """Return the command that runs ``command`` as root in the writable folder ``tree``."""
 
     def execute(
         self,
@@ -66,26 +66,25 @@ class Engine(Protocol):
         environment: Mapping[str, str] | None = None,
         way: str = "exec",
     ) -> list[str]:
-        """Return the command that runs ``command`` in an image as the present user.
+        """Return the command that runs ``command`` in an image as the current user.
 
-        ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
-        ``way`` is one of ``checkfile.WAYS``, or ``INTERACTIVE``: a shell for people, and no
-        ``command``.
+        ``environment`` overrides the image; its values have neither quotes nor commas. ``way`` is a
+        start mode of checks, or ``INTERACTIVE``: a shell for people, without ``command``.
         """
 
 
 def find_engine() -> Engine:
-    """Return the engine of this host; raise ``HostError`` where there is none."""
+    """Return the engine of this host; raise ``HostError`` if it has none."""
     for name, engine in ENGINES.items():
         path = process.find(name)
         if path is not None:
             return engine(path)
     raise HostError(
         Problem(
-            "this host has no container engine",
+            "container engine not found",
             where="PATH",
-            why=f"none of {', '.join(ENGINES)} is there",
+            why=f"none of {', '.join(ENGINES)} is installed",
             hint="make engine (in a checkout), or ask your system's support for Apptainer; "
-            "lumicontainer doctor lists all that a build needs",
+            "lumicontainer doctor lists what a build needs",
         )
     )

@@ -1,4 +1,4 @@
-"""Apptainer, and SingularityCE, whose options are the same and whose abilities are fewer."""
+"""Apptainer, and SingularityCE, which has the same options and fewer features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lumicontainer.system import process
 from lumicontainer.system.user_namespaces import namespace_options
 
 DIVIDERS = ",:"
-"""What divides the parts of --bind and --overlay; no engine has a way to quote it."""
+"""Separators in --bind and --overlay; no engine can quote them."""
 
 INTERACTIVE = "interactive"
 _WAYS = {
@@ -22,13 +22,13 @@ _WAYS = {
     "containall": ("exec", "--containall"),
     "no-home": ("exec", "--no-home"),
 }
-# A shell in a container takes what it does from its input; words behind the image it passes over.
-_TYPED = 'typed=$1; shift; printf "exec %s\\n" "$typed" | "$@"'
+# ``shell`` reads commands from its stdin and ignores arguments after the image.
+_SHELL = 'typed=$1; shift; printf "exec %s\\n" "$typed" | "$@"'
 _PRIVATE = 'umask 0077; exec "$@"'
 
 
 class Apptainer:
-    """Return the commands of Apptainer (measured with 1.4.5)."""
+    """Return the commands of Apptainer (tested with 1.4.5)."""
 
     compression = "zstd"
     reads_layers = True
@@ -38,19 +38,17 @@ class Apptainer:
 
     @property
     def stacks(self) -> bool:
-        """Tell whether steps can run upon layers.
-
-        Without fuse-overlayfs Apptainer takes the kernel's overlay, in which, without root, no
-        folder of a lower layer can be removed (measured: Input/output error).
-        """
+        """Return whether fuse-overlayfs is installed."""
+        # Otherwise Apptainer uses the kernel's overlay. Without root, a program then cannot remove
+        # a folder of a lower layer (measured: Input/output error).
         return process.find("fuse-overlayfs") is not None
 
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
-        """Return the command that makes the base of ``definition`` in the folder ``tree``."""
+        """Implement ``Engine.bootstrap``."""
         return [self.program, "build", "--fakeroot", "--sandbox", str(tree), str(definition)]
 
     def bootstrap_logs(self, tree: Path, scratch: Path) -> Iterator[Path]:
-        """Yield the log of debootstrap while it makes ``tree``; what it prints the engine drops."""
+        """Implement ``Engine.bootstrap_logs``."""
         for folder in (tree.parent, scratch):
             yield from folder.glob("build-temp-*/rootfs/debootstrap/debootstrap.log")
 
@@ -63,22 +61,18 @@ class Apptainer:
         temporary: Path,
         binds: Mapping[Path, str],
     ) -> list[str]:
-        """Return the command that runs ``command`` as root upon ``layers``, the lowest first.
-
-        What it changes comes to lie in ``overlay``/upper. ``temporary`` becomes /tmp; each path
-        of ``binds`` is seen where it says, read-only.
-        """
+        """Implement ``Engine.step``."""
         base, *above = layers
         options = _step_options(temporary, binds)
         for layer in above:
-            options += ["--overlay", f"{_named(layer)}:ro"]
-        options += ["--overlay", _named(overlay)]
+            options += ["--overlay", f"{_option_path(layer)}:ro"]
+        options += ["--overlay", _option_path(overlay)]
         return [self.program, "--silent", "exec", *options, str(base), *command]
 
     def step_in(
         self, tree: Path, command: Sequence[str], *, temporary: Path, binds: Mapping[Path, str]
     ) -> list[str]:
-        """Return the command that runs ``command`` as root in the folder ``tree``, changing it."""
+        """Implement ``Engine.step_in``."""
         options = ["--writable", *_step_options(temporary, binds)]
         return [self.program, "--silent", "exec", *options, str(tree), *command]
 
@@ -91,12 +85,7 @@ class Apptainer:
         environment: Mapping[str, str] | None = None,
         way: str = "exec",
     ) -> list[str]:
-        """Return the command that runs ``command`` in an image as the present user.
-
-        ``environment`` wins over what the image sets; its values hold neither quotes nor commas.
-        ``way`` is one of ``checkfile.WAYS``, or ``INTERACTIVE``: a shell for people, and no
-        ``command``.
-        """
+        """Implement ``Engine.execute``."""
         action, *options = _WAYS.get(way, ("exec",))
         options += namespace_options()
         for bind in binds:
@@ -105,17 +94,16 @@ class Apptainer:
             options += ["--env", f"{name}={value}"]
         words = [self.program, "--silent", action, *options, str(image)]
         if way == "shell":
-            return ["sh", "-c", _TYPED, "sh", shlex.join(command), *words]
+            return ["sh", "-c", _SHELL, "sh", shlex.join(command), *words]
         start = ["sh", "-c", _PRIVATE, "sh"] if way == "umask" else []
         return [*start, *words, *(["--"] if way == "run" else []), *command]
 
 
 class Singularity(Apptainer):
-    """Return the commands of SingularityCE (measured with 4.1.1).
+    """Return the commands of SingularityCE (tested with 4.1.1).
 
-    In a user namespace it mounts no squashfs but the image's own; of an image's overlays it then
-    shows nothing, and says nothing. It refuses squashfs with zstd ("unknown compression algorithm
-    value 6").
+    In a user namespace it ignores the overlays of an image without a message. It rejects squashfs
+    with zstd ("unknown compression algorithm value 6").
     """
 
     compression = "gzip"
@@ -124,22 +112,21 @@ class Singularity(Apptainer):
 
 
 def _step_options(temporary: Path, binds: Mapping[Path, str]) -> list[str]:
-    # --contain alone would put a tmpfs of 64 MiB on /tmp and /var/tmp; --no-umask because a umask
-    # of 0007, LUMI's default, would leave files that nobody else can read; --pid because otherwise
-    # what a step started outlives an interrupted build. bind-paths are the host's /etc/hosts and
-    # /etc/localtime, which a step run by root could write to.
+    # --contain alone mounts a tmpfs of 64 MiB on /tmp and /var/tmp. --no-umask: LUMI's default
+    # 0007 creates files that others cannot read. --pid ends the processes of an interrupted step.
+    # bind-paths are the host's /etc/hosts and /etc/localtime, which steps of root could change.
     options = ["--fakeroot", "--no-home", "--contain", "--cleanenv", "--no-umask", "--pid"]
     options += ["--no-mount", "bind-paths", "--pwd", "/"]
     for inside in ("/tmp", "/var/tmp"):
-        options += ["--bind", f"{_named(temporary)}:{inside}"]
+        options += ["--bind", f"{_option_path(temporary)}:{inside}"]
     for path, inside in binds.items():
-        options += ["--bind", f"{_named(path)}:{inside}:ro"]
+        options += ["--bind", f"{_option_path(path)}:{inside}:ro"]
     return options
 
 
-def _named(path: Path) -> str:
-    """Return a path as the engine's options hold it; raise ``HostError`` where they cannot."""
+def _option_path(path: Path) -> str:
+    """Return a path for the engine's options; raise ``HostError`` if it has a separator."""
     if any(each in str(path) for each in DIVIDERS):
-        what, why = "the engine cannot be given this path", "',' and ':' divide its options"
+        what, why = "cannot pass this path to the engine", "',' and ':' separate its options"
         raise HostError(Problem(what, str(path), why, "move it, or name another place"))
     return str(path)

@@ -1,4 +1,4 @@
-"""Locks between builds: they end with the process that holds them, however it ends."""
+"""File locks between builds; the kernel releases them when their process ends."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from lumicontainer.errors import HostError, Problem
 
 
 def exclusive(path: Path) -> int | None:
-    """Return a descriptor that holds the lock of ``path`` alone, or None where others hold it."""
+    """Return a descriptor that holds the lock of ``path`` alone; None if others hold it."""
     held = _lock(path, fcntl.LOCK_EX)
     if held is not None:
         now = time.strftime("%H:%M:%S")
-        told = {"host": socket.gethostname(), "process": os.getpid(), "since": now}
-        # It is only told to who waits; what makes room on a full disk needs the lock itself.
+        owner = {"host": socket.gethostname(), "process": os.getpid(), "since": now}
+        # The text only informs other builds; on a full disk the lock itself matters.
         with contextlib.suppress(OSError):
             os.ftruncate(held, 0)
-            os.pwrite(held, json.dumps(told).encode(), 0)
+            os.pwrite(held, json.dumps(owner).encode(), 0)
     return held
 
 
 def shared(path: Path) -> int | None:
-    """Return a descriptor that holds the lock of ``path`` with others, or None."""
+    """Return a descriptor that shares the lock of ``path``; None if another holds it alone."""
     return _lock(path, fcntl.LOCK_SH)
 
 
 def share(held: int) -> None:
-    """Let others hold a lock too, which a descriptor of ``exclusive`` holds alone."""
+    """Turn the exclusive lock of a descriptor into a shared one."""
     fcntl.flock(held, fcntl.LOCK_SH)
 
 
 def holder(path: Path) -> str:
-    """Return in words who took the lock of ``path`` last, or nothing before it is told."""
+    """Return who took the lock of ``path`` last; empty if that is not known."""
     try:
-        told = json.loads(path.read_bytes())
-        return f"host {told['host']}, process {told['process']}, since {told['since']}"
+        owner = json.loads(path.read_bytes())
+        return f"host {owner['host']}, process {owner['process']}, since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
 def users(path: Path) -> str:
-    """Return in words which processes of this host hold the lock of ``path`` (proc_locks(5))."""
+    """Return which processes of this host hold the lock of ``path`` (proc_locks(5))."""
     number, found = path.stat().st_ino, set()
     with contextlib.suppress(OSError):
         rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
@@ -56,10 +56,10 @@ def users(path: Path) -> str:
     return ", ".join(f"process {each}" for each in sorted(found)) or "another build"
 
 
-def _lock(path: Path, how: int) -> int | None:
+def _lock(path: Path, mode: int) -> int | None:
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
         if error.errno in (errno.EWOULDBLOCK, errno.EINTR):

@@ -1,4 +1,4 @@
-"""Say what the system refused, in the one form of messages, with what to do about it."""
+"""Turn errors of the operating system into messages with hints."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lumicontainer.errors import (
 
 FULL = ("No space left on device", "Disk quota exceeded")
 TOO_LARGE = ("File too large", "File size limit exceeded", "SIGXFSZ")
-"""The words of the C library, of bash and of ours for a limit of a process (ulimit -f)."""
+"""The words of the C library, of bash and of this program for the limit ``ulimit -f``."""
 _SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def refused(error: OSError, what: str, where: str = "", hint: str = "") -> HostError | SpaceError:
-    """Return the error of ``what`` that the system refused; ``hint`` names another way."""
+    """Return an error with the message ``what``, its reason, and the hints for it and ``hint``."""
     why = error.strerror or str(error)
     hint = "\n".join(filter(None, (hint_for(error.errno), hint)))
     kind = SpaceError if error.errno in _SPACE else HostError
@@ -32,30 +32,30 @@ def refused(error: OSError, what: str, where: str = "", hint: str = "") -> HostE
 
 
 def hint_for(number: int | None) -> str:
-    """Return what to do about an error of the system, or nothing."""
+    """Return the hint for an error number of the system; empty if there is none."""
     if number == errno.EMFILE:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return f"raise the limit of open files, which is {limit}: ulimit -n 4096"
     if number == errno.EFBIG:
         return file_size_hint()
-    return "make room" if number in _SPACE else ""
+    return "free some space" if number in _SPACE else ""
 
 
 def file_size_hint() -> str:
-    """Return what to do where files may not be as large as they have to be."""
+    """Return the hint for a limit of file sizes that is too low."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     return f"raise the limit of a file's size, which is {limit >> 10} KiB: ulimit -f unlimited"
 
 
 def guarded(work: Callable[[], None]) -> int:
-    """Do the work of a helper program; print what goes wrong as a message, return the exit code."""
+    """Run a helper program; print errors as messages and return the exit code."""
     try:
         work()
     except LumicontainerError as error:
         sys.stderr.write(f"{error}\n")
         return error.code
     except OSError as error:
-        problem = refused(error, "cannot go on with the files of the build")
+        problem = refused(error, "cannot process the files of the build")
         sys.stderr.write(f"{problem}\n")
         return problem.code
     except Exception as error:

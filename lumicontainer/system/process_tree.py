@@ -1,4 +1,4 @@
-"""What the processes that a program started do at this moment, and their end."""
+"""Report what the processes of a session do, and kill them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lumicontainer.system.terminal.text import clean
 
 _COMMAND = 160
-"""Characters of a command that are shown."""
+"""Characters of a command that a report shows."""
 _FRAMES = 8
 _STATES = {
     "R": "running",
@@ -23,8 +23,8 @@ _STATES = {
 }
 
 
-class Process(NamedTuple):
-    """Hold a process as /proc tells of it (proc_pid_stat(5))."""
+class ProcessInfo(NamedTuple):
+    """Hold the fields of /proc/PID/stat that a report needs (proc_pid_stat(5))."""
 
     pid: int
     parent: int
@@ -32,23 +32,23 @@ class Process(NamedTuple):
     name: str
     state: str
     seconds: float
-    """Of processor time."""
-    begun: int
-    """When it began, in ticks since the machine did: with the number it names one process."""
+    """Processor time."""
+    started: int
+    """Clock ticks since boot; with ``pid`` it identifies one process."""
 
 
-def below(pid: int) -> Iterator[tuple[int, Process]]:
-    """Yield the processes of a session and all that they started, with depth, parents first.
+def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
+    """Yield depth and process for a session and its descendants, parents first.
 
-    ``pid`` leads the session, and may have ended before the others.
+    ``pid`` leads the session; it may have ended.
     """
-    everyone = {each.pid: each for each in _all()}
-    children: dict[int, list[Process]] = {}
-    for each in everyone.values():
+    everyone = list(_all())
+    children: dict[int, list[ProcessInfo]] = {}
+    for each in everyone:
         children.setdefault(each.parent, []).append(each)
-    own = [each for each in everyone.values() if each.session == pid]
-    inner = {each.pid for each in own}
-    waiting = sorted(((0, each) for each in own if each.parent not in inner), reverse=True)
+    session = [each for each in everyone if each.session == pid]
+    members = {each.pid for each in session}
+    waiting = sorted(((0, each) for each in session if each.parent not in members), reverse=True)
     while waiting:
         depth, each = waiting.pop()
         yield depth, each
@@ -57,29 +57,30 @@ def below(pid: int) -> Iterator[tuple[int, Process]]:
 
 
 def report(pid: int) -> str:
-    """Return in lines what the processes of a session do: command, state and stack."""
-    return "\n".join(line for depth, each in below(pid) for line in _told(each, "  " * depth))
+    """Return command, state and kernel stack of a session's processes."""
+    return "\n".join(
+        line for depth, each in descendants(pid) for line in _lines(each, "  " * depth)
+    )
 
 
 def kill(pid: int) -> None:
-    """Kill the processes of a session and all that they started, whatever signals they refuse.
+    """Kill the processes of a session and their descendants, including new ones.
 
-    What is started meanwhile is killed in turn: each is stopped before its children are looked for.
+    Each process is stopped before its children are listed.
     """
     known: set[tuple[int, int]] = set()
-    while found := {(each.pid, each.begun) for _, each in below(pid)} - known:
+    while found := {(each.pid, each.started) for _, each in descendants(pid)} - known:
         for number, _ in found:
             _send(number, signal.SIGSTOP)
         known |= found
-    # The deepest last: a parent that lives may start another child in the place of one that ended.
     for number, _ in known:
         _send(number, signal.SIGKILL)
 
 
-def written(pid: int) -> int:
-    """Return the bytes that the processes of a session have written until now."""
+def written_bytes(pid: int) -> int:
+    """Return how many bytes the processes of a session have written."""
     total = 0
-    for _, each in below(pid):
+    for _, each in descendants(pid):
         with suppress(OSError, ValueError, IndexError):
             total += int(Path(f"/proc/{each.pid}/io").read_text().split()[3])
     return total
@@ -90,50 +91,37 @@ def _send(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _all() -> Iterator[Process]:
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names alone
-        if name.isdecimal() and (found := _read(int(name))):
-            yield found
+def _all() -> Iterator[ProcessInfo]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # A process may end at any time.
+            text = (folder / "stat").read_bytes().decode(errors="replace")
+            # The name may hold any character, including a bracket.
+            name, _, rest = text.partition("(")[2].rpartition(") ")
+            words = rest.split()
+            seconds = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            numbers = (int(folder.name), int(words[1]), int(words[3]))
+            yield ProcessInfo(*numbers, name, words[0], seconds, int(words[19]))
 
 
-def _read(pid: int) -> Process | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes().decode(errors="replace")
-    except OSError:
-        return None  # It ended meanwhile.
-    # The name may hold anything, a bracket too.
-    name, _, rest = text.partition("(")[2].rpartition(") ")
-    words = rest.split()
-    ticks = int(words[11]) + int(words[12])
-    seconds = ticks / os.sysconf("SC_CLK_TCK")
-    parent, session, begun = int(words[1]), int(words[3]), int(words[19])
-    return Process(pid, parent, session, name, words[0], seconds, begun)
-
-
-def _told(process: Process, indent: str) -> Iterator[str]:
+def _lines(process: ProcessInfo, indent: str) -> Iterator[str]:
     state = _STATES.get(process.state, process.state)
     seconds = f"{process.seconds:.1f} s of processor time"
     yield f"{indent}{process.pid} {state}, {seconds}: {_command(process)}"
-    stack = _kernel_stack(process.pid)
-    if stack:
+    if stack := _kernel_stack(process.pid):
         yield f"{indent}  in the kernel: {' < '.join(stack)}"
 
 
-def _command(process: Process) -> str:
+def _command(process: ProcessInfo) -> str:
     with suppress(OSError):
-        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-        command = " ".join(word.decode(errors="replace") for word in words).strip()
-        if command:
-            shown = " ".join(clean(command.replace("\n", " ")).split())
-            return shown if len(shown) <= _COMMAND else f"{shown[:_COMMAND]}..."
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode(errors="replace")
+        text = " ".join(clean(command.replace("\0", " ").replace("\n", " ")).split())
+        if text:
+            return text if len(text) <= _COMMAND else f"{text[:_COMMAND]}..."
     return f"[{process.name}]"
 
 
 def _kernel_stack(pid: int) -> list[str]:
-    """Return the kernel's functions that a process is in, the innermost first.
-
-    Only root may read them all; others are told the innermost.
-    """
+    """Return the kernel functions of a process, innermost first; others than root see only one."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/stack").read_text().splitlines()
         return [line.split()[-1].partition("+")[0] for line in lines][:_FRAMES]

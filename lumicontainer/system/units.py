@@ -1,4 +1,4 @@
-"""Sizes and ages as people read them."""
+"""Format sizes, ages and counts for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def size(number: int) -> str:
-    """Return bytes in words, in the units in which sizes are given."""
+    """Return a number of bytes with a binary unit."""
     for unit, name in _SIZES:
         if number >= unit:
             return f"{number / unit:.1f} {name}"
@@ -15,7 +15,7 @@ def size(number: int) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return how long ago something was in words."""
+    """Return an age in words, such as ``2 h ago``."""
     for unit, name in _AGES:
         if seconds >= unit:
             return f"{seconds // unit:.0f} {name} ago"

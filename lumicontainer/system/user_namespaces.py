@@ -1,8 +1,9 @@
-"""User namespaces and subordinate ids: whether this user has them, and how to enter one."""
+"""Check for user namespaces and subordinate ids, and enter a namespace."""
 
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +12,9 @@ from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.system import process
 
 PLAIN_NAMESPACE = ("unshare", "--map-root-user")
-"""The start of a command that runs as root of a namespace that has no other user."""
+"""Prefix of a command that runs as root of a namespace without other users."""
 _NO_NAMESPACES = Path(__file__).parent / "scripts/no-namespaces.txt"
-"""The hint where no user namespace can be made; install-engine.sh says it as well."""
+"""The hint if user namespaces are missing; install-engine.sh prints it as well."""
 
 
 class SubordinateIds(NamedTuple):
@@ -24,7 +25,7 @@ class SubordinateIds(NamedTuple):
 
 
 def subordinate_ids(path: Path) -> SubordinateIds | None:
-    """Return the first range of the present user in ``path``, /etc/subuid or /etc/subgid."""
+    """Return the current user's first range in /etc/subuid or /etc/subgid."""
     names = {_user(), str(os.getuid())}
     try:
         lines = path.read_text().splitlines()
@@ -39,8 +40,6 @@ def subordinate_ids(path: Path) -> SubordinateIds | None:
 
 
 def _user() -> str:
-    import pwd  # noqa: PLC0415 - only builds need it
-
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -48,30 +47,26 @@ def _user() -> str:
 
 
 def own_ids() -> tuple[SubordinateIds, SubordinateIds]:
-    """Return the present user's ranges of users and of groups; raise ``HostError`` without both."""
+    """Return the user's ranges of user and group ids; raise ``HostError`` if one is missing."""
     users, groups = (subordinate_ids(Path(f"/etc/{name}")) for name in ("subuid", "subgid"))
     if users and groups:
         return users, groups
-    lacking = [name for name, ids in (("subuid", users), ("subgid", groups)) if ids is None]
-    options = " ".join(f"--add-{name}s 100000-165535" for name in lacking)
-    files = " and ".join(f"/etc/{name}" for name in lacking)
+    missing = [name for name, ids in (("subuid", users), ("subgid", groups)) if ids is None]
+    options = " ".join(f"--add-{name}s 100000-165535" for name in missing)
+    files = " and ".join(f"/etc/{name}" for name in missing)
     raise HostError(
         Problem(
             "this user cannot build images here",
-            why=f"no range of subordinate ids for you in {files}, as on LUMI, where users have no "
-            "user namespaces",
+            why=f"{files} has no range of subordinate ids for you; LUMI has no user namespaces",
             hint=f"sudo usermod {options} {_user()} (make engine does it), or build with PRoot: "
-            "lumicontainer render RECIPE --platform lumi-g says how",
+            "lumicontainer render RECIPE --platform lumi-g prints the definition and the commands",
         )
     )
 
 
 def namespace_command() -> list[str]:
-    """Return the start of a command that runs as root of a namespace with subordinate ids.
-
-    The ranges are given in numbers because ``--map-auto`` of util-linux 2.38 takes the first line
-    of /etc/subuid for root, whoever's it is.
-    """
+    """Return the prefix of a command that runs as root of a namespace with subordinate ids."""
+    # For root, --map-auto of util-linux 2.38 takes the first line of /etc/subuid of any user.
     users, groups = own_ids()
     return [
         "unshare",
@@ -83,14 +78,14 @@ def namespace_command() -> list[str]:
 
 
 def require_namespaces(command: Sequence[str] = PLAIN_NAMESPACE) -> None:
-    """Raise ``HostError`` where a command does not enter a user namespace."""
+    """Raise ``HostError`` if a command cannot enter a user namespace."""
     try:
         process.capture([*command, "true"])
     except LumicontainerError as error:
         problem = error.problems[0]
         raise HostError(
             Problem(
-                "this user can make no user namespaces here",
+                "this user cannot create user namespaces here",
                 why=problem.why or problem.what,
                 hint=_NO_NAMESPACES.read_text().strip(),
             )
@@ -98,9 +93,9 @@ def require_namespaces(command: Sequence[str] = PLAIN_NAMESPACE) -> None:
 
 
 def needs_user_namespace() -> bool:
-    """Tell whether a container must start in a user namespace although this is root.
+    """Return whether root must start containers in a user namespace.
 
-    Apptainer, started by root, asks for every capability, and fails where one is withheld.
+    Apptainer asks for every capability when root starts it, and fails if one is missing.
     """
     if os.getuid() != 0:
         return False
@@ -112,5 +107,5 @@ def needs_user_namespace() -> bool:
 
 
 def namespace_options() -> list[str]:
-    """Return the options by which the engine starts a container as the present user."""
+    """Return the engine's options that start a container as the current user."""
     return ["--userns"] if needs_user_namespace() else []

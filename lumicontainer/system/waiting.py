@@ -1,4 +1,4 @@
-"""Wait for other builds and for tasks of this one."""
+"""Wait for other builds and for the tasks of this one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ POLL = 0.2
 """Seconds between two attempts to take a file lock that another build holds."""
 
 
-async def to_the_end(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
-    """Do work in a thread; an interruption waits for its end, because a file lock covers it."""
-    # Not a task: at SIGTERM the loop ends all tasks, this one too.
+async def uninterrupted(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
+    """Run a function in a thread; if interrupted, wait for its end, because a lock covers it."""
+    # Not a task: on SIGTERM the loop cancels all tasks, including this one.
     running = asyncio.get_running_loop().run_in_executor(None, partial(work, *values, **named))
     try:
         return await asyncio.shield(running)
@@ -31,8 +31,8 @@ async def to_the_end(work: Callable[P, T], *values: P.args, **named: P.kwargs) -
 
 
 @contextlib.asynccontextmanager
-async def alone(path: Path, task: Task) -> AsyncIterator[str]:
-    """Hold a file lock; show who holds it meanwhile, and yield the last of them, if any."""
+async def locked(path: Path, task: Task) -> AsyncIterator[str]:
+    """Hold a file lock; show its holder while waiting, and yield the last holder, if any."""
     other = ""
     while (held := flock.exclusive(path)) is None:
         if who := flock.holder(path):
@@ -47,8 +47,8 @@ async def alone(path: Path, task: Task) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def together() -> AsyncIterator[asyncio.TaskGroup]:
-    """Run tasks side by side; where one fails, end the others and raise its error itself."""
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Run tasks concurrently; if one fails, cancel the others and raise its own error."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group

@@ -18,7 +18,7 @@ from lumicontainer.errors import HostError
 from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
-from lumicontainer.system.waiting import together
+from lumicontainer.system.waiting import task_group
 from lumicontainer.verify.results import PartialResult, read, row
 from lumicontainer.verify.subject import Row
 
@@ -88,7 +88,7 @@ def run_ways(
             async with free:
                 return done(await _run_way(host, check, required))
 
-        async with together() as group:
+        async with task_group() as group:
             running = [group.create_task(one(check)) for check in checks]
         return [each.result() for each in running]
 

@@ -44,7 +44,7 @@ def test_a_user_without_a_range_of_ids_is_told_in_which_file(write: Write, name:
     hidden = prepared("mount", f"mount --bind {folder}/empty /etc/{name}")
     done = build_in(hidden, folder)
     assert done.returncode == 3
-    assert f"no range of subordinate ids for you in /etc/{name}, as" in done.stderr
+    assert f"/etc/{name} has no range of subordinate ids for you" in done.stderr
     assert f"usermod --add-{name}s 100000-165535" in done.stderr
     told = run_in(hidden, sys.executable, "-m", "lumicontainer", "doctor")
     assert told.returncode == 1
@@ -63,7 +63,7 @@ def test_a_user_without_a_home_is_told_to_name_a_place_and_gets_no_folder_called
     assert (shown.returncode, shown.stderr) == (0, "")
     built = run_in(nameless, *program, "build", "hello", "--recipes", folder)
     assert built.returncode == 3
-    assert "the cache has no place" in built.stderr
+    assert "cannot find a place for the cache" in built.stderr
     assert "name a folder of yours with LUMICONTAINER_CACHE" in built.stderr
     assert "LUMICONTAINER_CACHE" in run_in(nameless, *program, "doctor").stdout
     assert not (folder / "~").exists()
@@ -72,7 +72,7 @@ def test_a_user_without_a_home_is_told_to_name_a_place_and_gets_no_folder_called
 def test_where_no_user_namespace_can_be_made_the_mend_is_the_doctors(write: Write) -> None:
     done = build_in(NO_NAMESPACES, write(HELLO))
     assert done.returncode == 3
-    assert "this user can make no user namespaces here" in done.stderr
+    assert "this user cannot create user namespaces here" in done.stderr
     assert MEND in done.stderr
     told = run_in(NO_NAMESPACES, sys.executable, "-m", "lumicontainer", "doctor")
     assert told.returncode == 1

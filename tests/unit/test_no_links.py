@@ -39,7 +39,7 @@ def lay(tmp_path: Path, tree: Path) -> Callable[[], int]:
     (notes / "env").mkdir(parents=True)
     (notes / "runscript").write_text("new\n")
     (notes / "env/90.sh").write_text("new\n")
-    command = no_links.laid_upon(notes.parent, tree)
+    command = no_links.copy_command(notes.parent, tree)
     return lambda: subprocess.run(command, check=False).returncode
 
 
@@ -101,11 +101,11 @@ def test_a_base_loses_the_engine_s_notes_and_gains_hosts(tree: Path) -> None:
     for name in ("Singularity", "labels.json", "actions", "bootstrap_history/x"):
         (tree / ".singularity.d" / name).touch()
     (tree / "etc/hosts").touch()
-    no_links.tidy_base(tree)
+    no_links.clean_base(tree)
     hosts = "127.0.0.1 localhost\n::1 localhost\n"
     assert contents(tree) == {".singularity.d/actions": "", "etc/hosts": hosts}
     (tree / "etc/hosts").write_text(MINE)
-    no_links.tidy_base(tree)
+    no_links.clean_base(tree)
     assert contents(tree / "etc") == {"hosts": MINE}
 
 
@@ -120,6 +120,6 @@ def test_a_base_s_links_lead_to_nothing_of_the_host(
     if place == "etc":
         (tree / "etc").rmdir()
     (tree / place).symlink_to(home / target)
-    no_links.tidy_base(tree)
+    no_links.clean_base(tree)
     assert contents(home) == before
     assert (tree / place).is_symlink()

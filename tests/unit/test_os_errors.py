@@ -39,7 +39,7 @@ def test_a_helper_that_cannot_write_ends_with_a_message_and_its_code(tree: Path,
     words = (tree, tree.parent / "state", tree.parent / "draft")
     code, told = helper(name, *words[: 2 if name == "checkout" else 3], limit="0")
     assert code == 8
-    assert told.startswith("error: cannot go on with the files of the build\n"), told
+    assert told.startswith("error: cannot process the files of the build\n"), told
     assert "why: File too large\n" in told
     assert "which is 0 KiB: ulimit -f unlimited" in told
 
@@ -63,8 +63,8 @@ def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "kind", "hint"),
     [
-        (errno.ENOSPC, SpaceError, "make room\nname another"),
-        (errno.EDQUOT, SpaceError, "make room\nname another"),
+        (errno.ENOSPC, SpaceError, "free some space\nname another"),
+        (errno.EDQUOT, SpaceError, "free some space\nname another"),
         (errno.EFBIG, SpaceError, "ulimit -f unlimited\nname another"),
         (errno.EMFILE, HostError, "ulimit -n 4096\nname another"),
         (errno.EROFS, HostError, "name another"),

@@ -127,7 +127,7 @@ def test_a_user_that_is_not_there_has_no_files() -> None:
 def test_the_engine_is_given_no_path_that_it_would_divide(tmp_path: Path) -> None:
     engine = Apptainer(Path("/usr/bin/apptainer"))
     for folder, bound in (("a:b", "c"), ("a", "c,d")):
-        with pytest.raises(HostError, match="cannot be given this path"):
+        with pytest.raises(HostError, match="cannot pass this path"):
             engine.step_in(
                 tmp_path, ["true"], temporary=Path("/tmp") / folder, binds={Path("/", bound): "/x"}
             )

@@ -27,7 +27,7 @@ from lumicontainer.system import process
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Task
-from lumicontainer.system.waiting import alone
+from lumicontainer.system.waiting import locked
 
 PASSED, SKIPPED = "passed", "skipped"
 """States of a check in what lumi-verify tells."""
@@ -40,7 +40,7 @@ async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) ->
     the same layers at the same time one runs them.
     """
     with builder.progress.step("check") as task:
-        async with alone(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
+        async with locked(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
             waiting = list(checks_of(builder.plan, stack))
             due = [one for one in waiting if every or not builder.cache.holds(one.mark)]
             if len(due) < len(waiting):

@@ -10,7 +10,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
-from lumicontainer.system.process import shown
+from lumicontainer.system.process import clean_line
 
 _POLL = 0.3
 _FETCHED = re.compile(r"\bURL:\s*(\S+)")
@@ -54,7 +54,7 @@ class _Log:
                 self._file = next(map(_opened, self._find()), None)
             while self._file is not None and (chunk := os.read(self._file, 1 << 16)):
                 *lines, self._pending = (self._pending + chunk).split(b"\n")
-                for text in filter(None, (told(shown(line)) for line in lines)):
+                for text in filter(None, (told(clean_line(line)) for line in lines)):
                     self._take(text)
 
     def close(self) -> None:

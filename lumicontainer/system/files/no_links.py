@@ -1,6 +1,6 @@
-"""What the host does in folders that a step or a base has filled: no link there is followed.
+"""Work in folders that a step or a base has filled, without following links there.
 
-A link in them that an engine resolves in the container may, on the host, lead to the user's files.
+A link that an engine resolves in the container may lead to the user's files on the host.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _PACKAGE = re.compile(rb"(?m)^Package: ([a-z0-9.+-]+)$")
 
 
 def is_folder(path: Path) -> bool:
-    """Tell whether a path is a folder, and no link to one."""
+    """Return whether a path is a folder and not a link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
 def not_files(folder: Path, suffix: str = "") -> Iterator[Path]:
-    """Yield what in a folder is no regular file with this suffix; the folder itself, if it is none.
+    """Yield the entries of a folder that are not regular files with this suffix.
 
-    ``suffix`` is empty for any.
+    Yield the folder itself if it is not one.
     """
     if not is_folder(folder):
         yield folder
@@ -35,7 +35,7 @@ def not_files(folder: Path, suffix: str = "") -> Iterator[Path]:
 
 
 def write_new(folder: Path, text: str) -> Path:
-    """Write a file under a name that nothing in ``folder`` has yet, and return its path."""
+    """Write a file with a new name in ``folder`` and return its path."""
     descriptor, name = tempfile.mkstemp(dir=folder)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
@@ -43,7 +43,7 @@ def write_new(folder: Path, text: str) -> Path:
 
 
 def packages_listed(tree: Path) -> set[str]:
-    """Return the names of the Debian packages that a tree's lists of apt hold, if it has any."""
+    """Return the names of the Debian packages in a tree's apt lists."""
     found: set[str] = set()
     folder = tree / "var/lib/apt/lists"
     if folder.resolve() != tree.resolve() / "var/lib/apt/lists":
@@ -54,26 +54,26 @@ def packages_listed(tree: Path) -> set[str]:
     return found
 
 
-def laid_upon(folder: Path, tree: Path) -> list[str]:
-    """Return the command that copies what is in ``folder`` into ``tree``.
+def copy_command(folder: Path, tree: Path) -> list[str]:
+    """Return the command that copies the content of ``folder`` into ``tree``.
 
-    It fails where the tree has no folder in the place of one.
+    It fails if ``folder`` has a folder where the tree has something else.
     """
     options = ["-a", "--no-preserve=timestamps", "--remove-destination"]
     return ["cp", *options, f"{folder}/.", str(tree)]
 
 
-def tidy_base(tree: Path) -> None:
-    """Remove the engine's notes from a base, and give it a file of hosts where it has none."""
-    notes, hosts = tree / ".singularity.d", tree / "etc/hosts"
-    if is_folder(notes):
-        # These tell of the build's host and time; the image gets its own.
-        for note in ("Singularity", "labels.json"):
-            (notes / note).unlink(missing_ok=True)
-        shutil.rmtree(notes / "bootstrap_history", ignore_errors=True)
+def clean_base(tree: Path) -> None:
+    """Remove the engine's metadata from a base, and add /etc/hosts if it is missing."""
+    metadata, hosts = tree / ".singularity.d", tree / "etc/hosts"
+    if is_folder(metadata):
+        # They name the build host and time; the image gets its own.
+        for name in ("Singularity", "labels.json"):
+            (metadata / name).unlink(missing_ok=True)
+        shutil.rmtree(metadata / "bootstrap_history", ignore_errors=True)
     there = hosts.is_symlink() or (hosts.exists() and hosts.stat().st_size)
     if is_folder(hosts.parent) and not there:
-        # Debootstrap makes none, and steps run without the host's.
+        # Debootstrap creates none, and steps run without the host's.
         hosts.unlink(missing_ok=True)
         hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
         hosts.chmod(0o644)

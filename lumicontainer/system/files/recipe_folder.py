@@ -1,7 +1,7 @@
-"""Read the files of a folder of recipes. No link in it is followed, and nothing is waited for.
+"""Read the files of a recipe folder: regular files only, and no symbolic links.
 
-Whoever wrote such a folder does not decide what else of this host is read: a link may lead to any
-file, a pipe never ends, a device may do something when it is opened.
+The author of a folder must not decide what else of this host is read. A link may lead to any file,
+a pipe may never end, and a device may act when it is opened.
 """
 
 from __future__ import annotations
@@ -14,22 +14,17 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from lumicontainer.errors import InputError, Problem, Problems
+from lumicontainer.system.files.regular import kind
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_FILES = 5000
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
 
 
 class Found(NamedTuple):
-    """Hold one file of a folder: its name below it, its permissions, and what it holds."""
+    """Hold one file of a folder: its relative name, mode and content."""
 
     name: str
     mode: int
@@ -37,14 +32,14 @@ class Found(NamedTuple):
 
 
 def display(path: Path) -> str:
-    """Return ``path`` as a user would open it from the present folder, on one printable line."""
+    """Return a path relative to the current folder if it is below it, on one printable line."""
     relative = os.path.relpath(path)
     shown = relative if not relative.startswith("..") else str(path)
     return shown if shown.isprintable() else ascii(shown)
 
 
 def read_text(root: Path, name: str) -> str:
-    """Return the text of the file ``name`` below ``root``; raise ``InputError`` for no text."""
+    """Return the text of a file below ``root``; raise ``InputError`` if it is not UTF-8."""
     try:
         return read_bytes(root, name).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -54,7 +49,7 @@ def read_text(root: Path, name: str) -> str:
 
 
 def read_bytes(root: Path, name: str) -> bytes:
-    """Return the file ``name`` below ``root``; raise ``InputError`` where it is no regular file.
+    """Return the file ``name`` below ``root``; raise ``InputError`` if it is not a regular file.
 
     Only ``root`` itself may be a link.
     """
@@ -65,7 +60,7 @@ def read_bytes(root: Path, name: str) -> bytes:
 
 
 def files_below(root: Path, name: str, problems: Problems) -> Iterator[Found]:
-    """Yield the files of the folder ``name`` below ``root``, sorted; note what cannot be read."""
+    """Yield the files of a folder below ``root``, sorted; add read errors to ``problems``."""
     path = root / name
     try:
         with _opened(root, PurePosixPath(name).parts) as folder:
@@ -100,7 +95,7 @@ def _walk(folder: int, path: Path, problems: Problems, within: str = "") -> Iter
 
 @contextlib.contextmanager
 def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
-    """Open a folder below ``root``, one step at a time."""
+    """Open a folder below ``root`` without following links."""
     with contextlib.ExitStack() as stack:
         try:
             folder = os.open(root, _FLAGS | os.O_DIRECTORY)
@@ -117,7 +112,7 @@ def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _opened_in(folder: int, name: str, path: Path) -> Iterator[int]:
-    """Open one folder in another; what took its place meanwhile is not followed."""
+    """Open a folder in another one; a link that replaced it is not followed."""
     try:
         below = os.open(name, _FLAGS | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
@@ -139,7 +134,7 @@ def _content(folder: int, name: str, path: Path) -> bytes:
     try:
         descriptor = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
         with os.fdopen(descriptor, "rb") as file:
-            # Another file may have taken its place, and a file may grow.
+            # The file may have been replaced, and it may grow.
             _refuse(os.fstat(descriptor), path)
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
@@ -150,13 +145,13 @@ def _content(folder: int, name: str, path: Path) -> bytes:
 
 
 def _refuse(state: os.stat_result, path: Path, *, folder: bool = False) -> None:
-    """Raise ``InputError`` for what is neither a regular file nor, where it is asked, a folder."""
+    """Raise ``InputError`` unless the path is a regular file, or a folder if ``folder`` is set."""
     if stat.S_ISLNK(state.st_mode):
         raise link(path)
-    for is_kind, kind in _KINDS:
-        if is_kind(state.st_mode):
-            raise _error(path, kind, hint="replace it with a regular file")
-    if stat.S_ISDIR(state.st_mode) != folder:
+    found = kind(state.st_mode)
+    if found not in ("", "a folder"):
+        raise _error(path, found, hint="replace it with a regular file")
+    if bool(found) != folder:
         wanted, got = ("folder", "file") if folder else ("file", "folder")
         raise InputError(Problem(f"expected a {wanted}, got a {got}", display(path)))
     if not folder and state.st_size > MAX_FILE_BYTES:
@@ -164,8 +159,8 @@ def _refuse(state: os.stat_result, path: Path, *, folder: bool = False) -> None:
 
 
 def link(path: Path) -> InputError:
-    """Return the error of a link in a folder of recipes."""
-    why = "a link may lead out of the folder of recipes"
+    """Return the error for a symbolic link in a recipe folder."""
+    why = "a link may lead out of the recipe folder"
     return _error(path, "a symbolic link", why=why, hint="copy its target in its place")
 
 

@@ -1,4 +1,4 @@
-"""Open files that users name: a regular file or an error, never a wait for who writes to a pipe."""
+"""Open files that users name: only regular files, so that no pipe blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
@@ -17,13 +17,13 @@ _KINDS = {
 
 
 def kind(mode: int) -> str:
-    """Return in words what a path is that is no regular file; nothing for a regular file."""
+    """Return the kind of a path in words; empty for a regular file."""
     return _KINDS.get(stat.S_IFMT(mode), "")
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file to read it; raise ``OSError`` where it is something else."""
-    # Looked at first: some devices act on being opened, and a socket tells ENXIO.
+    """Open a regular file for reading; raise ``OSError`` for another kind."""
+    # First by name: some devices act when they are opened.
     _require(path, path.stat().st_mode)
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:

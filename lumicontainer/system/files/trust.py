@@ -1,13 +1,14 @@
-"""Judge whether other users of this host could replace what lies in a folder.
+"""Check whether other users of this host could replace the content of a folder.
 
-Whoever may write in a folder may rename what lies there, however private that is, and put something
-else in its place. The sticky bit forbids it, but to the owner of the folder. So each folder on the
-way counts, and each symbolic link that leads on, whose owner chooses where to.
+A user who may write to a folder may rename its entries and put others in their place. The sticky
+bit prevents this, except for the owner of the folder. So each folder and each symbolic link of a
+path counts.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import shlex
 import stat
 from collections.abc import Iterator
@@ -17,25 +18,25 @@ from pathlib import Path
 from lumicontainer.errors import Problem
 
 _LINKS = 40
-"""How many links a path may lead through, as for the kernel (path_resolution(7))."""
+"""Links that a path may have, as for the kernel (path_resolution(7))."""
 
 
 def doubt(path: Path, what: str, variable: str, *, owners: bool = True) -> Problem | None:
-    """Return why ``what`` cannot lie at ``path``, or None where only root and this user decide.
+    """Return the problem if others than root and this user could replace ``path``; else None.
 
-    Without ``owners`` the owner of a folder is not asked for: a colleague may own a common one.
-    ``variable`` names another place. What is missing is not judged.
+    ``what`` names the path in the message, and ``variable`` sets another place. Without ``owners``
+    a colleague may own a folder of the path. A missing path is not checked.
     """
     for place, info in _way(path.absolute()):
         if who := _writers(info) or (_owner(info) if owners else ""):
-            told = f"{place}: {who} ({_described(info)})"
+            why = f"{place}: {who} ({_described(info)})"
             hint = f"{_change(place, info)}name a folder of yours with {variable}"
-            return Problem(f"cannot use {what}: others could replace it", str(path), told, hint)
+            return Problem(f"cannot use {what}: others could replace it", str(path), why, hint)
     return None
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and those above it that are missing, all with mode 0700 whatever the umask."""
+    """Create a folder and its missing parents with mode 0700."""
     if not path.parent.is_dir():
         make_folders(path.parent)
     with suppress(FileExistsError):
@@ -43,10 +44,7 @@ def make_folders(path: Path) -> None:
 
 
 def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield each folder and link from the root to ``path``, links followed, until one is missing.
-
-    What this user may not look at ends it, too: it cannot be used either.
-    """
+    """Yield each folder and link from the root to ``path``, until one cannot be read."""
     at, links = Path("/"), 0
     left = list(reversed(path.parts[1:]))
     yield at, at.lstat()
@@ -70,14 +68,14 @@ def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _writers(info: os.stat_result) -> str:
-    """Return who else may rename what lies in a folder, or write to a file; or nothing."""
+    """Return who else may write to a file or rename the entries of a folder; empty if nobody."""
     folder = stat.S_ISDIR(info.st_mode)
     if stat.S_ISLNK(info.st_mode) or (folder and info.st_mode & stat.S_ISVTX):
         return ""
     what = "may write there, and it has no sticky bit" if folder else "may write to it"
     if info.st_mode & stat.S_IWOTH:
         return f"every user {what}"
-    # A project's common folder is written by its members, who trust each other with all in it.
+    # Members of a project write to its common folder and trust each other.
     if info.st_mode & stat.S_IWGRP and info.st_gid not in {0, os.getegid(), *os.getgroups()}:
         return f"a group that is not yours {what}"
     return ""
@@ -85,7 +83,7 @@ def _writers(info: os.stat_result) -> str:
 
 def _owner(info: os.stat_result) -> str:
     trusted = info.st_uid in {0, os.geteuid()} or _is_unmapped(info.st_uid)
-    return "" if trusted else "another user owns it, and can replace what lies there"
+    return "" if trusted else "another user owns it and can replace its content"
 
 
 def _change(place: Path, info: os.stat_result) -> str:
@@ -96,15 +94,13 @@ def _change(place: Path, info: os.stat_result) -> str:
 
 
 def _is_unmapped(uid: int) -> bool:
-    """Tell whether this namespace has no number for an owner: outside, that may be root."""
+    """Return whether this user namespace cannot map an owner, who may be root outside."""
     overflow = Path("/proc/sys/kernel/overflowuid").read_text().strip()
     rows = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
     return str(uid) == overflow and rows != [["0", "0", "4294967295"]]
 
 
 def _described(info: os.stat_result) -> str:
-    import pwd  # noqa: PLC0415 - only where something is wrong
-
     try:
         owner = pwd.getpwuid(info.st_uid).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Where what is kept between commands lies, and how a file is written that others may read."""
+"""Find the cache folder of the current user."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lumicontainer.system.files import trust
 
 
 def cache_root() -> Path:
-    """Return the folder of the present user's cache, which may be missing.
+    """Return the current user's cache folder, which may be missing.
 
-    Raises ``HostError`` where nothing names one (a user of a number alone has no home), where it is
-    a symbolic link, and where other users could replace it.
+    Raises ``HostError`` if the user has no home folder, or if the cache is a symbolic link or other
+    users could replace it.
     """
     root = _cache_root()
     require_own(root)
@@ -23,8 +23,8 @@ def cache_root() -> Path:
 
 
 def require_own(root: Path) -> None:
-    """Raise ``HostError`` where others decide what the cache ``root`` is."""
-    # Of a folder that is closed to this user pathlib would raise; to open the cache says why.
+    """Raise ``HostError`` if others decide what the cache ``root`` is."""
+    # pathlib raises if a parent folder is closed; opening the cache reports that.
     if os.path.islink(root):  # noqa: PTH114
         why, target = f"it is a symbolic link to {root.readlink()}", os.path.realpath(root)
         hint = f"name the folder itself: export LUMICONTAINER_CACHE={shlex.quote(target)}"
@@ -40,12 +40,12 @@ def _cache_root() -> Path:
     named = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     if named.startswith("~"):
         hint = "name a folder of yours with LUMICONTAINER_CACHE"
-        why = "HOME is not set, and the host knows no user of your number"
-        raise HostError(Problem("the cache has no place", why=why, hint=hint))
+        why = "HOME is not set, and your user id has no entry in the user database"
+        raise HostError(Problem("cannot find a place for the cache", why=why, hint=hint))
     return Path(named).absolute() / "lumicontainer"
 
 
 def is_private(folder: Path) -> bool:
-    """Tell whether a folder is the present user's with mode 0700; raise ``OSError`` for none."""
+    """Return whether a folder belongs to the current user with mode 0700."""
     info = folder.lstat()
     return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077

@@ -1,4 +1,4 @@
-"""Write files so that a reader or a crash never meets half of one."""
+"""Write files so that readers and crashes never see half of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file; whoever reads it meanwhile finds the old or the new one, whole."""
+    """Replace a file in one step, so that readers see the old or the new content."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_bytes(content)

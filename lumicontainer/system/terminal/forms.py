@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ _LOG_WIDTH = 120
 
 
 class Event(NamedTuple):
-    """Hold one event; ``done`` of ``total`` are steps, but in ``reached`` bytes or items."""
+    """Hold one event; ``done`` of ``total`` count steps, or bytes in the event ``reached``."""
 
     event: str
     step: str | None = None
@@ -26,25 +25,26 @@ class Event(NamedTuple):
     total: int | None = None
 
 
-class Form(ABC):
-    """A way to write events. After the first failed write it is silent, to spare the work."""
+class Form:
+    """Write no event. Other forms do; after a failed write they stop, so that the work goes on."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._broken = False
 
-    @abstractmethod
     def write(self, event: Event) -> bool:
-        """Write an event; return whether something was written."""
+        """Write an event; return whether anything was written."""
+        del event
+        return False
 
-    def draw(self, running: Sequence[Event]) -> None:  # noqa: B027 - a log redraws nothing
+    def draw(self, running: Sequence[Event]) -> None:
         """Show the state of the running steps."""
 
-    def close(self) -> None:  # noqa: B027 - as above
-        """Remove what is redrawn."""
+    def close(self) -> None:
+        """Remove the redrawn lines."""
 
     def _put(self, text: str, *, raw: bool = False) -> None:
-        """Write text for people; ``raw`` text holds escape sequences of our own."""
+        """Write text; ``raw`` text has escape sequences of this program."""
         if self._broken:
             return
         try:
@@ -53,13 +53,13 @@ class Form(ABC):
         except (OSError, ValueError) as error:
             self._broken = True
             if isinstance(error, BrokenPipeError):
-                # The rest of the stream's buffer would fail at exit too, and set its code.
+                # The rest of the stream's buffer would fail at exit too and set the exit code.
                 with suppress(OSError), open(os.devnull, "w") as nowhere:  # noqa: PTH123 - short
                     os.dup2(nowhere.fileno(), self._stream.fileno())
 
 
 class Json(Form):
-    """One JSON object a line for each event."""
+    """Write each event as one line of JSON."""
 
     def write(self, event: Event) -> bool:
         """Write an event with its time."""
@@ -70,49 +70,40 @@ class Json(Form):
 
 
 class Plain(Form):
-    """Lines of a log, which begin with the time of day."""
+    """Write a log whose lines begin with the time of day."""
 
     def write(self, event: Event) -> bool:
-        """Write an event, except the output of steps and how far they are."""
+        """Write an event, except the output and the amounts of steps."""
         if event.event in ("line", "reached") or (event.event == "waiting" and not event.text):
             return False
         moment = time.strftime("%H:%M:%S")
-        self._put("".join(f"{moment} {each}\n" for each in lines(event, _LOG_WIDTH)))
+        self._put("".join(f"{moment} {each}\n" for each in event_lines(event, _LOG_WIDTH)))
         return True
 
 
-class Silent(Form):
-    """Nothing: an error is printed where the work ends."""
-
-    def write(self, event: Event) -> bool:
-        """Write nothing."""
-        del event
-        return False
-
-
 class Verbose(Plain):
-    """Lines of a log, with each line that a step prints."""
+    """Write a log with all output of the steps."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        self._said = ""
+        self._message = ""
 
     def write(self, event: Event) -> bool:
-        """Write an event; talk of a step that is also its newest line is written once."""
+        """Write an event; a message that is also an output line is written once."""
         if event.event == "say":
-            self._said = event.text or ""
-        if event.event != "line" or event.text == self._said:
+            self._message = event.text or ""
+        if event.event != "line" or event.text == self._message:
             return super().write(event)
         self._put(f"{time.strftime('%H:%M:%S')} {event.step}: {event.text}\n")
         return True
 
 
-def lines(event: Event, width: int) -> list[str]:
-    """Return an event as lines for people; only talk may be longer than ``width`` characters."""
+def event_lines(event: Event, width: int) -> list[str]:
+    """Return an event as lines; only messages may be longer than ``width`` characters."""
     text, seconds = event.text or "", event.seconds or 0.0
     if event.event == "say":
         return text.removesuffix("\n").split("\n")
-    # A line of output may be very long: read no more of it than can fit.
+    # An output line may be very long: read only what can fit.
     text = "".join(filter(str.isprintable, " ".join(text[: 4 * width].split())))
     message = {
         "begin": "begins",

@@ -13,14 +13,13 @@ from rich.live import Live
 from rich.text import Text
 
 from lumicontainer.system.terminal import output
-from lumicontainer.system.terminal.forms import Event, Form, lines
+from lumicontainer.system.terminal.forms import Event, Form, event_lines
 
 
 class Terminal(Form):
-    """Lasting lines that scroll up, and below them one redrawn line for each running step.
+    """Print lines that scroll up, and redraw a line for each running step below them.
 
-    All text passes ``output.printable`` and is a ``Text``: neither escape sequences nor rich's
-    markup in it have an effect.
+    Text passes ``output.printable`` and is a ``Text``: its escape sequences and markup stay text.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -43,10 +42,13 @@ class Terminal(Form):
         return False
 
     def draw(self, running: Sequence[Event]) -> None:
-        """Write the events since the last redraw, and the state of the running steps."""
-        self._measure()
+        """Print the events since the last redraw, and the state of the running steps."""
+        # Rich measures only the standard streams, and only once.
+        with suppress(OSError, ValueError):
+            columns, height = os.get_terminal_size(self._stream.fileno())
+            self._console.size = ConsoleDimensions(columns or 80, height or 24)
         width = self._console.width
-        rows = [row for event in running for row in lines(event, width)]
+        rows = [row for event in running for row in event_lines(event, width)]
         if rows and not self._live.is_started:
             self._live.start()
         if rows != self._rows or self._lasting:
@@ -67,15 +69,9 @@ class Terminal(Form):
         """Write text that rich has drawn."""
         self._put(text, raw=True)
 
-    def _measure(self) -> None:
-        # Rich asks the standard streams alone, and only once.
-        with suppress(OSError, ValueError):
-            columns, height = os.get_terminal_size(self._stream.fileno())
-            self._console.size = ConsoleDimensions(columns or 80, height or 24)
-
 
 class _Console(Console):
-    """A console that never hides the cursor: a killed program would leave it hidden."""
+    """Never hide the cursor: a killed program would leave it hidden."""
 
     def show_cursor(self, show: bool = True) -> bool:
         del show
@@ -83,7 +79,7 @@ class _Console(Console):
 
 
 class _File(io.StringIO):
-    """The stream to which rich writes. It never fails: rich would end the program."""
+    """Be the stream of rich. It never raises: rich would end the program."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__()
@@ -99,7 +95,7 @@ def _row(text: str) -> Text:
 
 
 def _stays(stream: TextIO, event: Event, width: int) -> Text:
-    text = "\n".join(lines(event, width))
+    text = "\n".join(event_lines(event, width))
     if event.event != "say":
         return _row(text)
     return Text.from_ansi(output.shown(stream, text), no_wrap=True, overflow="ignore")

@@ -1,110 +1,109 @@
-"""Know what must be seen nowhere, and replace it in all that is printed or kept.
+"""Replace secrets in everything that is printed or kept.
 
-These are the contents of secret files and the passwords in URLs of this host's configuration. A
-process has one set of them, because it has one terminal: each that comes to know a secret adds it.
+Secrets are the contents of secret files, and the passwords in URLs of the host's configuration. The
+set is one for the whole process, as the terminal is.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 SHORTEST = 6
-"""Characters: what is shorter stands in any file by chance."""
+"""Characters; a shorter text occurs in any file by chance."""
 _MASK = "***"
 _LONG_LINE = 4096
 _TOKEN = 16
-"""Characters from which on a user without a password is a token, and no name."""
-_USER = r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s\"'<>]+)@"
-_QUERY = r"(?i)[?&][^=&#\s]*(?:token|secret|passw|signature|sig|key|auth)[^=&#\s]*=([^&#\s\"']+)"
-"""Both are compiled where they are wanted: every command would pay 3 ms for it."""
+"""Characters from which a user name without a password is a token."""
+_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s\"'<>]+)@")
+_QUERY = re.compile(
+    r"[?&][^=&#\s]*(?:token|secret|passw|signature|sig|key|auth)[^=&#\s]*=([^&#\s\"']+)", re.I
+)
 _NO_PASSWORDS = ("", "x-oauth-basic")
 
 _hidden: dict[bytes, bool] = {}
-"""Secrets, each with whether a layer may hold it by chance."""
-_longest_first: tuple[bytes, ...] = ()
+"""Each secret, longest first, and whether a layer may hold it by chance."""
 
 
 def hide(values: Iterable[str | bytes], *, common: bool = False) -> None:
-    """Add secrets, in each form in which programs write them, to what is seen nowhere.
+    """Add secrets, in each form in which programs write them.
 
-    ``common`` ones are words that stand in many files, and are not searched for in layers.
+    ``common`` secrets are ordinary words: layers are not searched for them.
     """
-    global _longest_first  # noqa: PLW0603 - one set a process, as there is one terminal
     for form in (form for value in values for form in _forms(value)):
         _hidden[form] = common and _hidden.get(form, True)
-    _longest_first = tuple(sorted(_hidden, key=len, reverse=True))
+    _sort()
+
+
+def _sort() -> None:
+    ordered = sorted(_hidden.items(), key=lambda item: len(item[0]), reverse=True)
+    _hidden.clear()
+    _hidden.update(ordered)
 
 
 def hide_urls(texts: Iterable[str]) -> None:
-    """Add the passwords and tokens of the URLs that stand in texts."""
+    """Add the passwords and tokens of the URLs in texts."""
     for secret in (each for text in texts if "://" in text for each in url_secrets(text)):
         hide([secret], common=_is_word(secret))
 
 
 def hide_file(content: bytes) -> None:
-    """Add what a secret file holds: the whole of it, and each of its longer lines."""
+    """Add the content of a secret file, and each of its lines."""
     hide(piece.strip() for piece in (content, *content.splitlines()))
 
 
 def forget() -> None:
-    """Take all secrets out again."""
-    global _longest_first  # noqa: PLW0603 - as above
+    """Remove all secrets."""
     _hidden.clear()
-    _longest_first = ()
 
 
 def searched() -> tuple[bytes, ...]:
-    """Return what must be found in no layer, the longest first."""
-    return tuple(each for each in _longest_first if not _hidden[each])
+    """Return the secrets that no layer may contain, longest first."""
+    return tuple(each for each, common in _hidden.items() if not common)
 
 
 def dumped() -> bytes:
-    """Return what is searched for, for another process, which gets it by its stdin."""
-    import base64  # noqa: PLC0415 - where there are secrets
-    import json  # noqa: PLC0415 - where there are secrets
-
+    """Return ``searched`` as text for the stdin of another process."""
     return json.dumps([base64.b64encode(each).decode() for each in searched()]).encode()
 
 
 def load(text: bytes) -> None:
-    """Take what another process searches for."""
-    import base64  # noqa: PLC0415 - where there are secrets
-    import json  # noqa: PLC0415 - where there are secrets
-
-    global _longest_first  # noqa: PLW0603 - as above
+    """Add the secrets that another process dumped."""
     _hidden.update(dict.fromkeys(map(base64.b64decode, json.loads(text or b"[]")), False))
-    _longest_first = tuple(sorted(_hidden, key=len, reverse=True))
+    _sort()
 
 
 def masked(text: str) -> str:
-    """Return text with each secret in it replaced."""
-    for secret in _longest_first:
+    """Return text with each secret replaced."""
+    for secret in _hidden:
         text = text.replace(secret.decode("utf-8", "surrogateescape"), _MASK)
     return text
 
 
 def masked_bytes(text: bytes) -> bytes:
-    """Return bytes with each secret in them replaced."""
-    for secret in _longest_first:
+    """Return bytes with each secret replaced."""
+    for secret in _hidden:
         text = text.replace(secret, _MASK.encode())
     return text
 
 
 def holds(content: bytes) -> bool:
-    """Tell whether something that is searched for stands in bytes."""
-    return any(secret in content for secret in _longest_first if not _hidden[secret])
+    """Return whether bytes contain a secret that is searched for."""
+    return any(secret in content for secret in searched())
 
 
 def url_secrets(text: str) -> Iterator[str]:
     """Yield the passwords and tokens of the URLs in a text."""
-    for found in re.finditer(_USER, text):
+    for found in _USER.finditer(text):
         if secret := _secret_of(found[1]):
             yield secret
             if _is_word(secret):
-                # Beside its user it is none.
+                # With its user name, the word is not common.
                 yield f"{found[1]}@"
-    for found in re.finditer(_QUERY, text):
+    for found in _QUERY.finditer(text):
         yield found[1]
 
 
@@ -113,36 +112,27 @@ def _is_word(secret: str) -> bool:
 
 
 def has_password(text: str) -> bool:
-    """Tell whether a URL in a text holds a password or a token before its host."""
-    return any(_secret_of(found[1]) for found in re.finditer(_USER, text))
+    """Return whether a URL in a text has a password or a token before its host."""
+    return any(_secret_of(found[1]) for found in _USER.finditer(text))
 
 
 def _secret_of(credentials: str) -> str:
-    from urllib.parse import unquote  # noqa: PLC0415 - as above
-
     user, colon, password = credentials.partition(":")
     if password not in _NO_PASSWORDS:
-        # A password of few letters is hidden beside its user alone.
+        # A short password is hidden only together with its user name.
         return password if len(unquote(password)) >= SHORTEST else f"{user}:{password}@"
     return user if colon or len(user) >= _TOKEN else ""
 
 
 def without_password(url: str) -> str:
     """Return a URL without its user and password."""
-    from urllib.parse import urlsplit, urlunsplit  # noqa: PLC0415 - where there are secrets
-
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _forms(value: str | bytes) -> Iterator[bytes]:
-    """Yield a secret as it is, as URLs write it, and what base64 makes of it.
-
-    Of "user:password" base64 writes the password by where it begins, in one of three ways.
-    """
-    from urllib.parse import quote, unquote  # noqa: PLC0415 - where there are secrets
-
-    raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    """Yield a secret as it is, as URLs quote it, and as base64 encodes it."""
+    raw = _encoded(value) if isinstance(value, str) else value
     if len(raw) < SHORTEST:
         return
     yield raw
@@ -150,19 +140,21 @@ def _forms(value: str | bytes) -> Iterator[bytes]:
         return
     text = raw.decode("utf-8", "surrogateescape")
     plain = unquote(text, errors="surrogateescape")
-    whole = [text, plain, *(quote(plain, safe, errors="surrogateescape") for safe in ("", "/"))]
-    for form in dict.fromkeys(whole):
-        yield form.encode("utf-8", "surrogateescape")
-    for secret in dict.fromkeys((raw, plain.encode("utf-8", "surrogateescape"))):
+    quotes = (quote(plain, safe, errors="surrogateescape") for safe in ("", "/"))
+    yield from map(_encoded, dict.fromkeys((text, plain, *quotes)))
+    for secret in dict.fromkeys((raw, _encoded(plain))):
         yield from _in_base64(secret)
 
 
-def _in_base64(secret: bytes) -> Iterator[bytes]:
-    import base64  # noqa: PLC0415 - as above
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
+
+def _in_base64(secret: bytes) -> Iterator[bytes]:
+    """Yield the base64 forms, which depend on the secret's position modulo 3 in "user:password"."""
     for before in range(3):
         letters = base64.b64encode(bytes(before) + secret).rstrip(b"=")
-        # The first and the last letters hold bits of what stands beside the secret.
+        # The first and the last letters also encode bits of neighbouring bytes.
         start = -(-before * 8 // 6)
         end = (before + len(secret)) * 8 // 6
         if end - start > SHORTEST:

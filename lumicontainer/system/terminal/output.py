@@ -1,15 +1,17 @@
-"""Write to stdout and stderr, the one place where text meets a terminal.
+"""Write to stdout and stderr. This is the only module that does.
 
-The ``write`` of these streams is for people: it escapes characters that could steer a terminal or
-hide text. Programs read documents and JSON, which are exact.
+The ``write`` method of these streams escapes characters that could control a terminal or hide text.
+Documents and JSON, which programs read, are written unchanged.
 """
 
 from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -18,11 +20,11 @@ from lumicontainer.errors import Problem
 from lumicontainer.system.terminal.masking import masked
 
 QUIET, NORMAL, VERBOSE = -1, 0, 1
-_talk = NORMAL
+_verbosity = NORMAL
 
-# Control characters but the tab and the end of a line, what changes the direction of text, and
-# what is not seen; joiners stay, which writing needs. A lone surrogate is a byte that is not UTF-8.
-_STEERING = re.compile(
+# Control characters except tab and newline, characters that change the direction of text, and
+# invisible ones except joiners, which some scripts need. A lone surrogate is a byte outside UTF-8.
+_CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0001-\U000e007f]"
 )
@@ -31,13 +33,13 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def printable(text: str) -> str:
-    """Return text without secrets; characters that could steer a terminal are digits in it."""
+    """Return text without secrets; characters that could control a terminal become escapes."""
     text = masked(text)
-    return text if text.isascii() and text.isprintable() else _STEERING.sub(_escaped, text)
+    return text if text.isascii() and text.isprintable() else _CONTROL.sub(_escaped, text)
 
 
 def line(text: str) -> str:
-    """Return a value as one line: newlines and tabs are written as escapes."""
+    """Return a value as one line; newlines and tabs become escapes."""
     return printable(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
@@ -47,7 +49,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 class Output(io.TextIOWrapper):
-    """stdout or stderr, for people and for programs."""
+    """Be stdout or stderr, for people and for programs."""
 
     def write(self, text: str, /) -> int:
         """Write text for people."""
@@ -55,11 +57,11 @@ class Output(io.TextIOWrapper):
         return len(text)
 
     def write_raw(self, text: str) -> None:
-        """Write text with escape sequences of our own."""
+        """Write text with escape sequences of this program."""
         super().write(text)
 
     def shown(self, text: str) -> str:
-        """Return text for people as this stream writes it: escaped, folded and coloured."""
+        """Return text as this stream shows it: escaped, folded and coloured."""
         text = printable(text)
         if not self.isatty():
             return text
@@ -75,7 +77,7 @@ class Output(io.TextIOWrapper):
             return 0
 
     def document(self, text: str) -> None:
-        """Write text for programs: UTF-8 whatever the locale; to a terminal as for people."""
+        """Write text as UTF-8 in any locale; escape it only on a terminal."""
         if self.isatty():
             super().write(printable(text))
         else:
@@ -84,21 +86,21 @@ class Output(io.TextIOWrapper):
 
 
 class _Lasting(io.FileIO):
-    """An output whose reader may end: `lumicontainer verify | head` keeps its exit code."""
+    """Ignore that the reader has ended: `lumicontainer verify | head` keeps its exit code."""
 
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
         except OSError as error:
-            # BrokenPipeError stands for a lost file server (ESHUTDOWN) too.
+            # BrokenPipeError also covers ESHUTDOWN, a lost file server.
             if error.errno != errno.EPIPE:
                 raise
             return memoryview(data).nbytes
 
 
 def lasting(output: TextIO | None) -> TextIO:
-    """Return an output that survives its reader, and that can write any character."""
-    if output is None:  # Python starts so where the stream is closed.
+    """Return a stream that survives the end of its reader and can write any character."""
+    if output is None:  # Python starts like this if the stream is closed.
         return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if not isinstance(output, io.TextIOWrapper) or output.fileno() > 2:
         return output
@@ -112,7 +114,7 @@ def lasting(output: TextIO | None) -> TextIO:
 
 
 def write_document(text: str) -> None:
-    """Write a result that programs read to stdout, byte for byte."""
+    """Write a result for programs to stdout, byte for byte."""
     if isinstance(sys.stdout, Output):
         sys.stdout.document(text)
     else:
@@ -120,14 +122,12 @@ def write_document(text: str) -> None:
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """Return a value as JSON of plain ASCII, which every encoding and terminal takes."""
-    import json  # noqa: PLC0415 - 3 ms that `--version` need not pay
-
+    """Return a value as JSON in plain ASCII, which suits every encoding and terminal."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
 def shown(stream: TextIO, text: str) -> str:
-    """Return text for people as a stream writes it."""
+    """Return text as a stream shows it to people."""
     return stream.shown(text) if isinstance(stream, Output) else printable(text)
 
 
@@ -137,38 +137,38 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def write_raw(stream: TextIO, text: str) -> None:
-    """Write text that is escaped already and has escape sequences of our own."""
+    """Write text that is already escaped and has escape sequences of this program."""
     if isinstance(stream, Output):
         stream.write_raw(text)
     else:
         stream.write(text)
 
 
-def set_talk(talk: int) -> None:
-    """Set how much is printed on stderr: ``QUIET``, ``NORMAL`` or ``VERBOSE``."""
-    global _talk  # noqa: PLW0603 - as many as there are standard streams: one a process
-    _talk = talk
+def set_talk(verbosity: int) -> None:
+    """Set the verbosity of stderr: ``QUIET``, ``NORMAL`` or ``VERBOSE``."""
+    global _verbosity  # noqa: PLW0603 - one stderr a process
+    _verbosity = verbosity
 
 
 def is_quiet() -> bool:
     """Return whether only errors are printed."""
-    return _talk == QUIET
+    return _verbosity == QUIET
 
 
 def is_verbose() -> bool:
-    """Return whether commands and their output are printed."""
-    return _talk == VERBOSE
+    """Return whether commands are printed, with their output."""
+    return _verbosity == VERBOSE
 
 
 def say(text: object) -> None:
-    """Print a warning or a note to stderr, unless the user asked for quiet."""
+    """Print a warning or a note to stderr unless ``--quiet`` is set."""
     if not is_quiet():
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 
 def report(problem: Problem) -> None:
-    """Print a problem to stderr; quiet leaves out warnings."""
+    """Print a problem to stderr; ``--quiet`` omits warnings."""
     if problem.level == "error":
         sys.stderr.write(f"{problem}\n")
     else:
@@ -176,8 +176,6 @@ def report(problem: Problem) -> None:
 
 
 def trace(command: Sequence[str]) -> None:
-    """Print a command that starts, where the user asked for it; without passwords in URLs."""
+    """Print a command without passwords in URLs, if ``--verbose`` is set."""
     if is_verbose():
-        import shlex  # noqa: PLC0415 - as json
-
         say("+ " + _CREDENTIALS.sub("***", shlex.join(command)))

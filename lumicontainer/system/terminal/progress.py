@@ -1,4 +1,4 @@
-"""Report on stderr how far long work is; steps may run side by side. stdout is for results."""
+"""Report the progress of long work on stderr; steps may run side by side."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self, TextIO
 
+from lumicontainer.system import units
 from lumicontainer.system.terminal import output
-from lumicontainer.system.terminal.forms import Event, Form, Json, Plain, Silent, Verbose, gauge
+from lumicontainer.system.terminal.forms import Event, Form, Json, Plain, Verbose, gauge
 
 FORMS = ("auto", "plain", "json")
 """``auto`` redraws lines on a terminal; elsewhere it is ``plain``."""
 
 _TICK = 0.1
-"""Seconds between two redraws, and between two events that say how far a step is."""
-
-_UNITS = ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"))
+"""Seconds between two redraws, and between two ``reached`` events of a step."""
 
 
 class Progress:
     """Count steps and report each; any thread may call any method.
 
-    While the ``with`` block lasts, a thread redraws the terminal, or logs that silent steps run.
+    During the ``with`` block a thread redraws the terminal, and logs which steps are silent.
     """
 
     def __init__(
         self, form: str = "auto", *, stream: TextIO | None = None, heartbeat: float = 30.0
     ) -> None:
         self.times: dict[str, float] = {}
-        """Seconds of each step that ended well."""
+        """Seconds of each successful step."""
         self._form = _form_of(form, stream or sys.stderr)
         self._heartbeat = heartbeat
         self._running: list[Task] = []
@@ -52,21 +51,21 @@ class Progress:
             self._form.close()
 
     def expect(self, total: int) -> None:
-        """Set how many steps there will be."""
+        """Set the total number of steps."""
         self._total = total
 
     @contextmanager
     def step(self, name: str) -> Iterator[Task]:
-        """Report that a step begins, and how it ended; several may run at the same time."""
+        """Report that a step begins, and how it ends."""
         task = Task(self, name)
-        self._report(self._about(task, "begin"), task)
+        self._report(self._event(task, "begin"), task)
         self._running.append(task)
         try:
             yield task
         except BaseException:
             self._end(task, "failed")
             raise
-        self._end(task, "cached" if task._found else "end")
+        self._end(task, "cached" if task._origin else "end")
 
     def cached(self, name: str, detail: str = "") -> None:
         """Count a step that needed no work."""
@@ -76,7 +75,7 @@ class Progress:
 
     @contextmanager
     def work(self, name: str) -> Iterator[Task]:
-        """Show that work goes on; ``counted`` counts its parts one by one."""
+        """Show running work, whose parts ``counted`` counts."""
         task = Task(self, name)
         self._running.append(task)
         try:
@@ -93,7 +92,7 @@ class Progress:
             self.say(f"{gauge(self._done, self._total)} {text}")
 
     def say(self, text: str) -> None:
-        """Print a message above the lines that are redrawn."""
+        """Print a message above the redrawn lines."""
         self._report(Event("say", text=text))
 
     def _end(self, task: Task, event: str) -> None:
@@ -103,8 +102,8 @@ class Progress:
             if event == "end":
                 self.times[task.name] = time.monotonic() - task._begun
             self._done += event != "failed"
-            about = self._about(task, event)
-            self._report(about._replace(text=task._found) if event == "cached" else about)
+            ended = self._event(task, event)
+            self._report(ended._replace(text=task._origin) if event == "cached" else ended)
 
     def _tick(self) -> None:
         while not self._closed.wait(_TICK):
@@ -112,8 +111,8 @@ class Progress:
                 for task in self._running:
                     task._report_amount()
                     if time.monotonic() - task._reported >= self._heartbeat:
-                        self._report(self._about(task, "alive"), task)
-                self._form.draw([self._about(task, "alive") for task in self._running])
+                        self._report(self._event(task, "alive"), task)
+                self._form.draw([self._event(task, "alive") for task in self._running])
 
     def _report(self, event: Event, task: Task | None = None) -> None:
         with self._lock:
@@ -122,54 +121,55 @@ class Progress:
             if not self._ticker.is_alive():
                 self._form.draw(())
 
-    def _about(self, task: Task, event: str) -> Event:
+    def _event(self, task: Task, event: str) -> Event:
         seconds = round(time.monotonic() - task._begun, 3)
         text = task._state(self._heartbeat) if event == "alive" else None
         return Event(event, task.name, seconds, text, self._done, self._total)
 
 
 class Task:
-    """A running step, which reports how far it is."""
+    """Report the progress of one running step."""
 
     def __init__(self, progress: Progress, name: str) -> None:
         self.name = name
         self._progress = progress
-        self._begun = self._reported = self._heard = time.monotonic()
-        self._latest = self._reason = self._found = ""
+        self._begun = self._reported = self._active = time.monotonic()
+        self._latest = self._reason = self._origin = ""
         self._amount: tuple[int, int] | None = None
 
     def line(self, text: str) -> None:
-        """Take the newest output line of the step, without escape sequences."""
-        self._heard = time.monotonic()
+        """Set the newest output line of the step, without escape sequences."""
+        self._active = time.monotonic()
         self._latest = text if text.strip() else self._latest
         self._progress._report(Event("line", self.name, text=text), self)
 
     def reached(self, done: int, total: int) -> None:
-        """Set how far the step is, in bytes or items; a total of 0 is not known yet."""
+        """Set how many bytes of a known total are done."""
         with self._progress._lock:
-            self._heard = time.monotonic()
-            self._latest, self._amount = amount(done, total), (done, total)
+            self._active = time.monotonic()
+            self._amount = (done, total)
+            percent = 100 * done // total if total else 100
+            self._latest = f"{units.size(done)} of {units.size(total)} ({percent} %)"
 
     def waiting(self, reason: str) -> None:
         """Show the reason for waiting instead of output lines, until the reason is empty."""
         if reason != self._reason:
-            self._heard, self._reason = time.monotonic(), reason
-            about = self._progress._about(self, "waiting")
-            self._progress._report(about._replace(text=reason), self)
+            self._active, self._reason = time.monotonic(), reason
+            event = self._progress._event(self, "waiting")
+            self._progress._report(event._replace(text=reason), self)
 
     def found(self, origin: str) -> None:
-        """Count the step as cached when it ends: ``origin`` has made it meanwhile."""
-        self._found = origin
+        """Count the step as cached when it ends; ``origin`` made it meanwhile."""
+        self._origin = origin
 
     def _report_amount(self) -> None:
-        """Report how far the step is, where that is new; the caller holds the lock."""
+        """Report a new amount; the caller holds the lock."""
         if self._amount:
             self._progress._report(Event("reached", self.name, None, None, *self._amount), self)
             self._amount = None
 
     def _state(self, patience: float) -> str:
-        """Return in words what the step does."""
-        silent = time.monotonic() - self._heard
+        silent = time.monotonic() - self._active
         if self._reason or silent < patience:
             return self._reason or self._latest
         after = f", after: {self._latest}" if self._latest else ""
@@ -177,9 +177,8 @@ class Task:
 
 
 def _form_of(name: str, stream: TextIO) -> Form:
-    """Return the form for an option, the verbosity and a stream."""
     if output.is_quiet():
-        return Silent(stream)
+        return Form(stream)
     if name == "json":
         return Json(stream)
     if output.is_verbose():
@@ -189,12 +188,3 @@ def _form_of(name: str, stream: TextIO) -> Form:
     from lumicontainer.system.terminal.live import Terminal  # noqa: PLC0415 - rich: 50 ms
 
     return Terminal(stream)
-
-
-def amount(done: int, total: int) -> str:
-    """Return in words how far something is, above ten thousand as bytes in a decimal unit."""
-    largest = max(done, total)
-    unit, name = next((pair for pair in _UNITS if 1e4 < largest >= pair[0]), (1, ""))
-    digits = max(0, 3 - len(f"{largest / unit:.0f}")) if name else 0
-    shown, whole = (f"{number / unit:.{digits}f}" for number in (done, total))
-    return f"{shown} of {whole}{name} ({100 * done // total} %)" if total > 0 else shown + name

@@ -1,4 +1,4 @@
-"""Format messages for a terminal: fold long lines below their indent, and colour labels."""
+"""Format messages for a terminal: fold long lines and colour labels."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PLAIN = "\x1b[0m"
 
 
 def has_colour() -> bool:
-    """Return whether a terminal gets colours: it supports them, and NO_COLOR is not set."""
+    """Return whether the terminal supports colours and NO_COLOR is not set."""
     return os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def coloured(text: str) -> str:
-    """Return messages with coloured labels, and lines about checks with coloured states."""
+    """Return text with coloured labels of messages and states of checks."""
     return "".join(_coloured(line) for line in text.splitlines(keepends=True))
 
 
@@ -42,12 +42,12 @@ def _coloured(line: str) -> str:
 
 
 def wrapped(text: str, columns: int) -> str:
-    """Return messages with lines folded to the width of a terminal, each below its indent."""
+    """Return messages with long lines folded and indented below their label."""
     return "".join(_parts(text, columns)) if columns > _NARROWEST else text
 
 
 _NARROWEST = 30
-"""Columns; below, an indent would leave too little."""
+"""Columns; a narrower terminal has too little space for an indent."""
 
 
 def _parts(text: str, columns: int) -> Iterator[str]:
@@ -57,10 +57,10 @@ def _parts(text: str, columns: int) -> Iterator[str]:
         if label:
             indent = " " * (label.end() + len(": "))
         elif not (indent and line.startswith(indent)):
-            # A line that begins further left begins something else.
+            # A line with a smaller indent belongs to something else.
             indent = ""
         words = line[len(indent) :]
-        # A command is one line, for it is copied.
+        # A command stays on one line, so that it can be copied.
         if not indent or len(line.rstrip()) <= columns or words.startswith(_COMMANDS):
             yield line
         else:

@@ -1,4 +1,4 @@
-"""Clean what other programs print of what could steer a terminal."""
+"""Remove control characters from the output of other programs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?
 
 
 def clean(text: str) -> str:
-    """Return the text of another program without what could steer a terminal."""
+    """Return text without escape sequences, control characters and overwritten lines."""
     last = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _UNPRINTABLE.sub("", _ESCAPE.sub("", last))
