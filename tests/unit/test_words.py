@@ -63,6 +63,6 @@ def banned(path: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*files()], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_uses_plain_words(path: Path) -> None:
     assert banned(path) == []
