@@ -28,7 +28,7 @@ EVERY_FEATURE = (
 
 def binds(folder: Path) -> list[str]:
     """Lay the files out in ``folder``; return the engine's words that put them in their places."""
-    lumi_node.write(folder)
+    lumi_node.write(folder, copied=True)
     for core in os.sched_getaffinity(0):
         (folder / f"sys/devices/system/cpu/cpu{core}/cache/index3/shared_cpu_list").write_text(
             str(core)

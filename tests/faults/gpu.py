@@ -72,7 +72,7 @@ class Node:
 
     def _sys(self) -> Path:
         root = self.folder / "node"
-        lumi_node.write(root, buses=lumi_node.BUSES[: self.gpus])
+        lumi_node.write(root, buses=lumi_node.BUSES[: self.gpus], copied=True)
         for file in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
             # Nodes of devices are this machine's own.
             lines = file.read_text().splitlines(keepends=True)

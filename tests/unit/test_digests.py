@@ -137,7 +137,8 @@ def test_a_flipped_bit_below_what_is_appended_is_found(tmp_path: Path) -> None:
     append(path, b"signed")
     # The descriptor of what is appended is the engine's, and no part of the image.
     engine = range(TABLE, TABLE + DESCRIPTOR_SIZE)
-    for number, at in enumerate(each for each in before if each not in engine):
+    rest = [each for each in before if each not in engine]
+    for number, at in enumerate(rest[::3]):
         assert flipped(path, at, number % 8).state == CHANGED, at
 
 

@@ -30,9 +30,10 @@ Resolve = Callable[..., Resolved]
 GREET = HELLO["layers/greet/install.sh"]
 COMPILED = {"layers/greet/compile.sh": "set -euo pipefail\ntouch $wheels/a.whl\n"}
 
-leaves = st.booleans() | st.integers() | st.text() | st.lists(st.text())
-values = st.recursive(leaves, lambda inner: st.dictionaries(st.text(), inner), max_leaves=8)
-mappings = st.dictionaries(st.text(), values)
+texts = st.text("ab.é", max_size=2)
+leaves = st.booleans() | st.integers() | texts | st.lists(texts, max_size=2)
+values = st.recursive(leaves, lambda inner: st.dictionaries(texts, inner, max_size=3), max_leaves=4)
+mappings = st.dictionaries(texts, values, max_size=4)
 
 
 def entry(part: Part, parent: str, digest: str) -> Entry:

@@ -83,7 +83,7 @@ from .worlds import (
 )
 
 MODEL = "lumicontainer.core.model"
-GENERATED = 2_000
+GENERATED = 1_000
 """Cases in all, spread evenly over the matrix."""
 
 BASE, STEP, INSTALL, RECORD, NOTHING = "base", "step", "install", "record", "nothing"
@@ -402,7 +402,7 @@ def test_the_matrix_names_every_field_that_users_write() -> None:
 
 
 @given(drawn=st.integers(0, 10**9).map(random_world))
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_a_layer_requires_decides_on_what_it_compiles(drawn: tuple[World, int]) -> None:
     world, number = drawn
     tool = world.layers[number]._replace(name="tool", requires=(), files=_compiling(world, number))

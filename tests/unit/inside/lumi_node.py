@@ -6,8 +6,11 @@ the other interfaces' places are made up after it, one for each package.
 """
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lumicontainer.inside.node.cpulist import written
@@ -73,10 +76,17 @@ def write(
     smt: bool = False,
     nics: Mapping[str, str] = NICS,
     threads: int = CORES,
+    copied: bool = False,
 ) -> Path:
-    """Write a node whose GPUs KFD shows in the order of ``buses``; a cgroup hides ``hidden``."""
+    """Write a node whose GPUs KFD shows in the order of ``buses``; a cgroup hides ``hidden``.
+
+    Its processors are a link to files that all nodes share, or, for a container, a copy of them.
+    """
     _write_gpus(root, buses, set(hidden))
-    _write_processors(root, threads, smt=smt)
+    processors = root / "sys/devices/system/cpu"
+    processors.parent.mkdir(parents=True)
+    shared = _processors(threads, smt=smt).name
+    shutil.copytree(shared, processors) if copied else processors.symlink_to(shared)
     _write_interfaces(root, nics)
     return root
 
@@ -129,8 +139,10 @@ def _hide(folder: Path) -> None:
         (folder / name).symlink_to("/proc/self/mem")
 
 
-def _write_processors(root: Path, threads: int, *, smt: bool) -> None:
-    folder = root / "sys/devices/system/cpu"
+@cache
+def _processors(threads: int, *, smt: bool) -> TemporaryDirectory[str]:
+    made = TemporaryDirectory(prefix="lumi-node-")
+    folder = Path(made.name)
     count = threads * 2 if smt else threads
     _file(folder / "online", f"0-{count - 1}\n")
     _file(folder / "smt/active", f"{int(smt)}\n")
@@ -141,6 +153,7 @@ def _write_processors(root: Path, threads: int, *, smt: bool) -> None:
         pair = [core, core + threads] if smt else [core]
         _file(folder / f"cpu{cpu}/cache/index3/shared_cpu_list", written(shared) + "\n")
         _file(folder / f"cpu{cpu}/topology/thread_siblings_list", written(pair) + "\n")
+    return made
 
 
 def _write_interfaces(root: Path, nics: Mapping[str, str]) -> None:
