@@ -112,6 +112,16 @@ def job_of(cluster: dict[str, str], name: str) -> str:
     return number
 
 
+TRAINING = ("pytorch/training", "deepspeed/training", "horovod/training")
+"""The checks of the first recipe that need more than one rank."""
+
+
+def checks_of(image: Path) -> set[str]:
+    """Return the names of all checks of an image, of every level."""
+    command = (ENGINE, "-s", "exec", "--userns", image, "cat", "/opt/lumicontainer/checks.json")
+    return {row["name"] for row in json.loads(run(command).stdout)}
+
+
 def write_small(folder: Path, changes: dict[str, str] | None = None) -> Path:
     """Write the recipe ``small`` with its layers into ``folder``."""
     for name, text in {**SMALL, **(changes or {})}.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import job_of, name_of, run
+from .conftest import TRAINING, checks_of, job_of, name_of, run
 
 SECONDS = 240
 HOME = "/opt/lumicontainer"
@@ -115,18 +115,17 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in json.loads(path.read_text())["checks"]}
 
 
-TRAINING = ("pytorch/training", "deepspeed/training", "horovod/training")
-
-
-def test_checks_pass_on_the_ranks_of_two_nodes_and_one_reports(step: Step, tmp_path: Path) -> None:
+def test_all_checks_of_the_shipped_image_pass_by_srun_on_two_nodes(
+    image: Path, step: Step, tmp_path: Path
+) -> None:
     """horovod/training takes MPI's ranks, and a rank that has begun MPI may not do so twice."""
     file = tmp_path / "report.json"
-    words = [word for name in ("image/environment", *TRAINING) for word in ("-k", name)]
     binds = ["--bind", str(tmp_path)]
-    running_step = step(*words, "--json", file, tasks=2, mpi="pmi2", binds=binds)
+    running_step = step("--level", "perf", "--json", file, tasks=2, mpi="pmi2", binds=binds)
     stdout, stderr = running_step.communicate(timeout=2 * SECONDS)
     assert running_step.returncode == 0, stderr
     rows = read(file)
+    assert rows.keys() == checks_of(image)
     assert {row["state"] for row in rows.values()} == {"passed"}, stderr
     count = len(rows)
     assert stdout.count(f"{count} checks: {count} passed") == len(stdout.splitlines()) == 1
