@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,15 +18,14 @@ from lumicontainer.build.cache import store
 from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_room
 from lumicontainer.build.layers import Run
-from lumicontainer.build.workspace import GIB, remove_tree
+from lumicontainer.build.workspace import GIB, remove_tree, temporary_root
 from lumicontainer.core.model import LayerFile, Platform
 from lumicontainer.core.plan.plan import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_notes
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host import machine
-from lumicontainer.host.apt_sources import main_archive
-from lumicontainer.host.site import require_keyring
+from lumicontainer.host.site import require_keyring, require_plain_path
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.system import process, units, user_namespaces
@@ -91,6 +91,7 @@ def check_host(plan: Plan) -> None:
     """Raise where this host cannot build, before anything is begun."""
     if plan.bootstrap.agent == "debootstrap":
         require_keyring()
+        require_plain_path(temporary_root())
     with_ids = user_namespaces.namespace_command()
     # First a plain one: where none can be made, unshare of util-linux 2.38 waits for ever when it
     # is to map ids by newuidmap.
@@ -333,4 +334,5 @@ def _public_mirror(base: store.Entry, release: str) -> str:
         text = process.capture(["unsquashfs", "-cat", str(base.layer), "etc/apt/sources.list"])
     except process.ProgramError:
         text = ""
-    return main_archive([text], [release])
+    found = re.search(rf"(?m)^deb (\S+) {re.escape(release)} main\b", text)
+    return found[1].rstrip("/") if found else ""

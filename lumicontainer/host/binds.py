@@ -1,4 +1,4 @@
-"""Find out what an image needs of this host: its platform's binds, its layers', and libraries."""
+"""Find what an image needs of this host: the binds of its platform and layers, and libraries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer.core.model import Bind, Platform
 from lumicontainer.engines import find_engine
@@ -20,7 +20,7 @@ from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, described
 from lumicontainer.system import process
 
 _ENGINES_OWN = "/.singularity.d/libs"
-"""What the engines put behind LD_LIBRARY_PATH of their own accord."""
+"""The folder that the engines append to LD_LIBRARY_PATH."""
 
 _PROBE = "/opt/lumicontainer/probe"
 
@@ -41,26 +41,32 @@ class Needs:
     mounts: tuple[Mount, ...] = ()
     variables: tuple[Set, ...] = ()
     absent: tuple[Bind, ...] = ()
-    """What is wanted and is not on this host; containers start without."""
+    """The binds whose path this host does not have; containers start without them."""
     problems: tuple[Problem, ...] = ()
 
     def unfit(self) -> bool:
-        """Tell whether programs in the image could not be loaded."""
+        """Return whether programs in the image could not be loaded."""
         return any(problem.level == "error" for problem in self.problems)
+
+
+class Wanted(NamedTuple):
+    """Hold the paths of the host that an image binds, and the libraries that it takes."""
+
+    binds: tuple[Bind, ...]
+    libraries: Sequence[Bind]
 
 
 def needs_of(image: Path, platform: Platform) -> Needs:
     """Return what an image needs on this host, which is one of ``platform``.
 
-    Beside what the platform, the layers and their libraries need, it holds the CA bundles that the
-    present environment names. Raises ``InputError`` where the image has no record, or a damaged
-    one, and ``ProgramError`` where the image has to be asked and does not start.
+    That includes the CA bundles that the current environment names. Raises ``InputError`` if the
+    record of the image is missing or damaged, and ``ProgramError`` if the image does not start.
     """
     record = records.resolved(image)
-    found = _of_the_image(image, record, platform)
+    found = _of_the_image(image, _wanted(record, platform)) if platform.binds else Needs()
     trust = trust_of(os.environ)
-    why = "the CA bundle of this host is seen there"
-    variables = [Set(name, path, why) for name, path in trust.variables.items()]
+    why = "the path of the host's CA bundle in the container"
+    variables = (Set(name, path, why) for name, path in trust.variables.items())
     return replace(
         found,
         mounts=(*found.mounts, *trust.mounts),
@@ -70,79 +76,68 @@ def needs_of(image: Path, platform: Platform) -> Needs:
 
 
 def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> Iterator[Problem]:
-    """Yield a warning where an image was built for another platform."""
+    """Yield a warning if an image was built for another platform."""
     built = record["platform"]["name"]
     if built != platform.name:
         yield Problem(
             f"the image was built for platform '{built}', not for '{platform.name}'",
             str(image),
-            why="its programs may lack what that platform needs: its GPUs, its network",
-            hint=f"name --platform {built}, or build the image for {platform.name}",
+            why="its programs may not support the GPUs or the network of that platform",
+            hint=f"use --platform {built}, or build the image for {platform.name}",
             level="warning",
         )
 
 
-def _of_the_image(image: Path, record: Mapping[str, Any], platform: Platform) -> Needs:
-    """Return what an image's platform and layers need.
-
-    A platform that binds nothing has nothing of what a layer could want: there an image runs with
-    what it has itself.
-    """
-    if not platform.binds:
-        return Needs()
-    own, wanted = records.binds(record), records.binds(record, "host_libraries")
+def _wanted(record: Mapping[str, Any], platform: Platform) -> Wanted:
     binds: dict[str, Bind] = {}
-    for bind in (*platform.binds, *own):
+    for bind in (*platform.binds, *records.binds(record)):
         binds.setdefault(bind.path, bind)
-    ordered = list(binds.values())
-    there = [bind for bind in ordered if is_there(bind.path)]
+    return Wanted(tuple(binds.values()), records.binds(record, "host_libraries"))
+
+
+def _of_the_image(image: Path, wanted: Wanted) -> Needs:
+    """Return the binds and libraries of an image.
+
+    On a platform without binds an image runs with its own files only.
+    """
+    there = [bind for bind in wanted.binds if is_there(bind.path)]
     mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in there)
-    absent = tuple(bind for bind in ordered if bind not in there)
-    if not wanted:
+    absent = tuple(bind for bind in wanted.binds if bind not in there)
+    if not wanted.libraries:
         return Needs(mounts, absent=absent)
-    # What modules of the host have put there helps where the host itself finds nothing; it is not
-    # asked first, because containers do not get it.
-    host = Tree("/", last=_folders(os.environ.get(VARIABLE, "")))
-    found, folders = _closure(image, wanted, host, seen=[bind.path for bind in there])
-    variable = Set(VARIABLE, ":".join((FOLDER, *folders)), "the host's libraries stand first")
+    # The folders of loaded modules come last, because containers do not get them.
+    folders = os.environ.get(VARIABLE, "").split(":")
+    host = Tree("/", last=[each for each in folders if each.startswith("/")])
+    found, own = _closure(image, wanted, host)
+    variable = Set(VARIABLE, ":".join((FOLDER, *own)), "the host's libraries come first")
     variables = (variable,) if found.mounts else ()
     return Needs((*mounts, *found.mounts), variables, absent, found.problems)
 
 
 def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
-    """Return what an image would take of the host whose files lie below ``root``.
+    """Return what an image would take from the host whose root folder is ``root``.
 
-    None where it takes no library of a host.
+    None if it takes no library from a host.
     """
-    record = records.resolved(image)
-    own, wanted = records.binds(record), records.binds(record, "host_libraries")
-    if not wanted:
-        return None
-    paths = [bind.path for bind in (*platform.binds, *own)]
-    seen = [path for path in paths if (root / path.lstrip("/")).exists()]
-    return _closure(image, wanted, Tree(str(root.absolute())), seen=seen)[0]
+    wanted = _wanted(records.resolved(image), platform)
+    return _closure(image, wanted, Tree(str(root.absolute())))[0] if wanted.libraries else None
 
 
-def _closure(
-    image: Path, wanted: Sequence[Bind], host: Tree, *, seen: Sequence[str]
-) -> tuple[Closure, tuple[str, ...]]:
+def _closure(image: Path, wanted: Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
     """Return the closure of a host's libraries, and the image's LD_LIBRARY_PATH."""
-    has, folders = _ask(image, names(wanted, host))
-    return close(wanted, host, has.get, seen=seen), folders
+    has, folders = _ask(image, names(wanted.libraries, host))
+    seen = [each.path for each in wanted.binds if is_there(host.file(each.path))]
+    return close(wanted.libraries, host, has.get, seen=seen), folders
 
 
 def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[str, ...]]:
-    """Return what programs in an image find under names of libraries, and where they look first.
+    """Return the libraries that programs in an image find by name, and their search path.
 
-    The image itself is asked, so that all its file systems and variables count.
+    A program in the image finds them, so that all its file systems and variables count.
     """
     mount = f"{Path(elf.__file__).parent}:{_PROBE}/elf:ro"
     program = f"import sys; sys.path.insert(0, '{_PROBE}'); from elf.loader import main; main()"
     command = ["python3", "-I", "-B", "-c", program, *asked]
-    said = process.capture_bytes(find_engine().execute(image, command, binds=[mount]))
-    data = records.answer(image, said)
+    printed = process.capture_bytes(find_engine().execute(image, command, binds=[mount]))
+    data = records.answer(image, printed)
     return described(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)
-
-
-def _folders(text: str) -> list[str]:
-    return [each for each in text.split(":") if each.startswith("/")]

@@ -1,15 +1,15 @@
-"""What a container needs to trust what this host trusts: the CA bundles that variables name.
+"""The CA bundles of the host that a container needs.
 
-Engines hand such variables on, and their files stay behind: in the container the path is missing,
-or is a bundle of the image's that lacks the site's own CA. So each file is seen read-only at a
-place of its own, and its variables name that place.
+Engines pass on the variables that name a bundle, but not its file. In the container the path is
+missing, or is a bundle of the image without the site's CA. So each file is bound read-only at a
+path of its own, and its variables name that path.
 """
 
 from __future__ import annotations
 
 import configparser
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,26 +17,16 @@ from lumicontainer.host.host_libraries import Mount
 
 FOLDER = "/opt/lumicontainer/trust"
 VARIABLES = (
-    "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "PIP_CERT",
-    "GIT_SSL_CAINFO",
-    "NODE_EXTRA_CA_CERTS",
-    "AWS_CA_BUNDLE",
-    "CARGO_HTTP_CAINFO",
-    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
-    "DENO_CERT",
-    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-    "HTTPLIB2_CA_CERTS",
-    "JULIA_SSL_CA_ROOTS_PATH",
-    "NIX_SSL_CERT_FILE",
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO"),
+    *("NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO"),
+    *("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", "DENO_CERT", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
+    *("HTTPLIB2_CA_CERTS", "JULIA_SSL_CA_ROOTS_PATH", "NIX_SSL_CERT_FILE"),
 )
-"""Variables by which programs are told of a bundle, as a path of a file."""
+"""Variables that programs read for the path of a bundle."""
 _PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
-"""What begins the names of variables that are meant for the container, by a path in it."""
+"""The prefixes of variables for the container, whose paths are those of the container."""
 _DIVIDERS = ",:"
-"""What no option of an engine can hold in a path."""
+"""The signs that no option of an engine accepts in a path."""
 
 
 class Trust(NamedTuple):
@@ -47,10 +37,10 @@ class Trust(NamedTuple):
 
 
 def trust_of(environment: Mapping[str, str]) -> Trust:
-    """Return what carries the bundles that an environment names into a container.
+    """Return the binds and variables for the bundles that an environment names.
 
-    A variable is left alone where the user gave the container a value of its own, or its path is
-    no file of this host: ``REQUESTS_CA_BUNDLE`` may be a folder, too.
+    A variable is left out if the user set another value for the container, or if its path is not a
+    file of this host: ``REQUESTS_CA_BUNDLE`` may be a folder, too.
     """
     named = {"PIP_CERT": pip_cert(environment), **environment}
     files = {
@@ -59,19 +49,21 @@ def trust_of(environment: Mapping[str, str]) -> Trust:
         if _is_bundle(named.get(name, ""))
         and not any(f"{prefix}{name}" in environment for prefix in _PREFIXES)
     }
-    places = _places(dict.fromkeys(files.values()))
-    mounts = tuple(
-        Mount(file, place, "the CA bundle of this host", mode="ro")
-        for file, place in places.items()
-    )
+    # Programs derive the format of a file from its suffix.
+    places = {
+        file: f"{FOLDER}/ca-{number}{Path(file).suffix}"
+        for number, file in enumerate(dict.fromkeys(files.values()), 1)
+    }
+    why = "the CA bundle of this host"
+    mounts = tuple(Mount(file, place, why, mode="ro") for file, place in places.items())
     return Trust(mounts, {name: places[file] for name, file in files.items()})
 
 
 def pip_cert(environment: Mapping[str, str]) -> str:
-    """Return the bundle that the user's configuration of pip names; empty where it names none.
+    """Return the bundle that the user's configuration of pip names, else an empty text.
 
-    pip in a container reads it too, for the home folder is seen there. Of several files the last
-    one wins (pip's documentation, "Configuration files").
+    pip in a container reads the same configuration, because the home folder is bound. Of several
+    files the last one wins (pip's documentation, "Configuration files").
     """
     home = environment.get("HOME", "")
     folder = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
@@ -87,10 +79,3 @@ def pip_cert(environment: Mapping[str, str]) -> str:
 def _is_bundle(path: str) -> bool:
     real = os.path.realpath(path) if path else ""
     return bool(real) and Path(real).is_file() and not any(sign in real for sign in _DIVIDERS)
-
-
-def _places(files: Iterable[str]) -> dict[str, str]:
-    """Return where each file is seen; programs tell by the ending what a file holds."""
-    return {
-        file: f"{FOLDER}/ca-{number}{Path(file).suffix}" for number, file in enumerate(files, 1)
-    }

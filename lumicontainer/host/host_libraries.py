@@ -1,14 +1,13 @@
 """Decide which libraries of the host an image needs beside those that its layers name.
 
-What the layers name comes from the host in any case. Of what these need in turn, a library comes
-from the host where the image has none of its name, or one that lacks what is asked of it. They all
-lie in one folder of the container, which its loader searches first, and not over the image's own
-files: so the list is the same for every distribution, and nothing has to be mounted into a system
-folder. What a library opens by an absolute path (libcxi does so with libcurl) is seen at that path
-as well, where the image has nothing there.
+The libraries that layers name always come from the host. A dependency of theirs comes from the host
+if the image has no library of its name, or one that misses a version or a symbol. All are bound
+into one folder of the container, which its loader searches first. So the image's own files stay
+visible, and the list is the same for every distribution. A library that is opened by an absolute
+path (libcxi opens libcurl so) is also bound at that path, if the image has nothing there.
 
-The C library itself is never bound: all parts of it and its loader must be of one build, and the
-loader is the image's. So what libraries of the host ask of it must be in the image's.
+The C library is never bound: all its parts and its loader must come from one build, and the loader
+is the image's. So the image's C library must have what the host's libraries require of it.
 """
 
 from __future__ import annotations
@@ -24,44 +23,31 @@ from lumicontainer.inside.elf.loader import Library, Tree
 from lumicontainer.inside.elf.reader import Symbol, Version, opened
 
 FOLDER = "/opt/lumicontainer/host"
-"""Where the libraries of the host lie in a container."""
+"""The folder of the host's libraries in a container."""
 
 GLIBC = frozenset(
     (
-        "ld-linux-x86-64.so.2",
-        "libBrokenLocale.so.1",
-        "libanl.so.1",
-        "libc.so.6",
-        "libc_malloc_debug.so.0",
-        "libdl.so.2",
-        "libm.so.6",
-        "libmvec.so.1",
-        "libnsl.so.1",
-        "libnss_compat.so.2",
-        "libnss_dns.so.2",
-        "libnss_files.so.2",
-        "libpthread.so.0",
-        "libresolv.so.2",
-        "librt.so.1",
-        "libthread_db.so.1",
-        "libutil.so.1",
+        *("ld-linux-x86-64.so.2", "libBrokenLocale.so.1", "libanl.so.1", "libc.so.6"),
+        *("libc_malloc_debug.so.0", "libdl.so.2", "libm.so.6", "libmvec.so.1", "libnsl.so.1"),
+        *("libnss_compat.so.2", "libnss_dns.so.2", "libnss_files.so.2", "libpthread.so.0"),
+        *("libresolv.so.2", "librt.so.1", "libthread_db.so.1", "libutil.so.1"),
     )
 )
 """The names of glibc's libraries for x86-64 (its manual, and shlib-versions in its sources)."""
 
 Image = Callable[[str], Library | None]
-"""Return what an image has under a library's name, or at a path."""
+"""Returns the library of an image by its name or its path."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """Say what of the host is seen where in a container, and why."""
+    """Hold a path of the host, its path in a container, and why it is bound."""
 
     source: str
     target: str
     reason: str
     mode: str = ""
-    """``ro`` keeps the container from changing it, where file permissions would not."""
+    """``ro`` makes it read-only in the container."""
 
     def __str__(self) -> str:
         if self.source == self.target and not self.mode:
@@ -75,11 +61,11 @@ class Closure:
 
     mounts: tuple[Mount, ...] = ()
     problems: tuple[Problem, ...] = ()
-    """Those of the level ``warning`` concern libraries that may be opened, and need not be."""
+    """Those of the level ``warning`` concern libraries that programs may open, or not."""
 
 
 def names(wanted: Sequence[Bind], host: Tree) -> list[str]:
-    """Return every name and path that ``close`` can ask an image for."""
+    """Return every name and path that ``close`` can request from an image."""
     found = dict.fromkeys(sorted(GLIBC))
     queue: deque[tuple[Library, ...]] = deque()
     queue.extend((library,) for bind in wanted if (library := host.find(bind.path)))
@@ -103,7 +89,7 @@ def names(wanted: Sequence[Bind], host: Tree) -> list[str]:
 def close(wanted: Sequence[Bind], host: Tree, image: Image, *, seen: Sequence[str] = ()) -> Closure:
     """Return what must be bound for ``wanted``, and what cannot work.
 
-    ``seen`` are the paths of the host that containers see at the same place.
+    ``seen`` are the paths of the host that are bound at the same path.
     """
     work = _Work(host, image, tuple(seen))
     for bind in wanted:
@@ -116,25 +102,25 @@ def close(wanted: Sequence[Bind], host: Tree, image: Image, *, seen: Sequence[st
 
 @dataclass
 class _Work:
-    """Hold what was found so far."""
+    """Hold the libraries found so far."""
 
     host: Tree
     image: Image
     seen: tuple[str, ...]
     bound: dict[str, Library] = field(default_factory=dict)
-    """By the name that the loader asks for."""
+    """By the name that the loader searches."""
     reasons: dict[str, str] = field(default_factory=dict)
     paths: dict[str, Library] = field(default_factory=dict)
-    """What is opened by its path."""
+    """The libraries that are opened by their path."""
     asked: dict[str, str] = field(default_factory=dict)
-    """By the path of a library: in words, who asks for it."""
+    """By the path of a library: in words, what requires it."""
     optional: set[str] = field(default_factory=set)
-    """The paths of the libraries that only those need which may be opened."""
+    """The paths of libraries that only optional libraries need."""
     problems: list[Problem] = field(default_factory=list)
     queue: deque[tuple[Library, ...]] = field(default_factory=deque)
 
     def want(self, bind: Bind) -> None:
-        """Take what a layer names."""
+        """Add a library that a layer names."""
         library = self.host.find(bind.path)
         if library is None:
             self.problems.append(_absent(bind))
@@ -143,14 +129,14 @@ class _Work:
             self._bind(library, bind.reason, (library,))
 
     def follow(self, *, optional: bool = False) -> None:
-        """Take what the libraries at hand need, and these in turn."""
+        """Add the dependencies of the libraries found, and their dependencies."""
         while self.queue:
             chain = self.queue.popleft()
             for name in chain[0].elf.needed:
                 self._need(name, chain, optional=optional)
 
     def open(self) -> None:
-        """Take what the libraries at hand open by an absolute path."""
+        """Add the libraries that those found open by an absolute path."""
         pending = deque(self.libraries())
         while pending:
             library = pending.popleft()
@@ -189,9 +175,9 @@ class _Work:
             self._bind(theirs, f"{asker.name} needs it, and {why}", (theirs, *chain))
 
     def _check_path(self, name: str, chain: tuple[Library, ...]) -> None:
-        """Note a library that would get another one than what is bound.
+        """Warn of a library that would load another library than the bound one.
 
-        The older kind of path in a library (DT_RPATH) is searched before LD_LIBRARY_PATH.
+        The loader searches the older kind of path in a library (DT_RPATH) before LD_LIBRARY_PATH.
         """
         asker, ours, theirs = chain[0], self.bound[name], self.host.find(name, chain)
         older = theirs is not None and theirs.own and not asker.elf.runpath
@@ -202,13 +188,13 @@ class _Work:
         return self.host.file(one.path) == self.host.file(other.path)
 
     def _why(self, asker: Library, mine: Library | None, theirs: Library) -> str:
-        """Return why the host's library has to be taken; nothing where the image's will do."""
+        """Return why the host's library is needed; empty if the image's suffices."""
         if mine is None:
             return "the image has none"
         if theirs.own and self.sees(theirs.path):
             return f"looks for it in {theirs.path.rpartition('/')[0]} first, which is bound"
-        lacking = next(iter(_lacking(asker, mine, theirs)), "")
-        return f"the image's is older: it lacks {lacking}" if lacking else ""
+        missing = next(_missing_in(asker, mine, theirs), "")
+        return f"the image's is older: it misses {missing}" if missing else ""
 
     def _bind(self, library: Library, why: str, chain: tuple[Library, ...]) -> None:
         own = library.elf.soname or library.name
@@ -220,7 +206,7 @@ class _Work:
         self.queue.append(chain)
 
     def sees(self, path: str) -> bool:
-        """Tell whether a path of the host is seen at the same place in the container."""
+        """Return whether a path of the host is bound at the same path."""
         real = self.host.file(path)[len(self.host.root) :]
         return all(
             any(each == top or each.startswith(top.rstrip("/") + "/") for top in self.seen)
@@ -228,16 +214,16 @@ class _Work:
         )
 
     def libraries(self) -> list[Library]:
-        """Return the libraries of the host that are used, each once."""
+        """Return the libraries of the host in use, each once."""
         found = {each.path: each for each in (*self.bound.values(), *self.paths.values())}
         return list(found.values())
 
     def provider(self, name: str) -> Library | None:
-        """Return the library that programs in the container get under a name."""
+        """Return the library that programs in the container load by a name."""
         return self.bound.get(name) or self.image(name)
 
     def mounts(self) -> Iterator[Mount]:
-        """Yield what to bind."""
+        """Yield the binds."""
         for name, library in self.bound.items():
             yield Mount(library.path, f"{FOLDER}/{name}", self.reasons[name])
         for path, library in self.paths.items():
@@ -252,8 +238,8 @@ class _Work:
         return Problem(what, where, why, hint, level)
 
 
-def _lacking(asker: Library, mine: Library, theirs: Library) -> Iterator[str]:
-    """Yield what a library asks of another that the host's has and the image's has not."""
+def _missing_in(asker: Library, mine: Library, theirs: Library) -> Iterator[str]:
+    """Yield what a library requires of another one that the host's has and the image's has not."""
     for version in asker.elf.requires:
         fits = version.name in mine.elf.provides or version.weak
         if version.file == theirs.name and not fits and version.name in theirs.elf.provides:
@@ -266,7 +252,7 @@ def _lacking(asker: Library, mine: Library, theirs: Library) -> Iterator[str]:
 
 
 def _unmet(work: _Work) -> Iterator[Problem]:
-    """Yield what the loader would refuse, or miss once the program runs."""
+    """Yield what the loader would refuse at the start or later."""
     for library in work.libraries():
         for name in library.elf.needed:
             if work.provider(name) is None:
@@ -280,28 +266,25 @@ def _unmet(work: _Work) -> Iterator[Problem]:
 
 
 def _gives(provider: Library, version: Version) -> bool:
-    # The loader takes a library without versions for any version, and says so on stderr.
+    # The loader accepts a library without versions for any version, with a warning.
     return version.name in provider.elf.provides or not provider.elf.provides
 
 
 def _unmet_symbols(library: Library, work: _Work) -> Iterator[Problem]:
-    """Yield symbols that glibc has on the host and has not in the image, under known versions."""
+    """Yield symbols that only the glibc of the host has, under known versions."""
     own = [each for name in sorted(GLIBC) if (each := work.image(name))]
     versions = {version for each in own for version in each.elf.provides}
     for symbol in library.elf.undefined:
         wanted = symbol.file in GLIBC and not symbol.weak and symbol.version in versions
         if wanted and not any(str(symbol) in each.elf.defined for each in own):
-            yield work.problem(
-                library,
-                f"the image's {symbol.file} has no {symbol}",
-                f"{library.name} of the host asks for it: it belongs to the host's glibc alone",
-                _OTHER_BASE,
-            )
+            what = f"the image's {symbol.file} has no {symbol}"
+            why = f"{library.name} of the host needs it: only the host's glibc has it"
+            yield work.problem(library, what, why, _OTHER_BASE)
 
 
 _OTHER_BASE = (
-    "build the image upon a base with a glibc as new as the host's, or take the layer's "
-    "provider 'source', which needs no library of the host"
+    "build the image on a base with a glibc as new as the host's, or set the layer's provider to "
+    "'source', which needs no library of the host"
 )
 
 
@@ -309,17 +292,17 @@ def _too_new(version: Version, library: Library, provider: Library, work: _Work)
     symbols = [each for each in library.elf.undefined if _is_of(each, version)]
     asked = f" for {', '.join(each.name for each in symbols[:5])}" if symbols else ""
     more = f" and {len(symbols) - 5} more" if len(symbols) > 5 else ""
-    why = f"{library.name} of the host wants it{asked}{more}"
+    why = f"{library.name} of the host needs it{asked}{more}"
     if version.file in GLIBC:
         newest = max(provider.elf.provides, key=_number, default="")
         what = f"the image's {version.file} has no version {version.name}; its newest is {newest}"
         return work.problem(library, what, why, _OTHER_BASE)
     if version.file in work.bound:
-        what = f"two libraries of the host want different {version.file}"
+        what = f"two libraries of the host need different versions of {version.file}"
         why += f", and {provider.path}, which comes first, has no version {version.name}"
         return work.problem(library, what, why, "name the newer one in the layer's host_libraries")
     what = f"the image's {version.file} has no version {version.name}, and the host has none"
-    return work.problem(library, what, why, "ask your system's support: it is broken there too")
+    return work.problem(library, what, why, "ask your system's support: the host misses it too")
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -332,58 +315,52 @@ def _is_of(symbol: Symbol, version: Version) -> bool:
 
 
 def _hidden(work: _Work) -> Iterator[Problem]:
-    """Yield libraries of the image that an older one of the host would take the place of."""
+    """Yield libraries of the image that an older one of the host would hide."""
     for name, theirs in work.bound.items():
         mine = work.image(name)
-        # Programs of the image ask for versions; of a library without any they take everything.
+        # Programs of the image require versions. A library without versions fits all of them.
         if mine is None or not theirs.elf.provides:
             continue
         lost = [each for each in mine.elf.provides if each not in theirs.elf.provides]
         if lost:
-            yield work.problem(
-                theirs,
-                f"{name} of the host would take the place of the image's, which is another one",
-                f"programs in the image may ask {mine.path} for {', '.join(lost[:5])}, "
-                "which the host's lacks",
-                "take the layer's provider 'source', or a version of it that is as old as the "
-                "host's",
-            )
+            what = f"{name} of the host would hide the image's, which differs"
+            missing = ", ".join(lost[:5])
+            why = f"programs in the image may need {missing} of {mine.path}; the host's has none"
+            hint = f"{_FROM_SOURCE}, or to a version as old as the host's"
+            yield work.problem(theirs, what, why, hint)
+
+
+_FROM_SOURCE = "set the layer's provider to 'source'"
 
 
 def _absent(bind: Bind) -> Problem:
     return Problem(
         f"the host has no {basename(bind.path)}",
         bind.path,
-        f"the image wants it of the host: {bind.reason}",
-        "start it on a node that has it, or build the image with the layer's provider 'source'; "
-        "run --platform workstation takes the image's own libraries alone",
+        f"the image needs it: {bind.reason}",
+        "start the image on a node that has it, or build it with the layer's provider 'source'; "
+        "run --platform workstation uses only the image's own libraries",
     )
 
 
 def _missing(name: str, library: Library, work: _Work) -> Problem:
-    return work.problem(
-        library,
-        f"there is no {name}, neither on the host nor in the image",
-        f"{library.name} of the host needs it",
-        "load the host's module that puts its folder into LD_LIBRARY_PATH, or take the layer's "
-        "provider 'source'",
-    )
+    what = f"neither the host nor the image has {name}"
+    hint = "load the host's module that adds its folder to LD_LIBRARY_PATH, or "
+    why = f"{library.name} of the host needs it"
+    return work.problem(library, what, why, hint + _FROM_SOURCE)
 
 
 def _twice(name: str, first: Library, second: Library, work: _Work) -> Problem:
-    return work.problem(
-        second,
-        f"two libraries of the host have the name {name}",
-        f"{first.path} and {second.path} cannot both be loaded under it",
-        "name one of them in the layers' host_libraries, and not the other",
-    )
+    what = f"two libraries of the host have the name {name}"
+    why = f"only one of {first.path} and {second.path} can be loaded by this name"
+    return work.problem(second, what, why, "name only one of them in the layers' host_libraries")
 
 
 def _elsewhere(name: str, asker: Library, ours: Library, theirs: Library) -> Problem:
     return Problem(
-        f"{asker.name} of the host may get another {name} than the one that is bound",
+        f"{asker.name} of the host may load another {name} than the bound one",
         asker.path,
-        f"the path written in it (DT_RPATH) leads to {theirs.path} before {ours.path} is found",
+        f"its path (DT_RPATH) leads to {theirs.path} before {ours.path} is found",
         f"name {theirs.path} in the layer's host_libraries",
         "warning",
     )

@@ -1,4 +1,4 @@
-"""What this machine can do: its engine, its user namespaces, its rights."""
+"""The platform, memory, environment and engine of this host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lumicontainer.system import process
 
 
 def free_memory() -> int:
-    """Return the bytes of memory that programs can have without swapping."""
+    """Return the bytes of memory that programs can use without swapping."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10
@@ -19,9 +19,9 @@ def free_memory() -> int:
 
 
 def is_there(path: str) -> bool:
-    """Tell whether this user sees a path; below a folder that is closed to them nothing is there.
+    """Return whether this user sees a path; a folder without access counts as empty.
 
-    Another error is raised: a file server that was lost says nothing of what it has.
+    Other errors are raised, such as that of a lost file server.
     """
     try:
         return Path(path).exists()
@@ -30,7 +30,7 @@ def is_there(path: str) -> bool:
 
 
 def detect_platform(catalog: Catalog) -> Platform:
-    """Return the platform whose paths are all there, else ``workstation``."""
+    """Return the platform whose paths all exist, else ``workstation``."""
     for name, paths in catalog.detected():
         if paths and all(map(is_there, paths)):
             return catalog.platform(name)
@@ -38,16 +38,15 @@ def detect_platform(catalog: Catalog) -> Platform:
 
 
 def platform_of(catalog: Catalog, name: str | None) -> Platform:
-    """Return the named platform, or the one that fits this host."""
+    """Return the named platform, else that of this host."""
     return catalog.platform(name) if name else detect_platform(catalog)
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the environment without what would reach into a container unasked.
+    """Return the environment without the engines' variables, except those that name folders.
 
-    With a site's bindings module loaded a build dies on a missing mount point (LUMI training
-    materials, docs/2day-20260422/205-Containers.md), so the engines' own variables go, but for
-    the places of their caches.
+    With a site's bindings module loaded, a build fails at a missing mount point (LUMI training
+    materials, docs/2day-20260422/205-Containers.md).
     """
     kept = ("_CACHEDIR", "_TMPDIR", "_CONFIGDIR")
     cleaned = {
@@ -55,7 +54,7 @@ def clean_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("APPTAINER", "SINGULARITY")) or name.endswith(kept)
     }
-    # debootstrap calls chroot by name, which an ordinary user's PATH on Debian has not.
+    # debootstrap runs chroot by its name, which is not on an ordinary user's PATH on Debian.
     return cleaned | {"PATH": ":".join([*os.get_exec_path(), "/usr/sbin", "/sbin"])}
 
 

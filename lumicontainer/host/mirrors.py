@@ -1,7 +1,7 @@
-"""Where a site has what recipes name by upstream's URLs: from ``--mirror`` and the user's file.
+"""Mirrors of the URLs in recipes: from ``--mirror`` and the user's file.
 
-A mirror is a prefix of URLs and what stands in its place. It decides whence bytes come, and not
-which bytes: it is in no key and in no image.
+A mirror replaces a prefix of URLs. It decides from where bytes are downloaded, not which bytes are
+accepted: no key and no image contains it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lumicontainer.system.files import trust
 
 OPTION = "--mirror"
 VARIABLE = "LUMICONTAINER_MIRRORS"
-"""What tells the steps of a build: lines of a prefix, a space, and what stands in its place."""
+"""Holds the mirrors for the steps of a build: lines of a prefix, a space and its replacement."""
 DOCKER, _PLAIN = "docker://", "http://"
 _HUB = "docker.io"
 _FROM, _TO = ("https", "http", "docker"), ("https", "http", "file", "docker")
@@ -37,14 +37,14 @@ _FROM, _TO = ("https", "http", "docker"), ("https", "http", "file", "docker")
 def mirrors_file() -> Path:
     """Return the user's file of mirrors."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    # Path.expanduser raises where the user has no home.
+    # Path.expanduser raises an error for a user without a home folder.
     return Path(os.path.expanduser(home)) / "lumicontainer" / "mirrors.yaml"  # noqa: PTH111
 
 
 def read_mirrors(options: Iterable[str]) -> dict[str, str]:
-    """Return the mirrors of the user's file, and of the options, which count before it.
+    """Return the mirrors of the user's file and of the options, which win.
 
-    Raises ``InputError`` with all that is wrong with either.
+    Raises ``InputError`` with all problems of both.
     """
     problems = Problems()
     found = _read_file(mirrors_file(), problems)
@@ -61,7 +61,7 @@ def read_mirrors(options: Iterable[str]) -> dict[str, str]:
 
 
 def _read_file(path: Path, problems: Problems) -> dict[str, str]:
-    # Another user's mirrors would decide what a build takes; a lock alone would notice.
+    # Mirrors of another user would decide what a build downloads; only a lock would notice.
     if os.path.lexists(path) and (doubt := trust.doubt(path, "these mirrors", "XDG_CONFIG_HOME")):
         raise HostError(doubt)
     try:
@@ -69,24 +69,24 @@ def _read_file(path: Path, problems: Problems) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Problem("the file cannot be read", str(path), str(error))) from error
+        raise InputError(Problem("cannot read the mirrors", str(path), str(error))) from error
     root = parse(text, str(path), problems)
     return (readers.mapping(_new, key=_old)(root, problems) or {}) if root else {}
 
 
 def _old(node: Node, problems: Problems) -> str | None:
-    return _address(node, problems, "what a mirror replaces", _FROM)
+    return _address(node, problems, "prefix of a mirror", _FROM)
 
 
 def _new(node: Node, problems: Problems) -> str | None:
-    """Read what stands in the place of a prefix; a folder of this host becomes a URL."""
+    """Read the replacement of a prefix; a folder of this host becomes a URL."""
     text = readers.text(node, problems)
     if text is None:
         return None
     address = Path(text).as_uri() + "/" * text.endswith("/") if text.startswith("/") else text
-    found = _address(Scalar(node.place, address, plain=False), problems, "a mirror", _TO)
+    found = _address(Scalar(node.place, address, plain=False), problems, "mirror", _TO)
     if missing := missing_folder(found or ""):
-        problems.add("this mirror is not there", node.place, why=missing[0], hint=missing[1])
+        problems.add("folder of the mirror not found", node.place, why=missing[0], hint=missing[1])
         return None
     return found
 
@@ -100,25 +100,25 @@ def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]
         return text
     forms = ", ".join(f"{each}://…" for each in schemes)
     hint = f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
-    problems.add(f"{what} is one of {forms}, not '{text}'", node.place, hint=hint)
+    problems.add(f"invalid {what} '{text}': expected {forms}", node.place, hint=hint)
     return None
 
 
 def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
-    """Note what cannot stand in the place of the other: images come from registries alone."""
+    """Add a problem for each impossible replacement: images come from registries only."""
     for old, new in found.items():
         image = old.startswith(DOCKER)
         if (image and new.startswith("file:")) or (not image and new.startswith(DOCKER)):
             why = f"'{old}' names {'images' if image else 'files'}, and '{new}' does not"
             hint = f"name a registry: {DOCKER}HOST/, http://127.0.0.1:PORT/" if image else ""
-            problems.add("this is no mirror of that", OPTION, why=why, hint=hint)
+            problems.add(f"invalid mirror '{new}' of '{old}'", OPTION, why=why, hint=hint)
         elif image and new.startswith(_PLAIN) and not _is_this_host(new):
-            why = "a registry by plain http could be anyone's; only this host's own is not"
-            problems.add("an image comes by https", OPTION, why=why, hint=f"write {DOCKER}HOST/")
+            why = "over plain http, anyone on the way could change the image"
+            problems.add("a registry requires https", OPTION, why=why, hint=f"write {DOCKER}HOST/")
 
 
 def _is_this_host(url: str) -> bool:
-    """Tell whether what a URL names never leaves this host."""
+    """Return whether the host of a URL is this host."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -127,7 +127,7 @@ def _is_this_host(url: str) -> bool:
 
 
 def folder_of(mirror: str) -> Path | None:
-    """Return the folder of this host that a mirror names, without what it only begins with."""
+    """Return the folder of this host that a mirror names; it may end in the start of a name."""
     if not mirror.startswith("file://"):
         return None
     path = Path(unquote(urlsplit(mirror).path))
@@ -135,40 +135,34 @@ def folder_of(mirror: str) -> Path | None:
 
 
 def missing_folder(mirror: str) -> tuple[str, str] | None:
-    """Return why a mirror that should be a folder of this host is none, and what to do, or None.
+    """Return why the folder of a mirror is missing, and a hint; None if it exists.
 
-    What stands there may also be the beginning of names: /srv/git/lib serves libcxi and libfabric.
+    A mirror may also end in the start of names: /srv/git/lib serves libcxi and libfabric.
     """
     folder = folder_of(mirror)
-    root = folder is not None and not str(folder).strip("/")
-    if folder is None or (not root and _begins_something(mirror, folder)):
+    if folder is None:
         return None
     path = Path(unquote(urlsplit(mirror).path))
-    if path == folder and root:
-        return "it is all of this host", "name the folder of the mirror itself"
-    names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
-    near = did_you_mean(path.name, names)
+    if not str(folder).strip("/") and path == folder:
+        return "it is the root folder of this host", "name the folder of the mirror itself"
+    there = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    begins = not mirror.endswith("/") and str(folder).strip("/")
+    if path.is_dir() or (begins and any(name.startswith(path.name) for name in there)):
+        return None
+    near = did_you_mean(path.name, there)
     hint = near if near.startswith("did") else f"make {path}, or correct {OPTION} FROM=TO"
     return f"{path} does not exist", hint
 
 
-def _begins_something(mirror: str, folder: Path) -> bool:
-    name = Path(unquote(urlsplit(mirror).path)).relative_to(folder)
-    if not folder.is_dir() or str(name) == ".":
-        return folder.is_dir()
-    whole = mirror.endswith("/")
-    return not whole and any(each.name.startswith(str(name)) for each in folder.iterdir())
-
-
 def lines(mirrors: Mapping[str, str]) -> str:
-    """Return mirrors as the shell of a step reads them."""
+    """Return mirrors in the form that the shell of a step reads."""
     return "".join(f"{old} {new}\n" for old, new in sorted(mirrors.items()))
 
 
 def mirrored_image(image: str, mirrors: Mapping[str, str]) -> str:
-    """Return the name of an image at the mirror that has it, else as it is.
+    """Return the name of an image at its mirror, else the name itself.
 
-    As docker itself, ``ubuntu:noble`` stands for ``docker.io/library/ubuntu:noble``.
+    As in docker, ``ubuntu:noble`` is ``docker.io/library/ubuntu:noble``.
     """
     whole = DOCKER + whole_image(image)
     there = mirrored(whole, mirrors)
@@ -176,7 +170,7 @@ def mirrored_image(image: str, mirrors: Mapping[str, str]) -> str:
 
 
 def mirrored(url: str, mirrors: Mapping[str, str]) -> str:
-    """Return a URL at the mirror with the longest prefix of it, else as it is."""
+    """Return a URL at the mirror of its longest prefix, else the URL itself."""
     fitting = [old for old in mirrors if url.startswith(old)]
     if not fitting:
         return url
@@ -185,12 +179,12 @@ def mirrored(url: str, mirrors: Mapping[str, str]) -> str:
 
 
 def require_guarded(url: str, mirrors: Mapping[str, str]) -> None:
-    """Raise ``DownloadError`` where what no hash pins would come by plain http."""
+    """Raise ``DownloadError`` if an input without a hash would be downloaded by plain http."""
     there = mirrored(url, mirrors)
     if there.startswith(_PLAIN) and not _is_this_host(there):
-        why = "its mirror is one by plain http: anyone on the way could change it"
-        hint = "add its sha256 (a commit of 40 digits), or name a mirror by https"
-        raise DownloadError(Problem("a source that nothing pins was not fetched", url, why, hint))
+        why = "its mirror uses plain http: anyone on the way could change it"
+        hint = "add its sha256 (or all 40 digits of a commit), or name a mirror by https"
+        raise DownloadError(Problem("cannot download a source without a hash", url, why, hint))
 
 
 def whole_image(image: str) -> str:
@@ -202,9 +196,9 @@ def whole_image(image: str) -> str:
 
 
 def plain_registry(image: str, mirrors: Mapping[str, str]) -> bool:
-    """Tell whether an image comes from a registry of this very host by plain http.
+    """Return whether an image comes from a registry on this host by plain http.
 
-    A mirror's prefix alone does not say so: the rest of the name may belong to the host.
+    The mirror's prefix is not enough: the rest of the name may belong to the host's name.
     """
     there = mirrored(DOCKER + whole_image(image), mirrors)
     return there.startswith(_PLAIN) and _is_this_host(there)

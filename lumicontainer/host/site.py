@@ -1,8 +1,10 @@
-"""The site's own trust and mirrors: used while a build runs, and left in no image."""
+"""The site's CA certificates, proxies and mirrors: for builds, and never in an image."""
 
 from __future__ import annotations
 
+import ast
 import os
+import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,7 +15,6 @@ from urllib.parse import unquote, urlsplit
 from lumicontainer.core import shell
 from lumicontainer.core.apptainer_syntax import fits_a_line
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.host import apt_sources
 from lumicontainer.host.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
@@ -33,19 +34,18 @@ _TRUST = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "
 
 
 class Site(NamedTuple):
-    """Hold what a build borrows from its host."""
+    """Hold the settings of the host that a build uses."""
 
     release: str
-    """The release of Debian that debootstrap makes; empty where the base is none of its."""
+    """The release of Debian that debootstrap installs; empty for another base."""
     mirror: str
-    """The URL from which debootstrap and apt take Debian; empty where the host has none."""
+    """The URL from which debootstrap and apt read Debian; empty if the host has none."""
     trust: Path | None
     environment: Mapping[str, str]
     folders: tuple[Path, ...]
-    """Host folders that pip's configuration and mirrors name; seen at the same path while
-    building."""
+    """The folders of pip's configuration and of mirrors; bound at the same path during a build."""
     mirrors: Mapping[str, str] = {}
-    """What stands in the place of prefixes of URLs."""
+    """By prefix of URLs: its replacement."""
 
 
 def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
@@ -53,9 +53,7 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     pip, mirrors = pip_settings(), mirrors or {}
     debian = mirrored(debian_mirror(release), mirrors) if release else ""
     if missing := missing_folder(debian):
-        raise HostError(
-            Problem("the mirror of Debian is not there", "LUMICONTAINER_MIRROR", *missing)
-        )
+        raise HostError(Problem("mirror of Debian not found", "LUMICONTAINER_MIRROR", *missing))
     folders = [folder for folder in map(folder_of, (debian, *mirrors.values())) if folder]
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
@@ -73,11 +71,11 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
 
 
 _PIP_SCOPES = ("global", "download", "install", ":env:")
-"""Of pip's settings, each before those that win over it (pip's user guide, "Precedence")."""
+"""The scopes of pip's settings, the weakest first (pip's user guide, "Precedence")."""
 
 
 def pip_settings() -> dict[str, str]:
-    """Return pip's settings of this host that say where packages come from, by option name."""
+    """Return pip's settings of this host about the origin of packages, by option name."""
     wanted = {"index-url", "extra-index-url", "no-index", "find-links"}
     wanted |= {"cert", "timeout", "retries", "proxy"}
     settings: dict[str, dict[str, str]] = {scope: {} for scope in _PIP_SCOPES}
@@ -91,9 +89,9 @@ def pip_settings() -> dict[str, str]:
 
 
 def _pip_config() -> str:
-    """Return what the first pip of this host that answers says of its configuration.
+    """Return the configuration that the first working pip of this host prints.
 
-    The environment of this program may have none (made by uv or pipx), and the host may have none.
+    The environment of this program has no pip if uv or pipx made it.
     """
     for command in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
         try:
@@ -106,9 +104,7 @@ def _pip_config() -> str:
 
 
 def _unquoted(value: str) -> str:
-    """Return a value of ``pip config list``, which prints them as Python literals."""
-    import ast  # noqa: PLC0415 - only builds need it
-
+    """Return a value of ``pip config list``, which prints Python literals."""
     try:
         return str(ast.literal_eval(value))
     except (ValueError, SyntaxError):
@@ -124,9 +120,9 @@ def _trust(pip: Mapping[str, str]) -> Path | None:
 
 
 def _local_folders(values: Iterable[str]) -> Iterable[Path]:
-    """Yield the folders of this host that pip's settings name, as paths or ``file:`` URLs.
+    """Yield the folders of this host in pip's settings, which are paths or ``file:`` URLs.
 
-    The pages of an index, in its folder ``simple``, lead to files in a folder beside it.
+    The pages of an index, in its folder ``simple``, link to files in a folder beside it.
     """
     seen = set()
     for word in " ".join(values).split():
@@ -138,45 +134,43 @@ def _local_folders(values: Iterable[str]) -> Iterable[Path]:
 
 
 def debian_mirror(release: str) -> str:
-    """Return the mirror for debootstrap.
+    """Return the mirror for debootstrap; empty if none is known.
 
-    It is what LUMICONTAINER_MIRROR says, else the host's own where it
-    is a Debian, else debootstrap's default.
+    LUMICONTAINER_MIRROR comes first, then the sources of a Debian host, then debootstrap's default.
     """
     named = os.environ.get("LUMICONTAINER_MIRROR", "")
     return named or _apt_mirror(release) or debootstrap_mirror(release)
 
 
-def _apt_mirror(release: str) -> str:
-    """Return the URI from which this host, where it is a Debian itself, takes its packages.
+_SCHEMES = ("http", "https", "file")
+"""Those of debootstrap. Debian's cloud images use mirror+file: of apt."""
+_PACKAGE_LISTS = (
+    *("apt-get", "indextargets", "-o", "APT::Get::IndexTargets::ReleaseInfo=false"),
+    *("--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"),
+)
 
-    A mirror holds every release, so the host's own release serves as well as the wanted one.
+
+def _apt_mirror(release: str) -> str:
+    """Return the URI from which this host installs packages; empty if it is not a Debian.
+
+    A mirror has every release, so the URI of the host's own release fits too.
     """
     try:
-        system = Path("/etc/os-release").read_text()
-    except OSError:
+        system = platform.freedesktop_os_release()
+        listed = process.capture(_PACKAGE_LISTS) if system["ID"] == "debian" else ""
+    except (OSError, LumicontainerError):
         return ""
-    if not re.search(r"(?m)^ID=\"?debian\"?$", system):
-        return ""
-    own = re.findall(r"(?m)^VERSION_CODENAME=(\w+)$", system)
-    return apt_sources.main_archive(_apt_sources(), (release, *own))
-
-
-def _apt_sources() -> Iterable[str]:
-    folder = Path("/etc/apt/sources.list.d")
-    files = [Path("/etc/apt/sources.list")]
-    files += sorted([*folder.glob("*.sources"), *folder.glob("*.list")])
-    for path in files:
-        try:
-            yield path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
+    for uri, suite, component in map(str.split, listed.splitlines()):
+        fits = suite in (release, system.get("VERSION_CODENAME")) and component == "main"
+        if fits and uri.partition(":")[0] in _SCHEMES:
+            return uri.rstrip("/")
+    return ""
 
 
 def debootstrap_mirror(release: str) -> str:
-    """Return the mirror that debootstrap itself takes: its script's for the release, else its own.
+    """Return debootstrap's mirror for a release, else its general one.
 
-    The scripts of Debian's present releases name none.
+    Its scripts for Debian's current releases name none.
     """
     script = Path("/usr/share/debootstrap/scripts") / release
     for path in (script, process.find("debootstrap")):
@@ -188,40 +182,40 @@ def debootstrap_mirror(release: str) -> str:
 
 
 def require_mirror(mirror: str) -> str:
-    """Return ``mirror``; raise ``HostError`` where the host names none, or no line of text."""
+    """Return ``mirror``; raise ``HostError`` if it is empty, or does not fit a line."""
     if not fits_a_line(mirror):
-        what, hint = "the mirror of Debian is no URL", "write LUMICONTAINER_MIRROR=URL"
+        what, hint = "invalid URL of a mirror of Debian", "write LUMICONTAINER_MIRROR=URL"
         raise HostError(Problem(what, ascii(mirror), hint=hint))
     if mirror:
         return mirror
-    raise HostError(
-        Problem(
-            "no mirror is known from which debootstrap could take Debian",
-            where="/etc/apt/sources.list.d, debootstrap",
-            hint="install debootstrap, or name one with LUMICONTAINER_MIRROR=URL",
-        )
-    )
+    what, where = "no mirror of Debian for debootstrap", "/etc/apt/sources.list.d, debootstrap"
+    hint = "install debootstrap, or name a mirror with LUMICONTAINER_MIRROR=URL"
+    raise HostError(Problem(what, where, hint=hint))
 
 
 def require_keyring() -> None:
-    """Raise ``HostError`` where debootstrap could not verify what it takes from a mirror."""
+    """Raise ``HostError`` if debootstrap could not verify packages."""
     if not DEBIAN_KEYRING.is_file():
-        raise HostError(
-            Problem(
-                "Debian's packages could not be verified",
-                where=str(DEBIAN_KEYRING),
-                why="it is missing, and without it debootstrap takes any packages and only warns",
-                hint="install the package debian-archive-keyring (make engine does so)",
-            )
-        )
+        what = "cannot verify Debian's packages"
+        why = "without this keyring debootstrap accepts any package, and only warns"
+        hint = "install the package debian-archive-keyring (make engine does so)"
+        raise HostError(Problem(what, str(DEBIAN_KEYRING), why, hint))
+
+
+def require_plain_path(folder: Path) -> None:
+    """Raise ``HostError`` if debootstrap could not work in a folder, because of its name."""
+    if any(map(str.isspace, str(folder))):
+        what, why = "debootstrap cannot work in this folder", "its path has a blank"
+        hint = "name another folder with LUMICONTAINER_TMPDIR"
+        raise HostError(Problem(what, str(folder), why, hint))
 
 
 _APT_NAMES = 'APT::Cmd::Pattern-Only "true";\n'
-"""A name that no package has is not taken for a pattern: python3.1 would match python3-1."""
+"""An unknown name is not a pattern: otherwise python3.1 would match python3-1."""
 
 
 def stage_site(site: Site, folder: Path, seen_as: str) -> None:
-    """Write into ``folder`` the script that a step sources; it is seen at ``seen_as`` inside."""
+    """Write into ``folder`` the script that a step sources; containers see it at ``seen_as``."""
     variables = {**site.environment, "APT_CONFIG": f"{seen_as}/apt.conf"}
     settings = _APT_NAMES
     if site.mirrors:
@@ -240,7 +234,7 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
 
 
 def _stage_methods(folder: Path, seen_as: str) -> str:
-    """Write what stands before apt's methods, and return the settings by which apt runs it."""
+    """Write the wrappers of apt's methods, and return the settings with which apt runs them."""
     folder.mkdir()
     for name in _APT_METHODS:
         (folder / name).write_bytes((_STEP / "apt-method.pl").read_bytes())

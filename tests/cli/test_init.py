@@ -67,6 +67,19 @@ def test_no_file_is_overwritten_and_none_written(
     assert [path for path in files(tmp_path) if path.startswith("demo/")] == [name]
 
 
+@pytest.mark.parametrize("name", ["demo", "demo/layers", "demo/schemas"])
+def test_a_file_in_the_place_of_a_folder_is_refused(
+    lumicontainer: Run, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    done = lumicontainer("init", "demo", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"where: {name}\n" in done.stderr
+    assert "choose another name or another folder" in done.stderr
+    assert files(tmp_path / "demo") in ([], [name.removeprefix("demo/")])
+
+
 @pytest.mark.parametrize("name", ["pytorch", "python", "image", "Demo", "../demo", "a b", ""])
 def test_a_name_that_would_not_work_is_refused(
     lumicontainer: Run, tmp_path: Path, name: str

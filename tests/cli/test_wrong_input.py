@@ -162,6 +162,19 @@ def test_a_place_for_builds_that_cannot_be_written_is_told(
     assert "name another place with LUMICONTAINER_TMPDIR" in done.stderr
 
 
+def test_a_place_for_builds_in_which_debootstrap_cannot_work_is_refused(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    place = tmp_path / "two words"
+    place.mkdir()
+    words = ("build", "hello", "--recipes", write(HELLO))
+    done = lumicontainer(*words, env={"LUMICONTAINER_TMPDIR": str(place)})
+    assert done.returncode == 3
+    assert "debootstrap cannot work in this folder" in done.stderr
+    assert "name another folder with LUMICONTAINER_TMPDIR" in done.stderr
+    assert not list(place.glob("*/[!.]*"))
+
+
 def test_a_folder_for_builds_that_others_can_enter_is_refused(
     lumicontainer: Run, write: Write, tmp_path: Path
 ) -> None:

@@ -131,7 +131,7 @@ OF_HOSTS = {
     "a host without the driver's library": (without_driver, ["the host has no libdriver.so.1"]),
     "a host without what that needs": (
         without_below,
-        ["there is no libbelow.so.1", "libdriver.so.1 of the host needs it"],
+        ["neither the host nor the image has libbelow.so.1", "libdriver.so.1 of the host needs it"],
     ),
     "a host whose glibc is newer": (
         with_newer_glibc,

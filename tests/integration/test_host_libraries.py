@@ -156,11 +156,11 @@ def test_a_library_that_the_images_c_library_is_too_old_for_is_refused(newer: Si
         assert done.stdout == ("" if verb == "run" else "binds=()\n(exit 3)\n")
         assert "error: the image's libc.so.6 has no version GLIBC_9.9; its newest" in done.stderr
         assert f"where: {newer.host}/libfoo.so.1 (a layer: it fits the driver)" in done.stderr
-        assert "libfoo.so.1 of the host wants it for later\n" in done.stderr
+        assert "libfoo.so.1 of the host needs it for later\n" in done.stderr
 
 
 def test_a_library_that_the_host_has_not_is_named(newer: Site) -> None:
     (newer.host / "below/libbar.so.1").unlink()
     done = newer.call("binds")
     assert done.returncode == 3
-    assert "error: there is no libbar.so.1, neither on the host nor in the image" in done.stderr
+    assert "error: neither the host nor the image has libbar.so.1" in done.stderr

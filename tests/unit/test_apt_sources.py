@@ -1,54 +1,41 @@
-"""The site's mirror is found in either form of apt's sources."""
+"""apt's sources of a Debian host name the mirror of Debian."""
+
+from pathlib import Path
 
 import pytest
 
-from lumicontainer.host.apt_sources import main_archive
+from lumicontainer.host.site import debian_mirror
 
 DEB822 = """\
 Types: deb
-# Suites: comment
 URIs: http://mirror.site/debian/
 Suites: bookworm bookworm-updates
 Components: main contrib
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
-ONE_LINE = """\
-# deb http://old.site/debian bookworm main
-deb [arch=amd64] http://mirror.site/debian bookworm main
-"""
+ONE_LINE = "deb [arch=amd64] http://mirror.site/debian bookworm main\n"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("name", "text", "found"),
     [
-        DEB822,
-        ONE_LINE,
-        DEB822.replace("URIs: ", "URIs:\n "),
-        f" {ONE_LINE}",
-        f"{DEB822}Enabled: yes\n",
+        ("a.sources", DEB822, True),
+        ("a.list", ONE_LINE, True),
+        ("a.list", f"deb http://docker.site/ bookworm stable\n{ONE_LINE}", True),
+        ("a.list", "deb http://s.site/debian-security bookworm-security main\n", False),
+        ("a.list", "deb-src http://mirror.site/debian bookworm main\n", False),
+        ("a.sources", f"{DEB822}Enabled: no\n", False),
+        ("a.sources", DEB822.replace("http://mirror.site/debian/", "mirror+file:///x"), False),
     ],
 )
-def test_the_main_archive_of_a_release_is_found(text: str) -> None:
-    assert main_archive([text], ["bookworm"]) == "http://mirror.site/debian"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "deb http://x.site/apt cloud-bookworm main",
-        "deb-src http://mirror.site/debian bookworm main",
-        "deb http://x.site/docker bookworm stable",
-        "deb http://s.site/debian-security bookworm-security main",
-        DEB822.replace("Types: deb", "Types: deb-src"),
-        *(f"{DEB822}Enabled: {word}\n" for word in ("no", "False", "off", "0")),
-        DEB822.replace("http://mirror.site/debian/", "mirror+file:///etc/apt/mirrors/debian.list"),
-    ],
-)
-def test_what_is_not_the_main_archive_is_passed_over(text: str) -> None:
-    assert main_archive([text], ["bookworm"]) == ""
-
-
-def test_the_first_of_several_wins() -> None:
-    other = ONE_LINE.replace("mirror.site", "second.site")
-    assert main_archive([DEB822, other], ["bookworm"]) == "http://mirror.site/debian"
+def test_the_mirror_is_that_of_the_component_main(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, found: bool
+) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / name).write_text(text)
+    (tmp_path / "apt.conf").write_text(
+        f'Dir::Etc::SourceList "/dev/null";\nDir::Etc::SourceParts "{tmp_path}/parts";\n'
+    )
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    monkeypatch.delenv("LUMICONTAINER_MIRROR", raising=False)
+    assert (debian_mirror("bookworm") == "http://mirror.site/debian") == found

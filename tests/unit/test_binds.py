@@ -117,7 +117,7 @@ def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
         assert done.returncode == 3
         assert done.stdout == ("" if verb == "run" else "binds=()\n(exit 3)\n")
         assert "error: the host has no libgone.so.1\n" in done.stderr
-        assert "error: there is no libbelow.so.1, neither on the host nor in" in done.stderr
+        assert "error: neither the host nor the image has libbelow.so.1" in done.stderr
 
 
 def test_where_nothing_is_bound_the_image_runs_with_its_own(site: Site) -> None:

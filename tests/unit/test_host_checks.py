@@ -118,7 +118,7 @@ def test_the_libraries_of_another_host_are_held_against_the_image(
     (site.host.path / "below/libbelow.so.1").unlink()
     came = host_checks.libraries(asked)
     assert came.state == "failed"
-    assert "there is no libbelow.so.1, neither on the host nor in the image" in came.reason
+    assert "neither the host nor the image has libbelow.so.1" in came.reason
     assert "libtop.so.1 of the host needs it" in came.reason
 
 

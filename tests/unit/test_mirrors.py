@@ -1,4 +1,4 @@
-"""Mirrors say whence bytes come: from options and the user's file, for steps and for bases."""
+"""Mirrors from options and the user's file decide from where steps and bases are downloaded."""
 
 import subprocess
 from collections.abc import Callable
@@ -62,16 +62,19 @@ def test_a_folder_of_this_host_becomes_a_url_that_git_and_curl_read(tmp_path: Pa
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [
-        ("github.com=/tmp", "what a mirror replaces is one of https://…, http://…, docker://…"),
-        (f"{HUB}", "a mirror is one of https://…, http://…, file://…, docker://…"),
-        (f"{HUB}=ssh://git@site/", "a mirror is one of"),
-        (f"{HUB}=https://a b/", "a mirror is one of"),
-        (f"{HUB}=/nowhere/at/all/", "this mirror is not there"),
-        (f"{HUB}=docker://site/", "this is no mirror of that"),
-        ("docker://docker.io/=/tmp/", "this is no mirror of that"),
-        ("docker://docker.io/=http://site.example/", "an image comes by https"),
-        ("docker://docker.io/=http://127.0.0.1.example/", "an image comes by https"),
-        ("docker://docker.io/=http://127.0.0.1@example/", "an image comes by https"),
+        (
+            "github.com=/tmp",
+            "invalid prefix of a mirror 'github.com': expected https://…, http://…, docker://…",
+        ),
+        (f"{HUB}", "invalid mirror '': expected https://…, http://…, file://…, docker://…"),
+        (f"{HUB}=ssh://git@site/", "invalid mirror"),
+        (f"{HUB}=https://a b/", "invalid mirror"),
+        (f"{HUB}=/nowhere/at/all/", "folder of the mirror not found"),
+        (f"{HUB}=docker://site/", "invalid mirror"),
+        ("docker://docker.io/=/tmp/", "invalid mirror"),
+        ("docker://docker.io/=http://site.example/", "a registry requires https"),
+        ("docker://docker.io/=http://127.0.0.1.example/", "a registry requires https"),
+        ("docker://docker.io/=http://127.0.0.1@example/", "a registry requires https"),
     ],
 )
 def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> None:
@@ -87,8 +90,8 @@ def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> No
         ("/nope", "/nope does not exist", "make /nope, or correct --mirror FROM=TO"),
         ("/nope/", "/nope does not exist", "make /nope"),
         ("file:///nope", "/nope does not exist", "make /nope"),
-        ("/", "it is all of this host", "name the folder of the mirror itself"),
-        ("file:///", "it is all of this host", "name the folder of the mirror itself"),
+        ("/", "it is the root folder of this host", "name the folder of the mirror itself"),
+        ("file:///", "it is the root folder of this host", "name the folder of the mirror itself"),
         ("{here}/mirorr/", "mirorr does not exist", "did you mean 'mirror'?"),
         ("{here}/mirr/", "mirr does not exist", "did you mean 'mirror'?"),
         ("{here}/x", "x does not exist", "correct --mirror FROM=TO"),
@@ -98,7 +101,7 @@ def test_a_folder_that_is_not_there_is_refused_before_an_engine_would_mount_it(
     tmp_path: Path, there: str, why: str, hint: str
 ) -> None:
     (tmp_path / "mirror").mkdir()
-    with pytest.raises(InputError, match="this mirror is not there") as error:
+    with pytest.raises(InputError, match="folder of the mirror not found") as error:
         read_mirrors([f"{HUB}={there.format(here=tmp_path)}"])
     (problem,) = error.value.problems
     assert why in problem.why

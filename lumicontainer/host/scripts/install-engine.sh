@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what this host lacks to build and run container images: an engine and its helpers.
+# Install what is missing on this host to build and run container images: an engine and its helpers.
 # Usage: install-engine.sh [USER]     as root, or as an ordinary user with sudo; a second run does nothing
 # USER, the present one unless named, gets ranges of ids for namespaces.
 set -euo pipefail
@@ -11,7 +11,7 @@ PATH+=:/usr/sbin:/sbin
 readonly PREFIX=/opt/apptainer
 readonly LINKS=/usr/local/bin
 readonly MULTIARCH=x86_64-linux-gnu
-# Without it debootstrap takes Debian's packages unchecked, and only warns; Ubuntu's debootstrap does not bring it.
+# Without it debootstrap does not verify Debian's packages, and only warns. Ubuntu's debootstrap does not include it.
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly HERE
@@ -78,7 +78,7 @@ install_engine() {
 }
 
 # Debian's Apptainer is in sid only, and made for a newer C library than Debian 12 has: both are unpacked into one
-# folder, and the two programs are told to use the library there. The system's own library and sources stay as they are.
+# folder, and the two programs are set to use the library there. The system's own library and sources stay as they are.
 unpack_engine() {
     [[ $(uname -m) == x86_64 ]] || fail "no Apptainer for $(uname -m) on Debian ${VERSION_ID-}: install one by hand."
     local program

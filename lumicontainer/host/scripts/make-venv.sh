@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make the virtual environment of a checkout, installing by apt what this host lacks for it.
+# Make the virtual environment of a checkout, installing by apt what is missing for it.
 # Usage: make-venv.sh FOLDER PYTHON
 set -euo pipefail
 

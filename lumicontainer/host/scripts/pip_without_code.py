@@ -2,9 +2,9 @@
 
 Usage: python pip_without_code.py FOLDER WORD...
 
-Pip reads what wheels and indexes say of themselves in its own process. What a source says of itself
-is found out by programs that the source brings (PEP 517), which are refused here: by a requirement
-that is a URL, in the metadata of a wheel too, pip would otherwise build on this host.
+Pip reads the metadata of wheels and indexes in its own process. The metadata of a source comes from
+programs of that source (PEP 517), which are refused here. Otherwise a requirement that is a URL,
+also in the metadata of a wheel, would make pip build on this host.
 """
 
 import os
@@ -17,8 +17,8 @@ _STARTS = {
 }
 
 _ASKED = ("keyring", "lsb_release", "rustc", "uname")
-"""The site's keyring gives passwords (pip's --keyring-provider); what the others say of the host
-pip would send to the index, and can do without."""
+"""The site's keyring returns passwords (pip's --keyring-provider). The others are not run either:
+pip would only send their output about this host to the index."""
 
 
 def _refuse(event: str, values: tuple) -> None:  # type: ignore[type-arg]
