@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.resolve.resolve import Resolved, resolve
@@ -95,6 +97,53 @@ def resolved(write: Write) -> Callable[..., Resolved]:
         return resolve(recipe, catalog, platform=platform, options=options)
 
     return resolve_hello
+
+
+CLUSTER = tuple(
+    f"tests/integration/test_{name}.py"
+    for name in ("verify_slurm", "verify_ranks", "training", "entry_slurm", "reframe")
+)
+"""The files whose tests have the cluster to themselves: two workers would wait for each other."""
+LONGEST = tuple(
+    f"tests/{name}.py"
+    for name in (
+        "faults/test_gpu_checks",
+        "integration/test_reproducible",
+        "integration/test_locked",
+        "integration/test_layers",
+        "integration/test_documents",
+        "integration/reliability/test_changes",
+        "integration/reliability/test_interruption",
+        "integration/test_without_internet",
+        "faults/test_rocm_layers",
+        "faults/test_training",
+        "integration/test_build",
+        "integration/test_image",
+        "integration/reliability/test_space",
+        "recipes/test_scripts_torch",
+    )
+)
+"""The files that take a minute or more, the longest first, so that the workers end together."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate((*CLUSTER, *LONGEST))}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Give whole files to the workers, and all files of the cluster to one of them."""
+    return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class FileScheduling(LoadFileScheduling):
+    """Take the files that need the cluster for one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "cluster" if file in CLUSTER else file
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
