@@ -42,7 +42,7 @@ class Asked(NamedTuple):
     def resolved(self) -> Resolved:
         """Resolve it as ``build`` does."""
         parser = ArgumentParser()
-        context.add_recipe(parser)
+        context.add_options(parser, *context.RECIPE)
         words = [self.recipe, "--platform", self.platform, "--profile", self.profile]
         options = [word for option in self.options for word in ("--set", option)]
         return context.resolved_recipe(parser.parse_args([*words, *options]))
