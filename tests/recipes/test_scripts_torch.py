@@ -225,26 +225,6 @@ def test_the_layer_has_every_flag_that_deepspeed_has(
     }
 
 
-@pytest.mark.parametrize("version", DEEPSPEED)
-def test_what_is_refused_for_rocm_cannot_be_built_there(
-    wheelhouse: Path, tmp_path: Path, version: str
-) -> None:
-    source = unpacked(wheelhouse, f"deepspeed-{version}", tmp_path)
-    text = {path.stem: path.read_text() for path in (source / "op_builder").glob("*.py")}
-    assert "is not compatible with ROCM" in text["gds"]
-    assert "is not compatible with ROCM" in text["sparse_attn"]
-    assert "CUTLASS_PATH" in text["evoformer_attn"]
-    kernels = source / "deepspeed/inference/v2/kernels"
-    core = "".join(path.read_text() for path in (kernels / "core_ops").rglob("*.[hc]*"))
-    assert "mma.h" in core
-    # What is not refused has a builder for GPUs at all.
-    layer = (LAYERS / "deepspeed" / "layer.yaml").read_text()
-    flags = re.split(r"(?m)^  (?=DS_BUILD_)", layer.partition("\npackages:")[0])[1:]
-    buildable = {flag.partition(":")[0] for flag in flags if "\n      rocm:" not in flag}
-    for_gpus = set(re.findall(r"""BUILD_VAR = ["'](\w+)""", "".join(text.values())))
-    assert buildable <= for_gpus
-
-
 # Horovod
 
 

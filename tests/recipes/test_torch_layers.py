@@ -8,8 +8,6 @@ from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
 from lumicontainer.errors import InputError
 
 CATALOG = open_catalog()
-PROFILES = ("rocm-6.4.4", "rocm-7.0.2")
-RECIPES = ("pytorch", "pytorch-deepspeed", "megatron-deepspeed")
 
 
 def resolved(recipe: str, *options: str, profile: str = "") -> Resolved:
@@ -28,16 +26,6 @@ def refusal(*options: str) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_every_recipe_resolves_with_either_profile(recipe: str, profile: str) -> None:
-    assert layer(resolved(recipe, profile=profile), "pytorch")
-
-
-def test_the_first_profile_is_that_of_rocm_6() -> None:
-    assert layer(resolved("pytorch"), "pytorch").values()["version"] == "2.9.1+rocm6.4"
-
-
 @pytest.mark.parametrize(("profile", "rocm"), [("rocm-6.4.4", "6.4"), ("rocm-7.0.2", "7.0")])
 def test_the_wheels_are_for_the_rocm_and_the_python_of_the_image(profile: str, rocm: str) -> None:
     found = layer(resolved("pytorch", profile=profile), "pytorch")
@@ -46,35 +34,6 @@ def test_the_wheels_are_for_the_rocm_and_the_python_of_the_image(profile: str, r
     for name in files:
         assert "-cp312-cp312-" in name
         assert f"+rocm{rocm}-" in name or "triton" in name
-
-
-def test_torch_s_wheel_of_the_default_is_held_by_its_hash() -> None:
-    found = layer(resolved("pytorch"), "pytorch")
-    hashes = {
-        each.file: each.sha256 for each in found.content.sources if isinstance(each, UrlSource)
-    }
-    (torch,) = [value for name, value in hashes.items() if name.startswith("torch-")]
-    assert torch == "43471c9e4520402b5feeebd6c6d180e8bf2314402925798fe219c32fecd1ef95"
-
-
-def test_pytorch_comes_after_rocm() -> None:
-    names = [each.name for each in resolved("pytorch").included()]
-    assert names.index("rocm") < names.index("pytorch")
-    assert "rocm" in layer(resolved("pytorch"), "pytorch").requires
-
-
-def test_what_deepspeed_compiles_for_rocm_is_what_amd_compiles() -> None:
-    values = layer(resolved("pytorch-deepspeed"), "deepspeed").values()
-    on = {name for name, value in values.items() if name.startswith("DS_BUILD_") and value}
-    assert on == {
-        "DS_BUILD_FUSED_ADAM",
-        "DS_BUILD_FUSED_LAMB",
-        "DS_BUILD_FUSED_LION",
-        "DS_BUILD_CPU_ADAM",
-        "DS_BUILD_CPU_LION",
-        "DS_BUILD_STOCHASTIC_TRANSFORMER",
-    }
-    assert values["march"] == "znver3"
 
 
 @pytest.mark.parametrize("name", ["SPARSE_ATTN", "EVOFORMER_ATTN"])
@@ -112,13 +71,3 @@ def test_the_triton_backend_of_flash_attention_is_set_in_the_image() -> None:
     )
     assert name not in default.content.environment
     assert triton.content.environment[name] == "TRUE"
-
-
-def test_the_patch_for_rocm_is_no_file_of_the_workstation_s_horovod() -> None:
-    workstation = CATALOG.platform("workstation")
-    recipe = CATALOG.recipe("pytorch-deepspeed")
-    there = layer(resolve(recipe, CATALOG, platform=workstation), "horovod")
-    here = layer(resolved("pytorch-deepspeed"), "horovod")
-    assert not [each.name for each in there.files if "rocm" in each.name]
-    assert {"rocm/hip.patch", "compile-rocm.sh"} <= {each.name for each in here.files}
-    assert "compile.sh" not in {each.name for each in here.files}
