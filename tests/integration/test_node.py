@@ -14,7 +14,7 @@ from .. import lumi_container
 from ..namespaces import as_root
 from .conftest import ENGINE, run
 
-RANKS = 64
+RANKS = 16
 SECONDS = 300
 ASK = (
     "import os\nnames = 'RANK', 'HIP_VISIBLE_DEVICES', 'TRITON_CACHE_DIR'\n"
@@ -66,7 +66,7 @@ def told(rank: int, ranks: int, caches: Path) -> dict[str, str]:
     return {**lumi_container.task(rank, ranks, 77), "TMPDIR": str(caches)}
 
 
-def test_sixty_four_ranks_at_once_start_without_an_error_and_leave_no_cache(
+def test_sixteen_ranks_at_once_start_without_an_error_and_leave_no_cache(
     container: list[str], caches: Path, tmp_path: Path
 ) -> None:
     program = tmp_path / "ask.py"

@@ -70,8 +70,9 @@ def seen(image: Path, *, options: list[str], env: dict[str, str], verb: str = "e
     return done.stdout.rstrip("\n").rsplit("|", 3)
 
 
-@pytest.mark.parametrize("verb", ["exec", "run"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "verb"), [*((case, "exec") for case in CASES), ("all three", "run")]
+)
 def test_what_the_user_set_wins_over_the_image(small: Path, case: str, verb: str) -> None:
     options, env, expected = CASES[case]
     value, *_, path = seen(small, options=options, env=env, verb=verb)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from .conftest import ENGINE, lumicontainer, pasted, run
+from .conftest import lumicontainer, pasted
 from .proof import WAYS
 
 
@@ -164,15 +163,6 @@ def test_each_check_is_counted_once_when_it_is_done(full: tuple[Any, ...]) -> No
     assert " verify  " not in done.stderr
 
 
-def test_of_an_image_that_is_cut_short_nothing_is_started(proof: Path, tmp_path: Path) -> None:
-    short = tmp_path / "short.sif"
-    shutil.copy(proof, short)
-    with short.open("r+b") as file:
-        file.truncate(short.stat().st_size - 5000)
-    done, result = verify(short)
-    assert (done.returncode, states(result)) == (1, {"host/whole": "failed"})
-
-
 def test_ctrl_c_leaves_nothing_running(proof: Path, tmp_path: Path) -> None:
     mark = f"MARK_{tmp_path.name}"
     words = [sys.executable, "-m", "lumicontainer", "verify", proof]
@@ -196,27 +186,6 @@ def _has(pid: Path, mark: str) -> bool:
         return f"MARK={mark}\0".encode() in (pid / "environ").read_bytes()
     except OSError:
         return False
-
-
-def test_an_image_that_ends_within_its_definition_is_said_to_be_cut_short(
-    proof: Path, tmp_path: Path
-) -> None:
-    image = tmp_path / "cut.sif"
-    image.write_bytes(proof.read_bytes()[:40_000])
-    done, result = verify(image)
-    assert done.returncode == 1, done.stderr
-    assert states(result) == {"host/whole": "failed"}
-    assert "bug" not in done.stderr
-
-
-def test_an_image_with_what_its_user_laid_on_top_is_whole(proof: Path, tmp_path: Path) -> None:
-    image = tmp_path / "mine.sif"
-    shutil.copyfile(proof, image)
-    made = run([ENGINE, "overlay", "create", "--size", "64", image])
-    assert made.returncode == 0, made.stderr
-    done, result = verify(image, "-k", "host/whole")
-    assert done.returncode == 0, done.stderr
-    assert states(result) == {"host/whole": "passed"}
 
 
 def test_a_list_of_checks_is_told_as_json_too(proof: Path) -> None:

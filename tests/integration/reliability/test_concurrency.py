@@ -25,12 +25,12 @@ def test_two_recipes_at_once_make_their_common_base_once(
         assert any(re.fullmatch(told, line) for line in spoke), spoke
 
 
-@pytest.mark.parametrize("outputs", [8, 1])
-def test_eight_builds_at_once_make_each_layer_once(place: Place, outputs: int) -> None:
-    images = [place.image.with_name(f"{number % outputs}.sif") for number in range(8)]
+@pytest.mark.parametrize("outputs", [4, 1])
+def test_four_builds_at_once_make_each_layer_once(place: Place, outputs: int) -> None:
+    images = [place.image.with_name(f"{number % outputs}.sif") for number in range(4)]
     before = set(place.objects())
-    builds = [place.start("--set", "one.value=eight", output=image) for image in images]
-    assert [build.wait() for build in builds] == [0] * 8, [b.told[-2000:] for b in builds]
+    builds = [place.start("--set", "one.value=four", output=image) for image in images]
+    assert [build.wait() for build in builds] == [0] * 4, [b.told[-2000:] for b in builds]
     assert len({digest(image) for image in images}) == 1
     assert Counter(name for build in builds for name in build.made()) == dict.fromkeys(LAYERS, 1)
     made = [Cache(place.cache).entry(name) for name in set(place.objects()) - before]
@@ -38,7 +38,7 @@ def test_eight_builds_at_once_make_each_layer_once(place: Place, outputs: int) -
     ended = Counter(step for build in builds for step in build.steps("end"))
     assert ended == dict.fromkeys(STEPS, 1)
     checked = [any(each["step"] == "check" for each in b.events("line")) for b in builds]
-    assert sorted(checked) == [False] * 7 + [True]
+    assert sorted(checked) == [False] * 3 + [True]
     assert place.left() == []
     assert len(place.trees()) == 1
 
@@ -55,15 +55,14 @@ def test_a_cache_that_is_emptied_meanwhile_harms_no_build(place: Place) -> None:
     # Held as a build would: making the base anew takes a minute.
     with Cache(place.cache).use_lock(base.name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        for value in ("p", "q"):
-            outputs = [place.image.with_name(f"{number}.sif") for number in range(2)]
-            builds = [place.start("--set", f"two.value={value}", output=o) for o in outputs]
-            prunes = 0
-            while any(build.process.poll() is None for build in builds):
-                words = ["cache", "prune", "--max-size", "0"]
-                done = run([sys.executable, "-m", "lumicontainer", *words], env=place.environment)
-                assert done.returncode == 0, done.stderr
-                prunes += 1
-            assert [build.wait() for build in builds] == [0, 0], [b.told[-2000:] for b in builds]
-            assert prunes > 1
-            assert len({digest(output) for output in outputs}) == 1
+        outputs = [place.image.with_name(f"{number}.sif") for number in range(2)]
+        builds = [place.start("--set", "two.value=p", output=output) for output in outputs]
+        prunes = 0
+        while any(build.process.poll() is None for build in builds):
+            words = ["cache", "prune", "--max-size", "0"]
+            done = run([sys.executable, "-m", "lumicontainer", *words], env=place.environment)
+            assert done.returncode == 0, done.stderr
+            prunes += 1
+        assert [build.wait() for build in builds] == [0, 0], [b.told[-2000:] for b in builds]
+        assert prunes > 1
+        assert len({digest(output) for output in outputs}) == 1
