@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -110,6 +111,23 @@ def job_of(cluster: dict[str, str], name: str) -> str:
     told = run(["squeue", "--noheader", "--format=%i", f"--name={name}"], env=cluster).stdout
     (number,) = told.split()
     return number
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Return the processes with the variable MARK of a test, once those on their way are gone."""
+    end = time.monotonic() + 90
+    while (found := _marked(f"MARK={folder}\0".encode())) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def _marked(mark: bytes) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if mark in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+    return found
 
 
 TRAINING = ("pytorch/training", "deepspeed/training", "horovod/training")

@@ -2,14 +2,13 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ..unit.inside.conftest import lay_out
-from .conftest import job_of, name_of, run, srun
+from .conftest import job_of, name_of, processes_of, run, srun
 
 NODES = ("nid005001", "nid005002")
 PLACES = ("tmp", "shm")
@@ -125,25 +124,6 @@ def left(shared: Path) -> list[str]:
     return [str(path.relative_to(shared)) for path in found]
 
 
-def processes(shared: Path) -> list[str]:
-    """Return the processes of this test's steps, once those on their way are gone."""
-    end = time.monotonic() + SECONDS
-    while (found := _marked(shared)) and time.monotonic() < end:
-        time.sleep(0.02)
-    return found
-
-
-def _marked(shared: Path) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if f"MARK={shared}\0".encode() in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
 def checkpoints(shared: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in shared.glob("checkpoint-*")}
 
@@ -193,7 +173,7 @@ def test_caches_are_private_shared_by_a_node_s_ranks_and_gone_with_the_step(
     ], stderr
     assert running.returncode == code, stderr[-3000:]
     assert left(shared) == []
-    assert processes(shared) == []
+    assert processes_of(shared) == []
 
 
 def test_what_a_step_killed_at_once_left_goes_with_the_next_one(
@@ -204,7 +184,7 @@ def test_what_a_step_killed_at_once_left_goes_with_the_next_one(
     run(["scancel", f"{job_of(cluster, name_of(shared))}.0"], env=cluster)
     killed.communicate(timeout=SECONDS)
     assert killed.returncode == 137
-    assert processes(shared) == []
+    assert processes_of(shared) == []
     after = step("--remove-caches", "--", "true")
     after.communicate(timeout=SECONDS)
     assert (after.returncode, left(shared)) == (0, [])
@@ -224,7 +204,7 @@ def test_a_signal_to_the_step_reaches_each_rank_once(
     _, stderr = running.communicate(timeout=SECONDS)
     assert running.returncode == 0, stderr[-3000:]
     assert checkpoints(shared) == ONCE_EACH
-    assert processes(shared) == []
+    assert processes_of(shared) == []
 
 
 def test_slurm_s_signal_before_the_time_limit_reaches_each_rank_once(

@@ -120,13 +120,6 @@ def test_the_images_own_folders_come_after_the_hosts_libraries(newer: Site) -> N
     assert done.stdout.split(":")[:2] == [FOLDER, "/opt/foo/own"], done.stderr
 
 
-def test_nothing_but_what_is_needed_lies_in_the_folder(
-    newer: Site,
-) -> None:
-    done = newer.call("run", "--", "ls", FOLDER)
-    assert done.stdout.split() == ["libbar.so.1", "libfoo.so.1"], done.stderr
-
-
 def test_what_binds_prints_works_in_a_job_script(newer: Site) -> None:
     printed = newer.call("binds")
     assert printed.returncode == 0, printed.stderr
@@ -157,10 +150,3 @@ def test_a_library_that_the_images_c_library_is_too_old_for_is_refused(newer: Si
         assert "error: the image's libc.so.6 has no version GLIBC_9.9; its newest" in done.stderr
         assert f"where: {newer.host}/libfoo.so.1 (a layer: it fits the driver)" in done.stderr
         assert "libfoo.so.1 of the host needs it for later\n" in done.stderr
-
-
-def test_a_library_that_the_host_has_not_is_named(newer: Site) -> None:
-    (newer.host / "below/libbar.so.1").unlink()
-    done = newer.call("binds")
-    assert done.returncode == 3
-    assert "error: neither the host nor the image has libbar.so.1" in done.stderr

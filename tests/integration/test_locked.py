@@ -268,19 +268,6 @@ def test_a_base_of_other_packages_than_the_locked_is_not_what_it_should_be(
     assert not image.exists()
 
 
-def test_a_recipe_that_changed_since_is_not_built_by_the_lock(
-    held: tuple[Path, str], mirrors: list[str]
-) -> None:
-    folder, _ = held
-    layer = folder / "layers/thing/layer.yaml"
-    before = layer.read_text()
-    layer.write_text(before.replace("jinja2==3.1.6", "jinja2==3.1.5"))
-    done = lumicontainer("build", "held", "--recipes", folder, "--locked", *mirrors)
-    layer.write_text(before)
-    assert done.returncode == LOCK_STALE
-    assert "thing: Python jinja2==3.1.5: it has no entry" in done.stderr
-
-
 def test_what_cannot_be_asked_is_open_and_not_built(
     held: tuple[Path, str], mirrors: list[str], tmp_path: Path
 ) -> None:

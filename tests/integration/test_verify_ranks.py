@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import TRAINING, checks_of, job_of, name_of, run
+from .conftest import TRAINING, checks_of, job_of, name_of, processes_of, run
 
 SECONDS = 240
 HOME = "/opt/lumicontainer"
@@ -93,23 +93,6 @@ def step(image: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[Step]
         each.communicate()
 
 
-def running(tmp_path: Path) -> list[str]:
-    """Return the processes of this test's steps, once those on their way are gone."""
-    end = time.monotonic() + 30
-    while (found := list(_running(tmp_path))) and time.monotonic() < end:
-        time.sleep(0.05)
-    return found
-
-
-def _running(tmp_path: Path) -> Iterator[str]:
-    for entry in Path("/proc").iterdir():
-        try:
-            if f"MARK={tmp_path}\0".encode() in (entry / "environ").read_bytes():
-                yield (entry / "cmdline").read_text().replace("\0", " ")
-        except OSError:
-            continue
-
-
 def read(path: Path) -> dict[str, dict[str, Any]]:
     """Return the rows of a report by the names of their checks."""
     return {row["name"]: row for row in json.loads(path.read_text())["checks"]}
@@ -136,7 +119,7 @@ def test_all_checks_of_the_shipped_image_pass_by_srun_on_two_nodes(
     assert (report["place"]["nodes"], report["place"]["ranks"]) == (2, 2)
     for name in TRAINING:
         assert [row["host"] for row in rows[name]["ranks"]] == ["nid005001", "nid005002"]
-    assert running(tmp_path) == []
+    assert processes_of(tmp_path) == []
 
 
 def test_a_hang_and_a_death_of_one_rank_are_told_and_the_rest_goes_on(
@@ -170,7 +153,7 @@ def test_a_hang_and_a_death_of_one_rank_are_told_and_the_rest_goes_on(
     assert "on rank 3 (nid005002) of 4: lumi-verify has ended there" in rows["t/killed"]["reason"]
     assert "without rank 3 on nid005002" in rows["t/later"]["reason"]
     assert [row["host"] for row in rows["t/nodes"]["ranks"]] == ["nid005001", "nid005002"]
-    assert running(tmp_path) == []
+    assert processes_of(tmp_path) == []
 
 
 @pytest.mark.parametrize("way", ["scancel of the job", "scancel of the step", "Ctrl-C"])
@@ -195,7 +178,7 @@ def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_told(
     _, stderr = going.communicate(timeout=SECONDS)
     assert going.returncode != 0
     assert "[1/2] passed   t/done" in stderr
-    assert running(tmp_path) == []
+    assert processes_of(tmp_path) == []
     # Slurm kills a step at once where it is cancelled, and soon after the second Ctrl-C.
     report = json.loads((tmp_path / "report.json").read_text())
     assert [row["name"] for row in report["checks"]] == ["t/done"]
