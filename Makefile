@@ -54,10 +54,11 @@ test: check image tools cluster docker ## run every test, with the real engines 
 docs: venv ## build the manual into build/site
 	$(BIN)/mkdocs build --strict --quiet
 
-schemas: venv ## write the JSON Schema of each kind of document
+schemas: venv ## write the JSON Schemas, and docs/keys.md, from the readers
 	@mkdir -p recipes/schemas
 	@for name in check layer lock platform profile recipe rules; do \
-		$(BIN)/python -m lumicontainer.core.json_schema $$name >recipes/schemas/$$name.json; done
+		$(BIN)/python -m lumicontainer.core.reference.json_schema $$name >recipes/schemas/$$name.json; done
+	@$(BIN)/python -m lumicontainer.core.reference.page >docs/keys.md
 
 tools: venv ## install what else tests call
 	@tests/tools.sh

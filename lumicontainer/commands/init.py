@@ -12,7 +12,7 @@ from pathlib import Path
 from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.schema.check import HOST, IMAGE
-from lumicontainer.core.schema.validators import NAME
+from lumicontainer.core.yaml.validators import NAME
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.system.terminal.output import say, write_document
 

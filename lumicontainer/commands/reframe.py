@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from lumicontainer.commands import context
+from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.render.jinja import fill
-from lumicontainer.core.schema.check import LEVELS
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
 from lumicontainer.image import sif

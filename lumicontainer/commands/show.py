@@ -15,13 +15,13 @@ from lumicontainer.commands.list import read_layer
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock.lock import Lock, entry_of, faults
 from lumicontainer.core.model import LayerFile, Profile
-from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.sources import is_pinned, label_of
 from lumicontainer.core.shell import shell_value
+from lumicontainer.core.yaml.nodes import Scalar
 from lumicontainer.errors import OK, InputError, Place, Problem, did_you_mean
 from lumicontainer.system.terminal.output import line, say
 from lumicontainer.system.units import count
@@ -106,19 +106,18 @@ def _profile_data(profile: Profile) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of the model as plain data, without empty fields and places of words."""
+    """Return a value of the model as plain data, without empty fields."""
     for kind, form in _FORMS.items():
         if isinstance(value, kind):
             return form(value)
     if isinstance(value, Mapping):
         return {name: plain(each) for name, each in value.items()}
     if hasattr(value, "_asdict"):
-        fields = {name: plain(each) for name, each in value._asdict().items() if name != "places"}
+        fields = {name: plain(each) for name, each in value._asdict().items()}
         empty: tuple[Any, ...] = ("", [], {}, None)
         return {name: each for name, each in fields.items() if each not in empty or name in _ALWAYS}
     if isinstance(value, tuple):
-        given = len(value) == 2 and isinstance(value[1], Place)
-        return plain(value[0]) if given else [plain(each) for each in value]
+        return [plain(each) for each in value]
     return value
 
 

@@ -14,7 +14,7 @@ from lumicontainer.core.model import Check, Checks, Layer, LayerFile, Platform, 
 from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
 from lumicontainer.core.schema import check, loading, variants
 from lumicontainer.core.schema import platform as platforms
-from lumicontainer.core.schema.validators import STEM
+from lumicontainer.core.yaml.validators import STEM
 from lumicontainer.errors import InputError, Problem, Problems, did_you_mean
 from lumicontainer.system.files.recipe_folder import display, files_below, link, read_text
 

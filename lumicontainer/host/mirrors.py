@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lumicontainer.core.nodes import Node, Scalar
-from lumicontainer.core.schema import readers
-from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.core.yaml import readers
+from lumicontainer.core.yaml.nodes import Node, Scalar
+from lumicontainer.core.yaml.parse import parse
 from lumicontainer.errors import (
     DownloadError,
     HostError,

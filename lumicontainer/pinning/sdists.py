@@ -21,7 +21,7 @@ from lumicontainer.core.lock.lock import Entry, held, lock_of
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.plan import Plan, Step
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.schema.requirements import EXACT
+from lumicontainer.core.yaml.pep508 import EXACT
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.site import Site

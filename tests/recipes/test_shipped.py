@@ -12,7 +12,7 @@ from lumicontainer.core.lock.lockfile import text_of
 from lumicontainer.core.model import Layer
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.schema.sources import is_pinned
-from lumicontainer.core.schema.validators import SCRIPT
+from lumicontainer.core.yaml.validators import SCRIPT
 from lumicontainer.errors import Problems
 
 from ..conftest import ROOT

@@ -14,8 +14,9 @@ from lumicontainer.core.model import (
     Source,
     Variant,
 )
-from lumicontainer.core.nodes import Scalar
-from lumicontainer.core.schema.validators import COMPILE
+from lumicontainer.core.yaml.nodes import Scalar
+from lumicontainer.core.yaml.readers import Text
+from lumicontainer.core.yaml.validators import COMPILE
 
 from .worlds import BASE_LAYER, HERE, Change, World, made
 
@@ -94,7 +95,7 @@ PROFILE = Profile("set", "a set", HERE, "cpu")
 
 
 def with_profile(world: World, profile: Profile) -> World:
-    recipe = world.recipe._replace(profiles={profile.name: HERE})
+    recipe = world.recipe._replace(profiles=(Text.at(HERE, profile.name),))
     return world._replace(recipe=recipe, profiles=(profile,))
 
 
@@ -128,6 +129,6 @@ def named_by_the_platform(world: World, number: int, word: str) -> tuple[World, 
 
 def profile_values(world: World, number: int, word: str) -> tuple[World, World]:
     """Let a profile give a layer a value, and another layer that the recipe lacks."""
-    node = (Scalar(HERE, word, plain=False), HERE)
+    node = Scalar(HERE, word, plain=False)
     uses = (LayerUse(world.layers[number].name, HERE, {"level": node}), LayerUse("tiny", HERE))
     return with_profile(world, PROFILE), with_profile(world, PROFILE._replace(values=uses))

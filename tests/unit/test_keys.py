@@ -18,6 +18,7 @@ from lumicontainer.core.model import (
     Gpu,
     LayerFile,
     LayerUse,
+    Packages,
     PipInstall,
     Provider,
     SdistSource,
@@ -25,9 +26,10 @@ from lumicontainer.core.model import (
     Variable,
     Variant,
 )
-from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.plan.plan import Plan
-from lumicontainer.core.schema.validators import COMPILE, SCRIPT
+from lumicontainer.core.yaml.nodes import Scalar
+from lumicontainer.core.yaml.readers import Text
+from lumicontainer.core.yaml.validators import COMPILE, SCRIPT
 from lumicontainer.errors import Problems
 
 from .checks_of_worlds import (
@@ -70,6 +72,7 @@ from .worlds import (
     one_more_layer,
     one_more_parameter,
     other_base,
+    packages_field,
     parameter_field,
     platform_field,
     random_world,
@@ -82,7 +85,6 @@ from .worlds import (
     variant,
 )
 
-MODEL = "lumicontainer.core.model"
 GENERATED = 1_000
 """Cases in all, spread evenly over the matrix."""
 
@@ -101,6 +103,10 @@ def cache(name: str = "B") -> CacheFolder:
     return CacheFolder(name, "folder", "node", "why", "source")
 
 
+def apt(word: str) -> Content:
+    return Content(Packages(apt=(word,)))
+
+
 MATRIX: list[tuple[str, str, Change]] = [
     ("Parameter.name", STEP, parameter_field(0, name=lambda word: word)),
     ("Parameter.type", STEP, type_of_a_parameter),
@@ -112,13 +118,14 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Parameter.unsupported", NOTHING, parameter_field(1, unsupported={"rocm": "why"})),
     ("SdistSource.sdist", STEP, source_field("sdist")),
     ("SdistSource.sha256", STEP, source_field("sha256")),
-    ("Content.apt", STEP, content_field("apt", lambda word: (word,))),
+    ("Packages.apt", STEP, packages_field("apt")),
     (
         "Content.apt_repositories",
         STEP,
         content_field("apt_repositories", lambda word: f"{word}.sh"),
     ),
-    ("Content.python", STEP, content_field("python", lambda word: (word,))),
+    ("Packages.python", STEP, packages_field("python")),
+    ("Content.packages", STEP, packages_field("apt")),
     ("Content.sources", STEP, content_field("sources", lambda word: (SdistSource(word),))),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MODE": word})),
     ("Content.environment", STEP, content_field("environment", lambda word: {"MORE": word})),
@@ -135,7 +142,6 @@ MATRIX: list[tuple[str, str, Change]] = [
         content_field("pip_installs", lambda word: (PipInstall(word, "index"),)),
     ),
     ("Content.indexed", STEP, content_field("indexed", lambda word: {f"https://{word}": ("a",)})),
-    ("Content.places", NOTHING, content_field("places", lambda word: {word: THERE})),
     ("Content.locked", STEP, content_field("locked", lambda word: (word,))),
     ("Content.apt_versions", NOTHING, content_field("apt_versions", lambda word: {"glibc": word})),
     ("Content.provides", RECORD, content_field("provides", lambda word: {"glibc": word})),
@@ -157,24 +163,32 @@ MATRIX: list[tuple[str, str, Change]] = [
         (f"UrlSource.{each}", STEP, fetched_field(URL, **{each: lambda word: word}))
         for each in ("url", "file", "sha256")
     ),
-    ("Layer.versions", STEP, versions(lambda word: {"1.0": Content(apt=(word,))})),
-    ("Layer.versions", NOTHING, versions(lambda word: {word: Content(apt=(word,))})),
-    ("Layer.providers", STEP, providers(lambda word: {"first": Provider(Content(apt=(word,)))})),
-    ("Provider.content", STEP, providers(lambda w: {"first": Provider(Content(python=(w,)))})),
+    ("Layer.versions", STEP, versions(lambda word: {"1.0": apt(word)})),
+    ("Layer.versions", NOTHING, versions(lambda word: {word: apt(word)})),
+    (
+        "Layer.providers",
+        STEP,
+        providers(lambda word: {"first": Provider(apt(word))}),
+    ),
+    (
+        "Provider.content",
+        STEP,
+        providers(lambda w: {"first": Provider(Content(Packages(python=(w,))))}),
+    ),
     (
         "Provider.versions",
         STEP,
-        providers(lambda word: {"first": Provider(versions={"1.0": Content(apt=(word,))})}),
+        providers(lambda word: {"first": Provider(versions={"1.0": apt(word)})}),
     ),
     (
         "Variant.versions",
         STEP,
-        variant("cpu", lambda word: Variant(versions={"1.0": Content(apt=(word,))})),
+        variant("cpu", lambda word: Variant(versions={"1.0": apt(word)})),
     ),
     (
         "Variant.providers",
         STEP,
-        variant("cpu", lambda w: Variant(providers={"b": Provider(Content(apt=(w,)))})),
+        variant("cpu", lambda w: Variant(providers={"b": Provider(apt(w))})),
     ),
     ("Provider.omit", NOTHING, providers(lambda word: {"second": Provider(omit=word)})),
     ("Variant.requires", NOTHING, other_needs),
@@ -183,12 +197,16 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Variant.compile", STEP, other_script("compile")),
     ("LayerFile.name", NOTHING, file_of_another("rocm/a.patch")),
     ("LayerFile.name", STEP, file_of_another("cpu/a.patch")),
-    ("Variant.content", STEP, variant("cpu", lambda word: Variant(Content(apt=(word,))))),
-    ("Variant.content", NOTHING, variant("rocm", lambda word: Variant(Content(apt=(word,))))),
+    ("Variant.content", STEP, variant("cpu", lambda word: Variant(apt(word)))),
+    (
+        "Variant.content",
+        NOTHING,
+        variant("rocm", lambda word: Variant(apt(word))),
+    ),
     (
         "Variant.parameters",
         STEP,
-        variant("cpu", lambda w: Variant(parameters={"level": (Scalar(HERE, w, False), HERE)})),
+        variant("cpu", lambda w: Variant(parameters={"level": Scalar(HERE, w, False)})),
     ),
     ("Variant.omit", STEP, omitted),
     ("Variant.omit", NOTHING, variant("rocm", lambda word: Variant(omit=word))),
@@ -208,12 +226,12 @@ MATRIX: list[tuple[str, str, Change]] = [
     ("Layer.name", STEP, renamed),
     ("Layer.summary", NOTHING, layer_field(summary=lambda word: word)),
     ("Layer.place", NOTHING, layer_field(place=THERE)),
-    ("Layer.places", NOTHING, layer_field(places={"tiny": THERE})),
+    ("Layer.version", NOTHING, layer_field(version=Text("2"))),
     ("Layer.requires", NOTHING, no_need),
     ("Layer.conflicts", NOTHING, layer_field(conflicts=lambda _: (UNUSED,))),
     ("Layer.parameters", STEP, one_more_parameter),
     ("Layer.parameters", NOTHING, in_another_order),
-    ("Layer.content", STEP, layer_field(content=lambda word: Content(apt=(word,)))),
+    ("Layer.content", STEP, layer_field(content=apt)),
     ("Layer.variants", NOTHING, layer_field(variants={"cpu": Variant(), "rocm": Variant()})),
     (
         "Layer.bootstrap",
@@ -395,7 +413,8 @@ def _lowest(world: World, name: str) -> int:
 
 
 def test_the_matrix_names_every_field_that_users_write() -> None:
-    types = [each for each in vars(model).values() if getattr(each, "__module__", "") == MODEL]
+    named = (vars(model)[name] for name in model.__all__)
+    types = [each for each in named if hasattr(each, "_fields")]
     written = {f"{each.__name__}.{field}" for each in types for field in each._fields}
     assert "Layer.files" in written
     assert written <= {row[0] for row in MATRIX}

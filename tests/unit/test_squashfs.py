@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build.pipeline import choose_pack, compression_of
-from lumicontainer.core.model import Place, Platform
+from lumicontainer.core.model import Platform
 from lumicontainer.engines import ENGINES
 from lumicontainer.engines.apptainer import Apptainer
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, Place
 
 HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.core.nodes import Scalar
-from lumicontainer.core.schema import readers
-from lumicontainer.core.schema.yaml_nodes import MAX_BYTES, parse
+from lumicontainer.core.yaml import readers
+from lumicontainer.core.yaml.nodes import Scalar
+from lumicontainer.core.yaml.parse import MAX_BYTES, parse
 from lumicontainer.errors import Problems
 
 

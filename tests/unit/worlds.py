@@ -13,6 +13,7 @@ from lumicontainer.core.model import (
     Layer,
     LayerFile,
     LayerUse,
+    Packages,
     Parameter,
     Platform,
     Profile,
@@ -20,11 +21,11 @@ from lumicontainer.core.model import (
     SdistSource,
     Variant,
 )
-from lumicontainer.core.nodes import Scalar
 from lumicontainer.core.plan.plan import Plan, make_plan
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import Rule
-from lumicontainer.core.schema.validators import COMPILE, SCRIPT
+from lumicontainer.core.yaml.nodes import Scalar
+from lumicontainer.core.yaml.validators import COMPILE, SCRIPT
 from lumicontainer.errors import Place, Problems
 
 HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
@@ -109,8 +110,7 @@ def random_layer(number: int, source: Random) -> Layer:
             Parameter("index", "string", "https://wheels.example/cpu", HERE),
         ),
         content=Content(
-            apt=("tar",),
-            python=("six==1.0",),
+            packages=Packages(apt=("tar",), python=("six==1.0",)),
             sources=(SdistSource("numpy", "ab"),),
             environment={"MODE": source.choice(WORDS), "PLACE": "x"},
             path=("/opt/tool/bin",),
@@ -149,8 +149,17 @@ def content_field(name: str, more: Callable[[str], Any]) -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         content = world.layers[number].content
         old = getattr(content, name)
-        new = {**old, **more(word)} if isinstance(old, Mapping) else (*old, *more(word))
+        new = {**old, **more(word)} if isinstance(old, Mapping) else old + more(word)
         return world, world.with_layer(number, content=content._replace(**{name: new}))
+
+    return change
+
+
+def packages_field(kind: str) -> Change:
+    def change(world: World, number: int, word: str) -> tuple[World, World]:
+        content = world.layers[number].content
+        packages = content.packages._replace(**{kind: (*getattr(content, kind), word)})
+        return world, world.with_layer(number, content=content._replace(packages=packages))
 
     return change
 
@@ -294,10 +303,8 @@ def table_field(table: str, row: Any, **changes: Any) -> Change:
 def given_values(place: Place, *, value: str = "") -> Change:
     def change(world: World, number: int, word: str) -> tuple[World, World]:
         name = world.layers[number].name
-        values = (
-            {"level": (Scalar(place, value or word, plain=False), place)} if value != "-" else {}
-        )
-        before = LayerUse(name, HERE, {"level": (Scalar(HERE, "old", plain=False), HERE)})
+        values = {"level": Scalar(place, value or word, plain=False)} if value != "-" else {}
+        before = LayerUse(name, HERE, {"level": Scalar(HERE, "old", plain=False)})
         after = LayerUse(name, place, values or before.values)
         return world.with_use(number, before), world.with_use(number, after)
 

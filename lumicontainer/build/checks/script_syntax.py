@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from lumicontainer.core.model import Checks, LayerFile
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
-from lumicontainer.core.schema.validators import COMPILE, FINISH, SCRIPT
+from lumicontainer.core.yaml.validators import COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.system import process
 from lumicontainer.system.terminal.text import clean

@@ -18,8 +18,8 @@ from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.failures import failure
 from lumicontainer.build.failures.failure import last_lines
 from lumicontainer.core.model import Check, Checks
+from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.plan.plan import VERIFY, Plan
-from lumicontainer.core.schema.check import LEVELS
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.host import machine
 from lumicontainer.inside.checking import HOST_PATHS

@@ -11,6 +11,7 @@ from lumicontainer.core.resolve.facts import normal
 from lumicontainer.core.resolve.inputs import requirement_files
 from lumicontainer.core.resolve.resolve import ResolvedLayer
 from lumicontainer.core.schema import requirements
+from lumicontainer.core.yaml.readers import Text
 from lumicontainer.errors import Problem, did_you_mean
 
 _UNREACHED = re.compile(
@@ -102,7 +103,8 @@ def _is(of: Absent, word: str) -> bool:
 
 def _named(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
     """Yield what a layer itself asks apt and pip for, each with its place."""
-    yield from ((word, str(place)) for word, place in layer.content.places.items())
+    named = (*layer.content.apt, *layer.content.python)
+    yield from ((word, str(word.place)) for word in named if isinstance(word, Text))
     version = next((each for each in layer.settings if each.name == "version"), None)
     python = [each.sdist for each in layer.content.sources if isinstance(each, SdistSource)]
     if version is not None:

@@ -14,6 +14,7 @@ from lumicontainer.core.model import (
     Bootstrap,
     GitSource,
     LayerFile,
+    Packages,
     SdistSource,
     Source,
     UrlSource,
@@ -184,10 +185,8 @@ def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pin
     version = str(layer.values().get("version", ""))
     sources = (_held_source(each, layer.name, version, pins) for each in layer.content.sources)
     content = layer.content._replace(
-        apt=_once(each.pin for each in entries if each.kind == APT),
-        python=(),
+        packages=Packages(_once(each.pin for each in entries if each.kind == APT)),
         pip_installs=(),
-        places={},
         locked=requirements(each for each in entries if not (each.where or each.index)),
         indexed={
             url: requirements(each for each in entries if each.index == url)

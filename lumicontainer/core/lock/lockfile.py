@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import yaml
 
 from lumicontainer.core.lock.lock import Entry, Lock, in_order
-from lumicontainer.core.nodes import Node
+from lumicontainer.core.model.content import Line, Name
 from lumicontainer.core.resolve.inputs import (
     APT,
     DEBOOTSTRAP,
@@ -19,9 +20,18 @@ from lumicontainer.core.resolve.inputs import (
     SDIST,
     URL,
 )
-from lumicontainer.core.schema import readers, validators
-from lumicontainer.core.schema.contents import APT_PIN
-from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.core.yaml import validators
+from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.yaml.parse import read_document
+from lumicontainer.core.yaml.readers import (
+    Reader,
+    Text,
+    described,
+    matching,
+    needs_quotes,
+    schema_of,
+)
+from lumicontainer.core.yaml.record import record
 from lumicontainer.errors import Problems
 
 _HEAD = """\
@@ -30,37 +40,61 @@ _HEAD = """\
 # `origin` is where a pin was found. A `dependency` is needed by others, not named by the recipe.
 """
 
-_sha256 = readers.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
-_PINS: dict[str, readers.Reader[str]] = {
-    IMAGE: readers.matching(r"[A-Za-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}", "image@sha256:…"),
-    DEBOOTSTRAP: _sha256,
-    APT: readers.matching(APT_PIN, "name=version"),
-    PYTHON: readers.matching(
-        r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]* --hash=sha256:[0-9a-f]{64}",
+_HASH = "--hash=sha256:[0-9a-f]{64}"
+_PINS: dict[str, Reader[Text]] = {
+    IMAGE: matching(r"[A-Za-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}", "image@sha256:…"),
+    DEBOOTSTRAP: validators.sha256,
+    APT: matching(validators.APT_PIN, "name=version"),
+    PYTHON: matching(
+        rf"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]* {_HASH}",
         "name==version --hash=sha256:…",
     ),
-    SDIST: _sha256,
-    GIT: readers.matching(r"[0-9a-f]{40}", "40 hexadecimal digits"),
-    URL: _sha256,
+    SDIST: validators.sha256,
+    GIT: matching(r"[0-9a-f]{40}", "40 hexadecimal digits"),
+    URL: validators.sha256,
 }
 """What a pin must look like: it reaches the shell and pip's requirements as it is."""
-_ENTRY = readers.record(
-    "an entry of a lock",
-    {
-        **dict.fromkeys(KINDS, readers.line),
-        "file": readers.line,
-        "pin": validators.raw,
-        "origin": readers.line,
-        "index": readers.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https"),
-        "dependency": readers.boolean,
-        "unpinned": readers.line,
-    },
-)
 
 
-@readers.described(
-    {
-        **readers.schema_of(_ENTRY),
+_INDEX = matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https")
+
+
+class _Row(NamedTuple):
+    image: Line = ""
+    """The base image, as the layer names it."""
+    debootstrap: Line = ""
+    """The release of a base that debootstrap makes."""
+    apt: Line = ""
+    """A Debian package."""
+    python: Line = ""
+    """A Python package."""
+    sdist: Line = ""
+    """A source distribution, with its version."""
+    git: Line = ""
+    """The URL of a git repository."""
+    url: Line = ""
+    """The URL of a file."""
+    file: Line = ""
+    """The file of requirements that names it, or its name in `$sources`."""
+    pin: Annotated[Node | None, validators.raw] = None
+    """An image with its digest, `name=version` of apt, a line of pip's requirements with its hash,
+    a commit of 40 digits, or a sha256."""
+    origin: Line = ""
+    """The place where the pin was found."""
+    index_url: Annotated[str, _INDEX, "index"] = ""
+    """The URL of its index of Python packages, where it is not the configured one."""
+    dependency: bool = False
+    """Whether another package needs it, and the recipe does not name it."""
+    unpinned: Line = ""
+    """The reason why there is no pin."""
+
+
+_ROW = record("an entry of a lock", _Row)
+
+
+@described(
+    lambda: {
+        **schema_of(_ROW),
         "allOf": [
             {"oneOf": [{"required": [kind]} for kind in KINDS]},
             {"oneOf": [{"required": [key]} for key in ("pin", "unpinned")]},
@@ -68,50 +102,41 @@ _ENTRY = readers.record(
     }
 )
 def _entry(node: Node, problems: Problems) -> Entry | None:
-    read = _ENTRY(node, problems)
-    if read is None:
+    row = _ROW(node, problems)
+    if row is None:
         return None
-    kinds = [kind for kind in KINDS if kind in read]
-    if len(kinds) != 1 or ("pin" in read) == ("unpinned" in read):
+    kinds = [kind for kind in KINDS if getattr(row, kind)]
+    if len(kinds) != 1 or bool(row.pin) == bool(row.unpinned):
         wanted = f"one of the keys {', '.join(KINDS)}, and either 'pin' or 'unpinned'"
         problems.add(f"an entry of a lock has {wanted}", node.place, hint="lock the recipe again")
         return None
-    kind, pin = kinds[0], ""
-    if "pin" in read:
-        pin = _PINS[kind](read["pin"][0], problems) or ""
-    return Entry(
-        kind,
-        read[kind] or "",
-        where=read.get("file") or "",
-        pin=pin,
-        origin=read.get("origin") or "",
-        index=read.get("index") or "",
-        dependency=bool(read.get("dependency")),
-        open=read.get("unpinned") or "",
-    )
+    kind = kinds[0]
+    pin = (row.pin and _PINS[kind](row.pin, problems)) or ""
+    name = getattr(row, kind)
+    return Entry(kind, name, row.file, pin, row.origin, row.index_url, row.dependency, row.unpinned)
 
 
-LOCK = readers.record(
-    "a lock",
-    {
-        "recipe": validators.stem,
-        "platform": validators.stem,
-        "profile": validators.stem,
-        "layers": readers.mapping(readers.sequence(_entry), key=validators.name),
-    },
-    required=("recipe", "platform", "layers"),
-)
+class _Lock(NamedTuple):
+    recipe: Annotated[str, validators.stem]
+    """The recipe."""
+    platform: Annotated[str, validators.stem]
+    """The platform."""
+    layers: Mapping[Name, tuple[Annotated[Entry, _entry], ...]]
+    """The pins of each layer."""
+    profile: Annotated[str, validators.stem] = ""
+    """The profile."""
+
+
+LOCK = record("a lock", _Lock)
 
 
 def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
     """Read a lock; add what is wrong with it to the problems."""
-    before = len(problems.found)
-    root = parse(text, file, problems)
-    values: dict[str, Any] | None = LOCK(root, problems) if root else None
-    if values is None or len(problems.found) > before:
+    found = read_document(LOCK, text, file, problems)
+    if found is None:
         return None
-    layers = {name: in_order(entries) for name, entries in values["layers"].items()}
-    return Lock(values["recipe"], values["platform"], values.get("profile", ""), layers)
+    layers = {name: in_order(entries) for name, entries in found.layers.items()}
+    return Lock(found.recipe, found.platform, found.profile, layers)
 
 
 def text_of(lock: Lock) -> str:
@@ -148,8 +173,9 @@ class _Dumper(yaml.SafeDumper):
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         """Quote words that other readers of YAML than PyYAML take for numbers and the like."""
-        style = '"' if readers.needs_quotes(data) else None
+        style = '"' if needs_quotes(data) else None
         return self.represent_scalar("tag:yaml.org,2002:str", data, style)
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)
+_Dumper.add_representer(Text, _Dumper.represent_str)

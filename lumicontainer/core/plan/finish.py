@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.schema.validators import FINISH
+from lumicontainer.core.yaml.validators import FINISH
 
 Finishing = Mapping[str, Sequence[LayerFile]]
 """The files of each layer that has a ``finish.sh``, in the order of the layers."""

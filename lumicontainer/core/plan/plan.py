@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lumicontainer.core import shell
-from lumicontainer.core.model import Bootstrap, LayerFile, SdistSource, Value
+from lumicontainer.core.model import Bootstrap, LayerFile, Packages, SdistSource, Value
 from lumicontainer.core.plan import packages
 from lumicontainer.core.plan.cleanup import CLEAN, after_bootstrap, tidied
 from lumicontainer.core.plan.finish import finish_files, finish_text, finishing
@@ -23,8 +23,8 @@ from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.sources import fetch_files, fetch_text, fetched, label_of
-from lumicontainer.core.schema.validators import FINISH
 from lumicontainer.core.shipped import programs
+from lumicontainer.core.yaml.validators import FINISH
 
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
@@ -278,7 +278,7 @@ def adding_repositories(layer: ResolvedLayer) -> str:
     """Return the program that adds the repositories of a layer and does no more, if it has any."""
     if not layer.content.apt_repositories:
         return ""
-    content = layer.content._replace(apt=(), python=(), locked=(), indexed={})
+    content = layer.content._replace(packages=Packages(), locked=(), indexed={})
     alone = layer._replace(content=content, secrets=())
     own = _Below(layer.name, "", content.environment, ())
     return _work(alone, list(layer.files), own, script="")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lumicontainer.core.model import Bootstrap, Content, LayerUse
 from lumicontainer.core.resolve.decisions import ResolvedLayer
-from lumicontainer.core.schema.validators import FINISH
+from lumicontainer.core.yaml.validators import FINISH
 from lumicontainer.errors import Place, Problems
 
 OLDEST_PYTHON = (3, 9)

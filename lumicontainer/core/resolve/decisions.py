@@ -16,8 +16,9 @@ from lumicontainer.core.model import (
     Recipe,
     Value,
 )
-from lumicontainer.core.schema.validators import COMPILE, SCRIPT
 from lumicontainer.core.setting import Setting
+from lumicontainer.core.yaml.readers import Text
+from lumicontainer.core.yaml.validators import COMPILE, SCRIPT
 
 
 class ResolvedLayer(NamedTuple):
@@ -33,7 +34,7 @@ class ResolvedLayer(NamedTuple):
     compile: str = COMPILE
     """The one of the files that compiles its wheels, where it is there."""
     checks: Checks = Checks()
-    requires: tuple[str, ...] = ()
+    requires: tuple[Text, ...] = ()
     secrets: tuple[str, ...] = ()
     not_reproducible: Mapping[str, str] = {}
     omitted: str = ""

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from lumicontainer.core.model import Bootstrap, GitSource, LayerFile, SdistSource, Source
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
 from lumicontainer.core.schema.requirements import has_hashes, is_file_of, lines
-from lumicontainer.core.schema.sources import WHOLE_COMMIT, label_of
+from lumicontainer.core.schema.sources import label_of
+from lumicontainer.core.yaml.validators import WHOLE_COMMIT
 
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
     "image",

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from lumicontainer.core.model import Layer, LayerUse
+from lumicontainer.core.yaml.readers import Text
 from lumicontainer.errors import Problems, did_you_mean
 
 
@@ -18,7 +19,7 @@ class Placed(Protocol):
         """Its name."""
 
     @property
-    def requires(self) -> tuple[str, ...]:
+    def requires(self) -> tuple[Text, ...]:
         """What must stand before it."""
 
     @property
@@ -39,7 +40,7 @@ def check(
     """
     for each in resolved:
         for key, named in (("requires", each.requires), ("conflicts", layers[each.name].conflicts)):
-            _check_known(key, named, layers[each.name], known, problems)
+            _check_known(key, named, layers[each.name].name, known, problems)
     names = {each.name for each in resolved if not each.omitted}
     requires = {
         each.name: tuple(dict.fromkeys(each.requires)) for each in resolved if not each.omitted
@@ -48,7 +49,7 @@ def check(
     for cycle in cycles:
         problems.add(
             f"layers require each other: {' → '.join(cycle)}",
-            layers[cycle[0]].places[cycle[1]],
+            next(name.place for name in requires[cycle[0]] if name == cycle[1]),
             hint=f"remove '{cycle[1]}' from the 'requires' of '{cycle[0]}', or one of the others",
         )
     circular = {pair for cycle in cycles for pair in pairwise(cycle)}
@@ -74,13 +75,13 @@ def check(
 
 
 def _check_known(
-    key: str, named: Sequence[str], layer: Layer, known: Collection[str], problems: Problems
+    key: str, named: Sequence[Text], layer: str, known: Collection[str], problems: Problems
 ) -> None:
     """Note names of layers that there are not."""
     for name in dict.fromkeys(named):
         if name not in known:
-            what = f"layer '{name}' not found, which '{key}' of '{layer.name}' names"
-            problems.add(what, layer.places.get(name, layer.place), hint=did_you_mean(name, known))
+            what = f"layer '{name}' not found, which '{key}' of '{layer}' names"
+            problems.add(what, name.place, hint=did_you_mean(name, known))
 
 
 def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:

@@ -47,10 +47,10 @@ def choose(
 def _known(recipe: Recipe, known: Known, problems: Problems) -> list[str]:
     """Return the profiles that a recipe names, noting those that are not there."""
     there = known.profile_names() if recipe.profiles else []
-    for name, place in recipe.profiles.items():
+    for name in recipe.profiles:
         if name not in there:
             hint = did_you_mean(name, there)
-            problems.add(f"profile '{name}' not found", place, hint=hint)
+            problems.add(f"profile '{name}' not found", name.place, hint=hint)
     return [name for name in recipe.profiles if name in there]
 
 

@@ -20,16 +20,17 @@ from lumicontainer.core.model import (
     SdistSource,
     Variant,
 )
-from lumicontainer.core.nodes import Node, Scalar
+from lumicontainer.core.model.content import identity
 from lumicontainer.core.resolve import completeness, order, profiles
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.rules.rules import of_drivers
 from lumicontainer.core.schema import requirements, variants
 from lumicontainer.core.schema.loading import parameter_value
-from lumicontainer.core.schema.sources import FOLDER, fetched, identity, label_of
-from lumicontainer.core.schema.validators import COMPILE, NAME, SCRIPT
+from lumicontainer.core.schema.sources import FOLDER, fetched, label_of
 from lumicontainer.core.setting import Setting
+from lumicontainer.core.yaml.nodes import Node, Scalar
+from lumicontainer.core.yaml.validators import COMPILE, NAME, SCRIPT
 from lumicontainer.errors import Place, Problems, did_you_mean
 from lumicontainer.system.terminal import masking
 
@@ -224,10 +225,15 @@ def _settings(
 ) -> tuple[Setting, ...]:
     known = {parameter.name: parameter for parameter in variants.parameters(layer, variant)}
     options = {
-        name: _option_node(layer, known.get(name), name, value)
+        # Text needs no quotes on the command line.
+        name: Scalar(
+            Place(f"--set {layer.name}.{name}", line=0),
+            value,
+            plain=name in known and known[name].type != "string",
+        )
         for name, value in context.options.get(layer.name, {}).items()
     }
-    given: list[tuple[str, Mapping[str, tuple[Node, Place]]]] = [
+    given: list[tuple[str, Mapping[str, Node]]] = [
         ("variant", variant.parameters),
         *(("profile", each.values) for each in profiles.values(context.profile, layer.name)),
         ("recipe", use.values),
@@ -235,30 +241,21 @@ def _settings(
     ]
     settings = {p.name: Setting(p.name, p.default, "layer", str(p.place)) for p in known.values()}
     for origin, values in given:
-        for name, (node, place) in values.items():
+        for name, node in values.items():
             if name not in known:
                 context.problems.add(
                     f"layer '{layer.name}' has no parameter '{name}'",
-                    place,
+                    node.place,
                     why=f"it has {', '.join(sorted(known)) or 'none'}",
                     hint=did_you_mean(name, known) if known else f"remove '{name}'",
                 )
                 continue
             value = parameter_value(known[name], node, context.problems)
             if value is not None:
-                settings[name] = Setting(name, value, origin, str(place))
+                settings[name] = Setting(name, value, origin, str(node.place))
     for setting in settings.values():
         _check_buildable(setting, known[setting.name], layer, context)
     return tuple(settings.values())
-
-
-def _option_node(
-    layer: Layer, declared: Parameter | None, name: str, value: str
-) -> tuple[Node, Place]:
-    """Return the node of a value from the command line, where text needs no quotes."""
-    place = Place(f"--set {layer.name}.{name}", line=0)
-    plain = declared is not None and declared.type != "string"
-    return Scalar(place, value, plain), place
 
 
 def _check_buildable(

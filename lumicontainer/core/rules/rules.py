@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from lumicontainer.core.nodes import Mapping as MappingNode
-from lumicontainer.core.nodes import Node, Scalar
-from lumicontainer.core.nodes import Sequence as SequenceNode
+from lumicontainer.core.model.content import Line
 from lumicontainer.core.rules.conditions import (
     COMMIT,
     DRIVER,
@@ -22,8 +20,12 @@ from lumicontainer.core.rules.conditions import (
     met,
     parse,
 )
-from lumicontainer.core.schema import readers, validators
-from lumicontainer.core.schema.yaml_nodes import parse as parse_document
+from lumicontainer.core.yaml import readers, validators
+from lumicontainer.core.yaml.nodes import Mapping as MappingNode
+from lumicontainer.core.yaml.nodes import Node, Scalar
+from lumicontainer.core.yaml.nodes import Sequence as SequenceNode
+from lumicontainer.core.yaml.parse import parse as parse_document
+from lumicontainer.core.yaml.record import record
 from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
 
 ERROR, WARNING = "error", "warning"
@@ -31,34 +33,54 @@ _PLACES = 2
 """How many places are printed of one fact."""
 HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
 
-_name = readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
 _package = readers.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 503 writes it")
-_variable = readers.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a variable")
 
 
-_CONDITION = readers.schema_of(validators.raw)
-_WHEN = {
-    "type": "object",
-    "minProperties": 1,
-    "additionalProperties": {
-        "oneOf": [_CONDITION, {"type": "array", "items": _CONDITION, "minItems": 1}]
-    },
-}
+def _when_schema() -> readers.Schema:
+    one = readers.schema_of(validators.raw)
+    some = {"oneOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+    return {"type": "object", "minProperties": 1, "additionalProperties": some}
+
+
+@readers.described(_when_schema)
+def _when(node: Node, problems: Problems) -> MappingNode | None:
+    if isinstance(node, MappingNode) and node.entries:
+        return node
+    problems.add("'when' is a mapping of facts to what they must be", node.place)
+    return None
 
 
 class Rule(NamedTuple):
     """Hold one combination that is known to be bad."""
 
-    id: str
-    level: str
-    """``error`` refuses the build, ``warning`` lets it go on."""
-    when: Mapping[str, tuple[Condition, ...]]
-    """Facts, of which all must be so; each with the conditions of which one must hold."""
-    message: str
-    reason: str
-    source: str
-    hint: str
+    id: Annotated[
+        str,
+        readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'"),
+    ]
+    """The name of the rule."""
+    level: Annotated[str, readers.choice((ERROR, WARNING))]
+    """`error` refuses the build, `warning` lets it go on."""
+    when: Annotated[Mapping[str, tuple[Condition, ...]], _when]
+    """Facts, which must all be so, each with a condition or a list of which one is enough. The head
+    of `recipes/rules.yaml` explains both."""
+    message: Line
+    """What is wrong."""
+    reason: Line
+    """Why it is wrong."""
+    source: Line
+    """The document that says so."""
+    hint: Line
+    """What to do instead."""
     place: Place
+
+
+class _Rules(NamedTuple):
+    rules: tuple[Annotated[Rule, record("a rule", Rule)], ...]
+    """Combinations that are known to be bad. Of two rules with one id, that of your own folder is
+    used."""
+
+
+RULES = record("the rules", _Rules)
 
 
 class Vocabulary(NamedTuple):
@@ -157,54 +179,33 @@ def read_rules(
     """Read rules by their ids; what their conditions name must be in the vocabulary."""
     before = len(problems.found)
     root = parse_document(text, file, problems)
-    values = document(vocabulary)(root, problems) if root else None
-    if values is None or len(problems.found) > before:
-        return None
+    found = RULES(root, problems) if root else None
     rules: dict[str, Rule] = {}
-    for each, place in values["rules"]:
-        rule = Rule(**each, place=place)
+    for each in found.rules if found and found.rules else ():
+        rule = each._replace(when=_conditions_of(each.when, vocabulary, problems))
         first = rules.setdefault(rule.id, rule)
         if first is not rule:
             why = f"the first is at line {first.place.line}"
-            problems.add(f"the rule '{rule.id}' stands here twice", place, why=why)
-    return rules
+            problems.add(f"the rule '{rule.id}' stands here twice", rule.place, why=why)
+    return rules if len(problems.found) == before else None
 
 
-def document(vocabulary: Vocabulary) -> readers.Reader[dict[str, Any]]:
-    """Return a reader of the whole file of rules."""
-    rule: dict[str, readers.Reader[Any]] = {
-        "id": _name,
-        "level": readers.choice((ERROR, WARNING)),
-        "when": _when(vocabulary),
-        **dict.fromkeys(("message", "reason", "source", "hint"), readers.line),
-    }
-    read_rule = readers.with_place(readers.record("a rule", rule, required=tuple(rule)))
-    return readers.record("the rules", {"rules": readers.sequence(read_rule)}, required=("rules",))
-
-
-def _when(vocabulary: Vocabulary) -> readers.Reader[dict[str, tuple[Condition, ...]]]:
-    """Return a reader of what a rule asks of an image."""
+def _conditions_of(
+    when: Any, vocabulary: Vocabulary, problems: Problems
+) -> dict[str, tuple[Condition, ...]]:
     names = {*KNOWN, *WHEELS, *vocabulary.layers}
-
-    @readers.described(_WHEN)
-    def read(node: Node, problems: Problems) -> dict[str, tuple[Condition, ...]] | None:
-        if not isinstance(node, MappingNode) or not node.entries:
-            problems.add("'when' is a mapping of facts to what they must be", node.place)
-            return None
-        result = {}
-        for key, value in node.entries:
-            # Of these alone it is known that they are versions.
-            free = key.text not in names and not key.text.startswith(PACKAGE)
-            if key.text in names or _is_value(key, vocabulary, problems):
-                result[key.text] = _conditions(value, names, problems, free=free)
-        return result
-
-    return read
+    result = {}
+    for key, value in when.entries if when else ():
+        # Of these alone it is known that they are versions.
+        free = key.text not in names and not key.text.startswith(PACKAGE)
+        if key.text in names or _is_value(key, vocabulary, problems):
+            result[key.text] = _conditions(value, names, problems, free=free)
+    return result
 
 
 def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
     """Return whether a key names a package, a variable or a layer's value; note where not."""
-    for start, reader in ((PACKAGE, _package), (ENVIRONMENT, _variable)):
+    for start, reader in ((PACKAGE, _package), (ENVIRONMENT, validators.variable)):
         if key.text.startswith(start):
             rest = Scalar(key.place, key.text.removeprefix(start), plain=False)
             return reader(rest, problems) is not None

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from lumicontainer.core.apptainer_syntax import hazards
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.schema.check import BEGIN, FOLDER, SUFFIXES, is_check
-from lumicontainer.core.schema.validators import ACCELERATORS, COMPILE, FINISH, SCRIPT
+from lumicontainer.core.yaml.validators import ACCELERATORS, COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import Place, Problems, did_you_mean, nearest
 
 _NAMES = (SCRIPT, COMPILE, FINISH)

@@ -1,4 +1,4 @@
-"""Read recipes, profiles and layers from their files into the types of ``model``."""
+"""Read recipes, profiles and layers from their files, and refuse what does not fit together."""
 
 from __future__ import annotations
 
@@ -6,184 +6,51 @@ from collections.abc import Iterator
 from typing import Any
 
 from lumicontainer.core.model import (
-    Bootstrap,
+    Content,
     Layer,
     LayerFile,
-    LayerUse,
     Parameter,
     Profile,
+    Provider,
     Recipe,
     Value,
+    Variant,
 )
-from lumicontainer.core.nodes import Mapping as MappingNode
-from lumicontainer.core.nodes import Node
-from lumicontainer.core.schema import contents, layer_files, readers, validators
+from lumicontainer.core.model.layer import LAYER, TYPES
+from lumicontainer.core.model.recipe import PROFILE, RECIPE
+from lumicontainer.core.schema import layer_files
 from lumicontainer.core.schema.check import FOLDER, HOST, IMAGE, read_checks
-from lumicontainer.core.schema.contents import apt_name
 from lumicontainer.core.schema.requirements import check_files
-from lumicontainer.core.schema.validators import (
-    COMPILE,
-    FINISH,
-    RESERVED,
-    SCRIPT,
-    name,
-    printed,
-    variable,
-)
-from lumicontainer.core.schema.yaml_nodes import parse
+from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.yaml.parse import parse, read_document
+from lumicontainer.core.yaml.readers import Text
+from lumicontainer.core.yaml.validators import COMPILE, FINISH, RESERVED, SCRIPT
 from lumicontainer.errors import Place, Problems
 
-TYPES: dict[str, readers.Reader[Any]] = {
-    "string": readers.text,
-    "integer": readers.integer,
-    "boolean": readers.boolean,
-}
 PROVIDER = "provider"
 """The parameter that chooses of a layer's providers."""
-
-_BOOTSTRAP = readers.record(
-    "a bootstrap",
-    {
-        "agent": readers.choice(("debootstrap", "docker")),
-        "release": name,
-        "include": readers.with_place(readers.sequence(apt_name)),
-        "docker_image": contents.image,
-    },
-    required=("agent", "docker_image"),
-)
-_PARAMETER = readers.record(
-    "a parameter",
-    {
-        "type": readers.choice(tuple(TYPES)),
-        "default": validators.raw,
-        "summary": printed,
-        "choices": readers.sequence(readers.text),
-        "unsupported": readers.mapping(readers.line, key=validators.accelerator),
-    },
-    required=("type", "default"),
-)
-_paths = readers.matching(r"/[A-Za-z0-9._/+*?-]*", "an absolute path, in which * and ? may stand")
-LAYER = readers.record(
-    "layer",
-    {
-        "summary": printed,
-        "version": readers.with_place(readers.line),
-        "requires": readers.sequence(readers.with_place(name)),
-        "conflicts": readers.sequence(readers.with_place(name)),
-        "parameters": readers.mapping(readers.with_place(_PARAMETER), key=variable),
-        "variants": readers.mapping(contents.VARIANT, key=validators.accelerator),
-        "bootstrap": readers.mapping(_BOOTSTRAP, key=validators.accelerator),
-        "secrets": readers.sequence(name),
-        "not_reproducible": readers.mapping(readers.line, key=_paths),
-        **contents.KEYS,
-    },
-    required=("summary",),
-)
 
 
 def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Value | None:
     """Read the value of a parameter, as its type and its choices want it."""
     value: Value | None = TYPES[parameter.type](node, problems)
     if value is not None and parameter.choices and value not in parameter.choices:
-        known = ", ".join(parameter.choices)
-        problems.add(
-            f"invalid value '{value}' of '{parameter.name}'", node.place, hint=f"choose of: {known}"
-        )
+        what = f"invalid value '{value}' of '{parameter.name}'"
+        problems.add(what, node.place, hint=f"choose of: {', '.join(parameter.choices)}")
         return None
     return value
 
 
 def read_recipe(text: str, file: str, problems: Problems, *, stem: str) -> Recipe | None:
     """Read a recipe; ``stem`` is its file's name without the suffix, and becomes its name."""
-    root = parse(text, file, problems)
-    before = len(problems.found)
-    if root is None:
-        return None
-    values = RECIPE(root, problems)
-    if values is None or len(problems.found) > before:
-        return None
-    return Recipe(stem, place=root.place, text=text, **values)
+    found = read_document(RECIPE, text, file, problems)
+    return found and found._replace(name=stem, text=text)
 
 
 def read_profile(text: str, file: str, problems: Problems, *, stem: str) -> Profile | None:
     """Read a profile; ``stem`` is its file's name without the suffix, and becomes its name."""
-    root = parse(text, file, problems)
-    before = len(problems.found)
-    values = PROFILE(root, problems) if root else None
-    if values is None or len(problems.found) > before or root is None:
-        return None
-    return Profile(stem, place=root.place, **values)
-
-
-@readers.described(
-    {
-        "oneOf": [
-            readers.schema_of(name),
-            {
-                **readers.schema_of(readers.mapping(validators.values, key=name)),
-                "minProperties": 1,
-                "maxProperties": 1,
-            },
-        ]
-    }
-)
-def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
-    """Read ``name``, or ``name: {parameter: value}``."""
-    if not isinstance(node, MappingNode):
-        layer = name(node, problems)
-        return None if layer is None else LayerUse(layer, node.place)
-    if len(node.entries) != 1:
-        problems.add(
-            "a layer with parameters is written 'name: {parameter: value}'",
-            node.place,
-            hint="begin each layer on a line of its own with '- '",
-        )
-        return None
-    key, given = node.entries[0]
-    layer, values = name(key, problems), validators.values(given, problems)
-    return None if layer is None or values is None else LayerUse(layer, key.place, values)
-
-
-@readers.described(readers.schema_of(readers.mapping(validators.values, key=name)))
-def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
-    """Read ``name: {parameter: value}`` for any number of layers."""
-    if not isinstance(node, MappingNode):
-        problems.add(f"a mapping is wanted here, not {readers.kind_of(node)}", node.place)
-        return None
-    uses = []
-    for key, given in node.entries:
-        layer, values = name(key, problems), validators.values(given, problems)
-        if layer is not None and values is not None:
-            uses.append(LayerUse(layer, key.place, values))
-    return tuple(uses)
-
-
-@readers.described(readers.schema_of(readers.sequence(validators.stem)))
-def _profile_names(node: Node, problems: Problems) -> dict[str, Place] | None:
-    found = readers.sequence(readers.with_place(validators.stem))(node, problems)
-    return None if found is None else dict(found)
-
-
-RECIPE = readers.record(
-    "recipe",
-    {
-        "summary": printed,
-        "base": _layer_use,
-        "layers": readers.sequence(_layer_use),
-        "profiles": _profile_names,
-    },
-    required=("summary", "base", "layers"),
-)
-PROFILE = readers.record(
-    "profile",
-    {
-        "summary": printed,
-        "accelerator": validators.accelerator,
-        "base": _layer_use,
-        "values": _layer_uses,
-    },
-    required=("summary", "accelerator"),
-)
+    found = read_document(PROFILE, text, file, problems)
+    return found and found._replace(name=stem)
 
 
 def read_layer(
@@ -194,127 +61,99 @@ def read_layer(
     Where they are None the layer is read without them, which is quicker: it has no checks then.
     """
     before = len(problems.found)
+    folder = file.removesuffix("/layer.yaml")
     if stem in (IMAGE, HOST):
         why = "checks that belong to no layer go by that name"
         problems.add(f"no layer can be called '{stem}'", file, why=why, hint="rename its folder")
     root = parse(text, file, problems)
-    values = LAYER(root, problems) if root else None
+    found = LAYER(root, problems) if root else None
     if files is not None:
-        layer_files.judge(_scripts(values or {}), files, file, text, problems)
-        check_files(files, file.removesuffix("/layer.yaml"), problems)
-    if values is None or len(problems.found) > before or root is None:
+        layer_files.judge(_scripts(found), files, file, text, problems)
+        check_files(files, folder, problems)
+    if found is None or len(problems.found) > before:
         return None
-    parameters = _parameters(values, problems)
-    checks = read_checks(files or (), stem, file.removesuffix("/layer.yaml"), problems)
-    _check_parts(values, root.place, problems)
-    if len(problems.found) > before:
-        return None
-    return Layer(
+    checks = read_checks(files or (), stem, folder, problems)
+    layer = found._replace(
         name=stem,
-        summary=values["summary"],
-        place=root.place,
-        requires=contents.names_of(values, "requires"),
-        conflicts=contents.names_of(values, "conflicts"),
-        places=_layers_named(values),
-        parameters=parameters,
-        content=contents.content(values),
-        versions=contents.versions(values),
-        providers=contents.providers(values),
-        variants={key: contents.variant(each) for key, each in values.get("variants", {}).items()},
-        bootstrap={key: _bootstrap(each) for key, each in values.get("bootstrap", {}).items()},
+        parameters=tuple(_parameters(found, problems)),
         files=tuple(each for each in files or () if not each.name.startswith(FOLDER)),
         checks=checks,
-        secrets=values.get("secrets", ()),
-        not_reproducible=values.get("not_reproducible", {}),
     )
+    _check_parts(found, problems)
+    return layer if len(problems.found) == before else None
 
 
-def _layers_named(values: dict[str, Any]) -> dict[str, Place]:
-    """Return the other layers that a layer names, each with the first place that names it."""
-    keys = ("requires", "conflicts")
-    rows = [row for part in _all_parts(values) for key in keys for row in part.get(key, ())]
-    return dict(reversed(rows))
+def _parts(layer: Layer) -> Iterator[Layer | Variant | Provider]:
+    """Yield a layer with its variants, and the providers of each."""
+    parts: tuple[Layer | Variant, ...] = (layer, *layer.variants.values())
+    for part in parts:
+        yield part
+        yield from part.providers.values()
 
 
-def _scripts(values: dict[str, Any]) -> dict[str, Place | None]:
-    """Return the files that are run, with the place that names each; two need not be there."""
-    found: dict[str, Place | None] = {SCRIPT: None, COMPILE: None, FINISH: None}
-    for part in _all_parts(values):
-        for key in ("install", "compile", "apt_repositories"):
-            if part.get(key):
-                script, place = part[key]
-                found.setdefault(script, place)
+def _contents(layer: Layer) -> Iterator[Content]:
+    """Yield all content of a layer: its parts', and that of each version."""
+    for part in _parts(layer):
+        yield from (part.content, *part.versions.values())
+
+
+def _scripts(layer: Layer | None) -> dict[str, Place | None]:
+    """Return the files that are run, with the place that names each; three may be missing."""
+    found: dict[str, Place | None] = dict.fromkeys((SCRIPT, COMPILE, FINISH))
+    if layer is not None:
+        variants = layer.variants.values()
+        named = [each for variant in variants for each in (variant.install, variant.compile)]
+        named += [each.apt_repositories for each in _contents(layer)]
+        for script in named:
+            if isinstance(script, Text):
+                found.setdefault(script, script.place)
     return found
 
 
-def _all_parts(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a layer with its variants, their providers, and the versions of each."""
-    yield values
-    for key in ("variants", "providers", "versions"):
-        for part in (values.get(key) or {}).values():
-            yield from _all_parts(part) if part else ()
-
-
-def _check_parts(values: dict[str, Any], place: Place, problems: Problems) -> None:
+def _check_parts(layer: Layer, problems: Problems) -> None:
     """Note what a layer's versions and providers miss, and a base that cannot be made."""
-    variants = list(values.get("variants", {}).values())
-    parts = [values, *variants]
-    parts += [each for part in parts for each in part.get("providers", {}).values()]
-    if "version" not in values and any(part.get("versions") for part in parts):
+    if layer.version is None and any(part.versions for part in _parts(layer)):
         hint = "add 'version: \"…\"', the one of them to take unless another is asked for"
-        problems.add("a layer with 'versions' needs 'version'", place, hint=hint)
-    if PROVIDER in values.get("parameters", {}) and any(part.get("providers") for part in parts):
-        _, where = values["parameters"][PROVIDER]
+        problems.add("a layer with 'versions' needs 'version'", layer.place, hint=hint)
+    declared = {each.name: each for each in layer.parameters}.get(PROVIDER)
+    if declared and any(not isinstance(part, Layer | Variant) for part in _parts(layer)):
         why = "'providers' makes one of this name"
-        problems.add(f"a parameter cannot be named '{PROVIDER}'", where, why=why)
-    versions = [each for part in parts for each in part.get("versions", {}).values()]
-    for each in versions if "bootstrap" not in values else ():
-        if "docker_image" in each:
+        problems.add(f"a parameter cannot be named '{PROVIDER}'", declared.place, why=why)
+    for each in () if layer.bootstrap else _contents(layer):
+        if isinstance(each.image, Text):
             why = "only a layer with 'bootstrap' is a base"
-            problems.add("this layer cannot be an image", each["docker_image"][1], why=why)
-    for each in values.get("bootstrap", {}).values():
-        if each.get("include") and each["agent"] == "docker":
+            problems.add("this layer cannot be an image", each.image.place, why=why)
+    for base in layer.bootstrap.values():
+        if base.include and base.agent == "docker":
             why = "debootstrap alone installs packages while it makes a base"
             hint = "name them under packages.apt of this layer"
-            problems.add("'include' is for debootstrap", each["include"][1], why=why, hint=hint)
+            problems.add("'include' is for debootstrap", base.include[0].place, why=why, hint=hint)
 
 
-def _parameters(values: dict[str, Any], problems: Problems) -> tuple[Parameter, ...]:
-    result = []
-    if "version" in values:
-        version, place = values["version"]
-        result.append(Parameter("version", "string", version, place, "the version to install"))
-    for key, (declared, place) in values.get("parameters", {}).items():
-        if key in RESERVED or key.startswith(("LD_", "BASH_FUNC")) or key == "version":
-            problems.add(
-                f"a parameter cannot be named '{key}'",
-                place,
-                why="that name has a meaning of its own in the build",
-                hint="choose another name",
-            )
+def _parameters(layer: Layer, problems: Problems) -> Iterator[Parameter]:
+    """Yield the parameters of a layer, each with the value that its default's node holds."""
+    if layer.version is not None:
+        summary = "the version to install"
+        yield Parameter("version", "string", layer.version, layer.version.place, summary)
+    for each in layer.parameters:
+        if each.name in {*RESERVED, "version"} or each.name.startswith(("LD_", "BASH_FUNC")):
+            what = f"a parameter cannot be named '{each.name}'"
+            why = "that name has a meaning of its own in the build"
+            problems.add(what, each.place, why=why, hint="choose another name")
             continue
-        _check_declaration(key, declared, place, problems)
-        bare = {k: v for k, v in declared.items() if k != "default"}
-        parameter = Parameter(name=key, default="", place=place, **bare)
-        default = parameter_value(parameter, declared["default"][0], problems)
+        _check_declaration(each, problems)
+        node: Any = each.default
+        default = parameter_value(each, node, problems)
         if default is not None:
-            result.append(Parameter(name=key, default=default, place=place, **bare))
-    return tuple(result)
+            yield each._replace(default=default)
 
 
-def _check_declaration(
-    name: str, declared: dict[str, Any], place: Place, problems: Problems
-) -> None:
+def _check_declaration(declared: Parameter, problems: Problems) -> None:
     """Note where a declaration says what its type has no use for."""
     for field, kind in (("choices", "string"), ("unsupported", "boolean")):
-        if field in declared and declared["type"] != kind:
-            problems.add(
-                f"'{field}' of '{name}' is for the type {kind} only, not {declared['type']}",
-                place,
-                hint=f"remove it, or make the parameter a {kind}",
+        if getattr(declared, field) and declared.type != kind:
+            what = (
+                f"'{field}' of '{declared.name}' is for the type {kind} only, not {declared.type}"
             )
-
-
-def _bootstrap(values: dict[str, Any]) -> Bootstrap:
-    include, _ = values.get("include", ((), None))
-    return Bootstrap(values["agent"], values.get("release", ""), include, values["docker_image"])
+            hint = f"remove it, or make the parameter a {kind}"
+            problems.add(what, declared.place, hint=hint)

@@ -1,7 +1,4 @@
-"""Read requirements of Python packages: names with versions (PEP 508), and nothing else.
-
-A URL, a path or an option would have pip fetch, build and run code that nothing pins.
-"""
+"""Read files of pip's requirements, and judge what reaches pip by other ways."""
 
 from __future__ import annotations
 
@@ -10,25 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lumicontainer.core.model import LayerFile
-from lumicontainer.core.nodes import Node
-from lumicontainer.core.schema.readers import described
-from lumicontainer.core.schema.readers import text as read_text
+from lumicontainer.core.yaml.pep508 import EXACT, NAME, fault
 from lumicontainer.errors import Place, Problems
 
 KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
 """Files of a layer that are requirements by their names."""
 
-_VERSION = r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)*(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
-_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-EXACT = re.compile(rf"{_NAME}=={_VERSION}")
-"""What nearly all of them are; packaging, whose import takes 23 ms, reads the others."""
-_HASHED = re.compile(rf"({_NAME}==\S+)((?:\s+--hash=sha256:[0-9a-f]{{64}})+)")
-_ARCHIVE = re.compile(r"(?i)\.(?:whl|zip|tar|tgz|tbz|txz|tar\.\w+)(?:\[.*\])?")
-_ELSEWHERE = re.compile(r"\S*(?:@|://|/|\\)|\.")
-
-_HINT = "write NAME==VERSION; name repositories and files under 'sources'"
-_SITE = "remove it; indexes and pip's options are the site's configuration (pip config)"
-_MARKER = "the image has one Python: let a variant or a version of the layer choose"
+_HASHED = re.compile(rf"({NAME}==\S+)((?:\s+--hash=sha256:[0-9a-f]{{64}})+)")
 
 
 class Line(NamedTuple):
@@ -37,56 +22,6 @@ class Line(NamedTuple):
     text: str
     line: int
     column: int
-
-
-class Fault(NamedTuple):
-    """Say why a requirement is refused, and what to write instead."""
-
-    why: str
-    hint: str
-
-
-def fault(text: str, *, markers: bool = False) -> Fault | None:
-    """Return why a requirement is refused, or None where it is a name with versions.
-
-    ``markers`` takes conditions behind a semicolon too.
-    """
-    if EXACT.fullmatch(text) and not _ARCHIVE.search(text):
-        return None
-    bare, semicolon, _ = text.partition(";")
-    if not text.isprintable():
-        return Fault("it holds a control character", _HINT)
-    if text.startswith("-"):
-        return Fault("it is an option of pip's", _SITE)
-    if _ELSEWHERE.match(bare) or "@" in bare or _ARCHIVE.search(bare):
-        return Fault("it is a URL or a path: nothing pins it, and pip would run its code", _HINT)
-    if semicolon and not markers:
-        return Fault("it has a condition behind ';'", _MARKER)
-    return _unread(text)
-
-
-def _unread(text: str) -> Fault | None:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
-
-    try:
-        read = Requirement(text)
-    except InvalidRequirement as error:
-        return Fault(str(error).splitlines()[0], _HINT)
-    if read.url or any(each.operator == "===" for each in read.specifier):
-        return Fault("'===' compares with any text, a path too", "write ==")
-    return None
-
-
-@described({"type": "string", "pattern": r"^[A-Za-z0-9][^@/\\;]*$"})
-def requirement(node: Node, problems: Problems) -> str | None:
-    """Read one requirement of a layer's ``packages.python``."""
-    value = read_text(node, problems)
-    wrong = fault(value) if value is not None else None
-    if value is None or wrong is None:
-        return value
-    what = f"expected a requirement such as numpy==2.3.4, got {value!r}"
-    problems.add(what, node.place, why=wrong.why, hint=wrong.hint)
-    return None
 
 
 def lines(content: bytes) -> Iterator[Line]:

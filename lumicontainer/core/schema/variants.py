@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from lumicontainer.core.model import Checks, Content, Layer, LayerFile, Parameter, Variant
+from lumicontainer.core.model import (
+    Checks,
+    Content,
+    Layer,
+    LayerFile,
+    Packages,
+    Parameter,
+    Variant,
+)
+from lumicontainer.core.model.content import identity
 from lumicontainer.core.schema.check import FOLDER
 from lumicontainer.core.schema.loading import PROVIDER
-from lumicontainer.core.schema.sources import identity
-from lumicontainer.core.schema.validators import ACCELERATORS, COMPILE, SCRIPT
 from lumicontainer.core.setting import Setting
+from lumicontainer.core.yaml.validators import ACCELERATORS, COMPILE, SCRIPT
 from lumicontainer.errors import Problems, did_you_mean
 
 VERSION = "version"
@@ -94,23 +103,16 @@ def _parts(
 def merge(base: Content, more: Content) -> Content:
     """Return what ``base`` holds with what ``more`` adds; for one name ``more`` wins."""
     sources = {identity(source): source for source in (*base.sources, *more.sources)}
-    return Content(
-        apt=base.apt + more.apt,
-        apt_repositories=more.apt_repositories or base.apt_repositories,
-        python=base.python + more.python,
-        sources=tuple(sources.values()),
-        environment={**base.environment, **more.environment},
-        path=base.path + more.path,
-        provides={**base.provides, **more.provides},
-        apt_versions={**base.apt_versions, **more.apt_versions},
-        image=more.image or base.image,
-        binds=base.binds + more.binds,
-        host_libraries=base.host_libraries + more.host_libraries,
-        pip_installs=base.pip_installs + more.pip_installs,
-        locked=base.locked + more.locked,
-        indexed={**base.indexed, **more.indexed},
-        places={**base.places, **more.places},
+    packages = Packages(*map(_joined, base.packages, more.packages))
+    return Content(*map(_joined, base, more))._replace(
+        sources=tuple(sources.values()), packages=packages
     )
+
+
+def _joined(one: Any, other: Any) -> Any:
+    if isinstance(one, Mapping):
+        return {**one, **other}
+    return one + other if isinstance(one, tuple) else other or one
 
 
 def files(layer: Layer, variant: Variant, accelerator: str) -> tuple[LayerFile, ...]:

@@ -1,17 +1,20 @@
 """Read YAML text into nodes that know their place, and refuse what would surprise.
 
 YAML 1.1 reads an unquoted ``no`` as false, ``3.10`` as 3.1 and ``0755`` as 493. Here a plain
-scalar keeps its text until a reader (see ``fields``) says what it must be. Aliases, tags,
+scalar keeps its text until a reader (see ``readers``) says what it must be. Aliases, tags,
 duplicate keys, several documents, and documents that are too large or too deep are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-from lumicontainer.core.nodes import Mapping, Node, Scalar, Sequence
+from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
+from lumicontainer.core.yaml.readers import Reader
 from lumicontainer.errors import Place, Problems
+
+T = TypeVar("T")
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
@@ -84,6 +87,14 @@ class _Composer:
 
 class _RefusedError(Exception):
     """Stop reading a document of which a problem was noted."""
+
+
+def read_document(reader: Reader[T], text: str, file: str, problems: Problems) -> T | None:
+    """Return what a reader makes of a document, or None where a problem was noted."""
+    before = len(problems.found)
+    root = parse(text, file, problems)
+    value = reader(root, problems) if root else None
+    return value if len(problems.found) == before else None
 
 
 def parse(text: str, file: str, problems: Problems) -> Node | None:

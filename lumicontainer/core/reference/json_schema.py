@@ -1,7 +1,7 @@
 """Return the JSON Schema of each kind of document, from the readers that read it.
 
-``python -m lumicontainer.core.json_schema NAME`` prints one of them. ``make schemas`` writes all
-to ``recipes/schemas``, where editors and other programs find them.
+``python -m lumicontainer.core.reference.json_schema NAME`` prints one of them. ``make schemas``
+writes all to ``recipes/schemas``, where editors and other programs find them.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import sys
 from collections import Counter
 from typing import Any
 
-from lumicontainer.core.lock import lockfile
-from lumicontainer.core.rules import rules
-from lumicontainer.core.schema import check, loading, platform
-from lumicontainer.core.schema.readers import Reader, Schema, schema_of
+from lumicontainer.core.lock.lockfile import LOCK
+from lumicontainer.core.model.check import CHECK
+from lumicontainer.core.model.layer import LAYER
+from lumicontainer.core.model.platform import PLATFORM
+from lumicontainer.core.model.recipe import PROFILE, RECIPE
+from lumicontainer.core.rules.rules import RULES
+from lumicontainer.core.yaml.readers import Reader, Schema, schema_of
 
 READERS: dict[str, Reader[Any]] = {
-    "check": check.CHECK,
-    "layer": loading.LAYER,
-    "lock": lockfile.LOCK,
-    "platform": platform.PLATFORM,
-    "profile": loading.PROFILE,
-    "recipe": loading.RECIPE,
-    "rules": rules.document(rules.Vocabulary((), lambda _: ())),
+    "check": CHECK,
+    "layer": LAYER,
+    "lock": LOCK,
+    "platform": PLATFORM,
+    "profile": PROFILE,
+    "recipe": RECIPE,
+    "rules": RULES,
 }
 """The reader of each kind of document; of a check it is the comment at its head."""
 

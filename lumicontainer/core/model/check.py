@@ -1,0 +1,105 @@
+"""The keys of a check: the comment at the head of its script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+from lumicontainer.core.model.content import Line, Name
+from lumicontainer.core.model.files import LayerFile
+from lumicontainer.core.yaml import validators
+from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.yaml.readers import choice, described, schema_of
+from lumicontainer.core.yaml.record import record
+from lumicontainer.errors import Problems
+
+LEVELS = ("quick", "full", "perf")
+"""What each level runs, the lower ones too: seconds, minutes, and what measures speed."""
+RUNS = ("once", "node", "ranks")
+START_MODES = ("exec", "run", "shell", "cleanenv", "containall", "no-home", "umask")
+
+
+class CheckNeeds(NamedTuple):
+    """Say what a check needs of the place that it runs in."""
+
+    gpus: int = 0
+    """The number of GPUs."""
+    architecture: Name = ""
+    """The architecture of the GPUs, such as gfx90a; without it, any that PyTorch can use."""
+    nodes: int = 1
+    """The number of nodes."""
+    tasks: int = 1
+    """The number of ranks."""
+    network: Name = ""
+    """The kind of network device: `cxi` is Slingshot's."""
+    mpi: bool = False
+    """Whether its ranks find each other by MPI."""
+
+
+class Threshold(NamedTuple):
+    """Hold the limit of a measured value, ``minimum`` or ``maximum``, and its source."""
+
+    unit: Line
+    """The unit of the value."""
+    source: Line
+    """The origin of the limit."""
+    minimum: float | None = None
+    """The least value that passes."""
+    maximum: float | None = None
+    """The greatest value that passes."""
+    reference: float | None = None
+    """A value that was measured elsewhere; a report shows the ratio to it."""
+    architecture: Name = ""
+    """The architecture of the GPUs that it is true of; on others it is not judged."""
+
+
+_THRESHOLD = record("a threshold", Threshold)
+
+
+@described(lambda: schema_of(_THRESHOLD))
+def _threshold(node: Node, problems: Problems) -> Threshold | None:
+    before = len(problems.found)
+    found = _THRESHOLD(node, problems)
+    if found is None or len(problems.found) > before:
+        return None
+    limits = (found.minimum is not None) + (found.maximum is not None)
+    if limits == 2 or not (limits or found.reference is not None):
+        what = "a threshold has either a minimum or a maximum"
+        why = "without either there is a reference, and nothing is judged"
+        problems.add(what, node.place, why=why, hint="add minimum or maximum")
+    return found
+
+
+class Check(NamedTuple):
+    """Describe what must hold in an image, and the script that finds out."""
+
+    name: str
+    """The layer it belongs to, and the file's own name: pytorch/accelerator."""
+    file: LayerFile
+    summary: Line
+    """What holds if it passes."""
+    hint: Line
+    """What to do if it fails."""
+    level: Annotated[str, choice(LEVELS)] = LEVELS[0]
+    """When it runs. Each build runs the quick ones."""
+    runs: Annotated[str, choice(RUNS)] = RUNS[0]
+    """Where it runs: on one process, on one process of each `node`, or as `ranks` that work
+    together."""
+    timeout_seconds: int = 60
+    """The time limit."""
+    needs: Annotated[CheckNeeds, record("needs", CheckNeeds)] = CheckNeeds()
+    """What it needs; without it the check is skipped, with the reason."""
+    thresholds: Mapping[Annotated[str, validators.variable], Annotated[Threshold, _threshold]] = {}
+    """Limits of measured values: each has a `minimum`, a `maximum`, or only a `reference`."""
+    start_modes: tuple[Annotated[str, choice(START_MODES)], ...] = ()
+    """Ways to start a container in which it must hold too, beside the plain one."""
+
+
+CHECK = record("a check", Check)
+
+
+class Checks(NamedTuple):
+    """Hold the files of a folder of checks, and those of them that are checks."""
+
+    files: tuple[LayerFile, ...] = ()
+    each: tuple[Check, ...] = ()

@@ -1,0 +1,217 @@
+"""The keys of a platform: where it is, what its nodes are like, what its ranks need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple, TypeAlias
+
+from lumicontainer.core.model.content import ABind, Line
+from lumicontainer.core.model.layer import Accelerator, Summary
+from lumicontainer.core.yaml import ranges, validators
+from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.yaml.readers import (
+    Fault,
+    Text,
+    checked,
+    choice,
+    described,
+    integer,
+    schema_of,
+    sequence,
+    with_place,
+)
+from lumicontainer.core.yaml.record import record, table
+from lumicontainer.errors import Place, Problems
+from lumicontainer.inside.rank import variables as inside
+
+RUNTIMES = ("apptainer", "singularity")
+"""Programs that run images; ``singularity`` is SingularityCE."""
+STORAGE = ("node", "scratch")
+DEVICES = ("cxi",)
+"""Classes of devices in the kernel."""
+
+Constant: TypeAlias = Annotated[Text, validators.constant]
+AnyVariable: TypeAlias = Annotated[Text, validators.variable]
+Limits: TypeAlias = Annotated[str, ranges.limits]
+Count: TypeAlias = Annotated[str, ranges.count]
+Cpus: TypeAlias = Annotated[str, ranges.cpus]
+
+
+class Conditions(NamedTuple):
+    """Say when a row of a table holds; each condition is empty or must hold."""
+
+    rocm: Limits = ""
+    """The range of ROCm's version in the image: `<6.2`, `>=6.2,<7.0`, or `6.4` for all 6.4.x."""
+    plugin: Annotated[str, ranges.plugin] = ""
+    """The network plugin of the image: `any`, or `aws-ofi-nccl >=1.20`."""
+    pytorch: Limits = ""
+    """The range of PyTorch's version in the image."""
+    libfabric: Limits = ""
+    """The range of libfabric's version in the image."""
+    slingshot: Limits = ""
+    """The range of the version of Slingshot's libraries in the image."""
+    nodes: Count = ""
+    """The range of the number of nodes: `>1`."""
+    ranks: Count = ""
+    """The range of the number of ranks: `>1`."""
+    device: Annotated[str, choice(DEVICES)] = ""
+    """A device of the node: `cxi` is Slingshot's."""
+    network: Annotated[str, validators.network_word] = ""
+    """A word of srun's `--network`."""
+
+
+When: TypeAlias = Annotated[Mapping[str, str], table("when", Conditions)]
+
+
+def _negative(value: int) -> Fault | None:
+    return Fault("NUMA nodes are counted from 0") if value < 0 else None
+
+
+class Gpu(NamedTuple):
+    """Describe one GPU (a GCD) of a node: where it is, and the cores next to it."""
+
+    pci: Annotated[str, validators.pci]
+    """Its PCI address."""
+    cores: Cpus
+    """The cores next to it that its rank may use, such as `49-55`."""
+    numa: Annotated[int, checked(integer, _negative, minimum=0)]
+    """Its NUMA node."""
+    reserved: Cpus = ""
+    """The cores next to it that are the system's own."""
+
+
+_GPU = record("a gpu", Gpu)
+
+
+@described(lambda: {"type": "array", "items": schema_of(_GPU)})
+def _gpus(node: Node, problems: Problems) -> tuple[Gpu, ...] | None:
+    before = len(problems.found)
+    found = sequence(with_place(_GPU))(node, problems)
+    if found is None or len(problems.found) > before:
+        return None
+    _check_gpus(found, problems)
+    return tuple(gpu for gpu, _ in found)
+
+
+def _check_gpus(gpus: Sequence[tuple[Gpu, Place]], problems: Problems) -> None:
+    """Note what two GPUs claim: the same address, or the same cores."""
+    addresses: dict[str, Place] = {}
+    owners: dict[int, Place] = {}
+    reserved = {core for gpu, _ in gpus for core in ranges.processors(gpu.reserved)}
+    for gpu, place in gpus:
+        first = addresses.setdefault(gpu.pci, place)
+        if first is not place:
+            why = f"the first is at line {first.line}"
+            problems.add(f"the GPU {gpu.pci} stands here twice", place, why=why)
+        own = ranges.processors(gpu.cores)
+        if own & reserved:
+            why = "'reserved' keeps it for the system"
+            problems.add(f"no rank may use {_words(own & reserved)}", place, why=why)
+        shared = own & owners.keys()
+        if shared:
+            why = f"the GPU at line {owners[min(shared)].line} has them as well"
+            hint = "give each core to the GPU next to it"
+            problems.add(f"two GPUs share {_words(shared)}", place, why=why, hint=hint)
+        owners |= dict.fromkeys(own, place)
+
+
+def _words(cores: set[int]) -> str:
+    return f"core{'s'[: len(cores) > 1]} {', '.join(map(str, sorted(cores)))}"
+
+
+class Variable(NamedTuple):
+    """Set a variable for every rank, where the user has not, under conditions."""
+
+    name: Constant
+    """The name of the variable. Two rows of one variable must exclude each other by `when`."""
+    reason: Line
+    """The reason."""
+    source: Line
+    """The document that says so."""
+    value: Line = ""
+    """The value."""
+    value_from: Annotated[str, choice((inside.INTERFACES, inside.LOGS))] = ""
+    """A value that is found on the node: the network interfaces that are up (`interfaces`), or the
+    prefix of the flight recorder's files (`logs`)."""
+    when: When = {}
+    """The conditions, which must all hold when the rank starts."""
+    unless_set: tuple[AnyVariable, ...] = ()
+    """Other names of the same variable: if the user sets one, it is used."""
+
+
+class Discouraged(NamedTuple):
+    """Name a variable that does harm where a user exports it, under conditions."""
+
+    name: AnyVariable
+    """The name of the variable."""
+    reason: Line
+    """The reason."""
+    source: Line
+    """The document that says so."""
+    hint: Line
+    """What to do instead."""
+    values: tuple[Line, ...] = ()
+    """The values that do harm, with `*` for any text. Without it and `allowed_values`, all do."""
+    allowed_values: tuple[Line, ...] = ()
+    """The values that do no harm, in place of `values`."""
+    when: When = {}
+    """The conditions, which must all hold when the rank starts."""
+
+
+ADiscouraged: TypeAlias = Annotated[Discouraged, record("a discouraged variable", Discouraged)]
+
+
+class CacheFolder(NamedTuple):
+    """Name the folder that a variable is set to."""
+
+    name: AnyVariable
+    """The name of the variable."""
+    folder: Annotated[str, validators.folder]
+    """The folder that it is set to."""
+    storage: Annotated[str, choice(STORAGE)]
+    """What the folder lies in: the node's own memory or disk, or the project's /scratch."""
+    reason: Line
+    """The reason."""
+    source: Line
+    """The document that says so."""
+
+
+DETECT = sequence(validators.absolute)
+
+
+class Platform(NamedTuple):
+    """Describe one place where images run."""
+
+    name: str
+    summary: Summary
+    """What it is, in one line."""
+    accelerator: Accelerator
+    """The accelerator of its nodes."""
+    place: Place
+    detect: Annotated[tuple[str, ...], DETECT] = ()
+    """Paths that all exist on this platform, and on no other."""
+    driver: Annotated[str, validators.driver] = ""
+    """The version of the GPU driver in the kernel."""
+    profile: Annotated[str, validators.stem] = ""
+    """The profile to use unless another is asked for."""
+    engine: Annotated[str, choice(RUNTIMES)] = ""
+    """The program that runs images there. For `singularity` images are flat and gzip."""
+    proot: Line = ""
+    """The command that builds a definition where users have no user namespaces; `RECIPE` stands for
+    the recipe's name."""
+    binds: tuple[ABind, ...] = ()
+    """Paths of the host that containers need."""
+    gpus: Annotated[tuple[Gpu, ...], _gpus] = ()
+    """The GPUs of a node, in the order of ROCr, the runtime below HIP."""
+    interface_prefix: Annotated[str, validators.interface_prefix] = ""
+    """The beginning of the names of the network interfaces."""
+    variables: tuple[Annotated[Variable, record("a variable", Variable)], ...] = ()
+    """Variables for every rank. What the user sets, even to nothing, stays: `export NCCL_NET=`
+    switches a row off."""
+    discouraged: tuple[ADiscouraged, ...] = ()
+    """Variables that do harm if a user exports them."""
+    caches: tuple[Annotated[CacheFolder, record("a cache", CacheFolder)], ...] = ()
+    """Variables that name a cache, and the folder for it."""
+
+
+PLATFORM = record("platform", Platform)

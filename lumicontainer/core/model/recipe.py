@@ -1,0 +1,95 @@
+"""The keys of recipes and profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from lumicontainer.core.model.layer import Accelerator, Summary
+from lumicontainer.core.yaml import validators
+from lumicontainer.core.yaml.nodes import Mapping as MappingNode
+from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.yaml.readers import Text, described, kind_of, mapping, schema_of
+from lumicontainer.core.yaml.record import record
+from lumicontainer.errors import Place, Problems
+
+
+class LayerUse(NamedTuple):
+    """Name a layer in a recipe, with the values that the recipe gives its parameters."""
+
+    layer: str
+    place: Place
+    values: Mapping[str, Node] = {}
+
+
+_VALUES = mapping(validators.values, key=validators.name)
+
+
+@described(
+    lambda: {
+        "oneOf": [
+            schema_of(validators.name),
+            {**schema_of(_VALUES), "minProperties": 1, "maxProperties": 1},
+        ]
+    }
+)
+def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
+    """Read ``name``, or ``name: {parameter: value}``."""
+    if not isinstance(node, MappingNode):
+        layer = validators.name(node, problems)
+        return None if layer is None else LayerUse(layer, node.place)
+    if len(node.entries) != 1:
+        what = "a layer with parameters is written 'name: {parameter: value}'"
+        problems.add(what, node.place, hint="begin each layer on a line of its own with '- '")
+        return None
+    return next(iter(_layer_uses(node, problems) or ()), None)
+
+
+@described(lambda: schema_of(_VALUES))
+def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
+    """Read ``name: {parameter: value}`` for any number of layers."""
+    if not isinstance(node, MappingNode):
+        problems.add(f"a mapping is wanted here, not {kind_of(node)}", node.place)
+        return None
+    uses = []
+    for key, given in node.entries:
+        layer = validators.name(key, problems)
+        values: Any = validators.values(given, problems)
+        if layer is not None and values is not None:
+            uses.append(LayerUse(layer, key.place, values))
+    return tuple(uses)
+
+
+class Recipe(NamedTuple):
+    """Say what goes into an image: a base and layers, in order."""
+
+    name: str
+    summary: Summary
+    """What the image is, in one line."""
+    place: Place
+    base: Annotated[LayerUse, _layer_use]
+    """A layer with a `bootstrap`."""
+    layers: tuple[Annotated[LayerUse, _layer_use], ...]
+    """The layers in order: a name, or a name with its parameters."""
+    text: str
+    profiles: tuple[Annotated[Text, validators.stem], ...] = ()
+    """The profiles that the recipe was made for, the preferred ones first."""
+
+
+class Profile(NamedTuple):
+    """Hold values that go together: versions of several layers that are known to work as one."""
+
+    name: str
+    summary: Summary
+    """What the values have in common, in one line."""
+    place: Place
+    accelerator: Accelerator
+    """The accelerator of the platforms that it is for."""
+    base: Annotated[LayerUse | None, _layer_use] = None
+    """The base, in place of the recipe's."""
+    values: Annotated[tuple[LayerUse, ...], _layer_uses] = ()
+    """Values of parameters, by layer. Layers that the recipe does not have are ignored."""
+
+
+RECIPE = record("recipe", Recipe)
+PROFILE = record("profile", Profile)

@@ -1,0 +1,93 @@
+"""Read ranges of versions and numbers, and lists of processors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from lumicontainer.core.yaml.readers import Fault, checked, line, text
+from lumicontainer.errors import did_you_mean
+from lumicontainer.inside.rank import variables as inside
+from lumicontainer.inside.version_range import Limit
+from lumicontainer.inside.version_range import parse as parse_range
+
+MOST_PROCESSORS = 8192
+"""What Linux is built for at most on x86-64."""
+_LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
+
+
+def _no_list(value: str) -> Fault | None:
+    if not _LIST.fullmatch(value):
+        return Fault(f"a list of processors such as 1-7 is wanted here, not '{value}'")
+    numbers = [number for ends in _ends(value) for number in ends]
+    if numbers != sorted(numbers) or numbers[-1] >= MOST_PROCESSORS:
+        why = f"its numbers rise, and each is below {MOST_PROCESSORS}"
+        return Fault(f"invalid list of processors '{value}'", why)
+    return None
+
+
+cpus = checked(text, _no_list, pattern=f"^{_LIST.pattern}$")
+"""A list of processors as the kernel writes it: ``49-55``, ``0,8,16``."""
+
+
+def processors(value: str) -> set[int]:
+    """Return the processors of a list."""
+    return {number for first, last in _ends(value) for number in range(first, last + 1)}
+
+
+def _ends(value: str) -> list[tuple[int, int]]:
+    ends = (part.partition("-") for part in value.split(",") if part)
+    return [(int(first), int(last or first)) for first, _, last in ends]
+
+
+def _no_limits(value: str) -> Fault | None:
+    try:
+        found = parse_range(value)
+    except ValueError as error:
+        return Fault("a range is wanted here", str(error))
+    if is_empty(found):
+        return Fault(f"nothing lies in the range '{value}'", hint="correct its limits")
+    return None
+
+
+def _no_count(value: str) -> Fault | None:
+    versions = any(len(limit) > 1 for _, limit in parse_range(value))
+    return Fault(f"whole numbers are wanted here, not '{value}'") if versions else None
+
+
+def _no_plugin(value: str) -> Fault | None:
+    name, space, range_text = value.partition(" ")
+    known = inside.PLUGINS if space else (inside.ANY, *inside.PLUGINS)
+    if name not in known:
+        return Fault(f"'{name}' is not known", hint=did_you_mean(name, known))
+    return _no_limits(range_text) if space else None
+
+
+limits = checked(text, _no_limits, minLength=1)
+"""A range of versions or numbers that something can lie in."""
+count = checked(limits, _no_count)
+"""A range of whole numbers."""
+plugin = checked(
+    line,
+    _no_plugin,
+    pattern=f"^(?:{inside.ANY}|(?:{'|'.join(inside.PLUGINS)})(?: .+)?)$",
+)
+"""``any``, the name of a plugin's layer, or that with a range."""
+
+
+def is_empty(found: Sequence[Limit]) -> bool:
+    """Return whether nothing lies within all of the limits."""
+    lows = [(limit, operator == ">") for operator, limit in found if operator[0] == ">"]
+    highs = [(limit, operator == "<=") for operator, limit in found if operator[0] == "<"]
+    if not lows or not highs:
+        return False
+    (low, above), (high, included) = max(lows), min(highs)
+    return low > high or (low == high and (above or not included))
+
+
+def whole(found: Sequence[Limit]) -> list[Limit]:
+    """Return limits of whole numbers so that none lies between two of them: >1 as >=2."""
+    numbers = ((operator, limit[0] if limit else 0) for operator, limit in found)
+    moved = {">": (">=", 1), "<=": ("<", 1)}
+    pairs = ((*moved.get(operator, (operator, 0)), number) for operator, number in numbers)
+    return [(operator, (number + step,)) for operator, step, number in pairs]

@@ -1,0 +1,159 @@
+"""Read mappings with known keys: a named tuple is the table of its keys.
+
+A field is a key where its type has a reader: ``Annotated[str, reader]``, a number, a boolean, or
+tuples and mappings of these. The text below the field describes it, in the JSON Schema and in the
+reference of the manual.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from itertools import pairwise
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+from lumicontainer.core.yaml import readers
+from lumicontainer.core.yaml.nodes import Mapping as MappingNode
+from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.yaml.readers import Reader, Schema, described, kind_of, schema_of
+from lumicontainer.errors import Problems, did_you_mean
+
+R = TypeVar("R")
+
+
+class Mark(Enum):
+    """Say how a field differs from others; stands among the marks of its type."""
+
+    SAME_LEVEL = "a record whose keys stand beside those of its owner"
+    REQUIRED = "a key that is required though the field has a default"
+
+
+_PLAIN: Mapping[Any, Reader[Any]] = {
+    bool: readers.boolean,
+    int: readers.integer,
+    float: readers.number,
+}
+
+
+class _Key(NamedTuple):
+    """Hold how a key is read; ``part`` is the field of the record that it belongs to."""
+
+    part: str
+    field: str
+    reader: Reader[Any]
+    made: Any
+    required: bool
+
+    def default(self) -> Any:
+        return self.made._field_defaults.get(self.field)
+
+
+def table(what: str, made: Any) -> Reader[dict[str, Any]]:
+    """Return a reader of a mapping with the keys of ``made``; ``what`` names it in messages."""
+    keys = dict(_keys(made))
+    known = f"its keys are {', '.join(sorted(keys))}"
+    required = [name for name, key in keys.items() if key.required]
+
+    @described(lambda: _schema(what, keys, required))
+    def read(node: Node, problems: Problems) -> dict[str, Any] | None:
+        if not isinstance(node, MappingNode):
+            wrong = f"{what} must be a mapping, not {kind_of(node)}"
+            problems.add(wrong, node.place, why=known, hint=readers.MAPPING_HINT)
+            return None
+        values: dict[str, Any] = {}
+        for name, value in node.entries:
+            if key := keys.get(name.text):
+                values[name.text] = key.reader(value, problems)
+            else:
+                hint = did_you_mean(name.text, keys)
+                problems.add(f"{what} has no key '{name.text}'", name.place, why=known, hint=hint)
+        for missing in required:
+            if missing not in values:
+                problems.add(f"{what} needs '{missing}'", node.place, hint=f"add '{missing}: …'")
+        return {name: value for name, value in values.items() if value is not None}
+
+    return read
+
+
+def record(what: str, made: Callable[..., R]) -> Reader[R]:
+    """Return a reader of the named tuple ``made``; ``what`` names it in messages.
+
+    A field ``place`` gets the place of the mapping. A field that is not in the document, or has a
+    problem, has its default, or None.
+    """
+    reader, keys = table(what, made), dict(_keys(made))
+    parts = {key.part: key.made for key in keys.values() if key.part}
+
+    @described(lambda: schema_of(reader))
+    def read(node: Node, problems: Problems) -> R | None:
+        found = reader(node, problems)
+        if found is None:
+            return None
+        values: dict[str, dict[str, Any]] = {part: {} for part in ("", *parts)}
+        for name, value in found.items():
+            values[keys[name].part][keys[name].field] = value
+        own = values.pop("") | {part: _new(parts[part], each) for part, each in values.items()}
+        result: R = _new(made, {"place": node.place, **own})
+        return result
+
+    return read
+
+
+def _new(made: Any, values: Mapping[str, Any]) -> Any:
+    known = {name: value for name, value in values.items() if name in made._fields}
+    return made(**{**dict.fromkeys(made._fields), **made._field_defaults, **known})
+
+
+def _keys(made: Any, part: str = "") -> Iterator[tuple[str, _Key]]:
+    for field, hint in get_type_hints(made, include_extras=True).items():
+        marks = getattr(hint, "__metadata__", ())
+        if Mark.SAME_LEVEL in marks:
+            yield from _keys(hint.__origin__, field)
+        elif reader := _reader(hint):
+            name = next((mark for mark in marks if isinstance(mark, str)), field)
+            required = field not in made._field_defaults or Mark.REQUIRED in marks
+            yield name, _Key(part, field, reader, made, required)
+
+
+def _reader(hint: Any) -> Reader[Any] | None:
+    """Return the reader of a type; None where it is no key's."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        found: Reader[Any] = next(mark for mark in hint.__metadata__ if callable(mark))
+        return found
+    inner = [_reader(each) for each in get_args(hint)]
+    if origin is tuple and inner[0]:
+        return readers.sequence(inner[0])
+    if origin is Mapping and inner[0] and inner[1]:
+        return readers.mapping(inner[1], key=inner[0])
+    return inner[0] if origin is UnionType else _PLAIN.get(hint)
+
+
+def _schema(what: str, keys: Mapping[str, _Key], required: list[str]) -> Schema:
+    return {
+        "title": what,
+        "type": "object",
+        "properties": {name: _property(key) for name, key in keys.items()},
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _property(key: _Key) -> Schema:
+    default = key.default()
+    shown = isinstance(default, (bool, int, str)) and default != ""
+    text = {"description": _descriptions(key.made)[key.field]}
+    return {**schema_of(key.reader), **text, **({"default": default} if shown else {})}
+
+
+def _descriptions(made: Any) -> dict[str, str]:
+    """Return the text below each field of a class, in one line."""
+    (body,) = (each.body for each in ast.parse(inspect.getsource(made)).body)  # type: ignore[attr-defined]
+    found = {}
+    for field, text in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(text.value).split())
+    return found
