@@ -1,4 +1,4 @@
-"""What a build works with, and what a run of one of its steps offers to others."""
+"""The values of a build, and of one run of a step's program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from lumicontainer.build.cache import store as cache
 from lumicontainer.build.cache.store import Entry
@@ -17,21 +17,21 @@ from lumicontainer.core.plan.plan import Plan
 from lumicontainer.engines import Engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.site import Site
-from lumicontainer.system.terminal.progress import Progress
+from lumicontainer.system.terminal.progress import Progress, Task
 
 _SILENCE = 30.0
-"""Minutes; the compiler of DeepSpeed's largest source prints nothing for some of them."""
+"""Minutes; the compiler of DeepSpeed's largest source is silent for some of them."""
 STAGED = ".lumicontainer"
-"""The folder in /tmp of a step that holds what the host hands in."""
+"""The folder in /tmp of a step with the files that the host passes in."""
 
 Stack: TypeAlias = "tuple[Entry, ...]"
 """Layers, the lowest first."""
 
 
 def silence_limit() -> float | None:
-    """Return the seconds without output after which a step is ended; None where it never is.
+    """Return the seconds without output after which a step is ended; None for no limit.
 
-    Raises ``InputError`` where LUMICONTAINER_SILENCE is no number of minutes.
+    Raises ``InputError`` if LUMICONTAINER_SILENCE is not a number of minutes.
     """
     named = os.environ.get("LUMICONTAINER_SILENCE", "")
     try:
@@ -46,28 +46,28 @@ def silence_limit() -> float | None:
 
 @dataclass(frozen=True)
 class Builder:
-    """Hold what a build works with."""
+    """Hold the values of a build."""
 
     plan: Plan
     engine: Engine
     site_of: Callable[[], Site]
-    """Returns what the build borrows from its host; reading pip's configuration takes 0.4 s."""
+    """Return the settings of the host; reading pip's configuration takes 0.4 s."""
     progress: Progress
     cache: cache.Cache
     place: Workspace
     jobs: int
     fresh: bool = False
-    """Make every object anew, although the cache has it."""
+    """Rebuild every object, even if the cache has it."""
     secrets: Mapping[str, Path] = field(default_factory=dict)
     proven: dict[str, Entry] = field(default_factory=dict)
-    """The objects of the cache that this build has proven, by name."""
+    """The cached objects whose bytes this build has verified, by name."""
     silence: float | None = field(default_factory=silence_limit)
     """Seconds without output after which a step is ended."""
     began: float = field(default_factory=time.time)
     """In seconds since 1970."""
 
     def cached(self) -> Stack:
-        """Return the layers that the cache has from the base up; nothing is proven here."""
+        """Return the cached layers from the base up; their bytes are not verified."""
         found: list[Entry] = []
         for key in (self.plan.base_key, *(step.key for step in self.plan.steps)):
             parent = found[-1].tree if found else ""
@@ -79,34 +79,59 @@ class Builder:
 
     @property
     def site(self) -> Site:
-        """Return what the build borrows from its host."""
+        """Return the settings of the host that the build uses."""
         return self.site_of()
 
 
-class Ground(Protocol):
-    """Run programs upon layers."""
-
-    async def prepare(self) -> None:
-        """Make what a program runs upon."""
-
-    def command(self, inside: Sequence[str]) -> list[str]:
-        """Return the engine's command that runs ``inside``."""
-
-
-class StepRun(Protocol):
-    """Describe the run of one step: the layers below it, and its folders on the host."""
+@dataclass
+class StepRun:
+    """Hold what one run of a step's program works with."""
 
     builder: Builder
     name: str
     below: Stack
-    root: Path
-    temporary: Path
-    staged: Path
-    output: Path | None
-    ground: Ground
+    task: Task
+    apart: bool = False
+    """Discard the changes: run in an overlay, or in a tree of its own."""
+    secret_names: Sequence[str] = ()
+    output: Path | None = None
+    """The image that the step writes, if any."""
+
+    @property
+    def root(self) -> Path:
+        """Return the folder of the run."""
+        # The prefix keeps the name of a layer apart from other names in the workspace.
+        return self.builder.place.root / f"step-{self.name.replace(': ', '.')}"
+
+    @property
+    def temporary(self) -> Path:
+        """Return the folder that is /tmp in the container."""
+        return self.root / "tmp"
+
+    @property
+    def staged(self) -> Path:
+        """Return the folder of the files that the host passes in."""
+        return self.temporary / STAGED
+
+    @property
+    def wheels(self) -> Path:
+        """Return the folder of the wheels that the program gets or leaves."""
+        return self.staged / "wheels"
+
+    @property
+    def overlay(self) -> Path:
+        """Return the folder of the overlay."""
+        return self.root / "overlay"
+
+    @property
+    def sandbox(self) -> Path:
+        """Return the folder that has the tree and its state."""
+        return self.root / "sandbox" if self.apart else self.builder.place.sandbox
 
     def binds(self) -> dict[Path, str]:
-        """Return what of the host the program sees, and where."""
-
-    async def module(self, name: str, *words: str, given: bytes = b"") -> None:
-        """Run a module of this package as root of a namespace with the build's ids."""
+        """Return the host paths that the program sees, with their container paths."""
+        folders = {folder: str(folder) for folder in self.builder.site.folders}
+        names = self.secret_names
+        return folders | {
+            self.builder.secrets[name]: f"/tmp/{STAGED}/secrets/{name}" for name in names
+        }

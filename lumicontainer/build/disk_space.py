@@ -1,129 +1,107 @@
-"""How much room a build needs, from what the cache knows of its steps, and whether it is there."""
+"""Estimate the disk space of a build from the cache, and require it before the build starts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from lumicontainer.build.cache.store import Cache, Entry, object_name
-from lumicontainer.build.workspace import GIB, NEED_TREE
+from lumicontainer.build.cache.store import Cache, object_name
+from lumicontainer.build.workspace import NEED_TREE
 from lumicontainer.core.plan.plan import BASE, Plan
 from lumicontainer.errors import Problem, SpaceError
+from lumicontainer.system import units
 
 _MIB = 1 << 20
 _UNKNOWN = 200 * _MIB
-"""Bytes of a layer that was never made here: PyTorch's has 300 MB, most have less than 50."""
+"""Bytes of a layer that was never built here: PyTorch's has 300 MB, most have less than 50."""
 _EXPANSION = 4
-"""How many times its squashfs a tree takes (543 MB of pytorch-deepspeed unpack to 1.9 GB)."""
+"""The size of a tree relative to its squashfs (543 MB of pytorch-deepspeed unpack to 1.9 GB)."""
 _SPARE = 64 * _MIB
 _INODES = 50_000
 
 
-@dataclass(frozen=True)
-class Need:
-    """Say what one place must have free: bytes, and inodes where it counts them."""
+class Need(NamedTuple):
+    """Hold the free bytes and inodes that one folder needs."""
 
     what: str
-    place: Path
+    folder: Path
     size: int
     inodes: int
-    hint: str
+    option: str
+    """The option or the variable that names another folder."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Hold the bytes of a plan's layers: those that are there, and those to be made."""
+class Sizes(NamedTuple):
+    """Hold the bytes of a plan's layers: cached ones, and those to be built."""
 
-    there: int = 0
+    cached: int = 0
     known: tuple[int, ...] = ()
-    """Of layers to be made, of which an earlier form is there."""
+    """Sizes of earlier builds of layers to be built."""
     unknown: int = 0
-    """How many layers are to be made of which nothing is known."""
+    """The number of layers to be built that were never built here."""
 
     @property
     def missing(self) -> int:
-        """Return the bytes of all layers that are to be made."""
+        """Return the bytes of all layers to be built."""
         return sum(self.known) + self.unknown * _UNKNOWN
 
     def temporary(self, *, flat: bool, unpacked: bool) -> int:
-        """Return the bytes of what lies about while layers are made or unpacked.
-
-        That is the tree, unless it is there, and what the largest layer takes once more.
-        """
+        """Return the bytes of the tree, unless it is unpacked, and of the largest step."""
         if not (flat or self.missing):
             return _SPARE
-        tree = 0 if unpacked else _EXPANSION * self.there
-        made = _EXPANSION * (self.missing + max(self.known, default=0))
-        return tree + max(made, NEED_TREE if self.unknown else 0) + _SPARE
+        tree = 0 if unpacked else _EXPANSION * self.cached
+        built = _EXPANSION * (self.missing + max(self.known, default=0))
+        return tree + max(built, NEED_TREE if self.unknown else 0) + _SPARE
 
 
 def sizes(plan: Plan, cache: Cache) -> Sizes:
-    """Return how large a plan's layers are, or will be."""
-    relatives = {entry.step: entry for entry in cache.entries() if entry.kind == "layer"}
-    there, known, unknown = 0, [], 0
-    for step, entry in _chain(plan, cache):
-        if entry:
-            there += entry.size
-        elif step in relatives:
-            known.append(relatives[step].size)
-        else:
-            unknown += 1
-    return Sizes(there, tuple(known), unknown)
-
-
-def _chain(plan: Plan, cache: Cache) -> Iterator[tuple[str, Entry | None]]:
+    """Return the sizes of a plan's layers."""
+    earlier = {entry.step: entry.size for entry in cache.entries() if entry.kind == "layer"}
+    cached, known, unknown = 0, [], 0
     parent: str | None = ""
     for name, key in [(BASE, plan.base_key), *((step.name, step.key) for step in plan.steps)]:
         entry = cache.entry(object_name(key, parent)) if parent is not None else None
         parent = entry.tree if entry else None
-        yield name, entry
+        if entry:
+            cached += entry.size
+        elif name in earlier:
+            known.append(earlier[name])
+        else:
+            unknown += 1
+    return Sizes(cached, tuple(known), unknown)
 
 
 def needs(
     found: Sizes, *, temporary: Path, cache: Path, output: Path, flat: bool, unpacked: bool
 ) -> list[Need]:
-    """Return what each place of a build must have free; ``unpacked`` where its tree is there."""
-    work = bool(found.known or found.unknown or flat)
-    image = found.there + found.missing + _SPARE
-    name = "name another place with"
+    """Return what each folder of a build needs; ``unpacked`` if the tree of the layers exists."""
+    inodes = _INODES if found.known or found.unknown or flat else 100
+    work, image = found.temporary(flat=flat, unpacked=unpacked), found.cached + found.missing
     return [
-        Need(
-            "the build's files",
-            temporary,
-            found.temporary(flat=flat, unpacked=unpacked),
-            _INODES if work else 100,
-            f"{name} LUMICONTAINER_TMPDIR",
-        ),
-        Need("the cache", cache, found.missing + _SPARE, 100, f"{name} LUMICONTAINER_CACHE"),
-        Need("the image", output.parent, image, 2, f"{name} --output"),
+        Need("the build's files", temporary, work, inodes, "LUMICONTAINER_TMPDIR"),
+        Need("the cache", cache, found.missing + _SPARE, 100, "LUMICONTAINER_CACHE"),
+        Need("the image", output.parent, image + _SPARE, 2, "--output"),
     ]
 
 
-def require(wanted: list[Need]) -> None:
-    """Raise ``SpaceError`` with every place that has too little free.
+def require(wanted: Sequence[Need]) -> None:
+    """Raise ``SpaceError`` with every folder that has too little free space.
 
-    Quotas count where the file system tells of them, as Lustre does of a project's.
+    Quotas count if the file system reports them, as Lustre does for a project.
     """
     problems = []
     for need in wanted:
-        state = os.statvfs(need.place)
+        state = os.statvfs(need.folder)
         free = state.f_bavail * state.f_frsize
+        hint = f"free some space, or name another place with {need.option}"
+        what = f"not enough space for {need.what}"
         if free < need.size:
-            why = f"it needs {_told(need.size)}, and {_told(free)} are free"
-            problems.append(_problem(need, "room", why))
+            why = f"it needs {units.size(need.size)}, and {units.size(free)} are free"
+            problems.append(Problem(what, str(need.folder), why, hint))
         if state.f_files and state.f_favail < need.inodes:
             why = f"it needs {need.inodes} inodes, and {state.f_favail} are free"
-            problems.append(_problem(need, "room for files", why))
+            problems.append(Problem(what, str(need.folder), why, hint))
     if problems:
         raise SpaceError(*problems)
-
-
-def _problem(need: Need, what: str, why: str) -> Problem:
-    hint = f"make room, or {need.hint}"
-    return Problem(f"there is too little {what} for {need.what}", str(need.place), why, hint)
-
-
-def _told(size: int) -> str:
-    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / _MIB:.0f} MiB"

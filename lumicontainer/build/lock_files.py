@@ -1,4 +1,4 @@
-"""Open and write the files of locks."""
+"""Read and write the files of locks."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from lumicontainer.system.files.write import write_whole
 
 
 def open_lock(root: Path, name: str) -> Lock:
-    """Read the lock ``name`` below ``root``; raise ``InputError`` where it is invalid."""
-    problems = Problems()
-    lock = read_lock(read_text(root, name), display(root / name), problems)
-    problems.raise_if_any()
-    assert lock is not None
-    return lock
+    """Read the lock ``name`` below ``root``; raise ``InputError`` if it is invalid."""
+    return _read(read_text(root, name), root / name)
 
 
 def write_lock(lock: Lock, path: Path) -> None:
-    """Write a lock, whole or not at all.
-
-    Raises ``InputError`` where it could not be read again.
-    """
-    text, problems = text_of(lock), Problems()
-    read_lock(text, display(path), problems)
-    problems.raise_if_any()
+    """Write a lock in one step; raise ``InputError`` if it could not be read back."""
+    text = text_of(lock)
+    _read(text, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.encode())
+
+
+def _read(text: str, path: Path) -> Lock:
+    problems = Problems()
+    lock = read_lock(text, display(path), problems)
+    problems.raise_if_any()
+    assert lock is not None
+    return lock

@@ -1,4 +1,4 @@
-"""Build an image: make the layers that are missing, pack them, check the image, put it in place."""
+"""Build an image: build missing layers, pack them, check the image, and rename it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lumicontainer.build import disk_space, layers
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.cache import store
 from lumicontainer.build.checks import smoke
-from lumicontainer.build.failures.failure import no_room
+from lumicontainer.build.failures.failure import no_space
 from lumicontainer.build.layers import Run
-from lumicontainer.build.workspace import GIB, remove_tree, temporary_root
+from lumicontainer.build.workspace import remove_tree, temporary_root
 from lumicontainer.core.model import LayerFile, Platform
 from lumicontainer.core.plan.plan import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_notes
@@ -35,91 +35,69 @@ from lumicontainer.system.os_errors import refused
 from lumicontainer.system.waiting import task_group
 
 PACKS = ("layered", "flat")
-_MEMORY_OF_A_JOB = 2 * GIB
-"""What a compiler takes at most for a source that includes PyTorch's headers (measured: 1.6 GB)."""
+_MEMORY_OF_A_JOB = 2 << 30
+"""The memory of a compiler for a source with PyTorch's headers (measured: 1.6 GB)."""
 
 
 def check_output(output: Path) -> None:
-    """Raise ``InputError`` where the output would overwrite something that is no image."""
+    """Raise ``InputError`` if the output cannot be written or would replace another file."""
     if not output.parent.is_dir():
-        raise InputError(
-            Problem("the image's folder is not there", str(output.parent), hint="make it first")
-        )
+        what = "the image's folder does not exist"
+        raise InputError(Problem(what, str(output.parent), hint="create it"))
     if not os.access(output.parent, os.W_OK | os.X_OK):
-        raise InputError(
-            Problem(
-                "the image's folder cannot be written to",
-                str(output.parent),
-                hint="name another --output",
-            )
-        )
-    # An image is checked, and so run, before it has its name.
+        what = "cannot write to the image's folder"
+        raise InputError(Problem(what, str(output.parent), hint="name another --output"))
+    # The image is checked, and so executed, before it gets its name.
     if problem := trust.doubt(output.parent, "the image's folder", "--output", owners=False):
         raise InputError(problem)
     if output.exists() or output.is_symlink():
         try:
             sif.read_objects(output)
         except InputError as error:
+            why = f"{error.problems[0].why}; a build replaces only images"
+            hint = "name another --output, or move the file away"
             raise InputError(
-                Problem(
-                    "the output is there and is no image",
-                    str(output),
-                    why=f"{error.problems[0].why}; only an image is replaced by an image",
-                    hint="name another --output, or move the file away",
-                )
+                Problem("the output is not an image", str(output), why, hint)
             ) from error
 
 
 def check_replaced(output: Path) -> None:
-    """Raise ``InputError`` where the image that would be replaced holds what its user laid on it.
-
-    That is an overlay in the file itself, as ``singularity overlay create`` makes one.
-    """
-    laid = sum(each.size for each in sif.read_objects(output) if each.form == sif.EXT3)
-    if laid:
-        raise InputError(
-            Problem(
-                "the image carries an overlay of yours",
-                str(output),
-                why=f"{units.size(laid)} that a new image would not have",
-                hint="name another --output, or move the image away",
-            )
-        )
+    """Raise ``InputError`` if the old image has an overlay (``singularity overlay create``)."""
+    size = sum(each.size for each in sif.read_objects(output) if each.form == sif.EXT3)
+    if size:
+        why = f"a new image would not have its {units.size(size)}"
+        hint = "name another --output, or move the image away"
+        raise InputError(Problem("the image has an overlay of yours", str(output), why, hint))
 
 
 def check_host(plan: Plan) -> None:
-    """Raise where this host cannot build, before anything is begun."""
+    """Raise ``HostError`` if this host cannot build."""
     if plan.bootstrap.agent == "debootstrap":
         require_keyring()
         require_plain_path(temporary_root())
     with_ids = user_namespaces.namespace_command()
-    # First a plain one: where none can be made, unshare of util-linux 2.38 waits for ever when it
-    # is to map ids by newuidmap.
+    # First without ids: if no namespace can be created, unshare of util-linux 2.38 hangs when it
+    # maps ids by newuidmap.
     for command in (user_namespaces.PLAIN_NAMESPACE, with_ids):
         user_namespaces.require_namespaces(command)
 
 
 def choose_pack(wanted: str | None, engine: Engine, platform: Platform) -> str:
-    """Return how an image is packed: as asked, else as the engines that meet it allow.
+    """Return the form of the image: the wanted one, else what all its engines can read.
 
-    Raises ``InputError`` where an engine cannot read what is asked for.
+    Raises ``InputError`` if this host's engine cannot read the wanted form.
     """
     here = engine.stacks
     there = ENGINES[platform.engine].reads_layers if platform.engine else here
     if wanted == "layered" and not here:
-        raise InputError(
-            Problem(
-                "this host's engine reads no image of layers",
-                why="it has no fuse-overlayfs, or it is SingularityCE, which would show the "
-                "lowest layer alone and say nothing",
-                hint="use --pack flat",
-            )
-        )
+        why = "fuse-overlayfs is missing, or it is SingularityCE, which shows only the lowest layer"
+        what = "this host's engine cannot read layered images"
+        raise InputError(Problem(what, why=why, hint="use --pack flat"))
     return wanted or ("layered" if here and there else "flat")
 
 
 def compression_of(engine: Engine, platform: Platform) -> str:
-    """Return the compression that this host's engine reads, and that of the platform."""
+    """Return a compression that the engines of this host and of the platform can read."""
     named = [engine.compression]
     if platform.engine:
         named.append(ENGINES[platform.engine].compression)
@@ -127,42 +105,41 @@ def compression_of(engine: Engine, platform: Platform) -> str:
 
 
 async def build(builder: Builder, output: Path, *, form: str, verify: bool = True) -> Stack:
-    """Build the image and give it its name once it is whole and its checks hold.
+    """Build the image, and rename it when it is complete and its checks have passed.
 
-    ``form`` is one of ``PACKS``; without ``verify`` no check is made. Returns the layers. Raises
-    ``StepError`` where a step fails, ``ExaminedError`` where a check does; whatever stood at
-    ``output`` before is then as it was.
+    ``form`` is one of ``PACKS``; without ``verify`` no check runs. Returns the layers. Raises
+    ``StepError`` if a step fails, ``ExaminedError`` if a check fails; an old image then stays.
     """
-    for dead in _partials(output):
-        _remove_dead(dead)
+    for leftover in _leftovers(output):
+        _remove_unlocked(leftover)
     builder.cache.reclaim()
-    require_room(builder, output, form=form)
+    require_space(builder, output, form=form)
     try:
         return await _build(builder, output, form=form, verify=verify)
     except OSError as error:
-        full = no_room(builder, str(error), output=output)
+        full = no_space(builder, str(error), output=output)
         raise full or refused(error, "cannot build the image") from error
 
 
-def require_room(builder: Builder, output: Path, *, form: str) -> None:
-    """Raise ``SpaceError`` where a place has too little room; what the dead left is gone."""
+def require_space(builder: Builder, output: Path, *, form: str) -> None:
+    """Raise ``SpaceError`` if a folder has too little space."""
     found = disk_space.sizes(builder.plan, builder.cache)
     places = {"temporary": builder.place.root, "cache": builder.cache.root, "output": output}
-    unpacked = builder.place.ground.exists()
+    unpacked = builder.place.sandbox.exists()
     disk_space.require(disk_space.needs(found, **places, flat=form == "flat", unpacked=unpacked))
 
 
 async def _build(builder: Builder, output: Path, *, form: str, verify: bool) -> Stack:
-    making = _to_make(builder)
-    compiles = sum(step.compiled is not None for step in making)
-    unpacks = bool(making) and len(builder.cached()) > 0 and not builder.fresh
+    missing = _missing_steps(builder)
+    compiles = sum(step.compiled is not None for step in missing)
+    unpacks = bool(missing) and len(builder.cached()) > 0 and not builder.fresh
     builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify)
     stack = await assemble(builder)
     with _partial(output) as partial:
-        told = {} if verify else {CHECKED_LABEL: "no"}
-        await _pack(builder, stack, partial, form=form, labels=told)
+        labels = {} if verify else {CHECKED_LABEL: "no"}
+        await _pack(builder, stack, partial, form=form, labels=labels)
         if verify:
-            await smoke.hold(builder, stack, partial, every=form == "flat")
+            await smoke.require_checks(builder, stack, partial, every=form == "flat")
         else:
             builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
         partial.replace(output)
@@ -171,17 +148,17 @@ async def _build(builder: Builder, output: Path, *, form: str, verify: bool) -> 
 
 
 async def assemble(builder: Builder) -> Stack:
-    """Return the layers of the plan, each from the cache or made."""
+    """Return the layers of the plan, cached or built."""
     plan = builder.plan
     await layers.begin(builder)
     base = await layers.base_layer(builder)
     ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
     ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
-    slots = asyncio.Semaphore(side_by_side(builder.jobs))
+    slots = asyncio.Semaphore(parallel_compiles(builder.jobs))
     async with task_group() as group:
         compiling = {
             step.key: group.create_task(_compile(builder, step.compiled, ready, slots))
-            for step in _to_make(builder)
+            for step in _missing_steps(builder)
             if step.compiled
         }
         stack: Stack = (base,)
@@ -198,8 +175,8 @@ def _done(stack: Stack) -> asyncio.Future[Stack]:
     return future
 
 
-def _to_make(builder: Builder) -> Sequence[Step]:
-    """Return the steps from the first that the cache lacks; nothing is proven here."""
+def _missing_steps(builder: Builder) -> Sequence[Step]:
+    """Return the steps from the first one that is not cached; no layer is verified."""
     there = 0 if builder.fresh else len(builder.cached())
     return builder.plan.steps[max(0, there - 1) :]
 
@@ -215,25 +192,22 @@ async def _compile(
         return await layers.wheels(builder, compiled, below)
 
 
-def side_by_side(jobs: int) -> int:
-    """Return how many layers may compile at the same time, each with that many jobs.
-
-    The kernel shares the cores among them; memory is what would run out.
-    """
+def parallel_compiles(jobs: int) -> int:
+    """Return how many layers may compile at the same time; memory is the limit, not cores."""
     return max(1, machine.free_memory() // (jobs * _MEMORY_OF_A_JOB))
 
 
 def default_jobs() -> int:
-    """Return the compile jobs that the cores and the free memory of this host allow."""
+    """Return the number of compile jobs that cores and free memory of this host allow."""
     cores = len(os.sched_getaffinity(0))
     return max(1, min(cores, machine.free_memory() // _MEMORY_OF_A_JOB))
 
 
 @contextmanager
 def _partial(output: Path) -> Iterator[Path]:
-    """Give the name under which an image is written; what is left there at the end goes.
+    """Yield a locked temporary file for the image, and remove it if it is still there at the end.
 
-    It is locked meanwhile, so that another build removes what a dead one left, and only that.
+    The lock lets other builds remove only the files of killed builds.
     """
     partial, descriptor = _new_partial(output)
     try:
@@ -243,7 +217,7 @@ def _partial(output: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _partials(output: Path) -> list[Path]:
+def _leftovers(output: Path) -> list[Path]:
     prefix = f".{output.name}.partial-"
     return [path for path in output.parent.iterdir() if path.name.startswith(prefix)]
 
@@ -252,13 +226,13 @@ def _new_partial(output: Path) -> tuple[Path, int]:
     while True:
         descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.partial-", dir=output.parent)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Before it was locked, another build may have taken it for a dead one's.
+        # Another build may have removed it before it was locked.
         if os.fstat(descriptor).st_nlink:
             return Path(name), descriptor
         os.close(descriptor)
 
 
-def _remove_dead(partial: Path) -> None:
+def _remove_unlocked(partial: Path) -> None:
     with contextlib.suppress(OSError):
         descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -291,7 +265,7 @@ async def _pack(
             packed = run.root / store.LAYER
             await layers.squash(run, notes, packed)
             top = packed.read_bytes()
-            # The tree, its layers and the image fill the disk; nothing else stays beside them.
+            # Save disk space for the tree, its layers and the image.
             await asyncio.to_thread(remove_tree, run.root)
             builder.place.drop_log(run.name)
             parts = [squashfs.Packed(entry.layer, entry.sha256(store.LAYER)) for entry in stack]
@@ -303,7 +277,7 @@ async def _pack(
 
 
 def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:
-    """Write files with their folders, whatever the umask."""
+    """Write files and their folders, independent of the umask."""
     for file in files:
         path = folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -314,10 +288,10 @@ def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:
 
 
 async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) -> None:
-    """Pack what the layers make together as one file system."""
-    run.builder.place.ground_holds = []  # A build may leave the mount points of its steps.
-    await run.ground.prepare()
-    tree = run.builder.place.ground / "tree"
+    """Pack the layers as one file system."""
+    run.builder.place.sandbox_layers = []  # Remove the mount points of steps.
+    await run.prepare()
+    tree = run.builder.place.sandbox / "tree"
     await run.namespaced(*no_links.copy_command(notes, tree))
     resolved = run.builder.plan.resolved
     compression = compression_of(run.builder.engine, resolved.platform)
@@ -329,7 +303,7 @@ async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) 
 
 
 def _public_mirror(base: store.Entry, release: str) -> str:
-    """Return the mirror that the image itself names, which is the distribution's default."""
+    """Return the mirror in the base's apt sources, the distribution's default."""
     try:
         text = process.capture(["unsquashfs", "-cat", str(base.layer), "etc/apt/sources.list"])
     except process.ProgramError:

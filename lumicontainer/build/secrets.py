@@ -1,4 +1,4 @@
-"""Files that a step gets and that stay nowhere: not in a layer, a key, a log or an image."""
+"""Pass secret files to steps, and keep them out of layers, keys, logs and images."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GIVEN = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")
 def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
     """Return the files of the options ``--secret`` by id.
 
-    Raises ``InputError`` with all that is wrong: a form, a file, a secret that a layer wants and
-    nobody gave, or gave and no layer wants.
+    Raises ``InputError`` with all invalid options and files, and all secrets that are missing or
+    that no layer requires.
     """
     wanted = {secret: step.name for step in plan.steps for secret in step.secrets}
     found, problems = {}, []
@@ -30,19 +30,21 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
         match = _GIVEN.fullmatch(text)
         if match is None:
             hint = "write it like --secret id=token,src=/path/of/a/file"
-            problems.append(Problem(f"'{text}' names no secret", "--secret", hint=hint))
+            problems.append(Problem(f"invalid secret '{text}'", "--secret", hint=hint))
             continue
         # Path.expanduser raises where there is no such user.
         secret, path = match["id"], Path(os.path.expanduser(match["src"])).absolute()  # noqa: PTH111
         if secret not in wanted:
-            hint = did_you_mean(secret, wanted) or "no layer of this recipe wants one"
-            problems.append(Problem(f"no layer wants the secret '{secret}'", "--secret", hint=hint))
+            hint = did_you_mean(secret, wanted) or "no layer of this recipe requires a secret"
+            problems.append(
+                Problem(f"no layer requires the secret '{secret}'", "--secret", hint=hint)
+            )
         problems += _unfit(path)
         found[secret] = path
     for secret in wanted.keys() - found.keys():
         hint = f"add --secret id={secret},src=FILE"
         problems.append(
-            Problem(f"the layer '{wanted[secret]}' wants the secret '{secret}'", hint=hint)
+            Problem(f"the layer '{wanted[secret]}' requires the secret '{secret}'", hint=hint)
         )
     if problems:
         raise InputError(*problems)
@@ -52,24 +54,24 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
 
 
 def _unfit(path: Path) -> list[Problem]:
-    what = "the file of a secret cannot be used"
+    what = "cannot use the file of a secret"
     if any(each in str(path) for each in DIVIDERS):
-        why = "',' and ':' divide the options of the engine, which sees it"
-        return [Problem(what, str(path), why, "give it another name")]
+        why = "',' and ':' separate options of the engine"
+        return [Problem(what, str(path), why, "rename it")]
     try:
         size = path.stat().st_size if path.is_file() else -1
         if 0 < size <= _LARGEST and len(path.read_bytes().strip()) >= SHORTEST:
             return []
-        why = f"it must be a file of {SHORTEST} characters to 1 MiB"
+        why = f"expected a file of {SHORTEST} characters to 1 MiB"
     except OSError as error:
         why = error.strerror or str(error)
     return [Problem(what, str(path), why, "check --secret")]
 
 
 def leaks(wheel: Path) -> list[str]:
-    """Return the files of a wheel in which, or in whose names, a secret stands.
+    """Return the files of a wheel that contain a secret in their name or content.
 
-    Of the wheel's own name and of what is no wheel, it is its name.
+    For the wheel's own name and for another file, return its name.
     """
     if not masking.searched():
         return []

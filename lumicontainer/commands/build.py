@@ -171,7 +171,7 @@ def _check(
 ) -> int:
     """Build every step twice, and print what differs."""
     with _builder(arguments, plan, warnings) as builder:
-        pipeline.require_room(builder, output, form="layered")
+        pipeline.require_space(builder, output, form="layered")
         found = asyncio.run(reproducibility.check(builder))
     if arguments.json:
         context.print_json([each.record() for each in found])

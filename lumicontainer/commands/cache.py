@@ -232,8 +232,8 @@ def _explain(store: Cache, arguments: argparse.Namespace) -> int:
     entries = _latest_first(store)
     parts = explain.walk(plan, entries)
     first = next((part for part in parts if part.state == explain.MISSING), None)
-    relative = explain.nearest(first, entries) if first else None
-    found = explain.told(first, relative) if first and relative else []
+    relative = explain.closest(first, entries) if first else None
+    found = explain.changes(first, relative) if first and relative else []
     if arguments.json:
         data = {
             "recipe": plan.resolved.recipe.name,

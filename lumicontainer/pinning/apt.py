@@ -98,7 +98,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
             return asyncio.run(_ask(builder))
         finally:
             # A tree that a failed build left is worth more than that of a base.
-            remove_tree(place.ground)
+            remove_tree(place.sandbox)
 
 
 async def _ask(builder: Builder) -> Answers:

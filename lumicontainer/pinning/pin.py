@@ -314,7 +314,7 @@ def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
     layers = {layer.name: layer for layer in resolved.included()}
     for name, text in answers.refused.items():
         for each in missing_packages.absent(text):
-            if problem := missing_packages.problem(each, layers[name], answers.names):
+            if problem := missing_packages.problem_of(each, layers[name], answers.names):
                 yield problem
 
 

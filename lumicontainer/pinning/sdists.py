@@ -86,7 +86,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
             answers = asyncio.run(_answers(builder, step))
         finally:
             # A tree that a failed build left is worth more than this one.
-            remove_tree(place.ground)
+            remove_tree(place.sandbox)
     if _REPORT not in answers:
         raise HostError(refused(step.name, answers.get(_WHY, b"").decode("utf-8", "replace")))
     return read(answers[_REPORT])

@@ -156,8 +156,8 @@ def test_verify_moves_each_damaged_object_aside_and_says_why(
     (nameless.folder / cache.ENTRY).unlink()
     done = lumicontainer("cache", "verify")
     assert done.returncode == 1
-    assert f"damaged: broken: {cache.LAYER} is not what was stored" in done.stdout
-    assert f"damaged: {nameless.name[:12]}: its files are not those" in done.stdout
+    assert f"damaged: broken: {cache.LAYER} has changed" in done.stdout
+    assert f"damaged: {nameless.name[:12]}: its files differ" in done.stdout
     assert "1 object whole" in done.stdout
     assert "the next build makes them again" in done.stdout
     assert [each["step"] for each in ask("list")["objects"]] == ["whole"]
@@ -167,7 +167,7 @@ def test_verify_moves_each_damaged_object_aside_and_says_why(
     done = lumicontainer("cache", "verify", "--json")
     told = json.loads(done.stdout)
     assert (done.returncode, told["whole"]) == (1, 1)
-    assert [(each["step"], "not what was stored" in each["why"]) for each in told["damaged"]] == [
+    assert [(each["step"], "has changed" in each["why"]) for each in told["damaged"]] == [
         ("broken", True)
     ]
 
@@ -211,7 +211,7 @@ def test_prune_removes_what_serves_nobody_whatever_the_size(
     (tmp_path / "gone").unlink()
     store.draft("d" * 64)
     for mark, age in (("young", 0), ("old", MARK_LIFE + 60)):
-        store.note_held(mark)
+        store.note_passed(mark)
         os.utime(store.root / "held" / mark, (time.time() - age,) * 2)
     assert ask("prune")["leftovers"] == {
         "damaged objects": 1,
@@ -221,8 +221,8 @@ def test_prune_removes_what_serves_nobody_whatever_the_size(
     assert [path.name for path in (store.root / "objects").iterdir()] == [entry.name]
     assert [use.image for use in usage.uses(store)] == [str(tmp_path / "there")]
     assert store.damaged() == []
-    assert store.holds("young")
-    assert not store.holds("old")
+    assert store.has_passed("young")
+    assert not store.has_passed("old")
 
 
 def test_a_note_that_cannot_be_read_goes(ask: Ask, store: cache.Cache) -> None:

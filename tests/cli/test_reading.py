@@ -227,7 +227,7 @@ def test_doctor_reports_what_this_host_can_do(lumicontainer: Run) -> None:
 def test_doctor_reports_what_is_missing_with_a_hint(lumicontainer: Run, tmp_path: Path) -> None:
     done = lumicontainer("doctor", env={"LUMICONTAINER_TMPDIR": str(tmp_path / "missing")})
     assert done.returncode == 1
-    assert "✗ room for builds" in done.stdout
+    assert "✗ disk space" in done.stdout
     assert "LUMICONTAINER_TMPDIR" in done.stdout
 
 

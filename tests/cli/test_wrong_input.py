@@ -117,7 +117,7 @@ def test_a_file_that_is_no_image_is_never_overwritten(
     output.write_text(content)
     done = lumicontainer("build", "hello", "--recipes", write(HELLO), "--output", output)
     assert done.returncode == 2
-    assert "only an image is replaced by an image" in done.stderr
+    assert "a build replaces only images" in done.stderr
     assert output.read_text() == content
 
 
@@ -128,7 +128,7 @@ def test_an_output_in_a_missing_folder_is_told_before_anything_is_begun(
         "build", "hello", "--recipes", write(HELLO), "--output", tmp_path / "no/x.sif"
     )
     assert done.returncode == 2
-    assert "the image's folder is not there" in done.stderr
+    assert "the image's folder does not exist" in done.stderr
 
 
 def test_without_an_engine_the_error_says_how_to_get_one(
@@ -222,4 +222,4 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_begun(
     words = ("build", "hello", "--recipes", write(HELLO), "--output", room / "x.sif")
     done = on_a_tmpfs(room, "ro", *words)
     assert done.returncode == 2
-    assert "the image's folder cannot be written to" in done.stderr
+    assert "cannot write to the image's folder" in done.stderr

@@ -253,7 +253,7 @@ def test_a_password_that_a_step_leaves_in_its_layer_is_found_wherever_it_stands(
     del small
     done = build(LEFT)
     assert done.returncode == STEP_FAILED, done.stderr
-    assert "the step 'greet' left a secret behind" in done.stderr
+    assert "the step 'greet' left a secret in its files" in done.stderr
     for path in ("/opt/environment", "/opt/name-***", "/opt/link", "/opt/basic"):
         assert f"{path}\n" in done.stderr
     assert PASSWORD.encode() not in done.stderr.encode() + everything(place) + _names(place)

@@ -106,7 +106,7 @@ def test_nothing_is_built_twice_and_a_change_is_seen(small: Path, recipes: Path)
 
 
 def test_layers_may_be_called_as_the_files_of_a_build_are(tmp_path: Path) -> None:
-    names = ("ground", "lock", "logs", "idle")
+    names = ("sandbox", "lock", "logs", "idle")
     files = {"small.yaml": f"summary: x\nbase: tiny\nlayers: [{', '.join(names)}, shell]\n"}
     for name in names:
         files[f"layers/{name}/layer.yaml"] = "summary: x\n"
@@ -137,7 +137,7 @@ def test_what_a_user_laid_on_an_image_is_not_lost(
     assert "is up to date" in lumicontainer(*words).stderr
     done = lumicontainer(*words, "--set", "greet.greeting=other")
     assert done.returncode == 2
-    assert "the image carries an overlay of yours" in done.stderr
+    assert "the image has an overlay of yours" in done.stderr
     assert "why: 64.0 MiB" in done.stderr
     assert image.read_bytes() == before
     assert lumicontainer("inspect", image, "--json").returncode == 0
@@ -221,11 +221,11 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(small: Path, tmp_path: P
     image, before = copied(small, tmp_path)
     done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
     assert done.returncode == 1
-    assert "the check 'greet/greeting' does not hold: something holds" in done.stderr
+    assert "the check 'greet/greeting' failed: something holds" in done.stderr
     assert "hint: build it again" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert image.read_bytes() == before
-    commands = re.findall(r"run the check again: (.+)", done.stderr)
+    commands = re.findall(r"repeat the check: (.+)", done.stderr)
     found = [pasted(command) for command in commands]
     assert [each.returncode for each in found] == [1, 1], [each.stderr for each in found]
     assert "failed   greet/greeting: the greeting is missing" in found[0].stdout
@@ -247,9 +247,9 @@ def test_a_check_that_does_not_hold_is_told_although_the_disk_is_full(
     program = [*prepared("mount", mount), sys.executable, "-m", "lumicontainer", *words]
     done = run(program, env={"LUMICONTAINER_TMPDIR": str(room)})
     assert done.returncode == 1, done.stderr
-    assert "the check 'greet/greeting' does not hold: something holds" in done.stderr
+    assert "the check 'greet/greeting' failed: something holds" in done.stderr
     assert f"the image is not kept: {room}/" in done.stderr
-    assert "run the check again" not in done.stderr
+    assert "repeat the check" not in done.stderr
     assert "No space left on device" in done.stderr
     assert image.read_bytes() == before
 

@@ -76,7 +76,7 @@ def test_a_step_that_leaves_a_secret_behind_fails_and_names_the_file(
     place.mkdir()
     done = build(tmp_path, LEAVES, "--secret", f"id=token,src={token}", place=place)
     assert done.returncode == 5
-    assert "left a secret behind" in done.stderr
+    assert "left a secret in its files" in done.stderr
     assert "/opt/x/copy" in done.stderr
     assert not (tmp_path / "small.sif").exists()
     assert CANARY.encode() not in everything(place)
@@ -100,10 +100,10 @@ def test_all_that_is_wrong_with_secrets_is_told_before_anything_is_begun(tmp_pat
     wrong = ("--secret", "token", "--secret", f"id=tokn,src={tmp_path / 'none'}")
     done = build(tmp_path, USES, *wrong, place=place)
     assert done.returncode == 2
-    assert "'token' names no secret" in done.stderr
-    assert "no layer wants the secret 'tokn'" in done.stderr
+    assert "invalid secret 'token'" in done.stderr
+    assert "no layer requires the secret 'tokn'" in done.stderr
     assert "did you mean 'token'?" in done.stderr
-    assert "the layer 'greet' wants the secret 'token'" in done.stderr
+    assert "the layer 'greet' requires the secret 'token'" in done.stderr
     assert list(place.glob("*/small-*")) == []
 
 

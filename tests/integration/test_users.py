@@ -67,7 +67,7 @@ def test_an_ordinary_user_builds_and_runs_an_image(
     seen = run([*program, "run", image, "--", "cat", "/opt/greet/greeting"])
     assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
     kept = run([*ordinary_user, "sh", "-c", "ls /var/tmp/lumicontainer-$(id -u)/small-*"])
-    assert kept.stdout.split() == ["ground", "idle", "lock"]
+    assert kept.stdout.split() == ["idle", "lock", "sandbox"]
     run([*ordinary_user, "rm", "-f", image])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.failures.debootstrap_log import followed, told
+from lumicontainer.build.failures.debootstrap_log import followed, package_line
 
 
 def follow(find: Callable[[], Iterator[Path]], *acts: Callable[[], object]) -> list[str]:
@@ -73,4 +73,4 @@ def test_what_is_no_file_is_not_read_and_holds_up_nothing(tmp_path: Path, kind: 
 def test_what_a_line_says_of_a_package_is_told_in_the_words_of_debootstrap(
     line: str, words: str
 ) -> None:
-    assert told(line) == words
+    assert package_line(line) == words

@@ -13,11 +13,11 @@ from lumicontainer.build.cache.explain import (
     CACHED,
     MISSING,
     OPEN,
-    Difference,
-    Part,
+    InputChange,
+    Needed,
+    changes,
+    closest,
     differences,
-    nearest,
-    told,
     walk,
 )
 from lumicontainer.build.cache.store import Entry, object_name
@@ -36,7 +36,7 @@ values = st.recursive(leaves, lambda inner: st.dictionaries(texts, inner, max_si
 mappings = st.dictionaries(texts, values, max_size=4)
 
 
-def entry(part: Part, parent: str, digest: str) -> Entry:
+def entry(part: Needed, parent: str, digest: str) -> Entry:
     name = object_name(part.key, parent)
     about = (part.key, part.step, part.kind, parent, part.inputs, digest)
     return Entry(Path(name), name, *about, size=0, used=0)
@@ -61,9 +61,9 @@ def states(plan: Plan, entries: list[Entry]) -> dict[str, str]:
 def reason(plan: Plan, entries: list[Entry]) -> tuple[str, list[str]]:
     """Return the first part that is missing, and why."""
     first = next(part for part in walk(plan, entries) if part.state == MISSING)
-    relative = nearest(first, entries)
+    relative = closest(first, entries)
     assert relative is not None
-    return first.name, [str(each) for each in told(first, relative)]
+    return first.name, [str(each) for each in changes(first, relative)]
 
 
 def test_of_an_empty_cache_everything_is_missing(resolved: Resolve) -> None:
@@ -129,32 +129,32 @@ def test_a_layer_below_that_came_out_otherwise_is_told(resolved: Resolve) -> Non
     plan = make_plan(resolved(), ())
     base, *_ = built(plan, "today")
     entries = [base, *built(plan, "long ago")[1:]]
-    assert reason(plan, entries) == ("greet", ["parent: the layer below is another"])
+    assert reason(plan, entries) == ("greet", ["parent: the layer below changed"])
 
 
-def wheel(inputs: Mapping[str, Any], key: str = "key") -> Part:
-    return Part("step", "wheels", key, inputs, "below", MISSING)
+def wheel(inputs: Mapping[str, Any], key: str = "key") -> Needed:
+    return Needed("step", "wheels", key, inputs, "below", MISSING)
 
 
 def test_the_nearest_has_the_fewest_differences_and_is_of_the_same_step() -> None:
     inputs = {"a": 1, "b": {"c": 2, "d": 3}}
     far = entry(wheel({"a": 0, "b": {"c": 0, "d": 3}}, "far"), "", "1")
     near = entry(wheel({"a": 1, "b": {"c": 2, "d": 4}}, "near"), "", "2")
-    alien = entry(Part("step", "layer", "x", inputs, "", CACHED), "", "3")
-    assert nearest(wheel(inputs), [alien, far, near]) == near
-    assert nearest(wheel(inputs), [alien]) is None
+    alien = entry(Needed("step", "layer", "x", inputs, "", CACHED), "", "3")
+    assert closest(wheel(inputs), [alien, far, near]) == near
+    assert closest(wheel(inputs), [alien]) is None
 
 
 def test_of_equally_near_ones_the_first_is_taken() -> None:
     one, two = (entry(wheel({"a": n}, str(n)), "", "d") for n in (1, 2))
-    assert nearest(wheel({"a": 3}), [two, one]) == two
+    assert closest(wheel({"a": 3}), [two, one]) == two
 
 
 def test_the_program_is_told_only_where_nothing_else_differs() -> None:
     old = entry(wheel({"a": 1, "program": "p"}), "", "d")
-    lines = [str(each) for each in told(wheel({"a": 1, "program": "q"}), old)]
-    assert lines == ["program: the way in which steps are written has changed"]
-    lines = [str(each) for each in told(wheel({"a": 2, "program": "q"}), old)]
+    lines = [str(each) for each in changes(wheel({"a": 1, "program": "q"}), old)]
+    assert lines == ["program: the template of steps changed"]
+    lines = [str(each) for each in changes(wheel({"a": 2, "program": "q"}), old)]
     assert lines == ["a: 1 → 2"]
 
 
@@ -178,15 +178,15 @@ def test_every_kind_of_difference_reads_well() -> None:
         "environment.A: x → (none)",
         "files.a: mode 644 → 755",
         "files.b: changed",
-        "files.c: no longer there",
+        "files.c: removed",
         "files.d: new",
-        "parent: the layer below is another",
+        "parent: the layer below changed",
         "values.on: False → True",
     ]
 
 
 def test_one_and_true_are_two_values() -> None:
-    assert differences({"a": 1}, {"a": True}) == [Difference(("a",), 1, True)]
+    assert differences({"a": 1}, {"a": True}) == [InputChange(("a",), 1, True)]
 
 
 def test_a_list_and_a_tuple_of_the_same_are_one() -> None:

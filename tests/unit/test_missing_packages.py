@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.failures.missing_packages import Absent, absent, problem
+from lumicontainer.build.failures.missing_packages import Absent, absent, problem_of
 from lumicontainer.core.lock.lock import Entry, held, lock_of
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem
@@ -50,7 +50,7 @@ def apt(*words: str) -> str:
 
 def told(resolved: Resolve, text: str, names: tuple[str, ...] = ()) -> Problem:
     (found,) = absent(text)
-    result = problem(found, resolved(FILES).layers[1], names)
+    result = problem_of(found, resolved(FILES).layers[1], names)
     assert result
     return result
 
@@ -90,7 +90,7 @@ def test_what_another_package_needs_is_not_the_recipe_s_mistake(
     offer("six", "99", "deep>=7")
     (found,) = absent(pip("six==99"))
     assert found.word == "deep>=7"
-    assert problem(found, resolved(FILES).layers[1]) is None
+    assert problem_of(found, resolved(FILES).layers[1]) is None
 
 
 def test_an_index_that_does_not_answer_says_nothing_of_what_there_is(
@@ -122,9 +122,9 @@ def test_an_archive_that_does_not_answer_says_nothing_of_what_there_is() -> None
 
 def test_of_a_locked_layer_nothing_is_the_recipe_s_mistake(resolved: Resolve) -> None:
     greet = resolved({"layers/greet/layer.yaml": "summary: x\npackages: {apt: [sl]}\n"})
-    assert problem(Absent("apt", "sl"), greet.layers[1])
+    assert problem_of(Absent("apt", "sl"), greet.layers[1])
     layer = held_layer(greet)
-    assert problem(Absent("apt", "sl"), layer) is None
+    assert problem_of(Absent("apt", "sl"), layer) is None
 
 
 def held_layer(image: Resolved) -> ResolvedLayer:

@@ -114,13 +114,13 @@ def test_a_file_whose_name_the_engine_would_divide_is_refused(tmp_path: Path, na
     file = tmp_path / name
     file.write_text("canary-5e3f9b1c77d2")
     plan = SimpleNamespace(steps=[SimpleNamespace(name="greet", secrets=("token",))])
-    with pytest.raises(InputError, match="divide the options of the engine"):
+    with pytest.raises(InputError, match="separate options of the engine"):
         read_secrets([f"id=token,src={file}"], plan)
 
 
 def test_a_user_that_is_not_there_has_no_files() -> None:
     plan = SimpleNamespace(steps=[SimpleNamespace(name="greet", secrets=("token",))])
-    with pytest.raises(InputError, match="the file of a secret cannot be used"):
+    with pytest.raises(InputError, match="cannot use the file of a secret"):
         read_secrets(["id=token,src=~nosuchuser/token"], plan)
 
 

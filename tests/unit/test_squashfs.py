@@ -40,7 +40,7 @@ def test_an_image_is_flat_where_the_engine_of_this_host_reads_no_layers() -> Non
 
 
 def test_a_form_that_this_hosts_engine_would_show_in_part_is_refused() -> None:
-    with pytest.raises(InputError, match="reads no image of layers") as caught:
+    with pytest.raises(InputError, match="cannot read layered images") as caught:
         choose_pack("layered", SINGULARITY, HERE)
     assert caught.value.problems[0].hint == "use --pack flat"
 

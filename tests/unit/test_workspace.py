@@ -22,15 +22,15 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def leave_tree(recipe: str) -> Path:
     """Do as a build does that leaves a tree behind; return its folder."""
     with workspace.workspace(recipe) as place:
-        (place.ground / "tree").mkdir(parents=True)
-        (place.ground / STATE).write_text(recipe)
+        (place.sandbox / "tree").mkdir(parents=True)
+        (place.sandbox / STATE).write_text(recipe)
     return place.root
 
 
 def test_the_tree_of_the_last_build_is_taken_over(root: Path) -> None:
     leave_tree("one")
     with workspace.workspace("one") as place:
-        assert (place.ground / STATE).read_text() == "one"
+        assert (place.sandbox / STATE).read_text() == "one"
 
 
 def test_what_a_lock_left_goes_with_the_next_build_and_its_tree_is_not_taken_over(
@@ -38,12 +38,12 @@ def test_what_a_lock_left_goes_with_the_next_build_and_its_tree_is_not_taken_ove
 ) -> None:
     leave_tree(f"one{workspace.LOCK}")
     with workspace.workspace(f"one{workspace.LOCK}") as place:
-        assert (place.ground / STATE).exists()
+        assert (place.sandbox / STATE).exists()
         with workspace.workspace("one") as other:
-            assert not other.ground.exists()
-        assert place.ground.exists()
+            assert not other.sandbox.exists()
+        assert place.sandbox.exists()
     with workspace.workspace("one") as other:
-        assert not other.ground.exists()
+        assert not other.sandbox.exists()
     assert list(folders(root)) == []
 
 
@@ -66,7 +66,7 @@ def test_a_tree_that_another_build_removes_is_not_taken_over(
     try:
         assert removing.wait(30), "a build that leaves a tree removes the others"
         with workspace.workspace("one") as place:
-            assert not place.ground.exists()
+            assert not place.sandbox.exists()
     finally:
         go_on.set()
         other.join()
@@ -93,7 +93,7 @@ def test_of_builds_of_one_recipe_that_end_at_once_one_leaves_its_tree(root: Path
 
     def build() -> None:
         with workspace.workspace("one") as place:
-            (place.ground / "tree").mkdir(parents=True)
+            (place.sandbox / "tree").mkdir(parents=True)
             together.wait(30)
 
     threads = [threading.Thread(target=build) for _ in range(8)]
@@ -106,7 +106,7 @@ def test_of_builds_of_one_recipe_that_end_at_once_one_leaves_its_tree(root: Path
 
 def test_a_build_removes_its_tree_where_a_living_one_has_the_recipes_tree(root: Path) -> None:
     with workspace.workspace("one") as place:
-        (place.ground / "tree").mkdir(parents=True)
+        (place.sandbox / "tree").mkdir(parents=True)
         leave_tree("one")
         assert list(folders(root)) == [place.root]
     assert list(folders(root)) == [place.root]
@@ -122,7 +122,7 @@ def test_a_build_leaves_its_tree_where_a_living_one_has_none(root: Path) -> None
 def test_what_a_dead_build_left_goes_with_the_next_build_of_any_recipe(
     root: Path, name: str
 ) -> None:
-    (root / name / "ground" / "tree").mkdir(parents=True)
+    (root / name / "sandbox" / "tree").mkdir(parents=True)
     (root / name / "lock").touch()
     with workspace.workspace("one") as place:
         assert list(folders(root)) == [place.root]

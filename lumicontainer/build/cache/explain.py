@@ -1,4 +1,4 @@
-"""Say what of a plan the cache has, and why the first thing that it lacks is not there."""
+"""Explain which objects of a plan are cached, and why an object is not."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 from lumicontainer.build.cache.store import Entry, object_name
 from lumicontainer.core.plan.plan import BASE, Plan
 
-CACHED, MISSING, OPEN = "cached", "missing", "cached if what is below comes out as before"
+CACHED, MISSING, OPEN = "cached", "missing", "cached if the layers below do not change"
 
 
 @dataclass(frozen=True)
-class Part:
-    """Hold one object that a build needs."""
+class Needed:
+    """Hold one object of the cache that a build needs."""
 
     step: str
     kind: str
     key: str
     inputs: Mapping[str, Any]
     below: str | None
-    """The digest of what it is made upon; None where that is not there yet."""
+    """The digest of the tree below it; None if that is not known yet."""
     state: str
 
     @property
     def name(self) -> str:
-        """Return how a build calls it."""
+        """Return the name of its step in a build."""
         return f"{self.step}: compile" if self.kind == "wheels" else self.step
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Hold one input that is another now; a side that lacks it has None."""
+class InputChange:
+    """Hold one input that changed; a missing side is None."""
 
     path: tuple[str, ...]
     before: Any
@@ -46,27 +46,27 @@ class Difference:
 
     def __str__(self) -> str:
         fixed = {
-            "parent": "the layer below is another",
-            "compiled": "the compiled wheels are others",
-            "program": "the way in which steps are written has changed",
+            "parent": "the layer below changed",
+            "compiled": "the compiled wheels changed",
+            "program": "the template of steps changed",
         }
         if self.path[0] == "files" and len(self.path) > 1:
             return f"{self.name}: {self._file()}"
-        told = fixed.get(self.name) or f"{_words(self.before)} → {_words(self.now)}"
-        return f"{self.name}: {told}"
+        change = fixed.get(self.name) or f"{_words(self.before)} → {_words(self.now)}"
+        return f"{self.name}: {change}"
 
     def _file(self) -> str:
         if self.before is None:
             return "new"
         if self.now is None:
-            return "no longer there"
+            return "removed"
         (mode, digest), (new_mode, new_digest) = self.before, self.now
         return "changed" if digest != new_digest else f"mode {mode} → {new_mode}"
 
 
-def walk(plan: Plan, entries: Iterable[Entry]) -> list[Part]:
-    """Return what a build of the plan needs, in order; ``entries`` is what the cache has."""
-    have = _Have(entries)
+def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
+    """Return the objects that a build of the plan needs, in order."""
+    have = _Cached(entries)
     found = [have.part(BASE, "layer", plan.base_key, plan.base_inputs, "")]
     trees = {plan.base_key: have.tree(found[-1])}
     for step in plan.steps:
@@ -80,8 +80,8 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Part]:
     return found
 
 
-class _Have:
-    """Answer what the cache has."""
+class _Cached:
+    """Look up objects of the cache."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = {entry.name: entry for entry in entries}
@@ -89,25 +89,25 @@ class _Have:
 
     def part(
         self, step: str, kind: str, key: str, inputs: Mapping[str, Any], below: str | None
-    ) -> Part:
+    ) -> Needed:
         if below is None:
             state = OPEN if key in self._keys else MISSING
         else:
             state = CACHED if object_name(key, below) in self._entries else MISSING
-        return Part(step, kind, key, inputs, below, state)
+        return Needed(step, kind, key, inputs, below, state)
 
-    def tree(self, part: Part) -> str | None:
+    def tree(self, part: Needed) -> str | None:
         if part.state != CACHED or part.below is None:
             return None
         return self._entries[object_name(part.key, part.below)].tree
 
 
-def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[Difference]:
-    """Return in which inputs two mappings differ, in the order of their names."""
+def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[InputChange]:
+    """Return the inputs in which two mappings differ, ordered by name."""
     if _text(before) == _text(now):
         return []
     if not (isinstance(before, Mapping) and isinstance(now, Mapping)):
-        return [Difference(path, before, now)]
+        return [InputChange(path, before, now)]
     return [
         difference
         for name in sorted(before.keys() | now.keys())
@@ -115,21 +115,21 @@ def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[Diffe
     ]
 
 
-def nearest(part: Part, entries: Sequence[Entry]) -> Entry | None:
-    """Return the object of the same step whose inputs differ least, the first of equals."""
+def closest(part: Needed, entries: Sequence[Entry]) -> Entry | None:
+    """Return the cached object of the same step with the fewest different inputs."""
     relatives = [e for e in entries if (e.step, e.kind) == (part.step, part.kind)]
     return min(relatives, key=lambda e: len(differences(e.inputs, part.inputs)), default=None)
 
 
-def told(part: Part, relative: Entry) -> list[Difference]:
-    """Return the differences of a part to a relative that say something.
+def changes(part: Needed, relative: Entry) -> list[InputChange]:
+    """Return the relevant changes of a part since a cached object of its step.
 
-    The program is made of the other inputs, and is told where it alone differs. Where no input
-    differs, the layer below has other content.
+    The program depends on other inputs, so it is listed only if no other input changed. If no input
+    changed, the layer below did.
     """
     found = differences(relative.inputs, part.inputs)
     if not found and relative.parent != part.below:
-        return [Difference(("parent",), relative.parent, part.below)]
+        return [InputChange(("parent",), relative.parent, part.below)]
     return [each for each in found if each.path != ("program",)] or found
 
 

@@ -1,4 +1,4 @@
-"""Remember which image files were found to be as they were written."""
+"""Remember which image files matched their digests."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from lumicontainer.system.files.user_cache import cache_root
 
 
 def is_whole(image: Path) -> Check:
-    """Return what ``examined`` does; a file that was found whole is not read a second time.
+    """Return the result of ``examined``; an unchanged file is read only once.
 
-    The cache remembers it by place, size and times. What changes bytes below the file system leaves
-    all of these as they are: ``verify`` reads them again.
+    The cache identifies a file by its path, inode, size and times. Damage below the file system
+    leaves them unchanged: ``verify`` reads all bytes.
     """
     name, store = _name(image), _cache()
-    if store and store.holds(name):
+    if store and store.has_passed(name):
         return Check(WHOLE)
     found = examined(image)
-    # Written to meanwhile: it is another file than the one that was read.
+    # The name differs if the file changed while it was read.
     if store and found.state == WHOLE and _name(image) == name:
         with contextlib.suppress(OSError):
-            store.note_held(name)
+            store.note_passed(name)
     return found
 
 
 def _name(image: Path) -> str:
     info = image.stat()
     place = (os.path.realpath(image), info.st_dev, info.st_ino)
-    told = (digests.FORM, *place, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    identity = (digests.FORM, *place, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    return hashlib.sha256(repr(identity).encode()).hexdigest()
 
 
 def _cache() -> Cache | None:
-    """Return the cache; None where this host has no place for one."""
+    """Return the cache; None if this host has no place for one."""
     try:
         return Cache(cache_root()).open()
     except HostError:

@@ -1,4 +1,4 @@
-"""Build the layers of a plan a second time and say in which files they differ from the first."""
+"""Build the layers of a plan twice and report the files that differ."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lumicontainer.build.tree.index import differences, read_index
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Hold one file that two builds of a step made differently; ``reason`` may be empty."""
+class ChangedFile:
+    """Hold one file that differs between two builds of a step; ``reason`` may be empty."""
 
     step: str
     path: str
@@ -26,28 +26,25 @@ class Difference:
         return asdict(self)
 
 
-async def check(builder: Builder) -> list[Difference]:
-    """Build every step anew in a cache of its own, and return what differs.
-
-    The first build comes from the cache where it has it.
-    """
+async def check(builder: Builder) -> list[ChangedFile]:
+    """Build every step in a separate cache, and return the differences from the usual build."""
     once = await assemble(builder)
     store = Cache(builder.place.root / "again").open()
     twice = await assemble(replace(builder, cache=store, proven={}))
     reasons = {layer.name: layer.not_reproducible for layer in builder.plan.resolved.included()}
-    found: list[Difference] = []
+    found: list[ChangedFile] = []
     for one, other in zip(once, twice, strict=True):
         if one.digest != other.digest:
             listed = list(_differences(one, other, reasons.get(one.step, {})))
-            found += listed or [Difference(one.step, "/", "packed otherwise", "")]
+            found += listed or [ChangedFile(one.step, "/", "packed differently", "")]
     return found
 
 
-def _differences(one: Entry, other: Entry, reasons: Mapping[str, str]) -> Iterator[Difference]:
+def _differences(one: Entry, other: Entry, reasons: Mapping[str, str]) -> Iterator[ChangedFile]:
     for path, what in differences(read_index(one.folder / INDEX), read_index(other.folder / INDEX)):
-        yield Difference(one.step, f"/{path}", what, reason_of(f"/{path}", reasons))
+        yield ChangedFile(one.step, f"/{path}", what, reason_of(f"/{path}", reasons))
 
 
 def reason_of(path: str, reasons: Mapping[str, str]) -> str:
-    """Return why a layer says that ``path`` is not the same twice, or nothing."""
+    """Return the reason in ``not_reproducible`` of a layer for ``path``; empty if none."""
     return next((why for form, why in reasons.items() if fnmatchcase(path, form)), "")

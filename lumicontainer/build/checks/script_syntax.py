@@ -1,4 +1,4 @@
-"""Find what bash and Python cannot parse in the scripts of an image. Nothing of them is run."""
+"""Parse the scripts of an image with bash and Python, without running them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lumicontainer.system.terminal.text import clean
 
 _LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
-"""English messages, and neither BASH_ENV nor functions of the user's."""
+"""English messages, without BASH_ENV and functions of the user."""
 
 
 def refuse_unparsable(resolved: Resolved) -> None:
-    """Raise ``InputError`` with every script of an image that cannot be parsed."""
+    """Raise ``InputError`` with all scripts of an image that cannot be parsed."""
     problems = [
         problem for path, file in _scripts(resolved) if (problem := _problem(path, file.content))
     ]
@@ -58,9 +58,9 @@ def _problem(path: str, content: bytes) -> Problem | None:
 
 
 def _bash(content: bytes) -> tuple[int, str] | None:
-    """Return the line that bash cannot parse, and why; None where it can.
+    """Return the line that bash cannot parse, and why; None if it is valid.
 
-    With -n bash runs nothing, ``shopt -s extglob`` neither: its patterns are tried as well.
+    With -n bash ignores ``shopt -s extglob``, so a second run enables it.
     """
     for options in ([], ["-O", "extglob"]):
         command = ["bash", "--norc", "--noprofile", *options, "-n"]
@@ -72,7 +72,7 @@ def _bash(content: bytes) -> tuple[int, str] | None:
 
 
 def _python(path: str, content: bytes) -> tuple[int, str] | None:
-    """Return the line that Python cannot parse, and why; None where it can."""
+    """Return the line that Python cannot parse, and why; None if it is valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Run the checks of an image in it, once it is packed."""
+"""Run the checks of a packed image in it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import locked
 
 PASSED, SKIPPED = "passed", "skipped"
-"""States of a check in what lumi-verify tells."""
+"""States of a check in the output of lumi-verify."""
 
 
-async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
-    """Run checks in the packed image; raise with all that fail.
+async def require_checks(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
+    """Run the checks of the packed image; raise ``ExaminedError`` with all that fail.
 
-    Unless ``every`` is set, those are left out that held before with the same layers; of builds of
-    the same layers at the same time one runs them.
+    Unless ``every`` is set, checks that passed before with the same layers are skipped. Of several
+    builds with the same layers, one at a time runs them.
     """
     with builder.progress.step("check") as task:
         async with locked(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
             waiting = list(checks_of(builder.plan, stack))
-            due = [one for one in waiting if every or not builder.cache.holds(one.mark)]
+            due = [one for one in waiting if every or not builder.cache.has_passed(one.mark)]
             if len(due) < len(waiting):
                 builder.progress.say(
-                    f"{len(waiting) - len(due)} checks of unchanged layers held before"
+                    f"{len(waiting) - len(due)} checks of unchanged layers passed before"
                 )
             if due:
                 await _run(builder, partial, due, task)
@@ -53,18 +53,18 @@ async def hold(builder: Builder, stack: Stack, partial: Path, *, every: bool) ->
 
 async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) -> None:
     command = verify_command(builder, partial, [one.check.name for one in due])
-    said = io.StringIO()  # Tree, layers and image fill the disk: what holds leaves no log.
-    with tempfile.TemporaryFile() as told:
+    output = io.StringIO()  # In memory: successful checks leave no log on a full disk.
+    with tempfile.TemporaryFile() as report:
         status = await process.logged(
-            command, said, env=machine.clean_environment(), on_line=task.line, result=told
+            command, output, env=machine.clean_environment(), on_line=task.line, result=report
         )
-        told.seek(0)
-        found = told.read()
+        report.seek(0)
+        found = report.read()
     if status not in (0, EXAMINED_FAILED) or not found:
-        _log(builder, "check", said.getvalue())
-        what = f"the image cannot be checked ({process.describe(status)})"
+        _log(builder, "check", output.getvalue())
+        what = f"cannot check the image ({process.describe(status)})"
         _, refusal = _refused(builder, partial)
-        raise ExaminedError(Problem(what, why=last_lines(said.getvalue())), refusal)
+        raise ExaminedError(Problem(what, why=last_lines(output.getvalue())), refusal)
     failed = _failed(builder, due, json.loads(found)["checks"])
     if failed:
         kept, refusal = _refused(builder, partial)
@@ -73,7 +73,7 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
 
 @dataclass(frozen=True)
 class Due:
-    """Hold one check of an image, and the mark under which it is noted that it held."""
+    """Hold one check of an image, and the mark under which its success is recorded."""
 
     check: Check
     mark: str
@@ -82,7 +82,7 @@ class Due:
 def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
     """Yield the quick checks of an image; a mark covers the check, its layer and all below it.
 
-    A check that is no layer's is about the whole image, so its mark covers all layers.
+    The mark of a check of the image covers all layers.
     """
     trees = {entry.step: entry.tree for entry in stack}
     below = stack[0].tree
@@ -102,7 +102,7 @@ def _due(checks: Checks, tree: str) -> Iterator[Due]:
 
 
 def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[str]:
-    """Return the command that runs the named checks, and prints what came of them as JSON."""
+    """Return the command that runs the named checks and prints the results as JSON."""
     chosen = [word for name in names for word in ("-k", name)]
     words = [VERIFY, "--json", "-", *chosen]
     environment = {HOST_PATHS: _host_paths(builder)}
@@ -116,13 +116,13 @@ def _host_paths(builder: Builder) -> str:
 def _failed(
     builder: Builder, due: Sequence[Due], rows: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Check, Mapping[str, Any]]]:
-    """Note the checks that held, tell of those that were skipped, return the others."""
+    """Record the passed checks, report the skipped ones, and return the failed ones."""
     states = {row["name"]: row for row in rows}
     failed = []
     for one in due:
         row = states[one.check.name]
         if row["state"] == PASSED:
-            builder.cache.note_held(one.mark)
+            builder.cache.note_passed(one.mark)
         elif row["state"] == SKIPPED:
             builder.progress.say(f"check skipped: {row['name']}: {row['reason']}")
         else:
@@ -134,26 +134,24 @@ def _failed(
 def _problem(
     builder: Builder, check: Check, row: Mapping[str, Any], *, kept: Path | None
 ) -> Problem:
-    """Return the problem of a check that does not hold, with the command that makes it again."""
+    """Return the problem of a failed check, with the command that repeats it."""
     hint = row["hint"]
     if kept:
-        # A check that looks for the folders of a build is told of them only there.
+        # A check that searches for folders of the build gets them from the environment.
         looks = b"HOST_PATHS" in check.file.content
-        told = f"{HOST_PATHS}={shlex.quote(_host_paths(builder))} " if looks else ""
-        hint = f"{hint}\nrun the check again: {told}{rerun_command(kept, check.name)}"
-    return Problem(
-        f"the check '{check.name}' does not hold: {check.summary}", "", row["reason"], hint
-    )
+        setting = f"{HOST_PATHS}={shlex.quote(_host_paths(builder))} " if looks else ""
+        hint = f"{hint}\nrepeat the check: {setting}{rerun_command(kept, check.name)}"
+    return Problem(f"the check '{check.name}' failed: {check.summary}", "", row["reason"], hint)
 
 
 def _log(builder: Builder, name: str, text: str) -> None:
-    # What fails is told all the same where the disk is full.
+    # A full disk must not hide the failure.
     with contextlib.suppress(OSError):
         builder.place.log(name).write_text(masking.masked(text))
 
 
 def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
-    """Keep an image that fails its checks; return where, and the problem that says so."""
+    """Keep an image that fails its checks; return its path and the problem that names it."""
     kept = builder.place.root / "image.sif"
     try:
         shutil.copyfile(partial, kept)
@@ -163,11 +161,11 @@ def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
         builder.place.keep = False
         hint = (
             f"the image is not kept: {builder.place.root.parent}: {error.strerror}\n"
-            "make room, or name another place with LUMICONTAINER_TMPDIR, to have it kept"
+            "to keep it, free some space or name another place with LUMICONTAINER_TMPDIR"
         )
-        return None, Problem("the image was not put in place", hint=hint)
+        return None, Problem("the image is not released", hint=hint)
     hint = f"the image is kept: {kept}\n{how}"
-    return kept, Problem("the image was not put in place", hint=hint)
+    return kept, Problem("the image is not released", hint=hint)
 
 
 def rerun_command(image: Path, name: str, options: Sequence[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Follow the log of debootstrap, whose own output the engines drop."""
+"""Follow the log of debootstrap, because the engines discard its output."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lumicontainer.system.process import clean_line
 
 _POLL = 0.3
 _FETCHED = re.compile(r"\bURL:\s*(\S+)")
-"""Stands in the lines of wget's --no-verbose (retr.c)."""
+"""A line of wget's --no-verbose (retr.c)."""
 
 Find = Callable[[], Iterable[Path]]
 
 
 @contextlib.asynccontextmanager
 async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[None]:
-    """Give each line to ``take`` that is written to the first file found, until the block ends.
+    """Pass each new line of the first file found to ``take`` until the block ends.
 
-    The file may come later, and be removed while it is read.
+    The file may appear later, and disappear while it is read.
     """
     log = _Log(find, take)
 
@@ -48,13 +48,12 @@ class _Log:
         self._pending = b""
 
     def read(self) -> None:
-        """Take the lines that are new."""
         with contextlib.suppress(OSError):
             if self._file is None:
                 self._file = next(map(_opened, self._find()), None)
             while self._file is not None and (chunk := os.read(self._file, 1 << 16)):
                 *lines, self._pending = (self._pending + chunk).split(b"\n")
-                for text in filter(None, (told(clean_line(line)) for line in lines)):
+                for text in filter(None, (package_line(clean_line(line)) for line in lines)):
                     self._take(text)
 
     def close(self) -> None:
@@ -63,18 +62,18 @@ class _Log:
 
 
 def _opened(path: Path) -> int:
-    """Open a file of the tree that is made; a package could put anything in its place."""
+    """Open a regular file of the new tree; a package could replace it by anything."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(file).st_mode):
         return file
     os.close(file)
-    raise OSError(f"{path} is no file")
+    raise OSError(f"{path} is not a regular file")
 
 
-def told(line: str) -> str:
-    """Return what a line of debootstrap's log says of a package, or nothing.
+def package_line(line: str) -> str:
+    """Return the message of debootstrap's log about a package; empty for other lines.
 
-    Most lines are warnings of dpkg that belong to every bootstrap.
+    Most lines are warnings of dpkg that every bootstrap prints.
     """
     fetched = _FETCHED.search(line)
     if not fetched:

@@ -1,4 +1,4 @@
-"""Say why a step failed, and keep the state in which it did for a look inside."""
+"""Report why a step failed, and keep its state for inspection."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lumicontainer
+from lumicontainer.build import sandbox
 from lumicontainer.build.builder import STAGED, Builder, StepRun
 from lumicontainer.build.failures import missing_packages
 from lumicontainer.build.workspace import FAILED
@@ -32,7 +33,7 @@ from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.user_namespaces import namespace_command
 
-_NOT_HAD = re.compile(
+_NOT_DOWNLOADED = re.compile(
     "|".join(
         (
             r"^error: the base is made of other packages than its lock says",
@@ -44,12 +45,12 @@ _NOT_HAD = re.compile(
     ),
     re.MULTILINE,
 )
-"""What tells, in the last lines of a step, that it lacks what it takes from elsewhere: the words of
-the base's own check, the engine (its conveyor brings a base), apt and pip, whose codes do not."""
+"""Messages in the last lines of a step that report a failed download: of the base's own check, the
+engine (its conveyor downloads a base), apt and pip. Their exit codes do not say so."""
 _NO_SPACE = (*FULL, *TOO_LARGE)
-_NOT_KEPT = 'echo "passwords and secrets were not kept: they read *** here" >&2\n'
+_NOT_KEPT = 'echo "passwords and secrets were not kept: they are *** here" >&2\n'
 OPENER = "shell"
-"""In a workspace that is kept: what opens a shell in it."""
+"""The program in a kept workspace that opens a shell in it."""
 
 
 def tail(log: Path) -> str:
@@ -58,12 +59,12 @@ def tail(log: Path) -> str:
 
 
 def last_lines(text: str) -> str:
-    """Return the last lines of what a program said."""
+    """Return the last lines of a program's output."""
     return "\n".join(text.rstrip("\n").splitlines()[-20:])
 
 
-def no_room(builder: Builder, text: str, *, output: Path | None = None) -> SpaceError | None:
-    """Return the error of a full disk or quota, where ``text`` tells of one; it names the place."""
+def no_space(builder: Builder, text: str, *, output: Path | None = None) -> SpaceError | None:
+    """Return the error for a full disk or quota that ``text`` reports; else None."""
     lines = [line for line in text.splitlines() if any(map(line.__contains__, _NO_SPACE))]
     if not lines:
         return None
@@ -78,54 +79,56 @@ def no_room(builder: Builder, text: str, *, output: Path | None = None) -> Space
     if output is not None:
         places["the image's folder"] = output.parent
     name, where = min(places.items(), key=lambda item: shutil.disk_usage(item[1]).free)
-    hint = "make room, or name other places with LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE and "
+    hint = (
+        "free some space, or name other places with LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE or "
+    )
     return SpaceError(Problem(f"{name} is full", str(where), why, f"{hint}--output"))
 
 
 def step_failure(run: StepRun, status: int) -> LumicontainerError:
-    """Return the error of a step that ended with ``status``."""
+    """Return the error for a step that ended with ``status``."""
     log = run.builder.place.log(run.name)
-    if full := no_room(run.builder, tail(log), output=run.output):
+    if full := no_space(run.builder, tail(log), output=run.output):
         return full
-    hint = _look(run, log)
+    hint = _hint(run, log)
     if missing := _absent(run, log.read_text()):
-        return InputError(*missing, Problem(f"the step '{run.name}' was not made", hint=hint))
+        return InputError(*missing, Problem(f"the step '{run.name}' failed", hint=hint))
     what = f"the step '{run.name}' failed ({process.describe(status)})"
     why = tail(log)
-    not_had = status == DOWNLOAD_FAILED or _NOT_HAD.search(why)
-    return (DownloadError if not_had else StepError)(Problem(what, why=why, hint=hint))
+    not_downloaded = status == DOWNLOAD_FAILED or _NOT_DOWNLOADED.search(why)
+    return (DownloadError if not_downloaded else StepError)(Problem(what, why=why, hint=hint))
 
 
 def _absent(run: StepRun, text: str) -> list[Problem]:
-    """Return what is wrong with the packages that the step's layer names and that are not there."""
+    """Return the problems of packages that the step's layer names and that do not exist."""
     name = run.name.partition(": ")[0]
     for layer in run.builder.plan.resolved.included():
         if layer.name == name:
             missing = missing_packages.absent(text)
-            names = no_links.packages_listed(run.builder.place.ground / "tree") if missing else ()
-            found = (missing_packages.problem(each, layer, names) for each in missing)
+            names = no_links.packages_listed(run.sandbox / "tree") if missing else ()
+            found = (missing_packages.problem_of(each, layer, names) for each in missing)
             return [each for each in found if each]
     return []
 
 
 def silent_failure(run: StepRun, report: str) -> StepError:
-    """Return the error of a step that was ended because it printed nothing; its log gets why."""
+    """Return the error for a silent step that was ended; add the reason to its log."""
     log = run.builder.place.log(run.name)
     last, minutes = tail(log), (run.builder.silence or 0) / 60
     with log.open("a") as file:
         file.write(f"ended after {minutes:g} min without output; its processes:\n{report}\n")
-    longer = "where it needs longer: export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
+    longer = "if it needs longer: export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
     return StepError(
         Problem(
             f"the step '{run.name}' printed nothing for {minutes:g} min and was ended",
             why="\n".join(filter(None, (last, "its processes at that time:", report))),
-            hint=f"{_look(run, log)}\n{longer}",
+            hint=f"{_hint(run, log)}\n{longer}",
         )
     )
 
 
-def _look(run: StepRun, log: Path) -> str:
-    """Return how to look at a failed step; its state is kept, or its log alone."""
+def _hint(run: StepRun, log: Path) -> str:
+    """Keep the state of a failed step, or only its log; return the hint how to inspect it."""
     if no_links.is_folder(run.staged):
         return f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
     place = run.builder.place
@@ -134,69 +137,59 @@ def _look(run: StepRun, log: Path) -> str:
 
 
 def leak_failure(run: StepRun, names: Sequence[str]) -> StepError:
-    """Return the error of a step that wrote a secret into what it made."""
+    """Return the error for a step that wrote a secret into its result."""
     return StepError(
         Problem(
-            f"the step '{run.name}' left a secret behind",
+            f"the step '{run.name}' left a secret in its files",
             "\n".join(names),
-            why="what a step makes is kept and shipped; a secret is for the time that it runs",
-            hint='let the script use the file in "$secrets" without copying what it holds',
+            why="the files of a step are kept and shipped",
+            hint='use the file in "$secrets" without copying its content',
         )
     )
 
 
 def left_failure(run: StepRun, names: Sequence[str]) -> StepError:
-    """Return the error of a step that left what the host does not take over."""
+    """Return the error for a step that left other files than wheels."""
     return StepError(
         Problem(
-            f"the step '{run.name}' left what is not taken",
+            f"the step '{run.name}' left unexpected files",
             "\n".join(map(ascii, names)),
-            why="of what is compiled wheels alone are kept; a link may lead to files of the host",
-            hint='let the script put the wheels themselves into "$wheels", and nothing else',
+            why="only wheels are kept, and no links, which may lead to files of the host",
+            hint='put only wheels into "$wheels"',
         )
     )
 
 
 def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
-    """Keep the state of a build in which ``step`` failed; ``command`` opens a shell in it.
-
-    Returns the words that tell the user how.
-    """
+    """Keep the state of a failed build; ``command`` opens a shell in it. Return the hint."""
     place, recipe = builder.place, builder.plan.resolved.recipe.name
     place.keep = True
-    told = {"recipe": recipe, "step": step, "time": time.time(), "log": str(log)}
-    (place.root / FAILED).write_text(json.dumps(told))
+    facts = {"recipe": recipe, "step": step, "time": time.time(), "log": str(log)}
+    (place.root / FAILED).write_text(json.dumps(facts))
     _scrub(builder)
     opener = place.root / OPENER
     opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
     opener.chmod(0o700)
     return (
-        f"open a shell in the state of the failure: lumicontainer debug {recipe}\n"
+        f"open a shell in the failed step: lumicontainer debug {recipe}\n"
         "(it is kept until the next build of this recipe)"
     )
 
 
 def _scrub(builder: Builder) -> None:
-    """Replace the secrets that this build, as it ran, left in what is kept."""
+    """Replace the secrets that this build left in the kept files."""
     if not masking.searched():
         return
-    words = [str(builder.place.root), str(int(builder.began) - 1)]
-    program = [
-        sys.executable,
-        "-X",
-        "utf8",
-        "-m",
-        "lumicontainer.build.failures.scrub",
-        *words,
-    ]
-    # A build by root keeps files of its own user too, which a namespace of it cannot change.
+    program = [sys.executable, "-X", "utf8", "-m", "lumicontainer.build.failures.scrub"]
+    program += [str(builder.place.root), str(int(builder.began) - 1)]
+    # A namespace of root could not change root's own files.
     start = namespace_command() if os.getuid() != 0 else []
     package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
     process.capture([*start, *program], env={**os.environ, **package}, given=masking.dumped())
 
 
 def _shell(run: StepRun) -> list[str]:
-    """Return the command that opens a shell with the step's files, values and working folder."""
+    """Return the command that opens a shell with the step's files, variables and folder."""
     scripts = "$(ls install*.sh compile*.sh 2>/dev/null)"
     settings = f"""\
 for file in /tmp/{STAGED}/site.sh {STAGE}/values.sh; do
@@ -209,4 +202,4 @@ echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
 PS1='{run.name}> '
 """
     rc = no_links.write_new(run.staged, settings)
-    return run.ground.command(["bash", "--rcfile", f"/tmp/{STAGED}/{rc.name}", "-i"])
+    return sandbox.command(run, ["bash", "--rcfile", f"/tmp/{STAGED}/{rc.name}", "-i"])

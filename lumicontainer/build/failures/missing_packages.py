@@ -1,4 +1,4 @@
-"""Find in what apt and pip print which package is not there, and where the recipe names it."""
+"""Find the packages that apt and pip report as missing, and where the recipe names them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNREACHED = re.compile(
     ),
     re.MULTILINE,
 )
-"""What says that an index or an archive did not answer: then nothing is known to be absent."""
+"""Messages about a server that did not answer: then no package is known to be absent."""
 _APT_NAME = re.compile(
     r"(?m)^E: (?:Unable to locate package (\S+)|Package '(\S+)' has no installation candidate)"
 )
@@ -39,18 +39,18 @@ _SHOWN = 8
 
 
 class Absent(NamedTuple):
-    """Name a package that is not there."""
+    """Hold a package that does not exist."""
 
     kind: str
     """``apt`` or ``pip``."""
     word: str
-    """As the recipe has it: a name, perhaps with a version."""
+    """The name in the recipe, possibly with a version."""
     offered: tuple[str, ...] = ()
-    """The versions that there are of it, the oldest first."""
+    """The existing versions, the oldest first."""
 
 
 def absent(text: str) -> list[Absent]:
-    """Return the packages that apt and pip did not find, where all that they asked answered."""
+    """Return the packages that apt and pip did not find, if all their servers answered."""
     if _UNREACHED.search(text):
         return []
     found = [Absent("apt", first or second) for first, second in _APT_NAME.findall(text)]
@@ -61,10 +61,10 @@ def absent(text: str) -> list[Absent]:
     return list(dict.fromkeys(found))
 
 
-def problem(of: Absent, layer: ResolvedLayer, names: Iterable[str] = ()) -> Problem | None:
-    """Return what is wrong with a package that a layer names, or None where it does not name it.
+def problem_of(of: Absent, layer: ResolvedLayer, names: Iterable[str] = ()) -> Problem | None:
+    """Return the problem of an absent package; None if the layer does not name it.
 
-    ``names`` are those of the packages that there are.
+    ``names`` are the existing packages.
     """
     where = next((place for word, place in _named(layer) if _is(of, word)), "")
     if not where:
@@ -95,14 +95,14 @@ def _parted(of: Absent) -> tuple[str, str]:
 
 
 def _is(of: Absent, word: str) -> bool:
-    """Tell whether a layer's word is the package; apt names the version only where that lacks."""
+    """Return whether a layer's word is the package; apt reports only a missing version."""
     if of.kind == "apt":
         return word == of.word or word.partition("=")[0] == of.word
     return word.replace(" ", "") == of.word or normal(word) == normal(of.word)
 
 
 def _named(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
-    """Yield what a layer itself asks apt and pip for, each with its place."""
+    """Yield the packages that a layer installs by apt and pip, each with its place."""
     named = (*layer.content.apt, *layer.content.python)
     yield from ((word, str(word.place)) for word in named if isinstance(word, Text))
     version = next((each for each in layer.settings if each.name == "version"), None)

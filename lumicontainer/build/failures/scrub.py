@@ -1,9 +1,9 @@
-"""Replace secrets in what a failed step leaves for a look inside. Runs in a user namespace.
+"""Replace secrets in the kept files of a failed step. Runs in a user namespace.
 
 Usage: python -m lumicontainer.build.failures.scrub FOLDER SECONDS <SECRETS
 
-SECRETS is what ``masking.dumped`` returned. Files are looked at that were changed since SECONDS
-(from 1970): no program can set back that time of theirs.
+SECRETS is the output of ``masking.dumped``. Only files that changed since SECONDS (from 1970) are
+read: no program can set back their ctime.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lumicontainer.system.terminal import masking
 
 
 def scrub(folder: str, since: float) -> None:
-    """Replace secrets in the files, names and links below a folder; no link is followed."""
+    """Replace secrets in files, names and link targets below a folder; follow no link."""
     for _, folders, names, at in os.fwalk(folder, topdown=False, follow_symlinks=False):
         for name in (*names, *folders):
             info = os.lstat(name, dir_fd=at)

@@ -1,10 +1,10 @@
-"""Make a layer of what a tree has changed since its state was noted. Runs in a user namespace.
+"""Make a layer of the changes in a tree since its last state. Runs in a user namespace.
 
 Usage: python -m lumicontainer.build.tree.capture TREE STATE DRAFT [--drop PATH]... <SECRETS
 
-What differs is put into a folder like an overlay's upper one, beside the tree: nothing is copied,
-the folder gets further names of the tree's files. DRAFT gets the layer. STATE, which tells what the
-tree was before, is then what it is now; without it, all of the tree is new.
+Changed files are hard-linked into a folder beside the tree, which has the form of an upper folder.
+DRAFT gets the layer. STATE describes the tree, first before the changes, then after them; without
+STATE all files are new.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from lumicontainer.system.os_errors import guarded
 from lumicontainer.system.terminal import masking
 
 LEAKS = "leaks"
-"""Lists, in a draft, the paths in which a secret stands."""
+"""The file of a draft that lists the paths that contain a secret."""
 
 
 _MARK = ".wh."
 
 
 def changed(now: Mapping[str, Row], below: Mapping[str, Row]) -> set[str]:
-    """Return the paths that differ from what is below, and all names of a file that does."""
+    """Return the paths that differ from the layers below, with all hard links of their files."""
     different = {path for path, row in now.items() if below.get(path) != row}
     for names in families(now).values():
         if not different.isdisjoint(names):
@@ -53,7 +53,7 @@ def changed(now: Mapping[str, Row], below: Mapping[str, Row]) -> set[str]:
 def without_mounts(
     paths: set[str], now: Mapping[str, Row], below: Mapping[str, Row], drop: Iterable[str]
 ) -> set[str]:
-    """Return ``paths`` without the empty folders that were made for the host's to be bound to."""
+    """Return ``paths`` without empty folders that were created as mount points."""
     kept = set(paths)
     for mount in drop:
         parts = mount.strip("/").split("/")
@@ -67,7 +67,7 @@ def without_mounts(
 
 
 def collect(tree: Path, upper: Path, now: Mapping[str, Row], rows: Mapping[str, Row]) -> None:
-    """Fill ``upper`` with the paths of ``rows``; what is gone becomes a whiteout."""
+    """Fill ``upper`` with the paths of ``rows``; a removed path becomes a whiteout."""
     upper.mkdir()
     upper.chmod(0o755)
     for path, row in sorted(rows.items()):
@@ -83,7 +83,7 @@ def collect(tree: Path, upper: Path, now: Mapping[str, Row], rows: Mapping[str, 
 def layer_rows(
     now: Mapping[str, Row], below: Mapping[str, Row], drop: Iterable[str]
 ) -> dict[str, Row]:
-    """Return the index of the layer that makes ``now`` of what is below."""
+    """Return the index of the layer that turns ``below`` into ``now``."""
     rows = {path: now[path] for path in without_mounts(changed(now, below), now, below, drop)}
     for path in below.keys() - now.keys():
         folder = path.rpartition("/")[0]
@@ -96,7 +96,7 @@ def layer_rows(
 
 
 def _make_folders(upper: Path, path: str, now: Mapping[str, Row]) -> None:
-    """Make a folder and those above it, as they are in the tree."""
+    """Create a folder and its parents with the modes of the tree."""
     if not path or (upper / path).is_dir():
         return
     _make_folders(upper, path.rpartition("/")[0], now)
@@ -104,9 +104,9 @@ def _make_folders(upper: Path, path: str, now: Mapping[str, Row]) -> None:
 
 
 def leaking(tree: Path, rows: Mapping[str, Row]) -> list[str]:
-    """Return the paths of a layer that show a secret: in a file, a name, a link's target, a mark.
+    """Return the paths of a layer with a secret in content, name, link target or attributes.
 
-    Extended attributes are in no layer, but the tree has them.
+    Layers have no extended attributes, but the tree has them.
     """
     if not masking.searched():
         return []
@@ -119,22 +119,22 @@ def _shows(path: Path, name: str, row: Row) -> bool:
         return True
     if path.is_symlink():
         return masking.holds(os.fsencode(path.readlink()))
-    marks = os.listxattr(path, follow_symlinks=False)
-    if any(masking.holds(os.fsencode(each) + os.getxattr(path, each)) for each in marks):
+    attributes = os.listxattr(path, follow_symlinks=False)
+    if any(masking.holds(os.fsencode(each) + os.getxattr(path, each)) for each in attributes):
         return True
     return row.kind == FILE and masking.holds(path.read_bytes())
 
 
 def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> None:
-    """Make the layer, and note what the tree is now."""
+    """Make the layer, and write the state of the tree."""
     before = read_state(state)
     known = state_of(tree, scan(tree), before)
     now = {path: each.row for path, each in known.items()}
     below = {path: each.row for path, each in before.items()}
     rows = layer_rows(now, below, given.drop)
-    if marks := sorted(path for path in rows if path.rpartition("/")[2].startswith(_MARK)):
-        named = "".join(f"\n  /{path}" for path in marks)
-        sys.exit(f"error: names that begin with {_MARK} mean removals to the engines:{named}")
+    if names := sorted(path for path in rows if path.rpartition("/")[2].startswith(_MARK)):
+        named = "".join(f"\n  /{path}" for path in names)
+        sys.exit(f"error: engines read names that begin with {_MARK} as removals:{named}")
     upper = tree.parent / "upper"
     if upper.exists():
         shutil.rmtree(upper)
@@ -146,12 +146,12 @@ def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> 
         os.environ.pop("SOURCE_DATE_EPOCH", None)
         squashfs.squash_here(upper, draft / LAYER)
     shutil.rmtree(upper)
-    _reprint(tree, known, rows)
+    _update_prints(tree, known, rows)
     write_state(state, known)
 
 
-def _reprint(tree: Path, known: State, paths: Iterable[str]) -> None:
-    """Note the prints of files anew: each further name changed them."""
+def _update_prints(tree: Path, known: State, paths: Iterable[str]) -> None:
+    """Update the prints of files, because hard links change their ctime."""
     for path in paths:
         if path in known:
             info = (tree / path).lstat()
@@ -170,5 +170,5 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    gc.disable()  # A hundred thousand small objects, none in a cycle: a third of the time.
+    gc.disable()  # 100,000 small objects without cycles: it saves a third of the time.
     sys.exit(guarded(main))

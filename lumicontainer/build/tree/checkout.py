@@ -1,9 +1,9 @@
-"""Bring a tree to what layers make together, changing only what is not so. In a user namespace.
+"""Check out layers into a tree; change only paths that differ. Runs in a user namespace.
 
 Usage: python -m lumicontainer.build.tree.checkout TREE STATE LAYER-FOLDER...
 
-STATE tells what the tree was when it was last looked at; a path that is not as it was then, or that
-the layers want otherwise, is made anew from the layer that has it.
+STATE describes the tree as it was last read. Paths that have changed since, or that differ in the
+layers, are unpacked from their layer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from lumicontainer.system import process
 from lumicontainer.system.os_errors import guarded
 
 _MANY = 5_000
-"""Above so many paths, unpacking every layer in order is faster."""
+"""The number of paths above which unpacking all layers is faster."""
 
 
 def wrong_paths(want: dict[str, Row], seen: Seen, known: State) -> set[str]:
-    """Return the paths that are not as they are wanted, and all names of such a file."""
+    """Return the paths that differ from ``want``, with all hard links of their files."""
     wrong = set()
     for path, row in want.items():
         info, before = seen.get(path), known.get(path)
@@ -51,18 +51,18 @@ def wrong_paths(want: dict[str, Row], seen: Seen, known: State) -> set[str]:
 
 
 def remove(path: Path) -> None:
-    """Remove a path, whatever it is."""
+    """Remove a path of any kind."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def bring(tree: Path, folders: Sequence[Path], known: State) -> State:
-    """Bring ``tree`` to what the layers in ``folders`` make, the lowest first."""
+def check_out(tree: Path, folders: Sequence[Path], known: State) -> State:
+    """Make ``tree`` contain the layers in ``folders``, the lowest first; return its state."""
     top = merge(read_index(folder / INDEX) for folder in folders)
     want, seen = wanted(top), scan(tree)
-    # Of a tree that nobody looked at, such as that of a new base, every file is read.
+    # Without a state, as after a new base, every file is read.
     wrong = wrong_paths(want, seen, known or state_of(tree, seen, {}))
     if len(wrong) > _MANY or not all(map(_plain, wrong)):
         _unpack_all(tree, folders)
@@ -74,7 +74,7 @@ def bring(tree: Path, folders: Sequence[Path], known: State) -> State:
 
 
 def _plain(path: str) -> bool:
-    """Tell whether a list of names that unsquashfs reads can hold ``path``."""
+    """Return whether a list of paths for unsquashfs can contain ``path``."""
     return "\n" not in path and "\\" not in path and path.strip() == path and path[0] != "#"
 
 
@@ -125,7 +125,7 @@ def _correct(
         _unsquash(tree, folders[number] / LAYER, "-no-wildcards", "-ef", str(listed))
         listed.unlink()
         above.update(folder for path in paths for folder in _folders_of(path))
-    # unsquashfs gives the folders on its way the modes that they had in that layer.
+    # unsquashfs sets the modes of parent folders to those of its layer.
     for path in above:
         set_folder(tree / path, want[path])
 
@@ -143,9 +143,9 @@ def _unsquash(tree: Path, layer: Path, *options: str) -> None:
 def main() -> None:
     """Read the command line."""
     _, tree, state, *layers = map(Path, sys.argv)
-    write_state(state, bring(tree, layers, read_state(state)))
+    write_state(state, check_out(tree, layers, read_state(state)))
 
 
 if __name__ == "__main__":
-    gc.disable()  # A hundred thousand small objects, none in a cycle: a third of the time.
+    gc.disable()  # 100,000 small objects without cycles: it saves a third of the time.
     sys.exit(guarded(main))

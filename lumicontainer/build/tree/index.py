@@ -1,7 +1,7 @@
-"""What a layer changes, as an index: one row a path, so that layers can be merged and compared.
+"""Describe the changes of a layer by an index with one row a path, to merge and compare layers.
 
-In a layer, as in the squashfs beside the index, a path that is taken away is a character device
-0/0 (a whiteout, the form that the kernel's overlay and fuse-overlayfs both read).
+A removed path is a character device 0/0 in the squashfs: a whiteout, which the kernel's overlay and
+fuse-overlayfs read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GONE = "gone"
 
 
 class Row(NamedTuple):
-    """Describe what one path is; ``mode`` has the permission bits alone."""
+    """Hold the properties of one path; ``mode`` has only the permission bits."""
 
     kind: str
     mode: int = 0
@@ -35,31 +35,31 @@ class Row(NamedTuple):
     what: str = ""
     """A file's sha256, a symlink's target, a device's numbers."""
     link: str = ""
-    """The first of the names, where a file has several (hard links)."""
+    """The first name of a file with hard links."""
 
 
 _KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: SYMLINK, stat.S_IFIFO: FIFO}
 
 
 def kind_of(info: os.stat_result) -> str:
-    """Return the kind of a path from what the system says of it."""
+    """Return the kind of a path from its stat result."""
     if stat.S_ISSOCK(info.st_mode):
         return SOCKET
     return _KINDS.get(stat.S_IFMT(info.st_mode), DEVICE)
 
 
 Index = Mapping[str, Row]
-"""Rows by path, without a slash at the start; the root itself has none."""
+"""Rows by path, without a leading slash and without the root."""
 
 
 @dataclass
 class Node:
-    """Hold one path of the tree that layers make together."""
+    """Hold one path of the tree of merged layers."""
 
     row: Row
     children: dict[str, Node] = field(default_factory=dict)
     layer: int = 0
-    """The number of the layer that the path comes from, the lowest being 0."""
+    """The number of the path's layer; the lowest is 0."""
 
     def find(self, path: str) -> Node | None:
         """Return the node of ``path`` below this one."""
@@ -77,10 +77,9 @@ class Node:
 
 
 def merge(indexes: Iterable[Index]) -> Node:
-    """Return the tree that layers make, the lowest first.
+    """Return the tree of merged layers, the lowest first.
 
-    The ``link`` of a row is preceded by the number of its layer, because equal names in two layers
-    name two files.
+    ``link`` gets the number of the layer as prefix: equal names in two layers are two files.
     """
     root = Node(Row(FOLDER, 0o755))
     for number, index in enumerate(indexes):
@@ -101,15 +100,15 @@ def merge(indexes: Iterable[Index]) -> Node:
 
 
 def differences(one: Index, other: Index) -> Iterator[tuple[str, str]]:
-    """Yield each path in which two indexes differ, with the names of what differs."""
+    """Yield each path that differs between two indexes, with the names of the properties."""
     for path in sorted(one.keys() | other.keys()):
         left, right = one.get(path), other.get(path)
         if left is None or right is None:
             yield path, "only in one"
         elif left != right:
             named = zip(Row._fields, left, right, strict=True)
-            told = {"what": "content", "uid": "owner", "gid": "group"}
-            yield path, ", ".join(told.get(name, name) for name, a, b in named if a != b)
+            names = {"what": "content", "uid": "owner", "gid": "group"}
+            yield path, ", ".join(names.get(name, name) for name, a, b in named if a != b)
 
 
 def read_index(path: Path) -> dict[str, Row]:

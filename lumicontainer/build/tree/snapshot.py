@@ -1,4 +1,4 @@
-"""The state of an unpacked tree: what each path is, and by what a change of it is noticed."""
+"""Record the state of an unpacked tree, and detect changed paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Seen: TypeAlias = "dict[str, os.stat_result]"
 
 
 class Known(NamedTuple):
-    """Hold what a path was, and its print at that time."""
+    """Hold the row of a path, and its print at that time."""
 
     print: str
     row: Row
@@ -27,19 +27,19 @@ class Known(NamedTuple):
 State: TypeAlias = "dict[str, Known]"
 
 STATE = "state.json.gz"
-"""The file beside a tree that keeps its state."""
+"""The file beside a tree with its state."""
 
 
 def print_of(info: os.stat_result) -> str:
-    """Return what changes whenever a path does: the kernel sets ctime, and no program can."""
-    # A folder's ctime changes with its entries, which are looked at themselves.
+    """Return a text that changes with the path: only the kernel sets ctime."""
+    # A folder's ctime changes with its entries, which have their own prints.
     if stat.S_ISDIR(info.st_mode):
         return f"{info.st_ino}:{info.st_mode}:{info.st_uid}:{info.st_gid}"
     return f"{info.st_ino}:{info.st_ctime_ns}:{info.st_size}"
 
 
 def scan(tree: Path) -> Seen:
-    """Return what the system says of every path in a tree, parents first."""
+    """Return the stat result of every path in a tree, parents first."""
     found: Seen = {}
     _scan(str(tree), "", found)
     return found
@@ -56,7 +56,7 @@ def _scan(folder: str, prefix: str, found: Seen) -> None:
 
 
 def describe(path: Path, info: os.stat_result) -> Row:
-    """Return what a path is, without its other names."""
+    """Return the row of a path, without hard links."""
     kind = kind_of(info)
     what = ""
     if kind == FILE:
@@ -70,7 +70,7 @@ def describe(path: Path, info: os.stat_result) -> Row:
 
 
 def state_of(tree: Path, seen: Seen, before: Mapping[str, Known]) -> State:
-    """Return the state of a tree; only what changed since ``before`` is read."""
+    """Return the state of a tree; read only paths that changed since ``before``."""
     rows: dict[str, Row] = {}
     names: dict[int, list[str]] = {}
     for path, info in seen.items():
@@ -86,12 +86,12 @@ def state_of(tree: Path, seen: Seen, before: Mapping[str, Known]) -> State:
 
 
 def printed(rows: Mapping[str, Row], seen: Seen) -> State:
-    """Return the state of a tree whose rows are known."""
+    """Return the state of a tree with known rows."""
     return {path: Known(print_of(info), rows[path]) for path, info in seen.items()}
 
 
 def wanted(top: Node) -> dict[str, Row]:
-    """Return the rows of the tree that layers make, in the form of ``state_of``."""
+    """Return the rows of a tree of merged layers, in the form of ``state_of``."""
     rows: dict[str, Row] = {}
     names: dict[str, list[str]] = {}
     for path, node in top.walk():
@@ -103,7 +103,7 @@ def wanted(top: Node) -> dict[str, Row]:
 
 
 def linked(rows: dict[str, Row], groups: Iterable[list[str]]) -> None:
-    """Note in the rows of files with several names the first of these."""
+    """Set ``link`` in the rows of files with hard links."""
     for paths in groups:
         if len(paths) > 1:
             for path in paths:
@@ -111,7 +111,7 @@ def linked(rows: dict[str, Row], groups: Iterable[list[str]]) -> None:
 
 
 def families(rows: Mapping[str, Row]) -> dict[str, list[str]]:
-    """Return the names of each file that has several."""
+    """Return the names of each file with hard links."""
     found: dict[str, list[str]] = {}
     for path, row in rows.items():
         if row.link:
@@ -120,7 +120,7 @@ def families(rows: Mapping[str, Row]) -> dict[str, list[str]]:
 
 
 def set_folder(path: Path, row: Row) -> None:
-    """Make a folder, or give the one that is there its owner and mode."""
+    """Create a folder if it is missing, and set its owner and mode."""
     assert row.kind == FOLDER
     path.mkdir(exist_ok=True)
     os.chown(path, row.uid, row.gid)
@@ -128,7 +128,7 @@ def set_folder(path: Path, row: Row) -> None:
 
 
 def read_state(path: Path) -> State:
-    """Read a state; it is empty where there is none."""
+    """Read a state; return an empty one if it is missing or damaged."""
     try:
         data = json.loads(gzip.decompress(path.read_bytes()))
         return {name: Known(print_, Row(*row)) for name, (print_, row) in data.items()}
@@ -137,5 +137,5 @@ def read_state(path: Path) -> State:
 
 
 def write_state(path: Path, state: State) -> None:
-    """Write a state, in a quarter of its size: it lies on the disk beside the tree."""
+    """Write a state, compressed to a quarter."""
     path.write_bytes(gzip.compress(json.dumps(state).encode(), 1, mtime=0))

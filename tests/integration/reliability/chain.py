@@ -20,7 +20,7 @@ LAYERS = ("one", "two", "three", "four")
 STEPS = (*LAYERS, "lumicontainer")
 PATIENCE = 2.0
 """Seconds after which nothing of a killed build may run."""
-_STAY = {"ground", "lock", "idle"}
+_STAY = {"sandbox", "lock", "idle"}
 _SCRIPT = """\
 set -euo pipefail
 echo "making $name"
