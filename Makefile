@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 IMAGE := pytorch-deepspeed.sif
-# Most tests are one busy process; more of them at once would take the processors from those that use two.
-TESTS_AT_ONCE := 2
+# Tests on two processors; the third works while the others wait for servers, disks and jobs.
+TESTS_AT_ONCE := 3
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14

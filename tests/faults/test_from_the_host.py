@@ -82,18 +82,8 @@ def edit(name: str, old: str, new: str) -> Callable[[Subject], None]:
     return change
 
 
-def without_below(subject: Subject) -> None:
-    (subject.host.path / "opt/driver/lib/libbelow.so.1").unlink()
-
-
 def without_driver(subject: Subject) -> None:
     (subject.host.path / LIBRARY.lstrip("/")).unlink()
-
-
-def with_newer_glibc(subject: Subject) -> None:
-    newer = {"GLIBC_2.2.5": ["free"], "GLIBC_2.99": ["strtol99"]}
-    libc = subject.host.library("/lib64/libc.so.6", defines=newer)
-    subject.host.library(LIBRARY, uses=["strtol99"], needs=[libc])
 
 
 LAYER = "layers/proof/layer.yaml"
@@ -116,11 +106,6 @@ FAULTS = {
         "host/recipe",
         ["a script or another file of a layer"],
     ),
-    "a stale recipe, by a check": (
-        edit("layers/proof/checks/gpu.sh", "true", "false"),
-        "host/recipe",
-        ["a script or another file of a layer"],
-    ),
     "a recipe that does not build any more": (
         edit("proof.yaml", "[proof]", "[prof]"),
         "host/recipe",
@@ -129,14 +114,6 @@ FAULTS = {
 }
 OF_HOSTS = {
     "a host without the driver's library": (without_driver, ["the host has no libdriver.so.1"]),
-    "a host without what that needs": (
-        without_below,
-        ["neither the host nor the image has libbelow.so.1", "libdriver.so.1 of the host needs it"],
-    ),
-    "a host whose glibc is newer": (
-        with_newer_glibc,
-        ["libc.so.6 has no version GLIBC_2.99", "libdriver.so.1", "strtol99"],
-    ),
 }
 
 

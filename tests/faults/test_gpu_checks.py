@@ -393,8 +393,6 @@ FAULTS = [
      ["not done after 45 s", "in _new_process_group_helper", "rank 1 is in"]),
     ("rings without trees", World(rccl(log("Connected all trees"))),
      "pytorch/network", "failed", ["does not say 'Connected all trees'"]),
-    ("trees without rings", World(rccl(log("Connected all rings"))),
-     "pytorch/rccl_files", "failed", ["does not say 'Connected all rings'"]),
     ("sockets in place of Slingshot", World(rccl(log(
         "Using network AWS Libfabric", "NET/Socket : Using [0]nmn0:10.252.1.1<0>"))),
      "pytorch/network", "failed", ["goes through sockets", "nmn0"]),
@@ -420,8 +418,6 @@ FAULTS = [
      "pytorch/bandwidth_in_node", "skipped", ["of whole nodes, and 2 of 4 GPUs have a rank"]),
     ("half of two nodes", World(TWO_NODES),
      "pytorch/bandwidth_across_nodes", "skipped", ["of whole nodes, and 1 of 2 GPUs have a rank"]),
-    ("half a node with rccl-tests", World(node={"known": 4}),
-     "rccl-tests/all_reduce_perf", "skipped", ["of whole nodes, and 2 of 4 GPUs have a rank"]),
     ("half a node with osu_bw", World(node={"known": 4}),
      "osu/bandwidth_in_node", "skipped", ["GCDs by their numbers on the node, and 2 of 4 are"]),
     ("a rank that computes another number", World(BIT),

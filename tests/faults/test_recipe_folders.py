@@ -158,19 +158,6 @@ def test_what_is_no_plain_file_is_refused_without_waiting(
         recipe_folder.read_text(folder, name)
 
 
-@pytest.mark.parametrize("name", ["hello.yaml", "layers/greet/layer.yaml", "envs/here.yaml"])
-def test_a_pipe_in_the_place_of_a_document_keeps_no_command_waiting(
-    write: Write, name: str
-) -> None:
-    folder = write(FILES)
-    (folder / name).unlink()
-    os.mkfifo(folder / name)
-    for words in COMMANDS:
-        done = ask(folder, words)
-        assert done.returncode == 2, done.stderr
-        assert "cannot read a pipe" in done.stderr
-
-
 def test_a_lock_is_not_written_through_a_link(write: Write, tmp_path: Path) -> None:
     folder = write(HELLO)
     (folder / "locks").symlink_to(tmp_path)

@@ -26,7 +26,6 @@ from .stand_in_layers import (
     apex_1_10,
     apex_that_compiles_in_jobs,
     apex_without_a_symbol,
-    apex_without_kernels,
     files,
     flash_attention,
     hipcc,
@@ -44,20 +43,10 @@ from .stand_in_layers import (
 
 FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "no Apex": (lambda image: image, "apex/optimizers", "No package metadata was found for apex"),
-    "an Apex whose kernels were left out": (
-        apex_without_kernels,
-        "apex/optimizers",
-        "Apex is installed without its kernels: neither amp_C nor apex.amp_C is compiled",
-    ),
     "an Apex whose kernels each job compiles": (
         apex_that_compiles_in_jobs,
         "apex/optimizers",
         "Apex is installed without its kernels: neither amp_C nor apex.amp_C is compiled",
-    ),
-    "an Apex for another PyTorch": (
-        lambda image: apex_without_a_symbol(image, "amp_C.so"),
-        "apex/optimizers",
-        "undefined symbol: symbol_of_another_torch",
     ),
     "an Apex 1.10 for another PyTorch": (
         lambda image: apex_without_a_symbol(image, "apex/amp_C.so"),
@@ -99,18 +88,8 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "horovod/gpu_operations",
         "Horovod is built without RCCL",
     ),
-    "a Horovod that links RCCL into itself": (
-        horovod,
-        "horovod/gpu_operations",
-        "do not share the image's RCCL, which lies in /opt/rocm-6.4.4/lib",
-    ),
     "a Horovod with another RCCL than PyTorch's": (
         lambda image: horovod(image, RCCL, OWN_RCCL),
-        "horovod/gpu_operations",
-        "do not share the image's RCCL",
-    ),
-    "a Horovod on the RCCL of PyTorch's wheel": (
-        lambda image: horovod(image, OWN_RCCL),
         "horovod/gpu_operations",
         "do not share the image's RCCL",
     ),
@@ -118,11 +97,6 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         lambda image: megatron(image, "helpers"),
         "megatron/training",
         "megatron.data.helpers is not compiled into the image",
-    ),
-    "a Megatron without its fused softmax": (
-        lambda image: megatron(image, "scaled_upper_triang_masked_softmax_cuda"),
-        "megatron/training",
-        "scaled_upper_triang_masked_softmax_cuda is not compiled into the image",
     ),
     "a Megatron that has Apex's fused softmax alone": (
         lambda image: megatron(
@@ -189,11 +163,6 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "rccl-tests/whole",
         "has code for gfx942 gfx90c, and none for gfx90a",
     ),
-    "rccl-tests for GPUs with XNACK alone": (
-        lambda image: rccl_tests(image, "gfx90a:xnack+"),
-        "rccl-tests/whole",
-        "has code for gfx90a:xnack+, and none for gfx90a",
-    ),
     "no rccl-tests": (
         lambda image: image,
         "rccl-tests/whole",
@@ -214,11 +183,6 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         lambda image: hipcc(image, "gfx942"),
         "rocm/compiles",
         "with code for gfx942, and not for gfx90a",
-    ),
-    "a hipcc that compiles for GPUs with XNACK alone": (
-        lambda image: hipcc(image, "gfx90a:xnack+"),
-        "rocm/compiles",
-        "with code for gfx90a:xnack+, and not for gfx90a",
     ),
     "a hipcc that compiles for the CPU alone": (
         hipcc,

@@ -53,10 +53,3 @@ def test_a_shell_in_an_image_has_its_variables_and_gives_its_exit_code(small: Pa
     assert code == 7
     assert "style=plain" in shown
     assert "it's $(id)" in shown
-
-
-def test_a_shell_in_what_is_no_image_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.sif").write_text("none")
-    done = lumicontainer("shell", tmp_path / "x.sif")
-    assert done.returncode == 2
-    assert "error: " in done.stderr
