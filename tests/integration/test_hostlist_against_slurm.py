@@ -71,7 +71,11 @@ def test_generated_lists_expand_as_slurm_expands_them(slurm_conf: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["nid[005001-008000]", "a[1-3],a2,,b", " a\tb,c[1,3] ", "r[1-2]n[3-4]", "a[1-65536]", "[1-3]"],
+    [
+        *("nid[005001-008000]", "nid005001", "nid[005001-005002,005010],login1", "a[09-11]"),
+        *("a[1-3],a2,,b,", " a\tb,c[1,3] ", "r[1-2]n[3-4]", "r[1-2][3-4]", "a[1-65536]"),
+        *("[1-3]", "10.0.0.[1-2]", "a[1-2]b[3-4]c[5-6]", ""),
+    ],
 )
 def test_a_list_of_note_expands_as_slurm_expands_it(text: str, slurm_conf: Path) -> None:
     assert (expand(text), "") == show_hostnames(text, slurm_conf)

@@ -1,13 +1,12 @@
 """Recognize the launcher of this process by its variables: its rank, the number of ranks, its node.
 
-Each launcher is one function in ``LAUNCHERS``; the first that finds its own variables counts. The
-innermost launcher comes first: variables are inherited, so torchrun inside srun shows both, and
-torchrun started this process.
+``_KINDS`` lists the launchers. The innermost comes first: variables are inherited, so torchrun
+inside srun shows both, and torchrun started this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..environment import is_number, number
@@ -19,36 +18,62 @@ RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "G
 TORCHRUN = "torchrun"
 DEEPSPEED = "deepspeed"
 SLURM = "slurm"
+MPI = "mpi"
 NONE = "none"
-
-_MANAGERS = (
-    (
-        "mpirun of Open MPI",
-        (
-            "OMPI_COMM_WORLD_RANK",
-            "OMPI_COMM_WORLD_SIZE",
-            "OMPI_COMM_WORLD_LOCAL_RANK",
-            "OMPI_COMM_WORLD_LOCAL_SIZE",
-        ),
-    ),
-    ("mpiexec of MPICH", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
-)
-_PMI = ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
-_SIGNS = (
-    ("TORCHELASTIC_RUN_ID", "LOCAL_RANK", ("RANK", "GROUP_RANK")),
-    ("CROSS_RANK", "LOCAL_RANK", ("RANK", "CROSS_RANK")),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_RANK",)),
-    ("MPI_LOCALRANKID", "MPI_LOCALRANKID", ("PMI_RANK",)),
-    ("SLURM_STEP_ID", "SLURM_LOCALID", ("SLURM_PROCID", "SLURM_NODEID")),
-    ("PMI_RANK", "PMI_LOCAL_RANK", ("PMI_RANK",)),
-    ("RANK", "LOCAL_RANK", ("RANK", "NODE_RANK", "GROUP_RANK")),
-)
-"""In the order of ``LAUNCHERS``: a variable that the launcher always sets, the one of the rank on
-the node, and others. Rank 0 has 0 in all of the latter, and no other rank has."""
 
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
 """Higher ids are not of steps with ranks: the batch script, the external and the interactive step
 (SLURM_MAX_NORMAL_STEP_ID in slurm.h)."""
+
+
+class _Kind(NamedTuple):
+    """A kind of launcher: the variables by which it is known, and those with its numbers.
+
+    ``sources`` are the variables for the first of RANKS, in their order.
+    """
+
+    name: str
+    title: str
+    signs: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+_OPEN_MPI = tuple(
+    f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")
+)
+_MPICH = ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS")
+_KINDS = (
+    _Kind(
+        TORCHRUN,
+        "torchrun",
+        ("TORCHELASTIC_RUN_ID", "RANK"),
+        (*RANKS[:4], "GROUP_RANK"),
+    ),
+    # deepspeed/launcher/launch.py
+    _Kind(
+        DEEPSPEED,
+        "deepspeed",
+        ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "RANK"),
+        (*RANKS[:3], "LOCAL_SIZE", "CROSS_RANK"),
+    ),
+    # Before Slurm, whose PMI never sets these: in a batch job their ranks inherit the variables of
+    # the batch step, or of the step of the process manager, and neither numbers the ranks.
+    _Kind(MPI, "mpirun of Open MPI", _OPEN_MPI, _OPEN_MPI),
+    _Kind(MPI, "mpiexec of MPICH", _MPICH, _MPICH),
+    _Kind(
+        SLURM,
+        "srun",
+        ("SLURM_STEP_ID", "SLURM_PROCID"),
+        ("SLURM_PROCID", "SLURM_LOCALID", "", "", "SLURM_NODEID"),
+    ),
+    # Others, such as HPE's PALS.
+    _Kind(
+        MPI,
+        "a process manager with PMI",
+        ("PMI_RANK", "PMI_SIZE"),
+        ("PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE"),
+    ),
+)
 
 
 class Launch(NamedTuple):
@@ -74,67 +99,58 @@ class Launch(NamedTuple):
         return local is not None and local == self.fact("WORLD_SIZE")
 
 
-def torchrun(env: Mapping[str, str]) -> Launch | None:
-    """Recognize torchrun, and launchers that use it such as ``accelerate launch``."""
-    if "TORCHELASTIC_RUN_ID" not in env or "RANK" not in env:
-        return None
-    facts = {name: (number(env, name), name) for name in RANKS if env.get(name)}
-    if "GROUP_RANK" in facts:
-        facts["NODE_RANK"] = facts["GROUP_RANK"]
-    return Launch(TORCHRUN, f"torchrun, run {env['TORCHELASTIC_RUN_ID']}", facts=facts)
+def recognize(env: Mapping[str, str]) -> Launch:
+    """Return the launch of this process; raise LaunchError if its variables are invalid."""
+    for kind in _KINDS:
+        if all(sign in env for sign in kind.signs):
+            launch = _FORMS[kind.name](env, kind)
+            if launch is not None:
+                return launch
+    if (env.get("WORLD_SIZE") or "1") != "1":
+        return Launch(NONE, "no launcher; the ranks are numbered by hand", facts={})
+    facts = {name: (int(name.endswith("SIZE")), "one process") for name in RANKS}
+    return Launch(NONE, "no launcher; one process", facts)
 
 
-def deepspeed(env: Mapping[str, str]) -> Launch | None:
-    """Recognize DeepSpeed's own launcher (deepspeed/launcher/launch.py)."""
-    if not all(name in env for name in ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "RANK")):
-        return None
-    names = {
-        "RANK": "RANK",
-        "LOCAL_RANK": "LOCAL_RANK",
-        "WORLD_SIZE": "WORLD_SIZE",
-        "LOCAL_WORLD_SIZE": "LOCAL_SIZE",
-        "NODE_RANK": "CROSS_RANK",
-        "GROUP_RANK": "CROSS_RANK",
+def _facts(env: Mapping[str, str], kind: _Kind, *, whole: bool) -> dict[str, tuple[int, str]]:
+    """Return the numbers; unless ``whole``, only the rank and the number of ranks must be set."""
+    needed = RANKS if whole else ("RANK", "WORLD_SIZE")
+    pairs = [pair for pair in zip(RANKS, kind.sources) if pair[1]]
+    facts = {
+        name: (number(env, source), source)
+        for name, source in pairs
+        if name in needed or env.get(source)
     }
-    facts = {name: (number(env, source), source) for name, source in names.items()}
-    return Launch(DEEPSPEED, "deepspeed", facts=facts)
+    if "NODE_RANK" in facts:
+        facts["GROUP_RANK"] = facts["NODE_RANK"]
+    return facts
 
 
-def mpiexec(env: Mapping[str, str]) -> Launch | None:
-    """Recognize a process manager of MPI by variables that Slurm's own PMI never sets.
-
-    It is tried before Slurm: in a batch job its ranks inherit the variables of the batch step, or
-    of the step of the process manager, and neither numbers the ranks.
-    """
-    for title, names in _MANAGERS:
-        if all(name in env for name in names):
-            return _mpi(env, title, names)
-    return None
+def _torchrun(env: Mapping[str, str], kind: _Kind) -> Launch:
+    title = f"torchrun, run {env['TORCHELASTIC_RUN_ID']}"
+    return Launch(TORCHRUN, title, _facts(env, kind, whole=False))
 
 
-def slurm(env: Mapping[str, str]) -> Launch | None:
-    """Recognize a task of srun, with any PMI.
+def _deepspeed(env: Mapping[str, str], kind: _Kind) -> Launch:
+    return Launch(DEEPSPEED, kind.title, _facts(env, kind, whole=True))
+
+
+def _slurm(env: Mapping[str, str], kind: _Kind) -> Launch | None:
+    """Return the launch of a task of srun.
 
     The shell of sbatch or salloc is not a task: it has SLURM_PROCID=0 and the number of tasks, but
     no step, or one of the special steps.
     """
-    if "SLURM_STEP_ID" not in env or "SLURM_PROCID" not in env:
-        return None
     step = number(env, "SLURM_STEP_ID")
     if step >= FIRST_SPECIAL_STEP:
         return None
     # srun --preserve-env keeps the allocation's SLURM_NTASKS and SLURM_TASKS_PER_NODE.
     size = _first(env, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
     per_node = _first(env, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-    node = number(env, "SLURM_NODEID")
-    facts = {
-        "RANK": (number(env, "SLURM_PROCID"), "SLURM_PROCID"),
-        "LOCAL_RANK": (number(env, "SLURM_LOCALID"), "SLURM_LOCALID"),
-        "WORLD_SIZE": (number(env, size), size),
-        "LOCAL_WORLD_SIZE": (_tasks_on(node, env, per_node), f"{per_node}={env.get(per_node)}"),
-        "NODE_RANK": (node, "SLURM_NODEID"),
-        "GROUP_RANK": (node, "SLURM_NODEID"),
-    }
+    facts = _facts(env, kind, whole=True)
+    tasks = _tasks_on(facts["NODE_RANK"][0], env, per_node)
+    facts["WORLD_SIZE"] = (number(env, size), size)
+    facts["LOCAL_WORLD_SIZE"] = (tasks, f"{per_node}={env.get(per_node)}")
     # The list is sorted. Rank 0 is on its first node, except with a host file.
     arbitrary = env.get("SLURM_DISTRIBUTION") == "arbitrary"
     nodelists = () if arbitrary else ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
@@ -142,52 +158,18 @@ def slurm(env: Mapping[str, str]) -> Launch | None:
     return Launch(SLURM, title, facts, nodelists, ("SLURM_JOB_ID", "SLURM_STEP_ID"))
 
 
-def pmi(env: Mapping[str, str]) -> Launch | None:
-    """Recognize other process managers with PMI, such as HPE's PALS."""
-    if "PMI_RANK" not in env or "PMI_SIZE" not in env:
-        return None
-    return _mpi(env, "a process manager with PMI", _PMI)
-
-
-def single(env: Mapping[str, str]) -> Launch:
-    """Return the launch of the only process, or of ranks that the user numbers by hand."""
-    if (env.get("WORLD_SIZE") or "1") != "1":
-        return Launch(NONE, "no launcher; the ranks are numbered by hand", facts={})
-    facts = dict.fromkeys(("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"), (0, "one process"))
-    facts["WORLD_SIZE"] = facts["LOCAL_WORLD_SIZE"] = (1, "one process")
-    return Launch(NONE, "no launcher; one process", facts=facts)
-
-
-LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
-    torchrun,
-    deepspeed,
-    mpiexec,
-    slurm,
-    pmi,
-)
-
-
-def recognize(env: Mapping[str, str]) -> Launch:
-    """Return the launch of this process; raise LaunchError if its variables are invalid."""
-    for launcher in LAUNCHERS:
-        launch = launcher(env)
-        if launch is not None:
-            return launch
-    return single(env)
-
-
-def _mpi(env: Mapping[str, str], title: str, names: tuple[str, ...]) -> Launch:
-    rank, size, local, local_size = names
-    facts = {"RANK": (number(env, rank), rank), "WORLD_SIZE": (number(env, size), size)}
-    if local in env and local_size in env:
-        facts["LOCAL_RANK"] = (number(env, local), local)
-        facts["LOCAL_WORLD_SIZE"] = (number(env, local_size), local_size)
+def _mpi(env: Mapping[str, str], kind: _Kind) -> Launch:
+    facts = _facts(env, kind, whole=False)
     # A daemon of MPI may have a step of its own; the variables of the job are the same for all.
     ids = ("SLURM_JOB_ID",) if "SLURM_JOB_ID" in env else ()
-    if Launch("mpi", title, facts).on_one_node():
+    launch = Launch(MPI, kind.title, facts, ("SLURM_JOB_NODELIST",), ids)
+    if launch.on_one_node():
         facts["NODE_RANK"] = facts["GROUP_RANK"] = (0, "all ranks are on one node")
-        return Launch("mpi", title, facts, ids=ids)
-    return Launch("mpi", title, facts, ("SLURM_JOB_NODELIST",), ids)
+        return launch._replace(nodelists=())
+    return launch
+
+
+_FORMS = {TORCHRUN: _torchrun, DEEPSPEED: _deepspeed, SLURM: _slurm, MPI: _mpi}
 
 
 def _first(env: Mapping[str, str], *names: str) -> str:
@@ -232,21 +214,23 @@ def one_a_node(env: Mapping[str, str], launch: Launch) -> bool:
 
 
 def is_rank_0(env: Mapping[str, str]) -> bool:
-    """Return whether this process is rank 0, which prints errors; True if its rank is unknown.
-
-    Variables that are not numbers do not count.
-    """
-    for sign, local, names in _SIGNS:
-        if sign in env:
-            values = [env.get(name, "") for name in (local, *names)]
-            return not any(int(text) for text in values if is_number(text))
-    return True
+    """Return whether this process is rank 0, which prints errors; True if its rank is unknown."""
+    names = _numbering(env)
+    return not any(_has(env, name) for name in (names[0], names[1], *names[4:]))
 
 
 def first_of_node(env: Mapping[str, str]) -> bool:
     """Return whether this process is the first rank of its node; True if that is unknown."""
-    for sign, local, _ in _SIGNS:
-        if sign in env:
-            text = env.get(local, "")
-            return not is_number(text) or int(text) == 0
-    return True
+    return not _has(env, _numbering(env)[1])
+
+
+def _numbering(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables with the numbers of this process, in the order of RANKS."""
+    known = (kind.sources for kind in _KINDS if all(sign in env for sign in kind.signs))
+    return next(known, RANKS)
+
+
+def _has(env: Mapping[str, str], name: str) -> bool:
+    """Return whether a variable is a number other than 0."""
+    text = env.get(name, "")
+    return is_number(text) and int(text) > 0
