@@ -21,16 +21,28 @@ class Setting(NamedTuple):
     why: str
 
 
+def kept(env: Mapping[str, str], name: str, why: str = "set already") -> Setting:
+    """Return the setting that keeps the user's variable."""
+    return Setting(name, env[name], USER, why)
+
+
 def is_number(text: str) -> bool:
     """Return whether ``text`` is a decimal number of at most 19 digits."""
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
+def optional_number(env: Mapping[str, str], name: str) -> int | None:
+    """Return the variable ``name`` as a number; None if it is not one."""
+    text = env.get(name, "")
+    return int(text) if is_number(text) else None
+
+
 def number(env: Mapping[str, str], name: str) -> int:
     """Return the variable ``name`` as a number; raise LaunchError if it is not one."""
-    text = env.get(name, "")
-    if is_number(text):
-        return int(text)
+    found = optional_number(env, name)
+    if found is not None:
+        return found
+    text = env.get(name)
     what = f"{name} is not a number: '{text}'" if text else f"{name} is not set"
     raise LaunchError(
         what,

@@ -4,9 +4,9 @@ import json
 import subprocess
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
+from junitparser import JUnitXml
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines.apptainer import Apptainer
@@ -139,8 +139,11 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
         assert tag not in text
     assert "&lt;i&gt;hint&lt;/i&gt;" in text
     assert "no number" in text
-    tree = report.junit(result)
-    assert len(ElementTree.fromstring(ElementTree.tostring(tree.getroot()))[0]) == 5
+    (suite,) = JUnitXml.fromstring(report.as_junit(result))
+    assert (suite.tests, suite.failures) == (5, 1)
+    assert [case.name for case in suite] == ["b", "c", "d", "e", "f"]
+    (failure,) = next(case for case in suite if case.name == "c").result
+    assert (failure.message, failure.text) == ("]]> <u>[1m", "]]> <u>[1m\nhint: <i>hint</i>")
 
 
 def test_other_ways_are_checks_of_their_own() -> None:

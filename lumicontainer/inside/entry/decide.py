@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..environment import DEFAULT, USER, Setting, is_number
+from ..environment import DEFAULT, USER, Setting, is_number, kept, optional_number
 from ..errors import LaunchError
 from ..launch import cleanenv, rendezvous
 from ..launch.launchers import NONE, RANKS, TORCHRUN, Launch, recognize
@@ -23,7 +23,7 @@ from ..rank.context import Context
 from ..rank.node_launcher import choose
 from ..rank.options import DIRECT, Options
 
-SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting | None]], ...] = (
+SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting]], ...] = (
     ("MASTER_ADDR", rendezvous.address),
     ("MASTER_PORT", rendezvous.port),
 )
@@ -84,7 +84,6 @@ class Decision(NamedTuple):
         return rank == "0" or (rank == "1" and self._overridden() == {"0"})
 
     def _overridden(self) -> set[str | None]:
-        """Return the user's values of the ranks' variables that the launcher's replace."""
         env = self.context.env
         ours = self.changes()
         return {env[name] for name in RANKS if env.get(name) and name in ours}
@@ -105,7 +104,7 @@ def decide(
     """
     launch = recognize(env)
     context = Context(env, launch, node=node, platform=platform, options=options, program=program)
-    cleanenv.check(env, launch, context.node.root)
+    cleanenv.check(env, launch, context.node)
     if "VIRTUAL_ENV" in env:
         context.warnings.extend(filter(None, [unusable(env)]))
     context.start = choose(context)
@@ -144,7 +143,6 @@ def without_own(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _packed(value: str) -> str:
-    """Return a value without white space."""
     return "%20".join(value.replace("%", "%25").split())
 
 
@@ -163,15 +161,15 @@ def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
     given = env.get(name)
     known = name in launch.facts
     if given and (launch.name == NONE or not known):
-        return Setting(name, given, origin=USER, why="set already")
+        return kept(env, name)
     if not known:
         return Setting(name, None, origin=launch.name, why="the launcher does not set it")
     value, why = launch.facts[name]
     origin = DEFAULT if launch.name == NONE else launch.name
     if not given:
         return Setting(name, str(value), origin=origin, why=why)
-    if is_number(given) and int(given) == value:
-        return Setting(name, given, origin=USER, why=f"set already, equal to {why}")
+    if optional_number(env, name) == value:
+        return kept(env, name, f"set already, equal to {why}")
     if name == "WORLD_SIZE":
         raise LaunchError(
             f"WORLD_SIZE={given} is set, but there are {value} ranks",
@@ -185,11 +183,9 @@ def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
 def _others(env: Mapping[str, str], launch: Launch) -> Iterator[Setting]:
     for name, decider in SINGLE:
         if env.get(name):
-            yield Setting(name, env[name], origin=USER, why="set already")
-            continue
-        setting = decider(env, launch)
-        if setting is not None:
-            yield setting
+            yield kept(env, name)
+        else:
+            yield decider(env, launch)
 
 
 def _check(ranks: list[Setting], launch: Launch) -> None:
@@ -244,9 +240,9 @@ def _overridden(ranks: list[Setting], env: Mapping[str, str], launch: Launch) ->
 
 
 def _no_srun(env: Mapping[str, str], launch: Launch) -> Iterator[str]:
-    tasks = env.get("SLURM_NTASKS", "")
+    tasks = optional_number(env, "SLURM_NTASKS") or 1
     alone = launch.name == NONE and "SLURM_JOB_ID" in env and launch.fact("WORLD_SIZE") == 1
-    if alone and is_number(tasks) and int(tasks) > 1:
+    if alone and tasks > 1:
         yield (
             f"this is a single process, but Slurm's job has {tasks} tasks: "
             "srun starts a rank for each of them"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from itertools import count
 
 from ..errors import UNFIT, LaunchError
 from ..rank.context import Context
@@ -43,10 +45,9 @@ def redirect(context: Context) -> None:
 
 def _open_pair(stem: str) -> tuple[int, int]:
     """Create X.out and X.err; if an earlier run created either, X.1.out and X.1.err, and so on."""
-    number = 0
+    names = numbered(stem)
     while True:
-        name = f"{stem}.{number}" if number else stem
-        number += 1
+        name = next(names)
         try:
             out = _open_new(f"{name}.out")
         except FileExistsError:
@@ -56,6 +57,12 @@ def _open_pair(stem: str) -> tuple[int, int]:
         except FileExistsError:
             os.close(out)
             os.unlink(f"{name}.out")
+
+
+def numbered(stem: str) -> Iterator[str]:
+    """Yield ``stem``, then ``stem.1`` and so on."""
+    yield stem
+    yield from (f"{stem}.{number}" for number in count(1))
 
 
 def _open_new(path: str) -> int:

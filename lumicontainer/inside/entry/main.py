@@ -73,7 +73,6 @@ def _run(words: Sequence[str], env: dict[str, str]) -> int:
 
 
 def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
-    """Become the program, or the launcher of this node's ranks."""
     if given.script:
         check_readable(given.script)
     context = decision.context

@@ -7,13 +7,15 @@ reported as such, and is not a failure. Each check is one function in ``CHECKS``
 from __future__ import annotations
 
 import ctypes
+import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from ..environment import is_number
+from ..environment import optional_number
 from ..errors import UNFIT, LaunchError
 from ..node import time_limit
 from ..rank import caches
@@ -148,23 +150,20 @@ def disk(context: Context) -> str:
 
 def memory(context: Context) -> str:
     """Compare the available memory with what Slurm granted, else with all memory."""
+    rows = dict(re.findall(r"(?m)^(\w+): +(\d+) kB$", context.node.text("proc/meminfo")))
     try:
-        with open(os.path.join(context.node.root, "proc/meminfo"), encoding="ascii") as stream:
-            fields = dict(line.split(":") for line in stream)
-        total, available = (
-            int(fields[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable")
-        )
-    except (OSError, LookupError, ValueError) as error:
+        total, available = (int(rows[name]) * 1024 for name in ("MemTotal", "MemAvailable"))
+    except KeyError as error:
         raise UnmadeError("/proc/meminfo cannot be read") from error
     granted, source = _granted(context.env)
     # For whole nodes, Slurm grants the memory of the system as well.
-    least = min(granted or total, total) * 9 // 10 if granted else total // 10
+    least, share = total // 10, "a tenth of all"
+    if granted:
+        least, share = min(granted, total) * 9 // 10, f"nine tenths of {source}"
     if available < least:
         raise FailedError(
-            f"{available / GIB:.0f} GiB of {total / GIB:.0f} are available, less than "
-            f"{least / GIB:.0f} (nine tenths of {source})"
-            if granted
-            else f"{available / GIB:.1f} GiB of {total / GIB:.1f} are available, less than a tenth"
+            f"{available / GIB:.1f} GiB of {total / GIB:.1f} are available, less than "
+            f"{least / GIB:.1f} ({share})"
         )
     return f"{available / GIB:.0f} of {total / GIB:.0f} GiB available"
 
@@ -172,12 +171,9 @@ def memory(context: Context) -> str:
 def _granted(env: Any) -> tuple[int, str]:
     """Return the bytes that Slurm grants on this node, and the variables read; or 0."""
     for names in (("SLURM_MEM_PER_NODE",), ("SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE")):
-        values = [env.get(name, "") for name in names]
-        if all(map(is_number, values)):
-            product = 1
-            for value in values:
-                product *= int(value)
-            return product << 20, " x ".join(names)
+        values = [optional_number(env, name) or 0 for name in names]
+        if all(values):
+            return math.prod(values) << 20, " x ".join(names)
     return 0, ""
 
 
@@ -187,11 +183,13 @@ def clock(context: Context) -> str:
     Without them, check that the kernel's clock is synchronized.
     """
     now = time.time()
-    limits = [context.env.get(name, "") for name in ("SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME")]
-    for given, sign, text in zip(limits, (1, -1), ("before the job's start", "after its end")):
-        if is_number(given) and sign * (int(given) - now) > SKEW:
-            raise FailedError(f"it is {abs(int(given) - now):.0f} s {text} on Slurm's controller")
-    if is_number(limits[0]):
+    start = optional_number(context.env, "SLURM_JOB_START_TIME")
+    end = optional_number(context.env, "SLURM_JOB_END_TIME")
+    if start is not None and start - now > SKEW:
+        raise FailedError(f"it is {start - now:.0f} s before the job's start on Slurm's controller")
+    if end is not None and now - end > SKEW:
+        raise FailedError(f"it is {now - end:.0f} s after the job's end on Slurm's controller")
+    if start is not None:
         return "after the job's start"
     if not _is_synchronized():
         raise UnmadeError("the job's start is unknown, and the clock is not synchronized")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
-from ..environment import is_number
 from ..errors import UNFIT, LaunchError, misused
 from ..launch.program import find, interpreter
+from ..node import cpulist
 from ..rank.context import Context
+from .logs import numbered
 
 DEFAULT = "rocprofv3"
 
@@ -32,21 +34,15 @@ def wrapped(context: Context, command: list[str]) -> list[str]:
     return _ROCM[profiler or DEFAULT](tool, command, _new_folder(context)) if own else command
 
 
-def _ranks(text: str, size: int) -> range | set[int]:
-    """Return the ranks of a list such as ``0,8-15``, or of ``all``."""
+def _ranks(text: str, size: int) -> range | frozenset[int]:
     if text == "all":
         return range(size)
-    found: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        if not dash:
-            last = first
-        if not (is_number(first) and is_number(last) and int(first) <= int(last)):
-            raise misused(f"--profile: expected ranks like 0,8-15 or all, got '{text}'")
-        if int(last) >= size:
-            raise misused(f"--profile {text} names rank {last}, but the ranks are 0 to {size - 1}")
-        found.update(range(int(first), int(last) + 1))
-    return found
+    with contextlib.suppress(ValueError):
+        return cpulist.parse(text, size)
+    raise misused(
+        f"--profile: expected 'all' or a list of ranks from 0 to {size - 1}, such as 0,8-15, "
+        f"got '{text}'"
+    )
 
 
 def _tool(name: str, context: Context) -> str:
@@ -70,18 +66,14 @@ def _check_python(command: list[str]) -> None:
 def _new_folder(context: Context) -> str:
     """Create STEM.profile, or STEM.profile.1 and so on if it exists."""
     parent = context.options.log_dir or os.getcwd()
-    stem = os.path.join(parent, f"{context.rank_stem()}.profile")
-    number = 0
+    folders = numbered(os.path.join(parent, f"{context.rank_stem()}.profile"))
     try:
         os.makedirs(parent, exist_ok=True)
         while True:
-            folder = f"{stem}.{number}" if number else stem
-            number += 1
-            try:
+            folder = next(folders)
+            with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
-            except FileExistsError:
-                continue
-            return os.path.abspath(folder)
+                return os.path.abspath(folder)
     except OSError as error:
         raise LaunchError(
             f"cannot create a folder for the profile: {error.strerror}",

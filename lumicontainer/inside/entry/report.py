@@ -47,6 +47,5 @@ def as_json(decision: Decision) -> str:
 
 
 def _place(decision: Decision) -> list[tuple[str, str]]:
-    """Return the program's GPU, cores, NUMA node and interface."""
     binding = decision.context.binding
     return place(decision.context, binding.cpus if binding is not None else None)

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 
 from ..environment import is_number
 from ..errors import LaunchError
+from ..node.hardware import Node
 from .launchers import NONE, Launch
 
 _ANCESTORS = 16
 """The engine's processes and a user's scripts are between Slurm's task and this process."""
 
 
-def check(env: Mapping[str, str], launch: Launch, root: str = "/") -> None:
+def check(env: Mapping[str, str], launch: Launch, node: Node) -> None:
     """Raise LaunchError if this is a task of a step, but has no variables of Slurm.
 
     The number of tasks cannot be seen: when the last one looks, the first may have ended. So a
@@ -27,13 +28,14 @@ def check(env: Mapping[str, str], launch: Launch, root: str = "/") -> None:
     """
     if launch.name != NONE or env.get("WORLD_SIZE") or "SLURM_JOB_ID" in env:
         return
-    proc = os.path.join(root, "proc")
-    step, daemon, pid = step_above(proc)
-    named, task = step_of_group(os.path.join(proc, "self/cgroup"))
+    step, daemon, pid = _step_above(node)
+    named, task = _step_of_group(node)
     step = step or named
     if not step:
         return
-    lowest = not daemon or pid == min(children(proc, daemon), default=pid)
+    everyone = (_pids(node, name) for name in node.names("proc") if is_number(name))
+    others = (other for other, parent in everyone if parent == daemon)
+    lowest = not daemon or pid == min(others, default=pid)
     raise LaunchError(
         "srun started this task, but Slurm's variables are missing",
         where=f"step {step} on {os.uname().nodename}",
@@ -43,36 +45,25 @@ def check(env: Mapping[str, str], launch: Launch, root: str = "/") -> None:
     )
 
 
-def step_above(proc: str) -> tuple[str, int, int]:
-    """Return the step of this process, the pid of its slurmstepd, and the pid of the task.
-
-    The step is "" outside of steps, and if the daemon is not visible.
-    """
-    pid, parent = _pids(os.path.join(proc, "self/stat"))
+def _step_above(node: Node) -> tuple[str, int, int]:
+    """Return the step of this process or "", the pid of its slurmstepd, and the pid of the task."""
+    pid, parent = _pids(node, "self")
     for _ in range(_ANCESTORS):
         if parent <= 1:
             break
-        title = _text(os.path.join(proc, str(parent), "cmdline"))
+        title = node.text(f"proc/{parent}/cmdline")
         if title.startswith("slurmstepd: ["):
             step = title.partition("[")[2].partition("]")[0]
             # The batch script's step is called "batch"; others are "extern" and "interactive".
             return (step if is_number(step.rpartition(".")[2]) else ""), parent, pid
-        pid, parent = _pids(os.path.join(proc, str(parent), "stat"))
+        pid, parent = _pids(node, str(parent))
     return "", 0, 0
 
 
-def children(proc: str, parent: int) -> list[int]:
-    """Return the pids of the children of ``parent``."""
-    everyone = (
-        _pids(os.path.join(proc, name, "stat")) for name in os.listdir(proc) if is_number(name)
-    )
-    return [pid for pid, above in everyone if above == parent]
-
-
-def step_of_group(path: str) -> tuple[str, str]:
+def _step_of_group(node: Node) -> tuple[str, str]:
     """Return the step and the number of the task from a control group's name, else ""."""
     step = task = ""
-    for line in _text(path).splitlines():
+    for line in node.text("proc/self/cgroup").splitlines():
         names = dict(part.partition("_")[::2] for part in line.split("/"))
         if is_number(names.get("job", "")) and is_number(names.get("step", "")):
             step = f"{names['job']}.{names['step']}"
@@ -80,17 +71,9 @@ def step_of_group(path: str) -> tuple[str, str]:
     return step, task
 
 
-def _pids(path: str) -> tuple[int, int]:
+def _pids(node: Node, name: str) -> tuple[int, int]:
     """Return the pid of a process and its parent's; zeros if the file cannot be read."""
     # PID (NAME) STATE PARENT ...; the name may hold any character.
-    before, _, after = _text(path).rpartition(")")
+    before, _, after = node.text(f"proc/{name}/stat").rpartition(")")
     pid, rest = before.partition(" ")[0], after.split()
     return (int(pid), int(rest[1])) if is_number(pid) and len(rest) > 1 else (0, 0)
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""

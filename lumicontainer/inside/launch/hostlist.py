@@ -47,7 +47,6 @@ def first(text: str) -> str:
 
 
 def _hosts(item: str, most: int) -> list[str]:
-    """Return the hosts of one item of a list, at most ``most``."""
     *pairs, tail = _BRACKET.split(item)
     names = [""]
     for place, (stem, inner) in enumerate(zip(pairs[::2], pairs[1::2])):

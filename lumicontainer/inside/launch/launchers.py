@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..environment import is_number, number
+from ..environment import is_number, number, optional_number
 from ..errors import LaunchError
 
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK")
@@ -208,9 +208,16 @@ def repeated(part: str) -> tuple[int, int] | None:
 def one_a_node(env: Mapping[str, str], launch: Launch) -> bool:
     """Return whether each node has exactly one process of the launch."""
     if launch.name == SLURM:
-        nodes = _first(env, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
-        return number(env, nodes) == launch.fact("WORLD_SIZE")
+        return nodes(env, launch) == launch.fact("WORLD_SIZE")
     return launch.fact("LOCAL_WORLD_SIZE") == 1
+
+
+def nodes(env: Mapping[str, str], launch: Launch) -> int | None:
+    """Return the number of nodes of a launch; None if it is unknown."""
+    if launch.name == SLURM:
+        return optional_number(env, _first(env, "SLURM_STEP_NUM_NODES", "SLURM_NNODES"))
+    ranks, local = launch.fact("WORLD_SIZE"), launch.fact("LOCAL_WORLD_SIZE")
+    return -(-ranks // local) if ranks and local else None
 
 
 def is_rank_0(env: Mapping[str, str]) -> bool:
@@ -225,12 +232,9 @@ def first_of_node(env: Mapping[str, str]) -> bool:
 
 
 def _numbering(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables with the numbers of this process, in the order of RANKS."""
     known = (kind.sources for kind in _KINDS if all(sign in env for sign in kind.signs))
     return next(known, RANKS)
 
 
 def _has(env: Mapping[str, str], name: str) -> bool:
-    """Return whether a variable is a number other than 0."""
-    text = env.get(name, "")
-    return is_number(text) and int(text) > 0
+    return bool(optional_number(env, name))

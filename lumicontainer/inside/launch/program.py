@@ -84,20 +84,12 @@ def check_readable(script: str) -> None:
     if os.access(script, os.R_OK):
         return
     if os.path.exists(script):
-        raise LaunchError(
-            f"cannot read the script '{script}'",
-            where=_here(),
-            why="permission denied",
-            hint=f"chmod a+r {script}",
-            local=_may_be_local(script),
-        )
-    raise LaunchError(
-        f"script not found: '{script}'",
-        where=_here(),
-        why="there is no file of this name in the container",
-        hint="use its path in the container, and bind its folder; a command follows '--'",
-        local=_may_be_local(script),
-    )
+        what, why, hint = "cannot read the script", "permission denied", f"chmod a+r {script}"
+    else:
+        what, why = "script not found:", "there is no file of this name in the container"
+        hint = "use its path in the container, and bind its folder; a command follows '--'"
+    local = _may_be_local(script)
+    raise LaunchError(f"{what} '{script}'", where=_here(), why=why, hint=hint, local=local)
 
 
 def _may_be_local(path: str) -> bool:
@@ -112,41 +104,26 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
 
     Raises LaunchError, with a shell's exit code, if the command is not found or cannot be run.
     """
-    name = command[0]
+    name, code = command[0], _NOT_FOUND
+    is_path = "/" in name
     try:
         os.execvpe(name, command, env)  # noqa: S606 - no shell: the arguments pass unchanged
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: an empty name
-        raise _not_found(name, env.get("PATH", "")) from None
+        if is_path and os.path.exists(name):
+            what = f"cannot run '{name}': its interpreter is missing"
+            why = "the first line of the file names a program that is not in the container"
+            hint = "correct the first line of the file"
+        else:
+            what = f"command not found: '{name}'"
+            why = "there is no program of this name in the container"
+            hint = "install it in the image, or use its path in the container"
     except OSError as error:
-        raise LaunchError(
-            f"cannot run '{name}': {error.strerror}",
-            where=_here(),
-            why="the system refuses to execute the file",
-            hint="a script needs chmod +x and a first line like #!/bin/sh",
-            code=_NOT_EXECUTABLE,
-            local="/" in name and _may_be_local(name),
-        ) from None
-
-
-def _not_found(name: str, path: str) -> LaunchError:
-    local = "/" in name and _may_be_local(name)
-    if "/" in name and os.path.exists(name):
-        return LaunchError(
-            f"cannot run '{name}': its interpreter is missing",
-            where=_here(),
-            why="the first line of the file names a program that is not in the container",
-            hint="correct the first line of the file",
-            code=_NOT_FOUND,
-            local=local,
-        )
-    return LaunchError(
-        f"command not found: '{name}'",
-        where=_here() if "/" in name else f"PATH={path}",
-        why="there is no program of this name in the container",
-        hint="install it in the image, or use its path in the container",
-        code=_NOT_FOUND,
-        local=local,
-    )
+        what, code = f"cannot run '{name}': {error.strerror}", _NOT_EXECUTABLE
+        why = "the system refuses to execute the file"
+        hint = "a script needs chmod +x and a first line like #!/bin/sh"
+    where = _here() if is_path or code != _NOT_FOUND else f"PATH={env.get('PATH', '')}"
+    local = is_path and _may_be_local(name)
+    raise LaunchError(what, where=where, why=why, hint=hint, code=code, local=local)
 
 
 def _here() -> str:

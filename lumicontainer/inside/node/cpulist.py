@@ -8,15 +8,18 @@ MOST = 8192
 """The most processors that Linux supports (NR_CPUS on x86-64)."""
 
 
-def parse(text: str) -> frozenset[int]:
-    """Return the processors of a list such as ``0-7,64-71``; raise ValueError if it is invalid."""
+def parse(text: str, most: int = MOST) -> frozenset[int]:
+    """Return the numbers of a list such as ``0-7,64-71``.
+
+    Raises ValueError if it is invalid, or has a number that is not below ``most``.
+    """
     found: set[int] = set()
     for part in text.split(","):
         if not part.strip():
             continue
         first, dash, last = part.partition("-")
         low, high = int(first), int(last if dash else first)
-        if not 0 <= low <= high < MOST:
+        if not 0 <= low <= high < most:
             raise ValueError(f"invalid list of processors '{text.strip()[:200]}'")
         found.update(range(low, high + 1))
     return frozenset(found)

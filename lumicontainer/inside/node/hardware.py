@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..environment import is_number
 from . import cpulist
 
 _KFD = "sys/class/kfd/kfd/topology/nodes"
@@ -17,13 +18,12 @@ _PCI = "sys/bus/pci/devices"
 _CPU = "sys/devices/system/cpu"
 
 
-class Gpu:
+class Gpu(NamedTuple):
     """One GPU (on a MI250X: one GCD): its PCI address, architecture and UUID."""
 
-    def __init__(self, pci: str, *, arch: str = "", uuid: str = "") -> None:
-        self.pci = pci
-        self.arch = arch
-        self.uuid = uuid
+    pci: str
+    arch: str = ""
+    uuid: str = ""
 
 
 class Interface(NamedTuple):
@@ -39,7 +39,7 @@ class Node:
 
     def __init__(self, root: str = "/") -> None:
         self.root = root
-        self._texts: dict[str, str | None] = {}
+        self._texts: dict[str, str] = {}
         self._gpus: tuple[list[Gpu], int] | None = None
 
     def gpus(self) -> list[Gpu]:
@@ -62,24 +62,21 @@ class Node:
 
     def numa(self, pci: str) -> int | None:
         """Return the NUMA node of a PCI device; None if the kernel does not know it (-1)."""
-        text = self._text(f"{_PCI}/{pci}/numa_node")
+        text = self.text(f"{_PCI}/{pci}/numa_node")
         return int(text) if text.isdigit() else None
 
     def interfaces(self, prefix: str) -> list[Interface]:
-        """Return the network interfaces whose names begin with ``prefix``, sorted."""
+        """Return the network interfaces named ``prefix`` and a number, sorted."""
         return [
             Interface(
                 name,
                 os.path.basename(self._link(f"sys/class/net/{name}/device")),
-                up=self._text(f"sys/class/net/{name}/operstate") == "up",
+                # Some drivers always report "unknown".
+                up=self.text(f"sys/class/net/{name}/operstate") in ("up", "unknown"),
             )
-            for name in self._names("sys/class/net")
-            if name.startswith(prefix)
+            for name in self.names("sys/class/net")
+            if name.startswith(prefix) and is_number(name[len(prefix) :])
         ]
-
-    def cxi_devices(self) -> list[str]:
-        """Return the names of the Slingshot devices: cxi0 and so on."""
-        return self._names("sys/class/cxi")
 
     def nearest(self, pci: str, interfaces: Iterable[Interface]) -> Interface | None:
         """Return the interface below the same PCI root as a device, else of the same NUMA node.
@@ -87,16 +84,17 @@ class Node:
         On LUMI-G an interface and the two GCDs of a MI250X are below one PCI root (lstopo in LUMI's
         training materials, 2day-20260422/202-Binding).
         """
-        place = self._link(f"{_PCI}/{pci}").split("/")
-        root = next((part for part in place if part.startswith("pci")), None)
         others = list(interfaces)
-        if root is not None:
-            for interface in others:
-                if root in self._link(f"{_PCI}/{interface.pci}").split("/"):
-                    return interface
-        numa = self.numa(pci)
-        near = (i for i in others if numa is not None and self.numa(i.pci) == numa)
-        return next(near, None)
+        for facts in (self._pci_root, self.numa):
+            own = facts(pci)
+            near = [each for each in others if own is not None and facts(each.pci) == own]
+            if near:
+                return near[0]
+        return None
+
+    def _pci_root(self, pci: str) -> str | None:
+        parts = self._link(f"{_PCI}/{pci}").split("/")
+        return next((part for part in parts if part.startswith("pci")), None)
 
     def ccd(self, cpu: int) -> frozenset[int]:
         """Return the processors that share the L3 cache of ``cpu``; on EPYC that is its CCD."""
@@ -133,19 +131,18 @@ class Node:
 
     def _kfd(self) -> tuple[list[Gpu], int]:
         if self._gpus is None:
-            numbers = sorted(int(name) for name in self._names(_KFD) if name.isdigit())
+            numbers = sorted(int(name) for name in self.names(_KFD) if name.isdigit())
             nodes = [self._properties(number) for number in numbers]
-            shown = [node for node in nodes if node is not None and node.get("simd_count")]
+            shown = [node for node in nodes if node.get("simd_count")]
             usable = [node for node in shown if self._has_render_node(node)]
-            hidden = nodes.count(None) + len(shown) - len(usable)
+            # The properties of a hidden node cannot be read.
+            hidden = nodes.count({}) + len(shown) - len(usable)
             self._gpus = [_gpu(node) for node in usable], hidden
         return self._gpus
 
-    def _properties(self, number: int) -> dict[str, int] | None:
-        """Return the properties of one of KFD's nodes; None if they cannot be read."""
-        rows = [row.split() for row in self._text(f"{_KFD}/{number}/properties").splitlines()]
-        found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-        return found or None
+    def _properties(self, number: int) -> dict[str, int]:
+        rows = [row.split() for row in self.text(f"{_KFD}/{number}/properties").splitlines()]
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
     def _has_render_node(self, node: dict[str, int]) -> bool:
         minor = node.get("drm_render_minor")
@@ -153,23 +150,22 @@ class Node:
 
     def _cpus(self, path: str) -> frozenset[int]:
         try:
-            return cpulist.parse(self._text(path))
+            return cpulist.parse(self.text(path))
         except ValueError:
             return frozenset()
 
-    def _text(self, path: str) -> str:
+    def text(self, path: str) -> str:
         """Return a file's text without the end of line; empty if it cannot be read."""
-        text = self._texts.get(path)
-        if text is None:
+        if path not in self._texts:
             try:
-                with open(f"{self.root}/{path}", "rb", buffering=0) as stream:
-                    text = stream.read().decode("utf-8", "replace").strip()
+                with open(f"{self.root}/{path}", "rb") as stream:
+                    self._texts[path] = os.fsdecode(stream.read()).strip()
             except OSError:
-                text = ""
-            self._texts[path] = text
-        return text
+                self._texts[path] = ""
+        return self._texts[path]
 
-    def _names(self, path: str) -> list[str]:
+    def names(self, path: str) -> list[str]:
+        """Return the sorted names in a folder; none if it cannot be read."""
         try:
             return sorted(os.listdir(f"{self.root}/{path}"))
         except OSError:

@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..environment import Setting, is_number
+from ..environment import Setting
 from ..launch.launchers import NONE, TORCHRUN
 from ..node import cpulist
 from ..node.hardware import Gpu, Interface, Node
@@ -46,7 +46,6 @@ def settings(context: Context) -> Iterator[Setting]:
 
 
 def _row(context: Context, gpu: Gpu) -> Mapping[str, Any]:
-    """Return the row of the platform's table for a GPU, or an empty one."""
     rows = (row for row in context.platform.get("gpus", ()) if row["pci"].lower() == gpu.pci)
     return next(rows, {})
 
@@ -94,7 +93,7 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     own = cpulist.parse(row["cores"])
     reserved = cpulist.parse(row.get("reserved", ""))
     ccd = own | reserved | node.ccd(min(own))
-    asked = _asked(context)
+    asked = context.cpus_per_task() or 0
     seconds = _second_threads(node, own, now)
     # If the mask holds no second threads, srun -c counted cores.
     more = asked > len(ccd if seconds else own | reserved)
@@ -118,12 +117,6 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
             f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now",
         )
     return Binding(may, may & own, changed=True)
-
-
-def _asked(context: Context) -> int:
-    """Return the number of processors of srun -c; 0 without it."""
-    text = context.env.get("SLURM_CPUS_PER_TASK", "")
-    return int(text) if context.launch.name == "slurm" and is_number(text) else 0
 
 
 def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> frozenset[int]:

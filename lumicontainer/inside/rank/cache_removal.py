@@ -82,7 +82,6 @@ def _end_with(guard: int) -> None:
 
 
 def _outlived(child: int, awaited: set[signal.Signals]) -> int:
-    """Forward signals to ``child`` until it has ended; return its wait status."""
     while True:
         got = signal.sigwaitinfo(awaited)
         if got.si_signo != signal.SIGCHLD:
@@ -99,7 +98,6 @@ def _outlived(child: int, awaited: set[signal.Signals]) -> int:
 
 
 def _end_as(status: int) -> NoReturn:
-    """End this process with the wait status ``status``."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -113,7 +111,6 @@ def _end_as(status: int) -> NoReturn:
 
 
 def _sweep(path: str) -> None:
-    """Remove folders of this user beside ``path`` whose runs were killed."""
     base, own = os.path.split(path)
     stem = f"lumi-{os.geteuid()}-"
     try:

@@ -148,7 +148,6 @@ def _bases(context: Context) -> list[str]:
 
 
 def _unusable(base: str, node: Node) -> str:
-    """Return why caches cannot lie below ``base``, or ""."""
     try:
         status = os.stat(base)
     except OSError as error:
@@ -165,14 +164,9 @@ def _unusable(base: str, node: Node) -> str:
 
 def file_system(path: str, node: Node) -> str:
     """Return the type of the file system of ``path``, or "" if it is unknown."""
-    try:
-        with open(os.path.join(node.root, "proc/self/mountinfo"), "rb") as stream:
-            lines = os.fsdecode(stream.read()).splitlines()
-    except OSError:
-        return ""
     found, kind = "", ""
     within = os.path.join(os.path.realpath(path), "")
-    for line in lines:
+    for line in node.text("proc/self/mountinfo").splitlines():
         fields, _, rest = line.partition(" - ")
         # Of several mounts on a folder, the last is visible.
         point = os.path.join(_unescaped(fields.split(" ")[4]), "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..environment import USER, Setting, is_number
-from ..launch.launchers import NONE, Launch
+from ..environment import Setting, is_number, kept, optional_number
+from ..launch.launchers import NONE, SLURM, Launch
 from ..node.hardware import Gpu, Node
 from .options import DIRECT, Options
 
@@ -76,16 +76,21 @@ class Context:
 
     def number(self, name: str) -> int | None:
         """Return a variable of this rank such as LOCAL_RANK, set by the launcher or by hand."""
-        given = self.env.get(name, "")
-        known = self.launch.fact(name)
+        given, known = optional_number(self.env, name), self.launch.fact(name)
         by_hand = known is None or self.launch.name == NONE
-        return int(given) if by_hand and is_number(given) else known
+        return given if by_hand and given is not None else known
+
+    def cpus_per_task(self) -> int | None:
+        """Return the number of processors of srun -c; None without it."""
+        slurm = self.launch.name == SLURM
+        return optional_number(self.env, "SLURM_CPUS_PER_TASK") if slurm else None
 
     def default(self, name: str, value: str | None, *, origin: str, why: str) -> Setting:
         """Return a setting that the user's variable overrides, even an empty one."""
         if name in self.env:
-            why = "set already" if self.env[name] else "set to nothing; left so"
-            return Setting(name, self.env[name], origin=USER, why=why)
+            return kept(
+                self.env, name, "set already" if self.env[name] else "set to nothing; left so"
+            )
         return Setting(name, value, origin=origin, why=why)
 
     def run_id(self) -> str:

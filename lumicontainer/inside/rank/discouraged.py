@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ..environment import USER, Setting
+from ..environment import Setting, kept
 from .context import Context
 from .node_launcher import STARTED
 from .variables import Seen
@@ -52,7 +52,7 @@ def _matches(value: str, patterns: Iterable[str]) -> bool:
 def _explain(row: Mapping[str, Any], env: Mapping[str, str], settings: list[Setting]) -> None:
     name = row["name"]
     if all(each.name != name for each in settings):
-        settings.append(Setting(name, env[name], USER, "set already"))
+        settings.append(kept(env, name))
     more = f"; discouraged: {row['reason']} [{row['source']}]"
     settings[:] = [
         each._replace(why=each.why + more) if each.name == name else each for each in settings

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ..environment import DEFAULT, Setting, is_number
+from ..environment import DEFAULT, Setting, is_number, optional_number
 from ..errors import LaunchError
 from ..launch.launchers import TORCHRUN
 from ..node.hardware import Gpu
@@ -43,24 +43,24 @@ class Visible:
         self.by_rocr = self.by_kernel
         # An empty value hides all of them (RvdFilter in ROCR-Runtime, amd_filter_device.cpp).
         if ROCR in env:
-            self.by_rocr = _chosen(env[ROCR], self.by_kernel, again=False)
+            self.by_rocr = _chosen(env[ROCR], self.by_kernel, repeats=False)
         self.by_hip = self.by_rocr
         # An empty HIP_VISIBLE_DEVICES counts as not set (Device::init in ROCm/clr, rocdevice.cpp).
         self.inner = HIP if env.get(HIP) else CUDA
         """The variable that HIP reads."""
         if env.get(self.inner):
-            self.by_hip = _chosen(env[self.inner], self.by_rocr, again=True)
+            self.by_hip = _chosen(env[self.inner], self.by_rocr, repeats=True)
 
 
-def _chosen(text: str, gpus: list[Gpu], *, again: bool) -> list[Gpu]:
+def _chosen(text: str, gpus: list[Gpu], *, repeats: bool) -> list[Gpu]:
     """Return the GPUs of a list of indices and UUIDs, in its order, up to the first invalid entry.
 
-    A repeated entry ends ROCr's list. HIP skips it (``again``), and accepts no blanks.
+    A repeated entry ends ROCr's list. HIP skips it (``repeats``), and accepts no blanks.
     """
     found: list[Gpu] = []
     for word in text.split(","):
-        gpu = _named(word if again else word.strip(), gpus)
-        if gpu is None or (gpu in found and not again):
+        gpu = _named(word if repeats else word.strip(), gpus)
+        if gpu is None or (gpu in found and not repeats):
             break
         if gpu not in found:
             found.append(gpu)
@@ -114,9 +114,8 @@ def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
 
 def _in_task_cgroups(context: Context, visible: Visible) -> bool:
     """Return whether the step has more GPUs on this node than this task may use."""
-    granted = context.env.get(_GRANTED, "")
-    hidden = context.node.hidden_gpus()
-    return bool(hidden) and is_number(granted) and len(visible.by_kernel) < int(granted)
+    granted = optional_number(context.env, _GRANTED) or 0
+    return bool(context.node.hidden_gpus()) and len(visible.by_kernel) < granted
 
 
 def _named_for_this_rank(context: Context, visible: Visible) -> bool:
@@ -124,8 +123,7 @@ def _named_for_this_rank(context: Context, visible: Visible) -> bool:
 
     Users' wrapper scripts do so, and Slurm with --gres-flags=allow-task-sharing.
     """
-    granted = context.env.get(_GRANTED, "")
-    several = not is_number(granted) or int(granted) > 1
+    several = optional_number(context.env, _GRANTED) not in (0, 1)
     return bool(visible.names) and len(visible.by_kernel) > 1 and several
 
 

@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from ..environment import Setting, is_number
+from ..environment import Setting, optional_number
 from ..errors import LaunchError, misused
 from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, Launch, one_a_node
 from ..launch.program import interpreter
@@ -85,8 +85,7 @@ def visible_gpus(context: Context) -> int:
     lists = [env[name] for name in (ROCR, HIP, CUDA) if env.get(name)]
     if lists:
         return min(len(text.split(",")) for text in lists)
-    given = env.get("SLURM_GPUS_ON_NODE", "")
-    return int(given) if is_number(given) else 0
+    return optional_number(env, "SLURM_GPUS_ON_NODE") or 0
 
 
 def command(context: Context, settings: Sequence[Setting], words: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ..environment import DEFAULT, USER, Setting, is_number
+from ..environment import DEFAULT, Setting, kept
 from ..launch.launchers import Launch
 from .context import Context
 from .node_launcher import starts_ranks
@@ -24,21 +24,21 @@ def settings(context: Context) -> Iterator[Setting]:
     # A launcher passes its value on: each of its ranks would use all of the task's cores.
     setting = None if starts_ranks(context.program) else _decided(context)
     if context.env.get(NAME):
-        setting = Setting(NAME, context.env[NAME], origin=USER, why="set already")
+        setting = kept(context.env, NAME)
     if setting is not None:
         yield setting
 
 
 def _decided(context: Context) -> Setting | None:
-    env, launch, binding = context.env, context.launch, context.binding
+    launch, binding = context.launch, context.binding
     workers = context.start.workers
     usable = len(context.node.affinity())
     bound = binding is not None and binding.changed
     if binding is not None and bound:
         usable = max(1, len(binding.cores) // context.sharers)
-    asked = env.get(CPUS, "")
-    if launch.name == "slurm" and is_number(asked):
-        return _given(int(asked), usable, launch, workers)
+    asked = context.cpus_per_task()
+    if asked is not None:
+        return _given(asked, usable, launch, workers)
     if bound:
         why = "the number of cores that this rank is bound to, next to its GPU"
         return Setting(NAME, str(usable), origin=DEFAULT, why=why)

@@ -7,11 +7,11 @@ the run.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..environment import DEFAULT, Setting, is_number
+from ..environment import DEFAULT, Setting
+from ..launch.launchers import SLURM, nodes
 from ..version_range import holds
 from . import flight_recorder
 from .context import Context
@@ -30,7 +30,6 @@ _WHY_NO_USER_SITE = "packages in ~/.local, which the container sees, would hide 
 
 _ROCM = "opt/rocm/.info/version"
 _CXI = "sys/class/cxi"
-_NET = "sys/class/net"
 NO_RENDEZVOUS_GET = "disable_rdzv_get"
 
 
@@ -88,61 +87,37 @@ def _value(row: Mapping[str, Any], context: Context) -> tuple[str | None, str]:
 
 def _interfaces(context: Context) -> tuple[str | None, str]:
     prefix = context.platform.get("interface_prefix", "")
-    found = [
-        name for name in _listed(context, _NET) if _is_one(name, prefix) and _up(context, name)
-    ]
-    return ",".join(found) or None, "" if found else f"no interface {prefix}* is up"
+    found = ",".join(each.name for each in context.node.interfaces(prefix) if each.up)
+    return (found, "") if found else (None, f"no interface {prefix}* is up")
 
 
 _ORIGINS = {INTERFACES: _interfaces, LOGS: flight_recorder.prefix}
 
 
-def _is_one(name: str, prefix: str) -> bool:
-    return name.startswith(prefix) and is_number(name[len(prefix) :])
-
-
-def _up(context: Context, name: str) -> bool:
-    # Some drivers always report "unknown".
-    return _read(context, f"{_NET}/{name}/operstate") in ("up", "unknown")
-
-
 def _rocm(context: Context) -> str | None:
-    return _read(context, _ROCM) or _layer(context, "rocm")
+    return context.node.text(_ROCM) or _layer(context, "rocm")
 
 
-def _nodes(context: Context) -> str | None:
-    env, launch = context.env, context.launch
-    if launch.name == "slurm":
-        nodes = env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES", "")
-        return nodes if is_number(nodes) else None
-    ranks, local = _fact(context, "WORLD_SIZE"), _fact(context, "LOCAL_WORLD_SIZE")
-    return str(-(-ranks // local)) if ranks and local else None
-
-
-def _ranks(context: Context) -> str | None:
-    ranks = _fact(context, "WORLD_SIZE")
-    return str(ranks) if ranks else None
-
-
-def _fact(context: Context, name: str) -> int | None:
-    fact = context.launch.fact(name)
-    text = context.env.get(name, "")
-    return fact if fact is not None else int(text) if is_number(text) else None
+def _nodes(context: Context) -> int | None:
+    known = nodes(context.env, context.launch)
+    ranks, local = context.number("WORLD_SIZE"), context.number("LOCAL_WORLD_SIZE")
+    if known or context.launch.name == SLURM or not (ranks and local):
+        return known
+    return -(-ranks // local)
 
 
 def _version_of(layer: str) -> Callable[[Context], str | None]:
     return lambda context: _layer(context, layer)
 
 
-def _within(what: str, find: Callable[[Context], str | None]) -> Condition:
-    """Return the condition that the result of ``find`` is in a range."""
+def _within(what: str, find: Callable[[Context], str | int | None]) -> Condition:
 
     def condition(context: Context, wanted: str) -> tuple[bool, str]:
         found = find(context)
-        if found is None:
+        if not found:
             return False, f"{what} unknown"
         try:
-            return holds(wanted, found), f"{what} {found}"
+            return holds(wanted, str(found)), f"{what} {found}"
         except ValueError as error:
             return False, f"{what}: {error}"
 
@@ -163,7 +138,8 @@ def _plugin(context: Context, wanted: str) -> tuple[bool, str]:
 
 def _device(context: Context, wanted: str) -> tuple[bool, str]:
     """Return whether there is a device of a class of the kernel; ``cxi`` is Slingshot's."""
-    return (True, "") if _listed(context, f"sys/class/{wanted}") else (False, f"no {wanted} device")
+    found = context.node.names(f"sys/class/{wanted}")
+    return (True, "") if found else (False, f"no {wanted} device")
 
 
 def _network(context: Context, wanted: str) -> tuple[bool, str]:
@@ -173,8 +149,8 @@ def _network(context: Context, wanted: str) -> tuple[bool, str]:
         return False, f"srun --network={given}" if given else "srun without --network"
     enabled = [
         device
-        for device in _listed(context, _CXI)
-        if _read(context, f"{_CXI}/{device}/device/properties/rdzv_get_en") == "1"
+        for device in context.node.names(_CXI)
+        if context.node.text(f"{_CXI}/{device}/device/properties/rdzv_get_en") == "1"
     ]
     if wanted == NO_RENDEZVOUS_GET and enabled:
         words = f"{enabled[0]} still has rdzv_get_en=1"
@@ -192,7 +168,7 @@ CONDITIONS: dict[str, Condition] = {
     "libfabric": _within("libfabric", _version_of("libfabric")),
     "slingshot": _within("Slingshot", _version_of("slingshot")),
     "nodes": _within("nodes", _nodes),
-    "ranks": _within("ranks", _ranks),
+    "ranks": _within("ranks", lambda context: context.number("WORLD_SIZE")),
     "device": _device,
     "network": _network,
 }
@@ -201,20 +177,3 @@ CONDITIONS: dict[str, Condition] = {
 
 def _layer(context: Context, name: str) -> str | None:
     return context.platform.get("layers", {}).get(name) or None
-
-
-def _listed(context: Context, folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(os.path.join(context.node.root, folder)))
-    except OSError:
-        return []
-
-
-def _read(context: Context, file: str) -> str | None:
-    try:
-        with open(
-            os.path.join(context.node.root, file), encoding="utf-8", errors="replace"
-        ) as text:
-            return text.read(256).strip() or None
-    except OSError:
-        return None

@@ -170,7 +170,6 @@ class Crew(Team):
 
 
 def _of_absent(what: str, absent: Sequence[Outcome]) -> Outcome:
-    """Return an error with the missing ranks and the reason of the first one."""
     names = [f"rank {each.rank}{f' on {each.host}' if each.host else ''}" for each in absent[:8]]
     more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
     came = Outcome(ERROR, f"{what} {', '.join(names)}{more}: {absent[0].reason}")

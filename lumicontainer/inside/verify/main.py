@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import UNFIT, LaunchError
 from ..launch.cleanenv import check as check_not_cleaned
 from ..launch.launchers import first_of_node, is_rank_0
+from ..node.hardware import Node
 from . import launched, options, report
 from .local import ONCE, Team, writable_folder
 from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits
@@ -51,7 +52,7 @@ def _run(given: argparse.Namespace) -> int:
     due = options.chosen(checks, given.level, given.names)
     required = options.required_kinds(given.require)
     place = Place(os.environ)
-    check_not_cleaned(os.environ, place.launch)
+    check_not_cleaned(os.environ, place.launch, Node())
     if given.list:
         if place.rank == 0:
             report.write_list(due, given.json)
@@ -170,7 +171,6 @@ def run(
 
 
 def _light(check: Mapping[str, Any]) -> bool:
-    """Return whether a check may run in parallel with others."""
     alone = check["level"] == "perf" or check.get("needs", {}).get("gpus")
     return check.get("runs", ONCE) == ONCE and not alone
 

@@ -147,7 +147,6 @@ def chosen(
 
 
 def _named(check: str, name: str, every: Sequence[str]) -> bool:
-    """Return whether ``name`` selects a check; the full name of a check selects only that one."""
     if name in every:
         return check == name
     wild = any(sign in name for sign in "*?[")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..checking import FAILED as EXIT_FAILED
@@ -25,6 +26,7 @@ OUTPUT = 1 << 20
 """Characters of output that are kept of all ranks together."""
 
 
+@dataclass
 class Outcome:
     """Hold what came of a check on one process, or of all of them together.
 
@@ -32,105 +34,53 @@ class Outcome:
     because another rank had. ``ranks`` has a row for each process, where there are several.
     """
 
-    __slots__ = (
-        "facts",
-        "halted",
-        "host",
-        "left",
-        "measured",
-        "output",
-        "rank",
-        "ranks",
-        "reason",
-        "seconds",
-        "state",
-    )
-
-    def __init__(self, state: str, reason: str = "", *, output: str = "", rank: int = 0) -> None:
-        self.state = state
-        self.reason = reason
-        self.output = output
-        self.rank = rank
-        self.host = ""
-        self.halted = False
-        self.ranks: list[dict[str, Any]] = []
-        self.seconds = 0.0
-        self.measured: list[dict[str, Any]] = []
-        self.facts: dict[str, Any] = {}
-        self.left: Sequence[int] = ()
+    state: str
+    reason: str = ""
+    output: str = ""
+    rank: int = 0
+    host: str = ""
+    halted: bool = False
+    ranks: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    measured: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    left: list[int] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         """Return the outcome as plain data for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(vars(self))
 
 
-_HUGE = 1e300
-"""Larger numbers cannot be printed as others."""
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _number(value: Any) -> bool:
-    # Comparisons with NaN are false.
-    return isinstance(value, (int, float)) and not _truth(value) and -_HUGE < value < _HUGE
-
-
-def _words(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _measured(row: Any) -> bool:
-    """Return whether a value is a row that ``judge`` returns."""
-    if not (isinstance(row, dict) and {"name", "value", "holds"} <= row.keys()):
-        return False
-    limits = row.keys() & {"minimum", "maximum"}
-    return (
-        all(_text(row[name]) for name in ("name", "unit", "source", "unjudged") if name in row)
-        and all(_number(row[name]) for name in limits)
-        and (not limits or {"unit", "source"} <= row.keys())
-        and (row["value"] is None or _number(row["value"]))
-        and (row["holds"] is None or _truth(row["holds"]))
-    )
-
-
-def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, (list, tuple)) and all(map(holds, value))
-
-
-_KINDS: Mapping[str, Callable[[Any], bool]] = {
-    "halted": _truth,
-    "host": _text,
-    "left": _each(_whole),
-    "measured": _each(_measured),
-    "output": _text,
-    "rank": _whole,
-    "ranks": _each(_words),
-    "reason": _text,
-    "seconds": _number,
-    "state": OUTCOMES.__contains__,
-    "facts": _words,
+_TYPES = {
+    **{name: (type(value),) for name, value in vars(Outcome("")).items()},
+    "seconds": (float, int),
 }
-"""The condition on each field of an outcome."""
+_OF_MEASURED: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("name", "unit", "source", "unjudged"), (str,)),
+    **dict.fromkeys(("minimum", "maximum"), (int, float)),
+    "value": (int, float, type(None)),
+    "holds": (bool, type(None)),
+}
+"""The types of the fields of a row that ``judge`` returns."""
 
 
 def from_plain(data: Mapping[str, Any]) -> Outcome:
     """Return the outcome from ``plain``'s data; raise ValueError if they are invalid."""
-    outcome = Outcome("")
-    for name, holds in _KINDS.items():
-        if name not in data or not holds(data[name]):
-            raise ValueError(f"'{name}' is not what an outcome has there")
-        setattr(outcome, name, data[name])
-    return outcome
+    for name, kinds in _TYPES.items():
+        if type(data.get(name)) not in kinds:
+            raise ValueError(f"'{name}' of an outcome must be of the type {kinds[0].__name__}")
+    if data["state"] not in OUTCOMES or not all(map(_is_measured, data["measured"])):
+        raise ValueError("an outcome has an unknown state, or an invalid measured value")
+    return Outcome(**{name: data[name] for name in _TYPES})
+
+
+def _is_measured(row: Any) -> bool:
+    if not isinstance(row, dict) or not {"name", "value", "holds"} <= row.keys():
+        return False
+    limited = not row.keys() & {"minimum", "maximum"} or {"unit", "source"} <= row.keys()
+    return limited and all(
+        type(row[name]) in _OF_MEASURED[name] for name in row.keys() & _OF_MEASURED
+    )
 
 
 def of_process(
@@ -143,7 +93,7 @@ def of_process(
     outcome = Outcome(*_state(ended, check), output=ended.output, rank=rank)
     outcome.halted = ended.code is None and bool(ended.why)
     outcome.seconds = ended.seconds
-    outcome.left = ended.left
+    outcome.left = list(ended.left)
     for row in _rows(report):
         if "fact" in row:
             outcome.facts[row["fact"]] = row.get("value")
@@ -275,7 +225,6 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def _row(one: Outcome) -> dict[str, Any]:
-    """Return the row of one of several processes."""
     facts = {name: getattr(one, name) for name in ("rank", "host", "state", "halted")}
     return {**facts, "reason": one.reason.partition("\n")[0], "seconds": round(one.seconds, 2)}
 

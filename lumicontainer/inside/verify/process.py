@@ -7,8 +7,8 @@ import select
 import signal
 import subprocess
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..checking import REPORT
@@ -29,11 +29,11 @@ _ABORTS = 0.3
 """Seconds between the signal that prints stacks and the one that also ends the process."""
 
 
+@dataclass
 class Stop:
     """Why all checks must end, set by a signal; "" while they run."""
 
-    def __init__(self) -> None:
-        self.why = ""
+    why: str = ""
 
 
 class Ended(NamedTuple):
@@ -91,17 +91,10 @@ def _started(
     """Start a command below the reaper; return it, and the descriptor whose closing ends it."""
     kept, lifeline = os.pipe()
     os.set_inheritable(kept, True)
+    started = [interpreter(), "-ISB", os.path.abspath(reaper.__file__), str(kept)]
     try:
         process = subprocess.Popen(
-            [
-                interpreter(),
-                "-I",
-                "-S",
-                "-B",
-                os.path.abspath(reaper.__file__),
-                str(kept),
-                *command,
-            ],
+            [*started, *command],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -128,8 +121,7 @@ class _Output:
         self._stream = process.stdout
         self._poll = select.poll()
         self._poll.register(self._stream, select.POLLIN)
-        self._chunks: deque[bytes] = deque()
-        self._size = 0
+        self._kept = bytearray()
         self._open = True
 
     def read(self, seconds: float) -> None:
@@ -144,10 +136,8 @@ class _Output:
             self._open = bool(chunk)
             if not chunk:
                 self._stream.close()
-            self._chunks.append(chunk)
-            self._size += len(chunk)
-            while self._size - len(self._chunks[0]) > MOST:
-                self._size -= len(self._chunks.popleft())
+            self._kept += chunk
+            del self._kept[:-MOST]
 
     def rest(self) -> None:
         """Read the remaining output of a process that has ended."""
@@ -157,7 +147,7 @@ class _Output:
 
     def text(self) -> str:
         """Return the kept output; invalid UTF-8 is replaced."""
-        return b"".join(self._chunks)[-MOST:].decode("utf-8", "replace")
+        return self._kept.decode("utf-8", "replace")
 
 
 def _stacks(process: subprocess.Popen[bytes], output: _Output, at_once: Callable[[], str]) -> str:
@@ -182,7 +172,6 @@ def _stacks(process: subprocess.Popen[bytes], output: _Output, at_once: Callable
 
 
 def _described(pid: int) -> str:
-    """Return a process's command and the kernel function in which it waits; "" if it ended."""
     words = _text(pid, "cmdline").replace("\0", " ").strip()
     waits = _text(pid, "wchan").strip("0\n")
     return f"{pid} {words[:200]}{f' (waits in {waits})' if waits else ''}" if words else ""

@@ -97,7 +97,6 @@ def _start(command: Sequence[str], libc: ctypes.CDLL) -> int:
 
 
 def _reaped(child: int) -> int | None:
-    """Reap all ended children; return the status of ``child``, None if it runs."""
     status = None
     try:
         ended, how = os.waitpid(-1, os.WNOHANG)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import os
 import re
@@ -103,10 +102,10 @@ def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def summary(result: Mapping[str, Any]) -> str:
     """Return the last line: the number of checks in each state."""
     counted = result["counts"]
-    results = [f"{number} {state}" for state, number in counted.items() if number]
+    states = ", ".join(f"{number} {state}" for state, number in counted.items() if number)
     total = sum(counted.values())
     word = "check" if total == 1 else "checks"
-    return f"{total} {word}: {', '.join(results) or 'none'}, in {result['seconds']:.1f} s\n"
+    return f"{total} {word}: {states or 'none'}, in {result['seconds']:.1f} s\n"
 
 
 class Report:
@@ -244,7 +243,6 @@ def _is_file(file: str) -> bool:
 
 
 def _is_stdout(file: str) -> bool:
-    """Return whether a file is stdout, such as /dev/stdout."""
     try:
         return file == STDOUT or os.path.samestat(os.stat(file), os.fstat(1))
     except OSError:
@@ -266,27 +264,20 @@ def as_json(results: Mapping[str, Any]) -> bytes:
 
 
 def as_junit(results: Mapping[str, Any]) -> bytes:
-    """Return results as JUnit XML."""
-    stream = io.BytesIO()
-    junit(results).write(stream, "utf-8", xml_declaration=True)
-    return stream.getvalue()
-
-
-def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
-    """Return results in JUnit's form, which CI servers read."""
-    counted = result["counts"]
+    """Return results in JUnit's form of XML, which CI servers read."""
+    counted = results["counts"]
     suite = ElementTree.Element(
         "testsuite",
-        name=f"lumi-verify {result['image']['recipe']}",
+        name=f"lumi-verify {results['image']['recipe']}",
         tests=str(sum(counted.values())),
         failures=str(counted[FAILED]),
         errors=str(counted[ERROR]),
         skipped=str(counted[SKIPPED]),
-        time=str(result["seconds"]),
-        timestamp=result["begun"].rstrip("Z"),
-        hostname=result["place"]["host"],
+        time=str(results["seconds"]),
+        timestamp=results["begun"].rstrip("Z"),
+        hostname=results["place"]["host"],
     )
-    for row in result["checks"]:
+    for row in results["checks"]:
         layer, _, name = row["name"].partition("/")
         case = ElementTree.SubElement(
             suite, "testcase", classname=layer, name=name, time=str(row["seconds"])
@@ -294,12 +285,12 @@ def junit(result: Mapping[str, Any]) -> ElementTree.ElementTree:
         tag = {FAILED: "failure", ERROR: "error", SKIPPED: "skipped"}.get(row["state"])
         if tag:
             first = row["reason"].partition("\n")[0]
-            results = ElementTree.SubElement(case, tag, message=printable(first))
-            results.text = printable(f"{row['reason']}\nhint: {row['hint']}")
+            problem = ElementTree.SubElement(case, tag, message=printable(first))
+            problem.text = printable(f"{row['reason']}\nhint: {row['hint']}")
         ElementTree.SubElement(case, "system-out").text = printable(row["output"])
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
-    return ElementTree.ElementTree(suites)
+    return bytes(ElementTree.tostring(suites, "utf-8", xml_declaration=True))
 
 
 def printable(text: str) -> str:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..environment import is_number
-from ..launch.launchers import NONE, SLURM, Launch, recognize
+from ..launch.launchers import NONE, nodes, recognize
 from ..launch.launchers import RANKS as _RANKS
 from ..node.hardware import Node
 
@@ -17,8 +16,7 @@ NEEDS = (GPU, NETWORK, NODES, RANKS, MPI)
 CXI = "cxi"
 NVIDIA = "nvidia"
 """The architecture of any GPU of NVIDIA's; PyTorch is used in the same way on all of them."""
-_NVIDIA_GPUS = "/proc/driver/nvidia/gpus"
-
+_NVIDIA_GPUS = "proc/driver/nvidia/gpus"
 
 _OF_LAUNCHERS = (
     *("SLURM_", "SLURMD_", "PMI_", "PMIX_", "PALS_", "HYDI_", "OMPI_", "MPI_LOCAL"),
@@ -37,15 +35,15 @@ class Place:
     def __init__(self, env: Mapping[str, str], node: Node | None = None) -> None:
         node = node or Node()
         launch = recognize(env)
-        found = [gpu.arch for gpu in node.gpus()] or [NVIDIA] * len(_listed(_NVIDIA_GPUS))
+        found = [gpu.arch for gpu in node.gpus()] or [NVIDIA] * len(node.names(_NVIDIA_GPUS))
         self.gpus = len(found)
         self.architecture = found[0] if found else ""
-        self.network = CXI if node.cxi_devices() else ""
+        self.network = CXI if node.names("sys/class/cxi") else ""
         self.launch = launch
         self.launched = launch.name != NONE
         self.rank = (launch.fact("RANK") or 0) if self.launched else 0
         self.ranks = (launch.fact("WORLD_SIZE") or 1) if self.launched else 1
-        self.nodes = _nodes(env, launch)
+        self.nodes = nodes(env, launch) or 1
         self.host = env.get("SLURMD_NODENAME") or os.uname().nodename
         self.node = str(launch.fact("NODE_RANK")) if "NODE_RANK" in launch.facts else self.host
         """Unique to this node within the launch."""
@@ -94,18 +92,3 @@ def alone(env: Mapping[str, str]) -> dict[str, str]:
         for name, value in env.items()
         if not name.startswith(_OF_LAUNCHERS) and name not in _OF_RANKS
     }
-
-
-def _nodes(env: Mapping[str, str], launch: Launch) -> int:
-    nodes = env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES", "")
-    if launch.name == SLURM and is_number(nodes):
-        return int(nodes)
-    local = launch.fact("LOCAL_WORLD_SIZE") or 1
-    return max(1, -(-(launch.fact("WORLD_SIZE") or 1) // local))
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []

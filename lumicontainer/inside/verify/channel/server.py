@@ -39,9 +39,7 @@ class Guest:
         self.number = protocol.number()
         self.seal: Seal | None = None
         self.since = time.monotonic()
-        self.rank = -1
-        self.node = ""
-        self.host = ""
+        self.rank, self.node, self.host = -1, "", ""
         self.orders: dict[int, Future[Outcome]] = {}
         self._buffer = bytearray()
 
@@ -55,11 +53,11 @@ class Guest:
             raise GoneError(f"its connection broke: {error.strerror}") from None
         if not chunk:
             raise GoneError("lumi-verify or its node has ended")
-        self._buffer += chunk
-        whole: list[bytes] = []
-        if b"\n" in chunk:
-            *whole, rest = bytes(self._buffer).split(b"\n")
-            self._buffer = bytearray(rest)
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            whole[0] = bytes(self._buffer) + whole[0]
+            self._buffer.clear()
+        self._buffer += rest
         if len(self._buffer) > (MOST if self.rank > 0 else _GREETING):
             raise GoneError("its line is too long")
         yield from whole
@@ -265,24 +263,19 @@ def _is_slow(guest: Guest) -> bool:
 def listen(where: str, candidates: Sequence[int]) -> socket.socket:
     """Return a socket that listens at the first free port; raise LaunchError without one."""
     host = LOOPBACK if where == LOOPBACK else ""
-    error: OSError | None = None
+    why = ""
     for port in candidates:
-        listener = socket.socket()
         try:
-            # Reuse the port of a step that has just ended.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-            listener.listen(1024)
-        except OSError as refused:
-            listener.close()
-            error = refused
+            listener = socket.create_server((host, port), backlog=1024)
+        except OSError as error:
+            why = error.strerror or ""
         else:
             listener.setblocking(False)
             return listener
     raise LaunchError(
         "rank 0 cannot listen for the others",
         where=f"ports {', '.join(map(str, candidates))} of {os.uname().nodename}",
-        why=str(error and error.strerror),
+        why=why,
         hint="run lumi-verify in another step, which has other ports",
         code=UNFIT,
     )

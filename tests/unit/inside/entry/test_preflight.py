@@ -117,7 +117,7 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     assert "GPUs: 2 of 3 are present; missing: GCD 2 (0000:c9:00.0)" in error.why
     assert "network: hsn0 of 2 hsn* is down" in error.why
     assert "plugin: librccl-net.so does not load: librccl-net.so: cannot open" in error.why
-    assert "memory: 20 GiB of 512 are available, less than 432" in error.why
+    assert "memory: 20.0 GiB of 512.0 are available, less than 432.0" in error.why
     assert " s before the job's start on Slurm's controller" in error.why
     assert f"sbatch --exclude={host}" in error.hint
 
@@ -194,7 +194,7 @@ def test_the_memory_that_slurm_grants_has_to_be_there(
 
 def test_a_clock_that_runs_ahead_is_told(root: Path) -> None:
     env = {"SLURM_JOB_END_TIME": str(int(time.time()) - 100)}
-    with pytest.raises(preflight.FailedError, match=r"10[01] s after its end"):
+    with pytest.raises(preflight.FailedError, match=r"10[01] s after the job's end"):
         preflight.clock(context(root, env))
 
 

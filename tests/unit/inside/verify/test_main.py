@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import subprocess
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from junitparser import JUnitXml
 
 from ....namespaces import owned, prepared
 from .verifying import MARKED, Image, Ran, awaited, interrupt
@@ -101,11 +101,10 @@ def test_interrupted_it_tells_what_was_done_and_leaves_nothing(image: Image, num
     assert ran.states == {"done": "passed"}
     assert signal.Signals(number).name in ran.report["interrupted"]
     assert image.running() == []
-    suite = ET.parse(image.root / "j.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
-    error = suite.find("testcase[@name='hangs']/error")
-    assert error is not None
-    assert error.get("message") == ran.report["interrupted"]
+    (suite,) = JUnitXml.fromfile(str(image.root / "j.xml"))
+    assert (suite.tests, suite.errors) == (2, 1)
+    (error,) = next(case for case in suite if case.name == "hangs").result
+    assert error.message == ran.report["interrupted"]
 
 
 def test_killed_at_once_it_leaves_neither_processes_nor_files(image: Image, tmp_path: Path) -> None:
@@ -151,7 +150,9 @@ def test_output_that_is_no_text_is_told_in_every_form(image: Image) -> None:
     ran = image.run("--junit", str(junit), LC_ALL="C")
     assert "\x1b" in ran.check("talks")["output"]
     assert "\x1b" not in ran.stderr
-    assert "[31m" in (ET.parse(junit).getroot()[0][0].findtext("system-out") or "")
+    assert [case.system_out for suite in JUnitXml.fromfile(str(junit)) for case in suite] == [
+        "\ufffd\ufffd[31m\n"
+    ]
 
 
 def test_a_report_that_is_cut_short_or_no_number_does_not_end_lumi_verify(image: Image) -> None:
@@ -266,7 +267,7 @@ def test_what_stands_for_stdout_gets_one_whole_report_and_nothing_else(
                 check=True,
             )
             text = done.stdout or (tmp_path / "out").read_bytes()
-            whole = json.loads(text) if option == "--json" else ET.fromstring(text)
+            whole = json.loads(text) if option == "--json" else JUnitXml.fromstring(text)
             assert len(whole)
 
 
