@@ -14,9 +14,9 @@ import pytest
 
 from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.verify.channel import client, keys, protocol, server
-from lumicontainer.inside.verify.channel.client import Door, RefusedError
+from lumicontainer.inside.verify.channel.client import Connection, RefusedError
 from lumicontainer.inside.verify.channel.protocol import GoneError, Seal
-from lumicontainer.inside.verify.channel.server import Host
+from lumicontainer.inside.verify.channel.server import Server
 from lumicontainer.inside.verify.outcome import Outcome
 
 from ..unit.inside.verify.verifying import STEP, Image, Ran, awaited
@@ -32,14 +32,14 @@ Change = Callable[[int, bytes], list[bytes]]
 
 
 @pytest.fixture
-def host() -> Iterator[Host]:
+def host() -> Iterator[Server]:
     """Be rank 0 of two ranks."""
-    opened = Host(server.listen(HERE, [0]), 2, key=KEY, checks=CHECKS)
+    opened = Server(server.listen(HERE, [0]), 2, key=KEY, checks=CHECKS)
     yield opened
     opened.close()
 
 
-def port_of(host: Host) -> int:
+def port_of(host: Server) -> int:
     return int(host._listener.getsockname()[1])
 
 
@@ -70,11 +70,11 @@ def between(port: int, change: Change) -> Iterator[int]:
         thread.join(SOON)
 
 
-def answer(door: Door, **changes: Any) -> None:
+def answer(connection: Connection, **changes: Any) -> None:
     """Answer the next order, with changes to what came of it."""
-    order = door.next(SOON)
+    order = connection.next(SOON)
     assert order is not None
-    door.send({"id": order["id"], "came": {**Outcome("passed").plain(), **changes}})
+    connection.send({"id": order["id"], "outcome": {**Outcome("passed").plain(), **changes}})
 
 
 def dropped(stream: socket.socket) -> bytes:
@@ -115,20 +115,20 @@ def test_a_stranger_who_knows_all_that_the_launcher_says_is_no_rank(tmp_path: Pa
 @pytest.mark.parametrize(
     "said", [b"", b"GET / HTTP/1.1\r\n", protocol.hello("0" * 32), b"x" * 9999]
 )
-def test_200_connections_that_prove_nothing_keep_no_rank_out(host: Host, said: bytes) -> None:
+def test_200_connections_that_prove_nothing_keep_no_rank_out(host: Server, said: bytes) -> None:
     strangers = [socket.create_connection((HERE, port_of(host))) for _ in range(200)]
     for each in strangers:
         each.sendall(said)
-    door = client.join(HERE, port_of(host), key=KEY, me=ME)
-    assert list(host.guests) == [1]
-    for each in (*strangers, door):
+    connection = client.join(HERE, port_of(host), key=KEY, me=ME)
+    assert list(host.peers) == [1]
+    for each in (*strangers, connection):
         each.close()
 
 
 def test_of_more_strangers_than_there_is_place_for_the_oldest_goes(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    host: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_STRANGERS", 2)
+    monkeypatch.setattr(server, "_MOST_UNAUTHENTICATED", 2)
     strangers = [socket.create_connection((HERE, port_of(host))) for _ in range(8)]
     for each in strangers[:3]:
         assert dropped(each).count(b"\n") <= 1
@@ -137,7 +137,7 @@ def test_of_more_strangers_than_there_is_place_for_the_oldest_goes(
         each.close()
 
 
-def test_who_proves_nothing_goes_soon(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_proves_nothing_goes_soon(host: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_HANDSHAKE", 0.3)
     with socket.create_connection((HERE, port_of(host))) as stranger:
         assert dropped(stranger).startswith(b"lumi-verify")
@@ -145,49 +145,49 @@ def test_who_proves_nothing_goes_soon(host: Host, monkeypatch: pytest.MonkeyPatc
 
 CHANGES: dict[str, Change] = {
     "changed": lambda n, line: [line.replace(b'"failed"', b'"passed"') if n == 2 else line],
-    "made up": lambda n, line: [b'{"id": 1, "came": {}}\n' if n == 2 else line],
+    "made up": lambda n, line: [b'{"id": 1, "outcome": {}}\n' if n == 2 else line],
     "without its proof": lambda n, line: [line.partition(b" ")[2] if n == 2 else line],
     "the one before": lambda n, line: [line] if n != 1 else [line, line],
 }
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_an_answer_that_somebody_forged_is_not_taken(host: Host, what: str) -> None:
+def test_an_answer_that_somebody_forged_is_not_taken(host: Server, what: str) -> None:
     with between(port_of(host), CHANGES[what]) as port:
-        door = client.join(HERE, port, key=KEY, me=ME)
+        connection = client.join(HERE, port, key=KEY, me=ME)
         came = host.order(1, "t/x")
         if what != "the one before":
-            answer(door, state="failed", reason="broken")
+            answer(connection, state="failed", reason="broken")
         with pytest.raises(GoneError, match="an invalid signature"):
             came.result(SOON)
-        door.close()
+        connection.close()
 
 
-def test_an_answer_that_is_replayed_counts_once(host: Host) -> None:
+def test_an_answer_that_is_replayed_counts_once(host: Server) -> None:
     twice: Change = lambda n, line: [line, line] if n == 2 else [line]  # noqa: E731
     with between(port_of(host), twice) as port:
-        door = client.join(HERE, port, key=KEY, me=ME)
+        connection = client.join(HERE, port, key=KEY, me=ME)
         first = host.order(1, "t/x")
-        answer(door)
+        answer(connection)
         assert first.result(SOON).state == "passed"
         with pytest.raises(GoneError, match="an invalid signature"):
             host.order(1, "t/y").result(SOON)
-        door.close()
+        connection.close()
 
 
-def test_an_answer_that_is_left_out_is_missed(host: Host) -> None:
+def test_an_answer_that_is_left_out_is_missed(host: Server) -> None:
     with between(port_of(host), lambda n, line: [] if n == 2 else [line]) as port:
-        door = client.join(HERE, port, key=KEY, me=ME)
+        connection = client.join(HERE, port, key=KEY, me=ME)
         orders = [host.order(1, name) for name in ("t/x", "t/y")]
-        answer(door)
-        answer(door)
+        answer(connection)
+        answer(connection)
         for each in orders:
             with pytest.raises(GoneError, match="an invalid signature"):
                 each.result(SOON)
-        door.close()
+        connection.close()
 
 
-def test_a_connection_that_is_replayed_is_no_rank(host: Host) -> None:
+def test_a_connection_that_is_replayed_is_no_rank(host: Server) -> None:
     said: list[bytes] = []
 
     def kept(_: int, line: bytes) -> list[bytes]:
@@ -200,7 +200,7 @@ def test_a_connection_that_is_replayed_is_no_rank(host: Host) -> None:
     with socket.create_connection((HERE, port_of(host))) as again:
         again.sendall(b"".join(said))
         assert dropped(again).count(b"\n") <= 1
-    assert host.guests == {}
+    assert host.peers == {}
 
 
 def test_one_who_sends_back_what_a_rank_says_is_no_rank_0() -> None:
@@ -246,15 +246,15 @@ ROW = {"name": "x", "value": 1.0, "holds": None}
     ],
 )
 def test_a_field_of_another_type_loses_the_rank_and_no_more(
-    host: Host, changes: dict[str, Any]
+    host: Server, changes: dict[str, Any]
 ) -> None:
-    door = client.join(HERE, port_of(host), key=KEY, me=ME)
+    connection = client.join(HERE, port_of(host), key=KEY, me=ME)
     came = host.order(1, "t/x")
-    answer(door, **changes)
+    answer(connection, **changes)
     with pytest.raises(GoneError, match="a message is invalid"):
         came.result(SOON)
     client.join(HERE, port_of(host), key=KEY, me=ME).close()
-    door.close()
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -262,11 +262,11 @@ def test_a_field_of_another_type_loses_the_rank_and_no_more(
     [{"rank": "1"}, {"rank": True}, {"rank": [1]}, {"node": 1}, {"host": None}, {"checks": {}}],
 )
 def test_one_who_asks_with_fields_of_another_type_is_not_let_in(
-    host: Host, changes: dict[str, Any]
+    host: Server, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(RefusedError):
         client.join(HERE, port_of(host), key=KEY, me={**ME, **changes})
-    assert host.guests == {}
+    assert host.peers == {}
 
 
 @pytest.mark.parametrize(
@@ -282,15 +282,15 @@ def test_an_order_of_another_form_is_not_obeyed(order: dict[str, Any]) -> None:
             stream, _ = listener.accept()
             with stream.makefile("rb") as lines:
                 stream.sendall(protocol.hello("0" * 32))
-                number = protocol.greeted(next(lines).strip())
+                number = protocol.number_of_hello(next(lines).strip())
                 seal = Seal(KEY, "0" * 32, number, is_zero=True)
                 stream.sendall(seal.packed({"welcome": True}) + seal.packed(order))
                 list(lines)
 
         threading.Thread(target=rank_0, daemon=True).start()
-        door = client.join(HERE, listener.getsockname()[1], key=KEY, me=ME)
-        team = launched.Crew(resources.Place(FACTS), FACTS, "/nowhere")
-        assert launched.serve(team, door, [{"name": "t/x"}]).startswith("rank 0: ")
+        connection = client.join(HERE, listener.getsockname()[1], key=KEY, me=ME)
+        runner = launched.LaunchedRunner(resources.Place(FACTS), FACTS, "/nowhere")
+        assert launched.serve(runner, connection, [{"name": "t/x"}]).startswith("rank 0: ")
 
 
 def write(path: Path, mode: int = 0o600) -> Path:

@@ -103,11 +103,3 @@ def test_the_ranks_of_a_step_are_told_apart_and_meet_at_the_first_node(
         "2 0 4 2 1 nid005001",
         "3 1 4 2 1 nid005001",
     ], done.stderr
-
-
-def test_two_steps_that_share_a_node_meet_at_different_ports(
-    image: Path, cluster: dict[str, str]
-) -> None:
-    command = ("singularity", "exec", image, "lumi-entry", "--", "sh", "-c", "echo $MASTER_PORT")
-    ports = {srun(cluster, *command, nodes=1, tasks=1).stdout for _ in range(3)}
-    assert len(ports) == 3

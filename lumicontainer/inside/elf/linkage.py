@@ -52,7 +52,7 @@ def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
     missing = [
         Unmet(asker.path, name)
         for asker, name in open_
-        if not _brought(tree, name, asker, asked.get(_real(tree, asker.path), ()))
+        if not _is_loaded_by_others(tree, name, asker, asked.get(_real(tree, asker.path), ()))
     ]
     return [*missing, *_too_old(edges)]
 
@@ -61,7 +61,7 @@ def _real(tree: Tree, path: str) -> str:
     return tree.file(path)[len(tree.root) :]
 
 
-def _brought(tree: Tree, name: str, asker: Library, loaders: Iterable[Library]) -> bool:
+def _is_loaded_by_others(tree: Tree, name: str, asker: Library, loaders: Iterable[Library]) -> bool:
     """Return whether a file that loads ``asker`` loads the library too, or passes its path on."""
     return any(
         (name in loader.elf.needed and tree.find(name, (loader,)) is not None)

@@ -7,12 +7,13 @@ Standard Base, Core, chapter "Symbol Versioning".
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 Row = tuple[str, tuple[Any, ...], int]
 """A symbol: its name, its row in the table, the number of its version."""
@@ -45,8 +46,7 @@ class UnreadableError(Exception):
     """Report why a file cannot be read as a library or program for x86-64."""
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A symbol that a file needs; ``file`` is the library that should define it, if it is named."""
 
     name: str
@@ -59,8 +59,7 @@ class Symbol:
         return f"{self.name}@{self.version}" if self.version else self.name
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(NamedTuple):
     """A version of symbols that a file needs of a library."""
 
     file: str
@@ -86,34 +85,35 @@ class Elf:
 
 def read(path: str) -> Elf:
     """Read a file; raise ``UnreadableError`` for other formats, and ``OSError`` as open does."""
-    with open(path, "rb") as file:
-        head = file.read(_HEADER.size)
-        _check(head)
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
-                return _File(data).elf()
-            except (struct.error, LookupError, OverflowError, ValueError) as error:
-                raise UnreadableError("it is damaged: " + str(error)) from error
+    with _mapped(path) as data, _refusing():
+        return _File(data).elf()
 
 
 def linked(path: str) -> Elf:
     """Read libraries and versions, without the symbols, which are most of a file."""
-    with open(path, "rb") as file:
-        _check(file.read(_HEADER.size))
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
-                return _File(data).linked()
-            except (struct.error, LookupError, OverflowError, ValueError) as error:
-                raise UnreadableError("it is damaged: " + str(error)) from error
+    with _mapped(path) as data, _refusing():
+        return _File(data).linked()
 
 
 def section(data: mmap.mmap, name: str) -> tuple[int, int] | None:
     """Return the offset and the length of a section; None if there is none."""
     _check(data[: _HEADER.size])
-    try:
+    with _refusing():
         return _File(data).section(name.encode())
+
+
+def _mapped(path: str) -> mmap.mmap:
+    with open(path, "rb") as file:
+        _check(file.read(_HEADER.size))
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
     except (struct.error, LookupError, OverflowError, ValueError) as error:
-        raise UnreadableError("it is damaged: " + str(error)) from error
+        raise UnreadableError(f"it is damaged: {error}") from error
 
 
 def opened(path: str) -> list[str]:
@@ -127,14 +127,7 @@ def opened(path: str) -> list[str]:
 
 def to_plain(elf: Elf) -> dict[str, Any]:
     """Return a file's description as plain data, for JSON."""
-    rows = {name: getattr(elf, name) for name in ("soname", "needed", "rpath", "runpath")}
-    return {
-        **rows,
-        "requires": [(each.file, each.name, each.weak) for each in elf.requires],
-        "provides": elf.provides,
-        "undefined": [(each.name, each.version, each.file, each.weak) for each in elf.undefined],
-        "defined": sorted(elf.defined),
-    }
+    return {**vars(elf), "defined": sorted(elf.defined)}
 
 
 def from_plain(data: dict[str, Any]) -> Elf:

@@ -14,7 +14,7 @@ from ..launch import launchers
 from ..launch.hostlist import HostlistError, expand
 from . import outcome
 from .channel import client, keys, protocol, server
-from .local import NODE, ONCE, RANKS, Team
+from .local import NODE, ONCE, RANKS, Runner
 from .outcome import ERROR, Outcome
 from .process import Stop
 from .resources import MPI, Place
@@ -25,7 +25,7 @@ _NEXT, _SELDOM = 0.1, 1.0
 thousand ranks read the same folder."""
 
 
-class Crew(Team):
+class LaunchedRunner(Runner):
     """Run checks as rank 0 together with the other ranks, if there are others."""
 
     def __init__(
@@ -35,19 +35,19 @@ class Crew(Team):
         folder: str,
         *,
         stop: Stop | None = None,
-        host: server.Host | None = None,
+        server_: server.Server | None = None,
     ) -> None:
         super().__init__(place, env, folder, stop=stop)
-        self.host = host
+        self.server = server_
         self._withdraw_key: Callable[[], None] = lambda: None
         self._layout = layout(env)
         self._with_mpi = ""
 
-    def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
+    def unmet_need(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return a need of a check that is not met; only one check a step can use MPI."""
-        lack = super().lacking(check)
-        if lack or check.get("runs", ONCE) != RANKS or not check.get("needs", {}).get("mpi"):
-            return lack
+        unmet = super().unmet_need(check)
+        if unmet or check.get("runs", ONCE) != RANKS or not check.get("needs", {}).get("mpi"):
+            return unmet
         if self._with_mpi:
             return MPI, (
                 f"MPI can start once in a step, and {self._with_mpi} uses it: "
@@ -74,10 +74,10 @@ class Crew(Team):
                 else self._ordered(rank, check["name"])
                 for rank in wanted
             }
-            came = self.gathered(check, jobs)
-        here = {each.host for each in came}
+            result = self.gathered(check, jobs)
+        here = {each.host for each in result}
         lost = [each for each in absent if not each.host or each.host not in here]
-        return outcome.together([*came, *lost])
+        return outcome.together([*result, *lost])
 
     def gather(self, *, checks: str, seconds: float) -> None:
         """Let the other ranks join, for at most ``seconds``."""
@@ -90,16 +90,16 @@ class Crew(Team):
             port = int(listener.getsockname()[1])
             written = keys.publish(keys.files(self.env, place.launch), port, key)
             self._withdraw_key = partial(keys.withdraw, written, port, key)
-        self.host = server.Host(listener, place.ranks, key=key, checks=checks)
-        self.host.await_all(seconds, lambda: self.stop.why)
+        self.server = server.Server(listener, place.ranks, key=key, checks=checks)
+        self.server.await_all(seconds, lambda: self.stop.why)
         if not self._all_absent():
             self._withdraw_key()
 
     def dismiss(self) -> None:
         """End the other ranks."""
         self._withdraw_key()
-        if self.host:
-            self.host.close()
+        if self.server:
+            self.server.close()
 
     def own(self, check: Mapping[str, Any], rank: int) -> Outcome:
         """Run this rank's process of a check, with the launcher's variables and open files."""
@@ -110,17 +110,17 @@ class Crew(Team):
     def halt(self, check: Mapping[str, Any], why: str) -> None:
         """End a check on every rank."""
         super().halt(check, why)
-        if self.host:
-            self.host.halt(range(self.place.ranks), check["name"], why)
+        if self.server:
+            self.server.halt(range(self.place.ranks), check["name"], why)
 
     def firsts(self) -> list[int]:
         """Return the first present rank of each node."""
         nodes = {self.place.node: 0}
         # A copy, because ranks may leave at any time.
-        guests = dict(self.host.guests) if self.host else {}
-        for rank in sorted(guests):
+        peers = dict(self.server.peers) if self.server else {}
+        for rank in sorted(peers):
             if not self._why_absent(rank):
-                nodes.setdefault(guests[rank].node, rank)
+                nodes.setdefault(peers[rank].node, rank)
         return list(nodes.values())
 
     def lost(self) -> Outcome | None:
@@ -130,51 +130,51 @@ class Crew(Team):
 
     def absent(self, rank: int) -> Outcome:
         """Return the outcome of a missing rank."""
-        came = Outcome(ERROR, self._why_absent(rank), rank=rank)
-        came.host = self.host.host_of(rank) if self.host else self.place.host
-        if not came.host and rank < len(self._layout):
-            came.host = self._layout[rank]
-        return came
+        result = Outcome(ERROR, self._why_absent(rank), rank=rank)
+        result.host = self.server.host_of(rank) if self.server else self.place.host
+        if not result.host and rank < len(self._layout):
+            result.host = self._layout[rank]
+        return result
 
     def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
         """Return the outcome of a rank that does not answer in time."""
-        came = super().late(check, rank)
-        came.host = self.absent(rank).host
-        return came
+        result = super().late(check, rank)
+        result.host = self.absent(rank).host
+        return result
 
     def _all_absent(self) -> list[Outcome]:
         return [self.absent(rank) for rank in range(self.place.ranks) if self._why_absent(rank)]
 
     def _why_absent(self, rank: int) -> str:
-        if rank == 0 or self.host is None:
+        if rank == 0 or self.server is None:
             return ""
-        if rank in self.host.guests:
-            return "it has not answered to an earlier check" if self.host.busy(rank) else ""
-        return self.host.why_gone(rank) or "it did not join"
+        if rank in self.server.peers:
+            return "it has not answered to an earlier check" if self.server.busy(rank) else ""
+        return self.server.why_gone(rank) or "it did not join"
 
     def _ordered(self, rank: int, check: str) -> Future[Outcome]:
         """Let another rank run a check; if it leaves, that is the outcome."""
-        assert self.host is not None
-        answer, came = self.host.order(rank, check), Future[Outcome]()
+        assert self.server is not None
+        answer, result = self.server.order(rank, check), Future[Outcome]()
 
         def done(answered: Future[Outcome]) -> None:
             if answered.exception() is None:
-                came.set_result(answered.result())
+                result.set_result(answered.result())
                 return
             lost = self.absent(rank)
             lost.reason = str(answered.exception())
-            came.set_result(lost)
+            result.set_result(lost)
 
         answer.add_done_callback(done)
-        return came
+        return result
 
 
 def _of_absent(what: str, absent: Sequence[Outcome]) -> Outcome:
     names = [f"rank {each.rank}{f' on {each.host}' if each.host else ''}" for each in absent[:8]]
     more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
-    came = Outcome(ERROR, f"{what} {', '.join(names)}{more}: {absent[0].reason}")
-    came.rank, came.host = absent[0].rank, absent[0].host
-    return came
+    result = Outcome(ERROR, f"{what} {', '.join(names)}{more}: {absent[0].reason}")
+    result.rank, result.host = absent[0].rank, absent[0].host
+    return result
 
 
 def layout(env: Mapping[str, str]) -> list[str]:
@@ -200,12 +200,12 @@ def layout(env: Mapping[str, str]) -> list[str]:
 class Search:
     """Find rank 0 from another rank, and keep the reason of a failure."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._env = crew.env
-        self._given = keys.given(crew.env)
-        self._ports = protocol.ports(crew.env, crew.place.launch)
-        self._files = keys.files(crew.env, crew.place.launch)
-        self.where = protocol.address(crew.env, crew.place.launch)
+    def __init__(self, runner: LaunchedRunner) -> None:
+        self._env = runner.env
+        self._given = keys.given(runner.env)
+        self._ports = protocol.ports(runner.env, runner.place.launch)
+        self._files = keys.files(runner.env, runner.place.launch)
+        self.where = protocol.address(runner.env, runner.place.launch)
         self.why = ""
 
     def offers(self) -> Iterator[tuple[int, bytes]]:
@@ -228,7 +228,7 @@ class Search:
                 f"there is no key of rank 0 in {' or '.join(map(os.path.dirname, self._files))}"
             )
 
-    def once(self, me: Mapping[str, Any]) -> client.Door | None:
+    def once(self, me: Mapping[str, Any]) -> client.Connection | None:
         """Join rank 0; on failure keep the reason."""
         for port, key in self.offers():
             try:
@@ -240,21 +240,21 @@ class Search:
         return None
 
 
-def find(crew: Crew, *, checks: str, seconds: float) -> client.Door | None:
+def find(runner: LaunchedRunner, *, checks: str, seconds: float) -> client.Connection | None:
     """Return the connection to rank 0, None after an interrupt.
 
     Raises LaunchError if rank 0 is not found within ``seconds``.
     """
-    place, search = crew.place, Search(crew)
+    place, search = runner.place, Search(runner)
     me = {"rank": place.rank, "node": place.node, "host": place.host, "checks": checks}
     end, pause = time.monotonic() + seconds, _NEXT
-    while time.monotonic() < end and not crew.stop.why:
-        door = search.once(me)
-        if door:
-            return door
+    while time.monotonic() < end and not runner.stop.why:
+        connection = search.once(me)
+        if connection:
+            return connection
         time.sleep(pause)
         pause = min(1.5 * pause, _SELDOM)
-    if crew.stop.why:
+    if runner.stop.why:
         return None
     raise LaunchError(
         f"rank {place.rank} did not find rank 0 within {seconds:.0f} s",
@@ -266,37 +266,39 @@ def find(crew: Crew, *, checks: str, seconds: float) -> client.Door | None:
     )
 
 
-def serve(crew: Crew, door: client.Door, checks: Sequence[Mapping[str, Any]]) -> str:
+def serve(
+    runner: LaunchedRunner, connection: client.Connection, checks: Sequence[Mapping[str, Any]]
+) -> str:
     """Execute orders of rank 0 until it ends this rank; return the reason of an early end."""
     known = {check["name"]: check for check in checks}
 
-    def obey(check: Mapping[str, Any], number: int) -> None:
+    def run_check(check: Mapping[str, Any], number: int) -> None:
         try:
-            came = crew.own(check, crew.place.rank)
+            result = runner.own(check, runner.place.rank)
         except Exception as error:  # noqa: BLE001 - a rank that says nothing is waited for
-            came = Outcome(ERROR, f"lumi-verify itself fails: {error!r}")
-        if not crew.stop.why:
-            door.send({"id": number, "came": came.plain()})
+            result = Outcome(ERROR, f"lumi-verify itself fails: {error!r}")
+        if not runner.stop.why:
+            connection.send({"id": number, "outcome": result.plain()})
 
-    def heed(message: Mapping[str, Any]) -> None:
+    def execute(message: Mapping[str, Any]) -> None:
         """Execute an order; raise ValueError or KeyError if it is invalid."""
         if "run" in message:
             protocol.check_fields(message, {"run": str, "id": int})
-            crew.begin(known[message["run"]])
-            pool.submit(obey, known[message["run"]], message["id"])
+            runner.begin(known[message["run"]])
+            pool.submit(run_check, known[message["run"]], message["id"])
         else:
             protocol.check_fields(message, {"halt": str, "why": str})
-            crew.halt(known[message["halt"]], message["why"])
+            runner.halt(known[message["halt"]], message["why"])
 
     with ThreadPoolExecutor(1) as pool:
-        while not crew.stop.why:
+        while not runner.stop.why:
             try:
-                message = door.next(_TICK)
+                message = connection.next(_TICK)
                 if message and "end" in message:
                     break
                 if message:
-                    heed(message)
+                    execute(message)
             except (protocol.GoneError, ValueError, KeyError) as error:
-                crew.stop.why = f"rank 0: {error}"
-    door.close()
-    return crew.stop.why
+                runner.stop.why = f"rank 0: {error}"
+    connection.close()
+    return runner.stop.why

@@ -33,7 +33,7 @@ _MPI = "mpiexec"
 _TICK = 0.2
 
 
-class Team:
+class Runner:
     """Run checks on a machine without a launcher; their processes write to ``folder``."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Team:
         self.stop = stop or process.Stop()
         self._halted: dict[str, str] = {}
 
-    def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
+    def unmet_need(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None."""
-        return self.place.lacking(check)
+        return self.place.unmet_need(check)
 
     def lost(self) -> Outcome | None:
         """Return an error about missing ranks; there are none without a launcher."""
@@ -161,14 +161,14 @@ class Team:
             with open(report, encoding="utf-8", errors="replace") as stream:
                 written = stream.read()
         except OSError as error:
-            came = Outcome(ERROR, f"cannot run it: {error}", rank=rank)
+            result = Outcome(ERROR, f"cannot run it: {error}", rank=rank)
         else:
             of = self.place.architecture
-            came = outcome.of_process(ended, written, check=check, architecture=of, rank=rank)
+            result = outcome.of_process(ended, written, check=check, architecture=of, rank=rank)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        came.host = self.place.host
-        return came
+        result.host = self.place.host
+        return result
 
 
 def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:

@@ -16,7 +16,7 @@ from ..launch.cleanenv import check as check_not_cleaned
 from ..launch.launchers import first_of_node, is_rank_0
 from ..node.hardware import Node
 from . import launched, options, report
-from .local import ONCE, Team, writable_folder
+from .local import ONCE, Runner, writable_folder
 from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits
 from .process import Stop
 from .resources import Place
@@ -62,23 +62,23 @@ def _run(given: argparse.Namespace) -> int:
     seen = options.fingerprint(checks)
     if place.rank:
         return _serve(place, stop, checks=checks, seen=seen, seconds=given.wait)
-    team: Team = Team(place, os.environ, _folder(), stop=stop)
+    runner: Runner = Runner(place, os.environ, _folder(), stop=stop)
     if place.launched:
-        team = launched.Crew(place, os.environ, team.folder, stop=stop)
+        runner = launched.LaunchedRunner(place, os.environ, runner.folder, stop=stop)
     try:
-        if isinstance(team, launched.Crew) and place.ranks > 1:
-            team.gather(checks=seen, seconds=given.wait)
+        if isinstance(runner, launched.LaunchedRunner) and place.ranks > 1:
+            runner.gather(checks=seen, seconds=given.wait)
         # After the others have joined, so that they end too if its files cannot be written.
         written = report.Report(
             due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
         )
-        run(due, team, required, written)
-        lost = team.lost()
+        run(due, runner, required, written)
+        lost = runner.lost()
         if lost and not stop.why:
             written.add(_RANKS, lost)
     finally:
-        if isinstance(team, launched.Crew):
-            team.dismiss()
+        if isinstance(runner, launched.LaunchedRunner):
+            runner.dismiss()
     written.finish(stop.why)
     if stop.why:
         return INTERRUPTED
@@ -89,15 +89,15 @@ def _serve(
     place: Place, stop: Stop, *, checks: Sequence[Mapping[str, Any]], seen: str, seconds: float
 ) -> int:
     """Serve rank 0; print only that the connection to it is lost."""
-    team = launched.Crew(place, os.environ, _folder(), stop=stop)
+    runner = launched.LaunchedRunner(place, os.environ, _folder(), stop=stop)
     try:
-        door = launched.find(team, checks=seen, seconds=seconds)
+        connection = launched.find(runner, checks=seen, seconds=seconds)
     except LaunchError as error:
         error.shown = first_of_node(os.environ)
         raise
-    if door is None:
+    if connection is None:
         return INTERRUPTED
-    why = launched.serve(team, door, checks)
+    why = launched.serve(runner, connection, checks)
     if why and why.startswith("rank 0") and first_of_node(os.environ):
         sys.stderr.write(f"error: {why} (reported by rank {place.rank} on {place.host})\n")
     return INTERRUPTED if why else 0
@@ -137,7 +137,7 @@ def _listen_for_signals(stop: Stop) -> None:
 
 def run(
     checks: Sequence[Mapping[str, Any]],
-    team: Team,
+    runner: Runner,
     required: Sequence[str],
     written: report.Report,
 ) -> None:
@@ -147,18 +147,18 @@ def run(
     """
     due = []
     for check in checks:
-        lack = team.lacking(check)
-        if lack is None:
+        unmet = runner.unmet_need(check)
+        if unmet is None:
             due.append(check)
         else:
-            written.note(check, Outcome(FAILED if lack[0] in required else SKIPPED, lack[1]))
+            written.note(check, Outcome(FAILED if unmet[0] in required else SKIPPED, unmet[1]))
 
     def one(check: Mapping[str, Any]) -> None:
-        if team.stop.why:
+        if runner.stop.why:
             return
-        came = held_to_limits(team.run(check), check)
-        if not team.stop.why:
-            written.note(check, came)
+        outcome = held_to_limits(runner.run(check), check)
+        if not runner.stop.why:
+            written.note(check, outcome)
 
     # Checks of later layers import the most, so they start first.
     light = [check for check in reversed(due) if _light(check)]

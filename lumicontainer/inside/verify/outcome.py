@@ -1,4 +1,4 @@
-"""What came of a check, and how it follows from how its processes ended."""
+"""The outcome of a check, and how it follows from how its processes ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUTPUT = 1 << 20
 
 @dataclass
 class Outcome:
-    """Hold what came of a check on one process, or of all of them together.
+    """The outcome of a check on one process, or of all of them together.
 
     ``host`` is the node of ``rank``; ``halted``: the process did not fail, but was ended
     because another rank had. ``ranks`` has a row for each process, where there are several.
@@ -164,21 +164,21 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
     return facts
 
 
-def held_to_limits(came: Outcome, check: Mapping[str, Any]) -> Outcome:
+def held_to_limits(outcome: Outcome, check: Mapping[str, Any]) -> Outcome:
     """Return the outcome of a check: skipped if it has limits but none was judged.
 
     A check reports the reason for not measuring as ``unjudged``.
     """
     rows = check.get("thresholds", {}).values()
     limited = any("minimum" in row or "maximum" in row for row in rows)
-    judged = any(row["holds"] is not None for row in came.measured)
-    own = came.facts.pop("unjudged", "")
-    if came.state != PASSED or not limited or judged:
-        return came
-    why = own or next((row["unjudged"] for row in came.measured if "unjudged" in row), "")
-    came.state = SKIPPED
-    came.reason = f"nothing was judged: {why or 'no measured value has a limit'}"
-    return came
+    judged = any(row["holds"] is not None for row in outcome.measured)
+    own = outcome.facts.pop("unjudged", "")
+    if outcome.state != PASSED or not limited or judged:
+        return outcome
+    why = own or next((row["unjudged"] for row in outcome.measured if "unjudged" in row), "")
+    outcome.state = SKIPPED
+    outcome.reason = f"nothing was judged: {why or 'no measured value has a limit'}"
+    return outcome
 
 
 def missing(row: Mapping[str, Any]) -> str:

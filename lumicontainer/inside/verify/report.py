@@ -43,14 +43,14 @@ def write_list(checks: Sequence[Mapping[str, Any]], json_file: str | None) -> No
     write(json_file, as_json({"form": FORM, "checks": list(checks)}))
 
 
-def line(check: Mapping[str, Any], came: Outcome) -> str:
+def line(check: Mapping[str, Any], outcome: Outcome) -> str:
     """Return the lines about a check's outcome."""
-    text = f"{came.state:8} {check['name']} ({came.seconds:.1f} s)"
-    if came.state == PASSED:
+    text = f"{outcome.state:8} {check['name']} ({outcome.seconds:.1f} s)"
+    if outcome.state == PASSED:
         return f"{text}\n"
-    reason = "\n         ".join(filter(str.strip, printable(came.reason).splitlines()))
-    if came.state == SKIPPED:
-        return f"{came.state:8} {check['name']}: {reason}\n"
+    reason = "\n         ".join(filter(str.strip, printable(outcome.reason).splitlines()))
+    if outcome.state == SKIPPED:
+        return f"{outcome.state:8} {check['name']}: {reason}\n"
     return f"{text}\n    why: {reason}\n   hint: {check['hint']}\n"
 
 
@@ -88,9 +88,9 @@ def result(
     }
 
 
-def _row(check: Mapping[str, Any], came: Outcome) -> dict[str, Any]:
+def _row(check: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     results = {name: check[name] for name in ("name", "summary", "level", "hint")}
-    return {**results, **came.plain(), "seconds": round(came.seconds, 2)}
+    return {**results, **outcome.plain(), "seconds": round(outcome.seconds, 2)}
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -132,22 +132,22 @@ class Report:
         for file in filter(None, (json_file, junit_file)):
             check_writable(file)
 
-    def note(self, check: Mapping[str, Any], came: Outcome) -> None:
+    def note(self, check: Mapping[str, Any], outcome: Outcome) -> None:
         """Report the outcome of a check."""
         total = len(self._checks)
         with self._lock:
-            self.results[check["name"]] = came
+            self.results[check["name"]] = outcome
             count = f"[{len(self.results):{len(str(total))}}/{total}]"
-            sys.stderr.write(f"{count} {line(check, came)}")
+            sys.stderr.write(f"{count} {line(check, outcome)}")
             sys.stderr.flush()
             # If the disk is full, ``finish`` reports it.
             with contextlib.suppress(LaunchError):
                 self._write(_NOT_ENDED, _is_file)
 
-    def add(self, check: Mapping[str, Any], came: Outcome) -> None:
+    def add(self, check: Mapping[str, Any], outcome: Outcome) -> None:
         """Report the outcome of an additional check."""
         self._checks.append(check)
-        self.note(check, came)
+        self.note(check, outcome)
 
     def finish(self, interrupted: str) -> None:
         """Write the files, and print the last line to stdout unless a file goes there."""

@@ -50,15 +50,15 @@ class Place:
         self.mpi = any(name.startswith(("PMI_", "PMIX_", "OMPI_")) for name in env)
         """Whether the launcher lets ranks of MPI find each other."""
 
-    def lacking(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
+    def unmet_need(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None.
 
         Without a launcher, lumi-verify starts ranks itself.
         """
         needs: Mapping[str, Any] = check.get("needs", {})
-        lack = self._lacking_gpus(needs.get("gpus", 0), needs.get("architecture", ""))
-        if lack:
-            return GPU, lack
+        unmet = self._unmet_gpus(needs.get("gpus", 0), needs.get("architecture", ""))
+        if unmet:
+            return GPU, unmet
         if needs.get("network", self.network) != self.network:
             return NETWORK, f"there is no network device of the kind {needs['network']}"
         if needs.get("nodes", 1) > self.nodes:
@@ -72,7 +72,7 @@ class Place:
             )
         return None
 
-    def _lacking_gpus(self, gpus: int, architecture: str) -> str:
+    def _unmet_gpus(self, gpus: int, architecture: str) -> str:
         if (gpus or architecture) and not self.gpus:
             return "the kernel's driver shows no GPU"
         if architecture and architecture != self.architecture:

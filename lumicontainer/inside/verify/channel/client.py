@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import protocol
-from .protocol import MOST, PROVE, GoneError, Seal
+from .protocol import ANSWER_SECONDS, MOST, GoneError, Seal
 
 _SEND = 60
 """Seconds for sending a message, even if rank 0 is busy."""
@@ -18,7 +18,7 @@ class RefusedError(Exception):
     """Report why a server is not rank 0 of this step."""
 
 
-class Door:
+class Connection:
     """The connection of a rank to rank 0."""
 
     def __init__(self, stream: socket.socket) -> None:
@@ -28,11 +28,11 @@ class Door:
         self._poll.register(stream, select.POLLIN)
         self._seal: Seal
 
-    def greet(self, key: bytes) -> None:
+    def exchange_hello(self, key: bytes) -> None:
         """Exchange the first lines, which determine the key of the connection."""
         own = protocol.number()
         self._stream.sendall(protocol.hello(own))
-        zero = protocol.greeted(self._line(PROVE) or b"")
+        zero = protocol.number_of_hello(self._line(ANSWER_SECONDS) or b"")
         self._seal = Seal(key, zero, own, is_zero=False)
 
     def next(self, seconds: float) -> dict[str, Any] | None:
@@ -69,38 +69,38 @@ class Door:
         return line
 
 
-def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Door:
+def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Connection:
     """Join rank 0 at an address; ``me`` holds this process' rank, node, host and checks.
 
     Raises OSError if no one listens there, RefusedError if it is not rank 0 of this step.
     """
     try:
-        stream = socket.create_connection((where, port), timeout=PROVE)
+        stream = socket.create_connection((where, port), timeout=ANSWER_SECONDS)
     except UnicodeError:
         raise OSError(f"invalid host name '{where}'") from None
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     stream.settimeout(_SEND)
-    door = Door(stream)
+    connection = Connection(stream)
     try:
-        door.greet(key)
-        _ask(door, me)
+        connection.exchange_hello(key)
+        _ask(connection, me)
     except (ValueError, GoneError) as error:
-        door.close()
+        connection.close()
         raise RefusedError(str(error)) from None
     except BaseException:
-        door.close()
+        connection.close()
         raise
-    return door
+    return connection
 
 
-def _ask(door: Door, me: Mapping[str, Any]) -> None:
+def _ask(connection: Connection, me: Mapping[str, Any]) -> None:
     """Ask to join, and check that rank 0 answers."""
-    door.send(me)
+    connection.send(me)
     try:
-        answer = door.next(PROVE)
+        answer = connection.next(ANSWER_SECONDS)
     except GoneError:
         raise RefusedError("it closes the connection, as it does if the keys differ") from None
     if answer is None:
-        raise RefusedError(f"no answer within {PROVE} s")
+        raise RefusedError(f"no answer within {ANSWER_SECONDS} s")
     if answer.get("welcome") is not True:
         raise RefusedError(f"rank 0 answers: {answer.get('refused')}")

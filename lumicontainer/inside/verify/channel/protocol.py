@@ -10,7 +10,7 @@ changed messages are rejected.
     n → 0  {"rank": 3, "node": "1", "host": …, "checks": …}
     0 → n  {"welcome": true} or {"refused": "why"}
     0 → n  {"run": "layer/name", "id": 7}, {"halt": "layer/name", "why": …}, {"end": true}
-    n → 0  {"id": 7, "came": {…}}
+    n → 0  {"id": 7, "outcome": {…}}
 
 Orders can only run or end one of the image's own checks by its name; answers can only hold an
 outcome.
@@ -36,7 +36,7 @@ PLACES = 5
 _APART = 1999
 MOST = 1 << 25
 """Bytes of a line; an outcome has at most a megabyte of output."""
-PROVE = 10
+ANSWER_SECONDS = 10
 """Seconds for rank 0 to answer a rank that joins."""
 _HELLO = re.compile(b"lumi-verify %d ([0-9a-f]{32})" % PROTOCOL)
 _ZERO, _OTHER = b"0 ", b"n "
@@ -61,7 +61,7 @@ def hello(own: str) -> bytes:
     return f"lumi-verify {PROTOCOL} {own}\n".encode()
 
 
-def greeted(line: bytes) -> str:
+def number_of_hello(line: bytes) -> str:
     """Return the number of a first line; raise ValueError if another program sent it."""
     found = _HELLO.fullmatch(line)
     if found is None:
@@ -102,8 +102,8 @@ class Seal:
         return message
 
     def _proof(self, direction: bytes, place: int, text: bytes) -> bytes:
-        said = b"%s%d %s" % (direction, place, text)
-        return hmac.digest(self._key, said, "sha256").hex().encode()
+        signed = b"%s%d %s" % (direction, place, text)
+        return hmac.digest(self._key, signed, "sha256").hex().encode()
 
 
 def check_fields(message: Mapping[str, Any], kinds: Mapping[str, type]) -> None:

@@ -23,7 +23,7 @@ _GREETING = 1 << 12
 """Bytes of a line before authentication."""
 _HANDSHAKE = 5
 """Seconds for a new connection to authenticate."""
-_STRANGERS = 256
+_MOST_UNAUTHENTICATED = 256
 """Connections without authentication, in addition to the number of ranks. For one more the oldest
 is closed, so that idle connections do not block ranks."""
 _TICK = 0.2
@@ -31,7 +31,7 @@ _OWN_FILES = 128
 """The most open files of rank 0, in addition to the connections."""
 
 
-class Guest:
+class Peer:
     """One connection: of a rank, once it is authenticated."""
 
     def __init__(self, stream: socket.socket) -> None:
@@ -68,24 +68,24 @@ class Guest:
         self.stream.send(self.seal.packed(message))
 
 
-class Host:
+class Server:
     """Serve the other ranks: accept them, send orders, receive outcomes."""
 
     def __init__(self, listener: socket.socket, ranks: int, *, key: bytes, checks: str) -> None:
         self.ranks = ranks
-        self.guests: dict[int, Guest] = {}
+        self.peers: dict[int, Peer] = {}
         self._key = key
         self._checks = checks
         self._listener = listener
         self._changed = threading.Condition()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        self._strangers: dict[Guest, None] = {}
+        self._unauthenticated: dict[Peer, None] = {}
         self._gone: dict[int, str] = {}
         self._hosts: dict[int, str] = {}
         self._count = 0
         self._open = True
-        _allow_files(ranks + _STRANGERS + _OWN_FILES)
+        _allow_files(ranks + _MOST_UNAUTHENTICATED + _OWN_FILES)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -93,7 +93,7 @@ class Host:
         """Wait for every rank, for ``seconds``, or until ``stop`` returns a reason."""
         end = time.monotonic() + seconds
         with self._changed:
-            while len(self.guests) + len(self._gone) < self.ranks - 1:
+            while len(self.peers) + len(self._gone) < self.ranks - 1:
                 left = end - time.monotonic()
                 if left <= 0 or stop():
                     return
@@ -111,40 +111,40 @@ class Host:
         """Let a rank run a check; the future gets the outcome or a GoneError."""
         answer: Future[Outcome] = Future()
         with self._changed:
-            guest = self.guests.get(rank)
+            peer = self.peers.get(rank)
             self._count += 1
-            if guest is None:
+            if peer is None:
                 answer.set_exception(GoneError(self._gone.get(rank, "it never joined")))
                 return answer
-            guest.orders[self._count] = answer
-            self._send(guest, {"run": check, "id": self._count})
+            peer.orders[self._count] = answer
+            self._send(peer, {"run": check, "id": self._count})
         return answer
 
     def halt(self, ranks: Sequence[int], check: str, why: str) -> None:
         """End a check on some ranks."""
         with self._changed:
-            for guest in [self.guests[rank] for rank in ranks if rank in self.guests]:
-                self._send(guest, {"halt": check, "why": why})
+            for peer in [self.peers[rank] for rank in ranks if rank in self.peers]:
+                self._send(peer, {"halt": check, "why": why})
 
     def busy(self, rank: int) -> bool:
         """Return whether a rank has not answered an earlier order."""
-        guest = self.guests.get(rank)
-        return guest is not None and bool(guest.orders)
+        peer = self.peers.get(rank)
+        return peer is not None and bool(peer.orders)
 
     def close(self) -> None:
         """End the other ranks."""
         with self._changed:
-            for guest in list(self.guests.values()):
-                self._send(guest, {"end": True})
+            for peer in list(self.peers.values()):
+                self._send(peer, {"end": True})
             self._open = False
         self._thread.join(2 * _TICK)
         self._listener.close()
 
-    def _send(self, guest: Guest, message: Mapping[str, Any]) -> None:
+    def _send(self, peer: Peer, message: Mapping[str, Any]) -> None:
         try:
-            guest.send(message)
+            peer.send(message)
         except OSError as error:
-            self._lose(guest, f"its connection broke: {error.strerror}")
+            self._drop(peer, f"its connection broke: {error.strerror}")
 
     def _serve(self) -> None:
         while self._open:
@@ -153,14 +153,14 @@ class Host:
                     if key.data is None:
                         self._accept()
                     else:
-                        self._hear(key.data)
+                        self._receive(key.data)
                     self._changed.notify_all()
             with self._changed:
-                while self._strangers and _is_slow(self._oldest()):
-                    self._lose(self._oldest(), "")
+                while self._unauthenticated and _is_slow(self._oldest()):
+                    self._drop(self._oldest(), "")
 
-    def _oldest(self) -> Guest:
-        return next(iter(self._strangers))
+    def _oldest(self) -> Peer:
+        return next(iter(self._unauthenticated))
 
     def _accept(self) -> None:
         try:
@@ -168,83 +168,83 @@ class Host:
         except ConnectionError:  # the client has left
             return
         except OSError:  # too many open files
-            if self._strangers:
-                self._lose(self._oldest(), "")
+            if self._unauthenticated:
+                self._drop(self._oldest(), "")
             else:
                 time.sleep(_TICK)
             return
-        if len(self._strangers) >= self.ranks + _STRANGERS:
-            self._lose(self._oldest(), "")
+        if len(self._unauthenticated) >= self.ranks + _MOST_UNAUTHENTICATED:
+            self._drop(self._oldest(), "")
         stream.setblocking(False)
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        guest = Guest(stream)
-        self._strangers[guest] = None
-        self._selector.register(stream, selectors.EVENT_READ, guest)
+        peer = Peer(stream)
+        self._unauthenticated[peer] = None
+        self._selector.register(stream, selectors.EVENT_READ, peer)
         try:
-            stream.send(protocol.hello(guest.number))
+            stream.send(protocol.hello(peer.number))
         except OSError:
-            self._lose(guest, "")
+            self._drop(peer, "")
 
-    def _hear(self, guest: Guest) -> None:
+    def _receive(self, peer: Peer) -> None:
         try:
-            for line in guest.lines():
-                if guest.seal is None:
-                    other = protocol.greeted(line)
-                    guest.seal = Seal(self._key, guest.number, other, is_zero=True)
-                elif guest.rank > 0:
-                    self._answered(guest, guest.seal.unpacked(line))
+            for line in peer.lines():
+                if peer.seal is None:
+                    other = protocol.number_of_hello(line)
+                    peer.seal = Seal(self._key, peer.number, other, is_zero=True)
+                elif peer.rank > 0:
+                    self._take_outcome(peer, peer.seal.unpacked(line))
                 else:
-                    self._asked(guest, guest.seal.unpacked(line))
+                    self._admit(peer, peer.seal.unpacked(line))
         except GoneError as error:
-            self._lose(guest, str(error))
+            self._drop(peer, str(error))
         except OSError as error:
-            self._lose(guest, f"its connection broke: {error.strerror}")
+            self._drop(peer, f"its connection broke: {error.strerror}")
         except ForgedError:
-            self._lose(guest, "a message has an invalid signature")
+            self._drop(peer, "a message has an invalid signature")
         except ValueError:
-            self._lose(guest, "a message is invalid")
+            self._drop(peer, "a message is invalid")
 
-    def _asked(self, guest: Guest, message: Mapping[str, Any]) -> None:
+    def _admit(self, peer: Peer, message: Mapping[str, Any]) -> None:
         """Accept a rank of this step that has the same checks."""
         protocol.check_fields(message, {"rank": int, "node": str, "host": str, "checks": str})
         rank, why = message["rank"], ""
-        if not 0 < rank < self.ranks or rank in self.guests:
+        if not 0 < rank < self.ranks or rank in self.peers:
             why = f"rank {rank} has joined, or does not exist"
         elif message["checks"] != self._checks:
             why = self._gone[rank] = "its image has other checks than rank 0's"
         if why:
-            guest.send({"refused": why})
-            self._lose(guest, why)
+            peer.send({"refused": why})
+            self._drop(peer, why)
             return
-        guest.rank, guest.node, guest.host = rank, message["node"], message["host"]
-        self._strangers.pop(guest, None)
+        peer.rank, peer.node, peer.host = rank, message["node"], message["host"]
+        self._unauthenticated.pop(peer, None)
         self._gone.pop(rank, None)
-        self.guests[rank] = guest
-        self._hosts[rank] = guest.host
-        guest.send({"welcome": True})
+        self.peers[rank] = peer
+        self._hosts[rank] = peer.host
+        peer.send({"welcome": True})
 
     @staticmethod
-    def _answered(guest: Guest, message: Mapping[str, Any]) -> None:
-        protocol.check_fields(message, {"id": int, "came": dict})
-        came = from_plain(message["came"])
-        came.rank, came.host = guest.rank, guest.host
-        answer = guest.orders.pop(message["id"], None)
+    def _take_outcome(peer: Peer, message: Mapping[str, Any]) -> None:
+        protocol.check_fields(message, {"id": int, "outcome": dict})
+        outcome = from_plain(message["outcome"])
+        outcome.rank, outcome.host = peer.rank, peer.host
+        answer = peer.orders.pop(message["id"], None)
         if answer is None:
             raise ValueError("no such order")
-        answer.set_result(came)
+        answer.set_result(outcome)
 
-    def _lose(self, guest: Guest, why: str) -> None:
-        if guest.stream.fileno() < 0:
+    def _drop(self, peer: Peer, why: str) -> None:
+        if peer.stream.fileno() < 0:
             return
-        self._selector.unregister(guest.stream)
-        guest.stream.close()
-        self._strangers.pop(guest, None)
-        if self.guests.get(guest.rank) is guest:
-            del self.guests[guest.rank]
-            self._gone[guest.rank] = why
-        for answer in guest.orders.values():
+        self._selector.unregister(peer.stream)
+        peer.stream.close()
+        self._unauthenticated.pop(peer, None)
+        if self.peers.get(peer.rank) is peer:
+            del self.peers[peer.rank]
+            self._gone[peer.rank] = why
+        for answer in peer.orders.values():
             answer.set_exception(GoneError(why))
-        guest.orders.clear()
+        peer.orders.clear()
 
 
 def _allow_files(count: int) -> None:
@@ -256,8 +256,8 @@ def _allow_files(count: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _is_slow(guest: Guest) -> bool:
-    return time.monotonic() - guest.since > _HANDSHAKE
+def _is_slow(peer: Peer) -> bool:
+    return time.monotonic() - peer.since > _HANDSHAKE
 
 
 def listen(where: str, candidates: Sequence[int]) -> socket.socket:

@@ -97,13 +97,12 @@ def test_a_shell_of_slurm_is_one_process_and_says_that_srun_is_missing(shell) ->
     assert decision.warned()
 
 
-def test_a_job_of_one_task_needs_no_srun_and_no_warning() -> None:
-    assert decide({**seen.BATCH, "SLURM_NTASKS": "1"}).warnings == []
-
-
-def test_a_batch_shell_that_inherited_a_step_is_still_one_process_that_meets_itself() -> None:
+def test_a_batch_shell_that_inherited_a_step_is_one_process_without_a_warning_for_one_task() -> (
+    None
+):
     assert ranks(seen.BATCH_FROM_A_STEP) == ("0", "0", "1", "1", "0")
     assert meeting_place(seen.BATCH_FROM_A_STEP)[0] == "127.0.0.1"
+    assert decide({**seen.BATCH, "SLURM_NTASKS": "1"}).warnings == []
 
 
 def test_mpiexec_numbers_its_processes_and_they_meet_on_their_machine() -> None:
@@ -142,6 +141,8 @@ def test_torchrun_is_left_alone_even_inside_srun() -> None:
     assert decision.launch.name == "torchrun"
     assert decision.changes() == {MARK: "PYTHONNOUSERSITE=1", "PYTHONNOUSERSITE": "1"}
     assert values(seen.TORCHRUN_IN_SRUN)["RANK"] == "3"
+    facts = [decision.launch.fact(name) for name in ("RANK", "LOCAL_RANK", "NODE_RANK")]
+    assert facts == [3, 1, 1]
 
 
 @pytest.mark.parametrize("own", ["", "0", "x"])
@@ -150,11 +151,6 @@ def test_packages_of_the_home_folder_are_kept_out_unless_the_user_says_otherwise
     given = {**seen.srun(0), "PYTHONNOUSERSITE": own}
     assert "PYTHONNOUSERSITE" not in decide(given).changes()
     assert values(given)["PYTHONNOUSERSITE"] == own
-
-
-def test_under_torchrun_the_ranks_are_known_for_what_else_is_decided() -> None:
-    launch = decide(seen.TORCHRUN_IN_SRUN).launch
-    assert (launch.fact("RANK"), launch.fact("LOCAL_RANK"), launch.fact("NODE_RANK")) == (3, 1, 1)
 
 
 def test_without_a_launcher_there_is_one_process() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.entry.decide import Decision, decide
+from lumicontainer.inside.entry.decide import decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.options import Options
@@ -49,22 +49,19 @@ def hidden(root: Path, group: str) -> Node:
     return Node(str(root))
 
 
-def decided(node: Node, **env: str) -> Decision:
-    return decide(env, node=node)
-
-
 def refusal(node: Node) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
-        decided(node)
+        decide({}, node=node)
     assert caught.value.what == "srun started this task, but Slurm's variables are missing"
     assert caught.value.where.startswith("step 1.0 on ")
     assert "--cleanenv" in caught.value.hint
     return caught.value
 
 
-@pytest.mark.parametrize("between", [1, 3])
-@pytest.mark.parametrize("mine", [0, 3])
-def test_a_task_is_refused_and_the_first_one_tells(tmp_path: Path, mine: int, between: int) -> None:
+@pytest.mark.parametrize(("mine", "between"), [(0, 1), (0, 3), (3, 1), (3, 3)])
+def test_a_task_is_refused_and_the_first_one_prints_it(
+    tmp_path: Path, mine: int, between: int
+) -> None:
     error = refusal(task_of(tmp_path, "1.0", mine=mine, between=between))
     assert error.shown is (mine == 0)
 
@@ -73,7 +70,7 @@ def test_the_last_task_that_is_left_is_refused_too(tmp_path: Path) -> None:
     assert refusal(task_of(tmp_path, "1.0", tasks=1)).shown
 
 
-def test_where_the_control_group_numbers_the_tasks_that_number_counts(tmp_path: Path) -> None:
+def test_the_number_of_the_task_in_its_control_group_has_priority(tmp_path: Path) -> None:
     assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2)).shown
 
 
@@ -86,7 +83,7 @@ def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", [CGROUP_1, CGROUP_2])
 @pytest.mark.parametrize("task", [0, 3])
-def test_where_processes_above_are_hidden_the_control_group_tells(
+def test_the_control_group_decides_if_the_processes_above_are_hidden(
     tmp_path: Path, group: str, task: int
 ) -> None:
     group = group.replace("task_3", f"task_{task}")
@@ -102,13 +99,13 @@ def test_where_processes_above_are_hidden_the_control_group_tells(
         "",
     ],
 )
-def test_elsewhere_nothing_is_said(tmp_path: Path, group: str) -> None:
-    assert decided(hidden(tmp_path, group)).warnings == []
+def test_a_process_of_no_step_runs(tmp_path: Path, group: str) -> None:
+    assert decide({}, node=hidden(tmp_path, group)).warnings == []
 
 
 @pytest.mark.parametrize("step", ["1.batch", "1.interactive", "1.extern"])
-def test_a_shell_of_a_job_is_no_task(tmp_path: Path, step: str) -> None:
-    assert decided(task_of(tmp_path, step, tasks=2)).warnings == []
+def test_a_shell_of_a_job_is_not_a_task(tmp_path: Path, step: str) -> None:
+    assert decide({}, node=task_of(tmp_path, step, tasks=2)).warnings == []
 
 
 def test_a_launcher_does_not_start_alone_either(tmp_path: Path) -> None:
@@ -117,20 +114,9 @@ def test_a_launcher_does_not_start_alone_either(tmp_path: Path) -> None:
         decide({}, node=node, options=Options(launcher="torchrun", nproc=2))
 
 
-def test_a_task_with_its_variables_does_not_ask(tmp_path: Path) -> None:
-    node = task_of(tmp_path, "1.0")
-    assert decide(seen.srun(1), node=node).launch.name == "slurm"
+BY_HAND = {"RANK": "3", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
 
 
-def test_tasks_that_are_told_to_run_alone_do(tmp_path: Path) -> None:
-    assert decided(task_of(tmp_path, "1.0"), WORLD_SIZE="1").warnings == []
-
-
-def test_ranks_that_the_engine_was_given_by_hand_are_taken(tmp_path: Path) -> None:
-    ranks = {"RANK": "3", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
-    told = {each.name: each.value for each in decided(task_of(tmp_path, "1.0"), **ranks).settings}
-    assert ranks.items() <= told.items()
-
-
-def test_a_machine_without_such_files_is_no_fault(tmp_path: Path) -> None:
-    assert decided(Node(str(tmp_path))).warnings == []
+@pytest.mark.parametrize("env", [seen.srun(1), {"WORLD_SIZE": "1"}, BY_HAND])
+def test_a_task_that_knows_its_ranks_runs(tmp_path: Path, env: dict[str, str]) -> None:
+    assert decide(env, node=task_of(tmp_path, "1.0")).warnings == []

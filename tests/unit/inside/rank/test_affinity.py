@@ -63,16 +63,48 @@ def test_ranks_that_nobody_bound_run_next_to_their_gpus_quietly(whole: Path) -> 
 
 
 def test_a_rank_has_as_many_threads_as_cores(whole: Path) -> None:
-    assert Rank(whole, task(0)).threads() == "7"
-    assert Rank(whole, task(0, SLURM_CPUS_PER_TASK="7")).threads() == "7"
-    assert Rank(whole, task(0, SLURM_CPUS_PER_TASK="3")).threads() == "3"
-    assert Rank(whole, task(0, OMP_NUM_THREADS="2")).threads() == "2"
+    given = [{}, {"SLURM_CPUS_PER_TASK": "7"}, {"SLURM_CPUS_PER_TASK": "3"}]
+    assert [Rank(whole, task(0, **env)).threads() for env in given] == ["7", "7", "3"]
 
 
 def test_ranks_that_share_a_gpu_share_its_cores(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, buses=BUSES[:4])
     rank = Rank(tmp_path, task(5, gpus=4), allow_gpu_sharing=True)
     assert (rank.cores, rank.threads()) == (OWN[1], "3")
+
+
+BY_HAND = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n1"}
+C_28 = task(0, of=2, SLURM_CPUS_PER_TASK="28")
+TWO = task(0, of=2, gpus=2)
+
+
+@pytest.mark.parametrize(
+    ("env", "masks", "cores", "note"),
+    [
+        (task(0), {"mask": "47,49-54"}, OWN[0], "47,49-54"),
+        (task(0), {"mask": "49"}, "49", "srun -c 7"),
+        (C_28, {"mask": "0-27"}, "0-27", ""),
+        ({"HIP_VISIBLE_DEVICES": "0"}, {}, "0-63", ""),
+        (seen.mpiexec(1), {}, OWN[1], ""),
+        (BY_HAND, {}, OWN[1], ""),
+        (task(0, of=1), {}, "0-63", ""),
+        (task(0), {"mask": "1-4", "cpuset": "1-4,49-52"}, "49-52", "bound to 49-52 now"),
+        (TWO, {"mask": "0-13", "cpuset": "0-13"}, "0-13", "--exclusive"),
+        (TWO, {"mask": "0-13,49-51", "cpuset": "0-13,49-51"}, "0-13,49-51", "--exclusive"),
+        (task(0), {"mask": "1-7", "no_bind": True}, "1-7", ""),
+    ],
+    ids=[
+        *("across two CCDs", "fewer cores than its GPU has", "more cores than a CCD has"),
+        *("one process", "mpiexec", "by hand", "one rank that starts others", "a cgroup"),
+        *("none of the GPU's cores", "few of the GPU's cores", "--no-bind"),
+    ],
+)
+def test_a_rank_is_bound_next_to_its_gpu_or_reports_why_not(
+    whole: Path, env: dict[str, str], masks: dict[str, Any], cores: str, note: str
+) -> None:
+    rank = Rank(whole, env, **masks)
+    assert (rank.cores, len(rank.notes)) == (cores, int(bool(note)))
+    assert note in "".join(rank.notes)
 
 
 @pytest.mark.parametrize("mask", ["49-55", "48-55", "49-55,113-119", "51"])
@@ -95,23 +127,6 @@ def test_slurm_s_own_order_of_ccds_is_told_of_and_mended(whole: Path) -> None:
         assert rank.notes == ([] if local in (2, 3) else [note])
 
 
-def test_a_binding_across_two_ccds_is_told_of_and_mended(whole: Path) -> None:
-    rank = Rank(whole, task(0), mask="47,49-54")
-    assert rank.cores == OWN[0]
-    assert "47,49-54" in rank.notes[0]
-
-
-def test_a_rank_with_fewer_cores_than_its_gpu_has_is_told_of(whole: Path) -> None:
-    rank = Rank(whole, task(0), mask="49")
-    assert rank.cores == "49"
-    assert "srun -c 7" in rank.notes[0]
-
-
-def test_a_rank_that_asked_for_more_than_a_ccd_has_keeps_it(whole: Path) -> None:
-    rank = Rank(whole, task(0, of=2, SLURM_CPUS_PER_TASK="28"), mask="0-27")
-    assert (rank.cores, rank.threads(), rank.notes) == ("0-27", "28", [])
-
-
 @pytest.mark.parametrize(("mask", "kept"), [("1-7,9-15", True), ("1-7,65-71", False)])
 def test_what_srun_counts_is_cores_where_it_hands_out_no_second_threads(
     tmp_path: Path, mask: str, kept: bool
@@ -126,35 +141,6 @@ def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None
     env = {**ranks, "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "1"}
     assert Rank(whole, env, mask="1").cores == OWN[4]
     assert Rank(whole, env, mask="1", cpuset="1").cores == "1"
-
-
-def test_one_process_on_its_own_has_the_whole_machine(whole: Path) -> None:
-    rank = Rank(whole, {"HIP_VISIBLE_DEVICES": "0"})
-    assert (rank.cores, rank.threads(), rank.notes) == ("0-63", None, [])
-
-
-def test_ranks_of_mpiexec_are_bound_as_well(whole: Path) -> None:
-    assert Rank(whole, seen.mpiexec(1)).cores == OWN[1]
-
-
-def test_ranks_numbered_by_hand_are_bound_as_well(whole: Path) -> None:
-    env = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n1"}
-    assert Rank(whole, env).cores == OWN[1]
-
-
-def test_a_rank_is_bound_within_the_cgroup_of_the_job_alone(whole: Path) -> None:
-    rank = Rank(whole, task(0), mask="1-4", cpuset="1-4,49-52")
-    assert rank.cores == "49-52"
-    assert "bound to 49-52 now" in rank.notes[0]
-
-
-@pytest.mark.parametrize("cpuset", ["0-13", "0-13,49-51"])
-def test_a_rank_whose_gpu_s_cores_are_not_the_job_s_stays_and_says_so(
-    whole: Path, cpuset: str
-) -> None:
-    rank = Rank(whole, task(0, of=2, gpus=2), mask=cpuset, cpuset=cpuset)
-    assert rank.cores == cpuset
-    assert "--exclusive" in rank.notes[0]
 
 
 @pytest.mark.parametrize("buses", [BUSES[::-1], BUSES[1:], ("de", "c1")])
@@ -185,15 +171,6 @@ def test_second_threads_come_along_where_slurm_hands_them_out(tmp_path: Path) ->
     assert (both.cores, both.threads()) == ("49-55,113-119", "7")
     wrong = Rank(tmp_path, task(0), mask="1-7,65-71")
     assert wrong.cores == "49-55,113-119"
-
-
-def test_a_rank_may_stay_where_it_was_given(whole: Path) -> None:
-    rank = Rank(whole, task(0), mask="1-7", no_bind=True)
-    assert (rank.cores, rank.notes, rank.decision.context.binding) == ("1-7", [], None)
-
-
-def test_one_rank_that_starts_others_is_not_bound(whole: Path) -> None:
-    assert Rank(whole, task(0, of=1)).cores == "0-63"
 
 
 @pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}, {"accelerator": "rocm"}])

@@ -58,14 +58,7 @@ def test_caches_lie_in_one_folder_of_the_job_on_the_node(root: Path) -> None:
     assert found["TMPDIR"].value == f"{home}/tmp"
     assert found["TMPDIR"].origin == "lumi-g"
     assert found["TMPDIR"].why == f"others are in /tmp; on the node, in {root}/tmp"
-
-
-def test_what_each_rank_needs_for_itself_is_numbered(root: Path) -> None:
-    assert decided(context(root))["AITER_JIT_DIR"].value == f"{root}/tmp/{OWN}-1.0/aiter-2"
-
-
-def test_to_decide_makes_nothing(root: Path) -> None:
-    decided(context(root))
+    assert found["AITER_JIT_DIR"].value == f"{home}/aiter-2"
     assert list((root / "tmp").iterdir()) == []
 
 
@@ -179,23 +172,24 @@ def test_a_tmp_where_others_may_rename_is_not_taken(root: Path) -> None:
     assert "other users may rename" in found.warnings[0]
 
 
-def test_the_tmpdir_that_slurm_gives_a_node_s_first_task_is_none_of_the_user_s(root: Path) -> None:
-    first, second = ({**seen.srun(0), "TMPDIR": "/tmp"}, seen.srun(1))
-    values = [decided(context(root, env))["TMPDIR"].value for env in (first, second)]
-    assert values == [f"{root}/tmp/{OWN}-1.0/tmp"] * 2
+@pytest.mark.parametrize(
+    ("env", "options", "name"),
+    [
+        ({**seen.srun(0), "TMPDIR": "/tmp"}, {}, f"{OWN}-1.0"),
+        (seen.srun(1), {}, f"{OWN}-1.0"),
+        ({}, {}, OWN),
+        ({}, {"remove_caches": True}, f"{OWN}-once"),
+    ],
+    ids=["Slurm's own TMPDIR", "a later task", "off a cluster", "to be removed"],
+)
+def test_the_folder_has_the_name_of_its_run(
+    root: Path, env: dict[str, str], options: dict[str, bool], name: str
+) -> None:
+    assert decided(context(root, env, **options))["TMPDIR"].value == f"{root}/tmp/{name}/tmp"
 
 
 def test_off_a_cluster_tmp_is_the_user_s_choice(root: Path) -> None:
     assert decided(context(root, {"TMPDIR": "/tmp"}))["TMPDIR"].origin == USER
-
-
-def test_off_a_cluster_the_folder_is_kept_from_run_to_run(root: Path) -> None:
-    assert decided(context(root, {}))["TMPDIR"].value == f"{root}/tmp/{OWN}/tmp"
-
-
-def test_caches_to_be_removed_are_apart_from_those_to_be_kept(root: Path) -> None:
-    found = context(root, {}, remove_caches=True)
-    assert decided(found)["TMPDIR"].value == f"{root}/tmp/{OWN}-once/tmp"
 
 
 def test_downloads_go_to_the_project_s_scratch(root: Path) -> None:

@@ -15,17 +15,17 @@ from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.launch.rendezvous import port
 from lumicontainer.inside.verify.channel import client, keys, protocol, server
-from lumicontainer.inside.verify.channel.client import Door, RefusedError
+from lumicontainer.inside.verify.channel.client import Connection, RefusedError
 from lumicontainer.inside.verify.channel.protocol import GoneError
-from lumicontainer.inside.verify.channel.server import Host
+from lumicontainer.inside.verify.channel.server import Server
 from lumicontainer.inside.verify.outcome import Outcome
 
 KEY = b"what this step alone knows"
 CHECKS = "those of this image"
 SOON = 10
 
-Open = Callable[..., Host]
-_doors: list[Door] = []
+Open = Callable[..., Server]
+_connections: list[Connection] = []
 
 
 def me(rank: int, checks: str = CHECKS) -> dict[str, Any]:
@@ -33,48 +33,48 @@ def me(rank: int, checks: str = CHECKS) -> dict[str, Any]:
 
 
 @pytest.fixture
-def hosts() -> Iterator[list[Host]]:
-    opened: list[Host] = []
+def hosts() -> Iterator[list[Server]]:
+    opened: list[Server] = []
     yield opened
-    for each in (*opened, *_doors):
+    for each in (*opened, *_connections):
         each.close()
-    _doors.clear()
+    _connections.clear()
 
 
 @pytest.fixture
-def host(hosts: list[Host]) -> Open:
+def host(hosts: list[Server]) -> Open:
     """Be rank 0 of a number of ranks, at a port of the kernel's choice."""
 
-    def opened(ranks: int = 3, key: bytes = KEY) -> Host:
-        hosts.append(Host(server.listen("127.0.0.1", [0]), ranks, key=key, checks=CHECKS))
+    def opened(ranks: int = 3, key: bytes = KEY) -> Server:
+        hosts.append(Server(server.listen("127.0.0.1", [0]), ranks, key=key, checks=CHECKS))
         return hosts[-1]
 
     return opened
 
 
-def port_of(host: Host) -> int:
+def port_of(host: Server) -> int:
     return int(host._listener.getsockname()[1])
 
 
-def join(host: Host, rank: int, **more: Any) -> Door:
+def join(host: Server, rank: int, **more: Any) -> Connection:
     given = {"key": KEY, "me": me(rank), **more}
-    _doors.append(client.join("127.0.0.1", port_of(host), **given))
-    return _doors[-1]
+    _connections.append(client.join("127.0.0.1", port_of(host), **given))
+    return _connections[-1]
 
 
 def test_ranks_come_get_orders_and_answer(host: Open) -> None:
     rank0 = host()
-    doors = {rank: join(rank0, rank) for rank in (2, 1)}
+    connections = {rank: join(rank0, rank) for rank in (2, 1)}
     rank0.await_all(SOON)
-    assert sorted(rank0.guests) == [1, 2]
-    answers = {rank: rank0.order(rank, "t/x") for rank in doors}
-    for rank, door in doors.items():
-        order = door.next(SOON)
+    assert sorted(rank0.peers) == [1, 2]
+    answers = {rank: rank0.order(rank, "t/x") for rank in connections}
+    for rank, connection in connections.items():
+        order = connection.next(SOON)
         assert order is not None
         assert order["run"] == "t/x"
         came = Outcome("failed", f"of {rank}", output="x" * (1 << 20))
         threading.Thread(
-            target=door.send, args=({"id": order["id"], "came": came.plain()},)
+            target=connection.send, args=({"id": order["id"], "outcome": came.plain()},)
         ).start()
     for rank, answer in answers.items():
         came = answer.result(SOON)
@@ -84,12 +84,12 @@ def test_ranks_come_get_orders_and_answer(host: Open) -> None:
 
 def test_halting_and_the_end_are_heard(host: Open) -> None:
     rank0 = host(2)
-    door = join(rank0, 1)
+    connection = join(rank0, 1)
     rank0.await_all(SOON)
     rank0.halt([0, 1], "t/x", "because")
-    assert door.next(SOON) == {"halt": "t/x", "why": "because"}
+    assert connection.next(SOON) == {"halt": "t/x", "why": "because"}
     rank0.close()
-    assert door.next(SOON) == {"end": True}
+    assert connection.next(SOON) == {"end": True}
 
 
 def test_waiting_ends_when_its_time_is_over(host: Open) -> None:
@@ -102,11 +102,11 @@ def test_waiting_ends_when_its_time_is_over(host: Open) -> None:
 
 def test_who_goes_away_is_an_answer(host: Open) -> None:
     rank0 = host(2)
-    door = join(rank0, 1)
+    connection = join(rank0, 1)
     rank0.await_all(SOON)
     answer = rank0.order(1, "t/x")
     assert rank0.busy(1)
-    door.close()
+    connection.close()
     with pytest.raises(GoneError, match="or its node has ended"):
         answer.result(SOON)
     assert "or its node has ended" in rank0.why_gone(1)
@@ -136,7 +136,7 @@ def test_who_is_not_of_the_step_is_refused(host: Open, more: dict[str, Any], tol
     rank0 = host()
     with pytest.raises(RefusedError, match=told):
         join(rank0, 1, **more)
-    assert rank0.guests == {}
+    assert rank0.peers == {}
 
 
 def test_a_rank_that_is_here_has_no_second_place(host: Open) -> None:
@@ -200,7 +200,7 @@ ASKS = protocol.hello("0" * 32)
         b"[1, 2]\n",
         b"null\n",
         b"{}\n",
-        b'{"id": 1, "came": {}}\n',
+        b'{"id": 1, "outcome": {}}\n',
         b"[" * 4000 + b"\n",
         ASKS + json.dumps(me(1)).encode() + b"\n",
         ASKS + b"0" * 64 + b" " + json.dumps(me(1)).encode() + b"\n",
@@ -222,7 +222,7 @@ def test_a_stranger_is_shown_out_and_the_ranks_still_meet(host: Open, said: byte
     assert rest.count(b"\n") <= 2
     join(rank0, 1)
     rank0.await_all(SOON)
-    assert list(rank0.guests) == [1]
+    assert list(rank0.peers) == [1]
 
 
 def test_strangers_who_say_nothing_keep_nobody_out(host: Open) -> None:
@@ -230,20 +230,20 @@ def test_strangers_who_say_nothing_keep_nobody_out(host: Open) -> None:
     silent = [socket.create_connection(("127.0.0.1", port_of(rank0))) for _ in range(50)]
     join(rank0, 1)
     rank0.await_all(SOON)
-    assert list(rank0.guests) == [1]
+    assert list(rank0.peers) == [1]
     for each in silent:
         each.close()
 
 
 @pytest.mark.parametrize(
-    "said", [{}, {"id": 99, "came": Outcome("passed").plain()}, {"id": 1, "came": {}}]
+    "said", [{}, {"id": 99, "outcome": Outcome("passed").plain()}, {"id": 1, "outcome": {}}]
 )
 def test_a_rank_that_answers_nonsense_is_gone(host: Open, said: dict[str, Any]) -> None:
     rank0 = host(2)
-    door = join(rank0, 1)
+    connection = join(rank0, 1)
     rank0.await_all(SOON)
     answer = rank0.order(1, "t/x")
-    door.send(said)
+    connection.send(said)
     with pytest.raises(GoneError, match="a message is invalid"):
         answer.result(SOON)
 

@@ -45,17 +45,17 @@ def bare(tmp_path: Path) -> Node:
 def test_what_lacks_on_a_machine_without_anything(
     tmp_path: Path, needs: dict[str, Any], kind: str, words: str
 ) -> None:
-    lack = Place({}, bare(tmp_path)).lacking({"needs": needs})
-    assert lack is not None
-    assert lack[0] == kind
-    assert words in lack[1]
+    unmet = Place({}, bare(tmp_path)).unmet_need({"needs": needs})
+    assert unmet is not None
+    assert unmet[0] == kind
+    assert words in unmet[1]
 
 
 @pytest.mark.parametrize(
     "needs", [{}, {"gpus": 8, "architecture": "gfx90a"}, {"network": "cxi"}, {"nodes": 2}]
 )
 def test_nothing_lacks_on_two_nodes_of_lumi(lumi: Node, needs: dict[str, Any]) -> None:
-    assert Place(STEP, lumi).lacking({"needs": needs}) is None
+    assert Place(STEP, lumi).unmet_need({"needs": needs}) is None
 
 
 @pytest.mark.parametrize(
@@ -68,27 +68,27 @@ def test_nothing_lacks_on_two_nodes_of_lumi(lumi: Node, needs: dict[str, Any]) -
     ],
 )
 def test_what_lacks_on_two_nodes_of_lumi(lumi: Node, needs: dict[str, Any], words: str) -> None:
-    lack = Place(STEP, lumi).lacking({"needs": needs})
-    assert lack is not None
-    assert words == lack[1]
+    unmet = Place(STEP, lumi).unmet_need({"needs": needs})
+    assert unmet is not None
+    assert words == unmet[1]
 
 
 def test_ranks_lack_under_a_launcher_only(tmp_path: Path) -> None:
     check = {"runs": "ranks", "needs": {"tasks": 2}}
-    assert Place({}, bare(tmp_path)).lacking(check) is None
+    assert Place({}, bare(tmp_path)).unmet_need(check) is None
     one = {**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NODEID": "0"}
-    lack = Place({**one, "SLURM_STEP_TASKS_PER_NODE": "1"}, bare(tmp_path)).lacking(check)
-    assert lack == ("ranks", "it needs 2 ranks, but has 1")
+    unmet = Place({**one, "SLURM_STEP_TASKS_PER_NODE": "1"}, bare(tmp_path)).unmet_need(check)
+    assert unmet == ("ranks", "it needs 2 ranks, but has 1")
 
 
 def test_mpi_lacks_where_srun_offers_none(tmp_path: Path) -> None:
     check = {"runs": "ranks", "needs": {"tasks": 2, "mpi": True}}
-    lack = Place(STEP, bare(tmp_path)).lacking(check)
-    assert lack is not None
-    assert lack[0] == "mpi"
-    assert "--mpi=pmi2" in lack[1]
-    assert Place({**STEP, "PMI_FD": "13"}, bare(tmp_path)).lacking(check) is None
-    assert Place({}, bare(tmp_path)).lacking(check) is None
+    unmet = Place(STEP, bare(tmp_path)).unmet_need(check)
+    assert unmet is not None
+    assert unmet[0] == "mpi"
+    assert "--mpi=pmi2" in unmet[1]
+    assert Place({**STEP, "PMI_FD": "13"}, bare(tmp_path)).unmet_need(check) is None
+    assert Place({}, bare(tmp_path)).unmet_need(check) is None
 
 
 @pytest.mark.parametrize(
