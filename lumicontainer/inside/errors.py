@@ -30,14 +30,8 @@ class LaunchError(Exception):
         shown: bool | None = None,
     ) -> None:
         super().__init__(what)
-        self.what = what
-        self.where = where
-        self.why = why
-        self.hint = hint
-        self.code = code
-        self.local = local
-        self.alone = alone
-        self.shown = shown
+        self.what, self.where, self.why, self.hint = what, where, why, hint
+        self.code, self.local, self.alone, self.shown = code, local, alone, shown
 
     def __str__(self) -> str:
         labels = (("where", self.where), ("why", self.why), ("hint", self.hint))

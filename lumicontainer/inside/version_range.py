@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import re
+
+_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+)*")
 OPERATORS = (">=", "<=", ">", "<")
 
 Version = tuple[int, ...]
@@ -53,14 +56,8 @@ def _within(here: Version, operator: str, limit: Version) -> bool:
 
 
 def _numbers(text: str) -> Version:
-    found = []
-    for word in text.split("."):
-        digits = word[: len(word) - len(word.lstrip("0123456789"))]
-        if digits:
-            found.append(int(digits))
-        if digits != word or not digits:
-            break
-    return tuple(found)
+    match = _NUMBERS.match(text)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def _short(numbers: Version) -> Version:

@@ -196,7 +196,7 @@ def test_a_connection_that_is_replayed_is_no_rank(host: Server) -> None:
 
     with between(port_of(host), kept) as port:
         client.join(HERE, port, key=KEY, me=ME).close()
-    awaited(lambda: host.why_gone(1))
+    awaited(lambda: host.gone.get(1))
     with socket.create_connection((HERE, port_of(host))) as again:
         again.sendall(b"".join(said))
         assert dropped(again).count(b"\n") <= 1

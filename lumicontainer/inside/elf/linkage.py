@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from .loader import Library, Tree
@@ -25,12 +24,6 @@ class Unmet(NamedTuple):
         return f"{self.library} not found, which {self.asker} needs"
 
 
-@dataclass(frozen=True)
-class _Asked:
-    asker: Library
-    found: Library
-
-
 def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
     """Return the needs of ``files`` of a tree, by their paths, that the loader would not find.
 
@@ -38,7 +31,7 @@ def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
     loader loads each name once in a process.
     """
     asked: dict[str, list[Library]] = {}
-    edges: list[_Asked] = []
+    edges: list[tuple[Library, Library]] = []
     open_: list[tuple[Library, str]] = []
     for path, elf in files.items():
         asker = Library(os.path.basename(path), path, elf)
@@ -48,7 +41,7 @@ def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
                 open_.append((asker, name))
             else:
                 asked.setdefault(_real(tree, found.path), []).append(asker)
-                edges.append(_Asked(asker, found))
+                edges.append((asker, found))
     missing = [
         Unmet(asker.path, name)
         for asker, name in open_
@@ -70,13 +63,13 @@ def _is_loaded_by_others(tree: Tree, name: str, asker: Library, loaders: Iterabl
     )
 
 
-def _too_old(edges: Iterable[_Asked]) -> Iterator[Unmet]:
-    for edge in edges:
+def _too_old(edges: Iterable[tuple[Library, Library]]) -> Iterator[Unmet]:
+    for asker, found in edges:
         # The loader accepts a library without versions.
-        provides = edge.found.elf.provides
-        for version in edge.asker.elf.requires if provides else ():
-            if _is_of(version, edge.found) and not version.weak and version.name not in provides:
-                yield Unmet(edge.asker.path, version.file, version.name, edge.found.path)
+        provides = found.elf.provides
+        for version in asker.elf.requires if provides else ():
+            if _is_of(version, found) and not version.weak and version.name not in provides:
+                yield Unmet(asker.path, version.file, version.name, found.path)
 
 
 def _is_of(version: Version, library: Library) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..environment import DEFAULT, USER, Setting, is_number, kept, optional_number
+from ..environment import DEFAULT, USER, Setting, kept, number, optional_number
 from ..errors import LaunchError
 from ..launch import cleanenv, rendezvous
 from ..launch.launchers import NONE, RANKS, TORCHRUN, Launch, recognize
@@ -192,7 +192,7 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
     known = {}
     for setting in ranks:
         if setting.value is not None:
-            known[setting.name] = _number(setting.name, setting.value)
+            known[setting.name] = number({setting.name: setting.value}, setting.name)
         elif setting.name in ("RANK", "LOCAL_RANK"):
             raise LaunchError(
                 f"{setting.name} is not set",
@@ -215,17 +215,6 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
                 or known[name] == known[size]
                 or not (known["LOCAL_RANK"] or known.get("NODE_RANK")),
             )
-
-
-def _number(name: str, text: str) -> int:
-    if is_number(text):
-        return int(text)
-    raise LaunchError(
-        f"{name} is not a number: '{text}'",
-        where=_HERE,
-        why="it was set before lumi-entry started",
-        hint=f"unset {name}, or set it to a number",
-    )
 
 
 def _overridden(ranks: list[Setting], env: Mapping[str, str], launch: Launch) -> Iterator[str]:

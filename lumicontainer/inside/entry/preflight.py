@@ -100,7 +100,7 @@ def interfaces(context: Context) -> str:
     if not found:
         raise FailedError(f"there is no interface {prefix}*")
     if down:
-        raise FailedError(f"{', '.join(down)} of {len(found)} {prefix}* {_are(down)} down")
+        raise FailedError(f"of {len(found)} {prefix}*, these are down: {', '.join(down)}")
     return f"{len(found)} {prefix}* up"
 
 
@@ -204,10 +204,6 @@ def _is_synchronized() -> bool:
     if ctypes.CDLL(None).adjtimex(record) < 0:
         return False
     return not ctypes.c_int.from_buffer(record, 5 * ctypes.sizeof(ctypes.c_long)).value & STA_UNSYNC
-
-
-def _are(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 CHECKS: tuple[tuple[str, Callable[[Context], str]], ...] = (

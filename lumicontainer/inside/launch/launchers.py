@@ -45,7 +45,7 @@ _MPICH = ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS")
 _KINDS = (
     _Kind(
         TORCHRUN,
-        "torchrun",
+        "torchrun, run {}",
         ("TORCHELASTIC_RUN_ID", "RANK"),
         (*RANKS[:4], "GROUP_RANK"),
     ),
@@ -126,13 +126,9 @@ def _facts(env: Mapping[str, str], kind: _Kind, *, whole: bool) -> dict[str, tup
     return facts
 
 
-def _torchrun(env: Mapping[str, str], kind: _Kind) -> Launch:
-    title = f"torchrun, run {env['TORCHELASTIC_RUN_ID']}"
-    return Launch(TORCHRUN, title, _facts(env, kind, whole=False))
-
-
-def _deepspeed(env: Mapping[str, str], kind: _Kind) -> Launch:
-    return Launch(DEEPSPEED, kind.title, _facts(env, kind, whole=True))
+def _of_pytorch(env: Mapping[str, str], kind: _Kind) -> Launch:
+    title = kind.title.format(env.get("TORCHELASTIC_RUN_ID"))
+    return Launch(kind.name, title, _facts(env, kind, whole=kind.name == DEEPSPEED))
 
 
 def _slurm(env: Mapping[str, str], kind: _Kind) -> Launch | None:
@@ -169,7 +165,7 @@ def _mpi(env: Mapping[str, str], kind: _Kind) -> Launch:
     return launch
 
 
-_FORMS = {TORCHRUN: _torchrun, DEEPSPEED: _deepspeed, SLURM: _slurm, MPI: _mpi}
+_FORMS = {TORCHRUN: _of_pytorch, DEEPSPEED: _of_pytorch, SLURM: _slurm, MPI: _mpi}
 
 
 def _first(env: Mapping[str, str], *names: str) -> str:

@@ -111,11 +111,8 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
         _note(context, now, f"{others}: not bound (use whole nodes: --exclusive)")
         return Binding(now, now & own, changed=False)
     if not may <= now:
-        _note(
-            context,
-            now,
-            f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now",
-        )
+        others = f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now"
+        _note(context, now, others)
     return Binding(may, may & own, changed=True)
 
 
@@ -131,9 +128,8 @@ def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> fro
 
 
 def _note(context: Context, now: frozenset[int], text: str) -> None:
-    context.notes.append(
-        _line(context, f"was given cores {cpulist.written(now) or 'none'}; {text}")
-    )
+    given = cpulist.written(now) or "none"
+    context.notes.append(_line(context, f"was given cores {given}; {text}"))
 
 
 def _line(context: Context, text: str) -> str:

@@ -126,7 +126,9 @@ def _remove(path: str, lock: int | None = None) -> None:
     """Remove the folder ``path``, unless another process has locked it."""
     try:
         own = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) if lock is None else lock
-        if is_private(os.fstat(own)) and _locked(own) and _is_at(path, own):
+        # Raises BlockingIOError if another process has locked it.
+        fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_private(os.fstat(own)) and _is_at(path, own):
             _remove_all(own, path)
         os.close(own)
     except OSError:  # the rank has ended; nothing can be reported
@@ -165,14 +167,6 @@ def _open(name: str, folder: int) -> int:
     except PermissionError:  # the program changed its mode
         os.chmod(name, 0o700, dir_fd=folder)
         return os.open(name, flags, dir_fd=folder)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_at(path: str, descriptor: int) -> bool:

@@ -31,20 +31,8 @@ FOLLOWS = {
 OF_EACH_RANK = {"AITER_JIT_DIR"}
 """AITER compiles under a lock for which all ranks with the same folder wait (aiter issue 887)."""
 OFF_THE_NODE = {
-    "9p",
-    "afs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "dvs",
-    "fuse",
-    "gpfs",
-    "lustre",
-    "nfs",
-    "nfs4",
-    "panfs",
-    "smb3",
-    "wekafs",
+    *("9p", "afs", "beegfs", "ceph", "cifs", "dvs", "fuse", "gpfs", "lustre", "nfs", "nfs4"),
+    *("panfs", "smb3", "wekafs"),
 }
 """File systems that several nodes share; one on FUSE may be."""
 

@@ -27,15 +27,9 @@ from .options import AUTO, DIRECT
 
 ACCELERATE = "accelerate"
 _LAUNCHERS = (
-    "torchrun",
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate",
-    "accelerate.commands.launch",
-    "deepspeed",
-    "deepspeed.launcher.runner",
-    "deepspeed.launcher.launch",
-    "horovodrun",
+    *("torchrun", "torch.distributed.run", "torch.distributed.launch", "horovodrun"),
+    *("accelerate", "accelerate.commands.launch"),
+    *("deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch"),
 )
 """Programs and modules that start ranks."""
 STARTED = "LUMI_ENTRY_LAUNCHER"

@@ -131,7 +131,7 @@ class LaunchedRunner(Runner):
     def absent(self, rank: int) -> Outcome:
         """Return the outcome of a missing rank."""
         result = Outcome(ERROR, self._why_absent(rank), rank=rank)
-        result.host = self.server.host_of(rank) if self.server else self.place.host
+        result.host = self.server.hosts.get(rank, "") if self.server else self.place.host
         if not result.host and rank < len(self._layout):
             result.host = self._layout[rank]
         return result
@@ -150,7 +150,7 @@ class LaunchedRunner(Runner):
             return ""
         if rank in self.server.peers:
             return "it has not answered to an earlier check" if self.server.busy(rank) else ""
-        return self.server.why_gone(rank) or "it did not join"
+        return self.server.gone.get(rank) or "it did not join"
 
     def _ordered(self, rank: int, check: str) -> Future[Outcome]:
         """Let another rank run a check; if it leaves, that is the outcome."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -183,11 +184,8 @@ def _is_python(pid: int) -> bool:
 
 def _catches(pid: int, number: int) -> bool:
     """Return whether a process has a handler for a signal; without one the signal ends it."""
-    for line in _text(pid, "status").splitlines():
-        name, _, value = line.partition(":")
-        if name == "SigCgt":
-            return bool(int(value, 16) >> (number - 1) & 1)
-    return False
+    caught = re.search(r"(?m)^SigCgt:\s*(\w+)$", _text(pid, "status"))
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
 def _text(pid: int, name: str) -> str:

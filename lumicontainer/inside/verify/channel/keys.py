@@ -8,6 +8,7 @@ LUMI_VERIFY_SECRET replaces the file: only its user can read the environment of 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -61,7 +62,9 @@ def given(env: Mapping[str, str]) -> bytes | None:
 
 def files(env: Mapping[str, str], launch: Launch) -> list[str]:
     """Return the possible files of the step's key, in folders that other ranks may see."""
-    folders = [_here(), env.get("HOME") or os.path.expanduser("~")]
+    folders = [env.get("HOME") or os.path.expanduser("~")]
+    with contextlib.suppress(FileNotFoundError):  # the folder was removed
+        folders.insert(0, os.getcwd())
     if launch.on_one_node():
         folders += [env.get("TMPDIR", ""), *_OF_NODE]
     known: dict[tuple[int, int], str] = {}
@@ -73,13 +76,6 @@ def files(env: Mapping[str, str], launch: Launch) -> list[str]:
         known.setdefault((seen.st_dev, seen.st_ino), folder)
     name = f".lumi-verify-{of_step(env)}.key"
     return [os.path.join(folder, name) for folder in known.values()]
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # the folder was removed
-        return ""
 
 
 def publish(paths: Sequence[str], port: int, key: bytes) -> list[str]:

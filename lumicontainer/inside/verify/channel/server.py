@@ -81,8 +81,10 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._unauthenticated: dict[Peer, None] = {}
-        self._gone: dict[int, str] = {}
-        self._hosts: dict[int, str] = {}
+        self.gone: dict[int, str] = {}
+        """Why each rank that is missing now has left."""
+        self.hosts: dict[int, str] = {}
+        """The node of each rank that has joined."""
         self._count = 0
         self._open = True
         _allow_files(ranks + _MOST_UNAUTHENTICATED + _OWN_FILES)
@@ -93,19 +95,11 @@ class Server:
         """Wait for every rank, for ``seconds``, or until ``stop`` returns a reason."""
         end = time.monotonic() + seconds
         with self._changed:
-            while len(self.peers) + len(self._gone) < self.ranks - 1:
+            while len(self.peers) + len(self.gone) < self.ranks - 1:
                 left = end - time.monotonic()
                 if left <= 0 or stop():
                     return
                 self._changed.wait(min(left, _TICK))
-
-    def why_gone(self, rank: int) -> str:
-        """Return why a rank has left; "" if it is present or never joined."""
-        return self._gone.get(rank, "")
-
-    def host_of(self, rank: int) -> str:
-        """Return the node of a rank that has joined, else ""."""
-        return self._hosts.get(rank, "")
 
     def order(self, rank: int, check: str) -> Future[Outcome]:
         """Let a rank run a check; the future gets the outcome or a GoneError."""
@@ -114,7 +108,7 @@ class Server:
             peer = self.peers.get(rank)
             self._count += 1
             if peer is None:
-                answer.set_exception(GoneError(self._gone.get(rank, "it never joined")))
+                answer.set_exception(GoneError(self.gone.get(rank, "it never joined")))
                 return answer
             peer.orders[self._count] = answer
             self._send(peer, {"run": check, "id": self._count})
@@ -211,16 +205,16 @@ class Server:
         if not 0 < rank < self.ranks or rank in self.peers:
             why = f"rank {rank} has joined, or does not exist"
         elif message["checks"] != self._checks:
-            why = self._gone[rank] = "its image has other checks than rank 0's"
+            why = self.gone[rank] = "its image has other checks than rank 0's"
         if why:
             peer.send({"refused": why})
             self._drop(peer, why)
             return
         peer.rank, peer.node, peer.host = rank, message["node"], message["host"]
         self._unauthenticated.pop(peer, None)
-        self._gone.pop(rank, None)
+        self.gone.pop(rank, None)
         self.peers[rank] = peer
-        self._hosts[rank] = peer.host
+        self.hosts[rank] = peer.host
         peer.send({"welcome": True})
 
     @staticmethod
@@ -241,7 +235,7 @@ class Server:
         self._unauthenticated.pop(peer, None)
         if self.peers.get(peer.rank) is peer:
             del self.peers[peer.rank]
-            self._gone[peer.rank] = why
+            self.gone[peer.rank] = why
         for answer in peer.orders.values():
             answer.set_exception(GoneError(why))
         peer.orders.clear()

@@ -115,7 +115,7 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     assert (error.code, error.shown) == (3, True)
     assert error.what == f"node {host} is not fit: 5 of 6 checks failed"
     assert "GPUs: 2 of 3 are present; missing: GCD 2 (0000:c9:00.0)" in error.why
-    assert "network: hsn0 of 2 hsn* is down" in error.why
+    assert "network: of 2 hsn*, these are down: hsn0" in error.why
     assert "plugin: librccl-net.so does not load: librccl-net.so: cannot open" in error.why
     assert "memory: 20.0 GiB of 512.0 are available, less than 432.0" in error.why
     assert " s before the job's start on Slurm's controller" in error.why

@@ -109,17 +109,17 @@ def test_who_goes_away_is_an_answer(host: Open) -> None:
     connection.close()
     with pytest.raises(GoneError, match="or its node has ended"):
         answer.result(SOON)
-    assert "or its node has ended" in rank0.why_gone(1)
+    assert "or its node has ended" in rank0.gone[1]
 
 
 def test_who_has_gone_may_come_again(host: Open) -> None:
     rank0 = host(2)
     join(rank0, 1).close()
-    while not rank0.why_gone(1):
+    while not rank0.gone.get(1):
         time.sleep(0.01)
     join(rank0, 1)
     rank0.await_all(SOON)
-    assert not rank0.why_gone(1)
+    assert not rank0.gone[1]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_another_image_on_a_node_is_told_as_the_reason_for_its_absence(host: Ope
     rank0 = host(2)
     with pytest.raises(RefusedError):
         join(rank0, 1, me=me(1, "those of another"))
-    assert "other checks" in rank0.why_gone(1)
+    assert "other checks" in rank0.gone[1]
 
 
 def test_one_who_pretends_to_be_rank_0_is_found_out() -> None:
