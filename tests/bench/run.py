@@ -70,7 +70,7 @@ def entry(image: Path) -> None:
     plain, entered = (float(word) for word in output.stdout.split())
     added = entered - plain
     seen = f"{entered:.0f} ms against {plain:.0f} ms: {added:.0f} ms"
-    row("python started by lumi-entry", seen, "<= 50 ms more", holds=added <= 50)
+    row("python started by lumi-entry, CPU", seen, "<= 50 ms more", holds=added <= 50)
 
 
 def ranks(image: Path) -> None:
@@ -84,16 +84,16 @@ def ranks(image: Path) -> None:
         profile = ["--profile", "7", "--profiler", "torch"]
         first, *others = node.start("turn", [task(rank, 8, 1) for rank in range(8)], *profile)
         together = node.start("once", [task(rank, RANKS, 1) for rank in range(RANKS)])
-    plain, entered = (
-        statistics.median(each for rank in others for each in rank[name])
-        for name in ("plain", "entered")
-    )
-    added = entered - plain
-    seen = f"{entered:.0f} ms against {plain:.0f} ms: {added:.0f} ms"
-    row("  a rank, every feature on", seen, "<= 50 ms more", holds=added <= 50)
-    plain, entered = (statistics.median(first[name]) for name in ("plain", "entered"))
-    seen = f"{entered:.0f} ms against {plain:.0f} ms: {entered - plain:.0f} ms"
-    row("  the first rank, which checks the node", seen)
+    for what, taken, limit in (
+        ("  a rank, every feature on, CPU", others, 50),
+        ("  the first rank, which checks the node", [first], 100),
+    ):
+        plain, entered = (
+            min(each for rank in taken for each in rank[name]) for name in ("plain", "entered")
+        )
+        added = entered - plain
+        seen = f"{entered:.0f} ms against {plain:.0f} ms: {added:.0f} ms"
+        row(what, seen, f"<= {limit} ms more", holds=added <= limit)
     wrong = together["errors"]
     seen = f"{together['entered']:.0f} ms against {together['plain']:.0f} ms, {len(wrong)} errors"
     row(f"  {RANKS} ranks at once, every feature on", seen, "no error", holds=not wrong)

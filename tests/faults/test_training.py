@@ -141,7 +141,7 @@ def test_ranks_of_mpi_that_do_not_find_each_other_are_found(image: Path, tmp_pat
     stand_in.chmod(0o755)
     row = verified(image, "horovod/training", "--bind", f"{stand_in}:/opt/venv/bin/mpiexec")
     assert row["state"] == "failed"
-    assert "MPI has one rank: the ranks have not found each other" in row["reason"]
+    assert "MPI has one rank: the ranks did not find each other" in row["reason"]
 
 
 def test_images_without_scikit_learn_train_on_made_up_images(image: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ training = shared("pytorch/_training.py")
 
 hvd.init()
 if hvd.size() == 1:
-    failed("MPI has one rank: the ranks have not found each other")
+    failed("MPI has one rank: the ranks did not find each other")
 device = training.device()
 data = training.load(device)
 network = training.model(hvd.rank(), device)

@@ -1,4 +1,4 @@
-"""Share what checks by osu_bw do alike: run it between two GCDs, read what it says."""
+"""Functions for checks by osu_bw: run it between two GCDs, and read its output."""
 
 import os
 import re

@@ -1,7 +1,7 @@
-"""What the checks share that train on several ranks: data, model, shards, and the verdict.
+"""Functions for checks that train on several ranks: data, model, shards and the comparison.
 
-Every rank also trains the same model alone, on the images of all ranks: what the ranks come to
-together has to be the same.
+Every rank also trains the same model alone, on the images of all ranks. The parameters of both
+must be equal.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ BATCH = 256
 """Images that all ranks together see in a step."""
 RATE = 0.2
 FALLS_TO = 0.7
-"""What the loss falls to at least, as a part of what it began with; it comes to about a fifth."""
+"""The largest final loss, relative to the first one; about 0.2 is usual."""
 APART = 1e-3
 """How far parameters may be from those of one process, relative to the largest of these.
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,54 +15,30 @@ from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Context
 from lumicontainer.inside.rank.options import Options
 
-from .. import seen
+from .. import lumi_node, seen
 from ..conftest import PATH, Entry, lay_out
+from ..lumi_node import BUSES
 
 GIB = 1 << 20  # in KiB, as /proc/meminfo counts
 PCI = ["0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0"]
 PLATFORM = {"name": "lumi-g", "gpus": [{"pci": pci} for pci in PCI], "interface_prefix": "hsn"}
 
 
-class Gpu:
-    def __init__(self, pci: str) -> None:
-        self.pci = pci
-
-
-class Interface:
-    def __init__(self, name: str, up: bool) -> None:
-        self.name = name
-        self.up = up
-
-
-class Seen(Node):
-    """A node whose GPUs and interfaces are told, and whose other files lie below ``root``."""
-
-    __slots__ = ("found", "hidden", "nets")
-
-    def __init__(self, root: Path, pci: list[str], nets: dict[str, bool]) -> None:
-        super().__init__(str(root))
-        self.found = pci
-        self.hidden = 0
-        self.nets = nets
-
-    def gpus(self) -> list[Gpu]:
-        return [Gpu(pci) for pci in self.found]
-
-    def hidden_gpus(self) -> int:
-        return self.hidden
-
-    def interfaces(self, prefix: str) -> list[Interface]:
-        return [Interface(name, up) for name, up in self.nets.items() if name.startswith(prefix)]
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for folder in ("tmp", "proc", "dev"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "dev/kfd").write_text("")
-    (tmp_path / "tmp").chmod(0o1777)
-    memory(tmp_path, total=512, available=490)
-    return tmp_path
+    return node(tmp_path)
+
+
+def node(root: Path, hidden: Sequence[str] = (), missing: int = 0) -> Path:
+    """Write a node with three GPUs and two interfaces."""
+    there = BUSES[: 3 - missing]
+    lumi_node.write(root, buses=there, hidden=hidden, nics={"hsn0": "c5", "hsn1": "cd"})
+    for folder in ("tmp", "proc"):
+        (root / folder).mkdir()
+    (root / "dev/kfd").write_text("")
+    (root / "tmp").chmod(0o1777)
+    memory(root, total=512, available=490)
+    return root
 
 
 def memory(root: Path, total: int, available: int) -> None:
@@ -76,17 +52,10 @@ def library() -> Path:
     return next(Path(line.split()[-1]) for line in lines if "/libm.so" in line)
 
 
-def context(
-    root: Path,
-    env: Mapping[str, str] | None = None,
-    pci: list[str] = PCI,
-    nets: Mapping[str, bool] | None = None,
-) -> Context:
-    node = Seen(root, pci, dict(nets or {"hsn0": True, "hsn1": True, "nmn0": False}))
+def context(root: Path, env: Mapping[str, str] | None = None) -> Context:
     env = {**seen.srun(3), "SLURM_JOB_START_TIME": str(int(time.time())), **(env or {})}
-    return Context(
-        env, recognize(env), node=node, platform=PLATFORM, options=Options(preflight=True)
-    )
+    options = Options(preflight=True)
+    return Context(env, recognize(env), node=Node(str(root)), platform=PLATFORM, options=options)
 
 
 def failure(found: Context) -> LaunchError:
@@ -109,8 +78,10 @@ def test_a_good_node_passes_in_silence_but_for_that_of_rank_0(
 
 def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> None:
     memory(root, total=512, available=20)
+    (root / "sys/class/kfd/kfd/topology/nodes/6/properties").write_text("simd_count 0\n")
+    (root / "sys/class/net/hsn0/operstate").write_text("down\n")
     late = {"SLURM_JOB_START_TIME": str(int(time.time()) + 3600), "SLURM_MEM_PER_NODE": "491520"}
-    error = failure(context(root, late, pci=PCI[:2], nets={"hsn0": False, "hsn1": True}))
+    error = failure(context(root, late))
     host = os.uname().nodename
     assert (error.code, error.shown) == (3, True)
     assert error.what == f"node {host} is not fit: 5 of 6 checks failed"
@@ -122,18 +93,11 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     assert f"sbatch --exclude={host}" in error.hint
 
 
-def test_the_order_of_the_gpus_is_not_what_is_checked(root: Path) -> None:
-    assert preflight.gpus(context(root, pci=[pci.upper() for pci in reversed(PCI)])) == "all 3"
-
-
-def test_gpus_that_slurm_hides_are_not_missing(root: Path) -> None:
-    found = context(root, pci=PCI[1:2])
-    assert isinstance(found.node, Seen)
-    found.node.hidden = 2
-    assert preflight.gpus(found) == "all 3, 2 hidden from this task"
-    found.node.hidden = 1
+def test_gpus_that_slurm_hides_are_not_missing(tmp_path: Path) -> None:
+    whole = context(node(tmp_path / "whole", hidden=("c1", "c9")))
+    assert preflight.gpus(whole) == "all 3, 2 hidden from this task"
     with pytest.raises(preflight.FailedError, match="2 of 3 are present, 1 of them hidden"):
-        preflight.gpus(found)
+        preflight.gpus(context(node(tmp_path / "broken", hidden=("c1",), missing=1)))
 
 
 def test_gpus_that_cannot_be_opened_are_told(root: Path) -> None:

@@ -127,36 +127,35 @@ def test_together_ranks_are_as_bad_as_the_worst_which_is_named() -> None:
     assert [row["state"] for row in both.ranks] == ["passed", "failed"]
 
 
-def test_a_node_is_named_where_it_is_the_only_one() -> None:
-    assert (
-        "on rank 0, 1 of 2"
-        in together(
-            [one(0, "failed", "x", host=h) for h in "a"] + [one(1, "failed", "x", host="b")]
-        ).reason
-    )
-    assert (
-        "on rank 0, 1 (a) of 2"
-        in together([one(rank, "failed", "x", host="a") for rank in range(2)]).reason
-    )
+@pytest.mark.parametrize(
+    ("hosts", "named"), [("aa", "on rank 0, 1 (a) of 2: x"), ("ab", "on rank 0, 1 of 2: x")]
+)
+def test_a_node_is_named_if_it_is_the_only_one(hosts: str, named: str) -> None:
+    both = [one(rank, "failed", "x", host=host) for rank, host in enumerate(hosts)]
+    assert together(both).reason == named
 
 
-def test_who_was_ended_for_another_s_sake_is_not_to_blame() -> None:
-    outcome = together(
-        [one(0, "failed", "ended", halted=True), one(1, "failed", "the cause"), one(2, "passed")]
-    )
-    assert outcome.reason == "on rank 1 (nid1) of 3: the cause"
-    assert not outcome.halted
+ENDED = one(0, "failed", "ended", halted=True)
 
 
-def test_ranks_that_were_ended_have_not_passed_though_the_others_have() -> None:
-    outcome = together([one(0, "failed", "ended", halted=True), one(1, "passed")])
-    assert (outcome.state, outcome.reason) == ("failed", "on rank 0 (nid1) of 2: ended")
-    skipped = together([one(0, "failed", "ended", halted=True), one(1, "skipped", "no moon")])
-    assert skipped.state == "failed"
+@pytest.mark.parametrize(
+    ("others", "state", "reason"),
+    [
+        ([one(1, "failed", "the cause"), one(2, "passed")], "failed", "rank 1 (nid1) of 3: the"),
+        ([one(1, "passed")], "failed", "on rank 0 (nid1) of 2: ended"),
+        ([one(1, "skipped", "no moon")], "failed", "on rank 0 (nid1) of 2: ended"),
+    ],
+)
+def test_a_rank_that_was_ended_for_another_is_not_the_cause_and_has_not_passed(
+    others: list[Outcome], state: str, reason: str
+) -> None:
+    outcome = together([ENDED, *others])
+    assert outcome.state == state
+    assert reason in outcome.reason
 
 
 @pytest.mark.parametrize("state", OUTCOMES)
-def test_what_all_ranks_come_to_is_what_comes_of_it(state: str) -> None:
+def test_ranks_that_agree_give_the_outcome(state: str) -> None:
     assert together([one(rank, state, "so") for rank in range(3)]).state == state
 
 
@@ -188,7 +187,7 @@ def test_what_is_measured_says_on_which_rank() -> None:
 
 def test_an_outcome_comes_through_json_as_it_was() -> None:
     rows = [{"name": "x", "value": 2.5, "holds": None}]
-    first = one(3, "failed", "so", facts={"a": [1]}, measured=rows, left=(1, 2))
+    first = one(3, "failed", "so", facts={"a": [1]}, measured=rows, left=[1, 2])
     second = from_plain(json.loads(json.dumps(first.plain())))
     assert json.dumps(second.plain()) == json.dumps(first.plain())
     assert from_plain(first.plain()).plain() == first.plain()

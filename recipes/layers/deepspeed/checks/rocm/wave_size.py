@@ -1,6 +1,6 @@
 # /// check
 # summary: DeepSpeed's ops are compiled for the wave size of gfx90a, which is 64
-# hint: "rebuild the layer deepspeed, after rocm: rocminfo, or what stands in for it, has to
+# hint: "rebuild the layer deepspeed, after rocm: rocminfo, or its stand-in, has to
 #   mention gfx90a"
 # ///
 
@@ -14,7 +14,7 @@ from lumi_inside.elf.reader import UnreadableError
 
 WAVE = 64
 TOLD = re.compile(rb"ROCM_WAVEFRONT_SIZE=([0-9]*)\0")
-"""What wave_size.h of the layer puts into each op."""
+"""Each op contains this line of the layer's wave_size.h."""
 
 stated, silent, wrong = 0, [], []
 for each in files("deepspeed") or ():

@@ -23,7 +23,7 @@ from lumi_inside.checking import failed, note, shared
 gpu = shared("pytorch/rocm/_gpu.py")
 SIZES = (32, 64, 96, 128, 256)
 LEAST = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-"""What is allowed where PyTorch's own is exact by chance."""
+"""The distance allowed if PyTorch's own attention is exact by chance."""
 ROWS, LENGTH, HEADS = 2, 257, 4
 NAMES = ("result", "gradient of q", "gradient of k", "gradient of v")
 

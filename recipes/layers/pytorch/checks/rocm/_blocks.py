@@ -1,4 +1,4 @@
-"""Share a stack of blocks as those of Llama, and how many operations a step of it takes."""
+"""A stack of blocks like those of Llama, and the number of operations of its step."""
 
 import torch
 from torch import nn
@@ -28,7 +28,7 @@ class Block(nn.Module):
 
 
 class Stack:
-    """Be a stack of blocks in bf16 with its rows, of Llama-2-7B's width where it runs on a GPU."""
+    """A stack of blocks in bf16 with its rows; on a GPU of Llama-2-7B's width."""
 
     def __init__(self, on):
         small = on.type != "cuda"

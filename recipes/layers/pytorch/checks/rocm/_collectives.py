@@ -1,4 +1,4 @@
-"""Share what checks of collectives do alike: the numbers, what comes of them, the speed."""
+"""Functions for checks of collectives: their numbers, their results, their speed."""
 
 import time
 
@@ -11,10 +11,10 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 EDGE = 4096
 """How many numbers of each end of a result are looked at."""
 EXACT = {torch.float32: 1 << 24, torch.float16: 1 << 11, torch.bfloat16: 1 << 8}
-"""Up to which whole numbers are what they are, with whichever order of additions."""
+"""Sums of integers up to this one are exact in any order of additions."""
 HALF = torch.float16
 MOST = 4
-"""The largest number that a rank hands in."""
+"""The largest number of a rank."""
 
 
 class Team:

@@ -1,9 +1,8 @@
-"""Share what checks that compute do alike: where they compute, with whom, and for how long.
+"""Functions for checks that compute: their device, their ranks and their times.
 
-PyTorch calls a GPU ``cuda`` whoever made it, so these checks run on any, and report on which they
-ran. LUMI_VERIFY_DEVICE=cpu lets them compute on the CPU, with gloo in the place of RCCL, which they
-report as well: so their logic can be tried where there is no GPU. lumi-verify itself never sets it,
-and where there is a GPU of AMD's a check fails that may not use it.
+PyTorch calls a GPU of any maker ``cuda``, so these checks run on all, and report the device.
+LUMI_VERIFY_DEVICE=cpu selects the CPU and gloo, which tests use on machines without a GPU.
+lumi-verify never sets it, and a check fails if it is set on a machine with an AMD GPU.
 """
 
 import datetime
@@ -18,10 +17,10 @@ from lumi_inside.checking import FAILED, failed, note, record, skipped
 
 DEVICE = "LUMI_VERIFY_DEVICE"
 _AMD = "/dev/kfd"
-"""Is there where the kernel has a driver of AMD's GPUs, whatever /sys is shown to a container."""
+"""Exists if the kernel has AMD's driver, even if the container shows another /sys."""
 MIB = 1 << 20
 PATIENCE = datetime.timedelta(hours=1)
-"""Longer than any check may take: what hangs is ended by lumi-verify, which prints the stacks."""
+"""Longer than any check may take: lumi-verify ends one that hangs, and prints its stacks."""
 
 
 def local_rank():
@@ -40,9 +39,9 @@ def device(number=None):
     if asked:
         raise ValueError(f"{DEVICE}={asked}: it knows cpu, and is not set for a GPU")
     if torch.version.hip and not os.path.exists(_AMD):
-        skipped("PyTorch is built for ROCm, and there is no GPU of AMD's that it could use")
+        skipped("PyTorch is built for ROCm, and there is no AMD GPU")
     if not torch.cuda.is_available():
-        failed("PyTorch sees no GPU, and the kernel's driver shows some")
+        failed("PyTorch sees no GPU, but the kernel's driver shows some")
     index = local_rank() % torch.cuda.device_count() if number is None else number
     torch.cuda.set_device(index)
     found = torch.cuda.get_device_properties(index)
@@ -58,7 +57,7 @@ def devices():
 
 
 def wait(on):
-    """Wait until a device has done all that it was given."""
+    """Wait until a device has finished its work."""
     if on.type == "cuda":
         torch.cuda.synchronize(on)
 
@@ -78,7 +77,7 @@ def seconds(work, on, *, rounds, warm=1):
 def apart(found, wanted):
     """Return how far two tensors are apart, as a part of the largest number of ``wanted``.
 
-    What is not finite in one of them alone is infinitely far away.
+    The distance is infinite if a number is finite in only one of them.
     """
     one, other = found.detach().double().cpu(), wanted.detach().double().cpu()
     if one.shape != other.shape:
@@ -90,14 +89,14 @@ def apart(found, wanted):
 
 
 def _talk_over(prefix):
-    """Have gloo take the platform's network; a node's name may be that of a slower one."""
+    """Let gloo use the platform's network; the name of a node may belong to a slower one."""
     names = [name for _, name in socket.if_nameindex() if prefix and name.startswith(prefix)]
     if names:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", names[0])
 
 
 class Ranks:
-    """Be one of the ranks of a check: all of them start, compare and end together.
+    """One of the ranks of a check, which start, compare and end together.
 
     ``size`` ranks on ``nodes`` nodes; ``node`` is the number of this one's.
     """
@@ -113,11 +112,11 @@ class Ranks:
         self.backend = "nccl" if self.device.type == "cuda" else "gloo"
         _talk_over(record("platform.json").get("interface_prefix", ""))
         dist.init_process_group(self.backend, timeout=timeout)
-        # What ranks send each other goes over TCP, and so also where RCCL fails.
+        # Messages between ranks use TCP, so that they also arrive if RCCL fails.
         self.talk = dist.new_group(backend="gloo", timeout=timeout)
 
     def gathered(self, value):
-        """Return what each rank hands in, in their order; plain data."""
+        """Return the values of all ranks, in their order; they are plain data."""
         values = [None] * self.size
         dist.all_gather_object(values, value, group=self.talk)
         return values
@@ -130,8 +129,8 @@ class Ranks:
     def conclude(self, problems):
         """End the check on all ranks together; those with problems fail with these.
 
-        The processes end at once: what libraries take down on their way out trips over ranks that
-        have gone already, now and then, and says nothing of what was to be proven.
+        The processes end at once: libraries sometimes fail at their exit if other ranks have ended,
+        which proves nothing about the check.
         """
         self.gathered(len(problems))
         sys.stderr.writelines(f"{problem}\n" for problem in problems)
@@ -140,6 +139,6 @@ class Ranks:
         os._exit(FAILED if problems else 0)
 
     def note(self, name, value):
-        """Hand something to the report, once for all ranks."""
+        """Add a fact to the report, once for all ranks."""
         if self.rank == 0:
             note(name, value)

@@ -1,4 +1,4 @@
-"""Read what RCCL says of itself: the files that a process mapped, and its log.
+"""Read the files of RCCL that a process mapped, and RCCL's log.
 
 The log is that of NCCL_DEBUG=INFO. Its lines are in two spellings, those of aws-ofi-rccl and of
 aws-ofi-nccl: LUMI-training-materials, docs/2day-20260422/205-Containers.md; aws-ofi-nccl,
@@ -21,7 +21,7 @@ CONNECTED = ("rings", "trees")
 
 
 def logged():
-    """Have RCCL write its log to a file of this process alone, and return it.
+    """Let RCCL write its log to a file of this process, and return the file.
 
     RCCL reads the variables when it is first used. Newer versions would connect only what is used.
     """

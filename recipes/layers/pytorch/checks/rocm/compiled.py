@@ -18,7 +18,7 @@ ALLOWED = 1e-4
 
 
 class Small(nn.Module):
-    """What compilers fuse: products, a norm, a softmax, pointwise functions."""
+    """Operations that compilers fuse: products, a norm, a softmax, pointwise functions."""
 
     def __init__(self):
         super().__init__()

@@ -10,7 +10,7 @@
 # ///
 
 # On 4 nodes (32 ranks) a second process group hung in 13 of 17 runs with LUMI AI Factory's image of
-# ROCm 7.0: laifs-container-recipes issue 44. What hangs here is ended at the check's time limit.
+# ROCm 7.0: laifs-container-recipes issue 44. The time limit ends a hang.
 
 import time
 

@@ -9,8 +9,8 @@
 #   --gpus-per-node=8), and bind them nowhere else
 # ///
 
-# What is compared are places on PCI: indices count what cgroups and variables leave. It reports
-# a row a rank with its host, GPU, cores, CCD, NUMA node and interface, as a picture.
+# It compares PCI addresses, because indices depend on cgroups and variables. It reports
+# a row for each rank with its host, GPU, cores, CCD, NUMA node and interface, as a picture.
 
 import ctypes
 import os

@@ -24,7 +24,7 @@ MAGIC = b"\x7fELF"
 GFX90A = 0x3F
 """In the lowest byte of an ELF file's flags (LLVM, User Guide for AMDGPU: EF_AMDGPU_MACH)."""
 
-# What is compiled shall not come from a cache, nor stay in one.
+# The compiled kernel must not come from a cache, nor stay in one.
 cache = tempfile.TemporaryDirectory()
 os.environ["TRITON_CACHE_DIR"] = cache.name
 
