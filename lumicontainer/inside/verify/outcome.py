@@ -55,6 +55,7 @@ _TYPES = {
     **{name: (type(value),) for name, value in vars(Outcome("")).items()},
     "seconds": (float, int),
 }
+_MOST_SECONDS = 1e9
 _OF_MEASURED: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("name", "unit", "source", "unjudged"), (str,)),
     **dict.fromkeys(("minimum", "maximum"), (int, float)),
@@ -69,8 +70,14 @@ def from_plain(data: Mapping[str, Any]) -> Outcome:
     for name, kinds in _TYPES.items():
         if type(data.get(name)) not in kinds:
             raise ValueError(f"'{name}' of an outcome must be of the type {kinds[0].__name__}")
-    if data["state"] not in OUTCOMES or not all(map(_is_measured, data["measured"])):
-        raise ValueError("an outcome has an unknown state, or an invalid measured value")
+    rows = all(type(pid) is int for pid in data["left"]) and all(
+        isinstance(row, dict) for row in data["ranks"]
+    )
+    # Comparisons with NaN are false.
+    if not rows or not 0 <= data["seconds"] < _MOST_SECONDS or data["state"] not in OUTCOMES:
+        raise ValueError("an outcome has an invalid state, time, rank or process")
+    if not all(map(_is_measured, data["measured"])):
+        raise ValueError("an outcome has an invalid measured value")
     return Outcome(**{name: data[name] for name in _TYPES})
 
 
