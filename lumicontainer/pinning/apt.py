@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lumicontainer.build import pipeline
-from lumicontainer.build.builder import Builder
-from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.layers import Run, base_layer
-from lumicontainer.build.workspace import LOCK, remove_tree, workspace
+from lumicontainer.build.builder import Builder, Stack
+from lumicontainer.build.layers import base_layer
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.cleanup import PACKAGES
 from lumicontainer.core.plan.packages import APT_GET
 from lumicontainer.core.plan.plan import HOME, Plan, adding_repositories
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
-from lumicontainer.engines import find_engine
 from lumicontainer.host.site import Site
-from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.pinning.container import Program, answers
 from lumicontainer.system.terminal.progress import Progress
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
@@ -30,7 +24,7 @@ _PROGRAMS = f"{HOME}/.repositories"
 _ASK = """\
 have=()
 add() {{
-    # What a repository is added with comes of the layers before.
+    # The script of a repository may use packages of the layers before.
     {apt} install --no-install-recommends "${{have[@]}}"
     have=()
     bash "$1" && update
@@ -67,8 +61,7 @@ class Answers:
     there: Mapping[str, str]
     """Their versions by name."""
     layers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By layer: the packages that apt would add for it, with dependencies. A layer that apt refuses
-    is missing."""
+    """By layer: the packages that apt would add, with dependencies; none for a refused layer."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """By layer: the message of apt where it refuses the layer."""
     names: Sequence[str] = ()
@@ -89,47 +82,25 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     debootstrap builds its base from the current packages of the mirror, never from the cache.
     Raises the errors of a build.
     """
-    pipeline.check_host(plan)
-    fresh = plan.bootstrap.agent == DEBOOTSTRAP
-    store, engine = Cache(cache_root()).open(), find_engine()
-    with workspace(plan.resolved.recipe.name + LOCK) as place:
-        builder = Builder(plan, engine, lambda: site, progress, store, place, jobs=1, fresh=fresh)
-        try:
-            return asyncio.run(_ask(builder))
-        finally:
-            # A tree that a failed build left is worth more than that of a base.
-            remove_tree(place.sandbox)
-
-
-async def _ask(builder: Builder) -> Answers:
     wanted = {
         layer.name: Wanted(layer.content.apt, adding_repositories(layer))
-        for layer in builder.plan.resolved.included()
+        for layer in plan.resolved.included()
         if layer.content.apt or layer.content.apt_repositories
     }
-    base = await base_layer(builder)
-    with builder.progress.step("apt") as task:
-        run = Run(builder, "apt", (base,), task, apart=True)
-        await run.program(program(list(wanted.values())))
-        answers = {path.name: path.read_bytes() for path in run.left()}
-        base_list = answers["base"]
-        said = {
-            layer: answers[str(number)].decode()
-            for number, layer in enumerate(wanted)
-            if str(number) in answers
-        }
-        refused = {
-            layer: answers[f"{number}.why"].decode("utf-8", "replace")
-            for number, layer in enumerate(wanted)
-            if f"{number}.why" in answers
-        }
-        builder.place.drop_log(run.name)
-        await asyncio.to_thread(shutil.rmtree, run.wheels)
-        await asyncio.to_thread(remove_tree, run.root)
-    there = dict(line.split("=", 1) for line in base_list.decode().splitlines())
-    names = answers.get("names", b"").decode().split()
-    digest = hashlib.sha256(base_list).hexdigest()
-    return Answers(digest, there, closures(said), refused, names)
+
+    async def base(builder: Builder) -> Stack:
+        return (await base_layer(builder),)
+
+    asking = Program("apt", program(list(wanted.values())))
+    fresh = plan.bootstrap.agent == DEBOOTSTRAP
+    files = answers(plan, site, progress, program=asking, layers=base, fresh=fresh)
+    found = {name: content.decode("utf-8", "replace") for name, content in files.items()}
+    printed = {each: found[str(n)] for n, each in enumerate(wanted) if str(n) in found}
+    refused = {each: found[f"{n}.why"] for n, each in enumerate(wanted) if f"{n}.why" in found}
+    there = dict(line.split("=", 1) for line in found["base"].splitlines())
+    names = found.get("names", "").split()
+    digest = hashlib.sha256(files["base"]).hexdigest()
+    return Answers(digest, there, closures(printed), refused, names)
 
 
 def program(wanted: Sequence[Wanted]) -> str:
@@ -152,11 +123,11 @@ def program(wanted: Sequence[Wanted]) -> str:
     return text
 
 
-def closures(said: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def closures(printed: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return, by layer, the versions by name that each simulation of apt adds to those before."""
     known: dict[str, str] = {}
     result = {}
-    for layer, text in said.items():
+    for layer, text in printed.items():
         found = dict(_INSTALLED.findall(text))
         result[layer] = {name: v for name, v in found.items() if known.get(name) != v}
         known |= found

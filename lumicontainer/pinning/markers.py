@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.resolve.facts import normal
-
-
-class Needing(Protocol):
-    """A package that needs others."""
-
-    @property
-    def needs(self) -> Sequence[str]:
-        """Return its requirements, with their markers."""
+from lumicontainer.pinning.wheels import Wheel
 
 
 def needed(
-    requirements: Iterable[str], found: Mapping[str, Needing], environment: Mapping[str, str]
+    requirements: Iterable[str], found: Mapping[str, Wheel], environment: Mapping[str, str]
 ) -> dict[str, str]:
     """Return a requirement, without its marker, for each package that requirements need.
 

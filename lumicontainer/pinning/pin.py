@@ -97,7 +97,7 @@ class _Maker:
         """Add an entry for an input."""
         self.layers[of.layer].append(entry)
         if entry.open:
-            self.progress.say(f"open: {of.layer}: {of.label}: {entry.open}")
+            self.progress.say(f"not pinned: {of.layer}: {of.label}: {entry.open}")
 
     def pin(self, of: Input, pin: str, origin: str, index: str = "") -> None:
         """Add the pin of an input."""
@@ -192,7 +192,7 @@ class _Maker:
             for each in wanted:
                 self.leave(each, "no layer says under 'provides' which Python the image has")
         elif wanted:
-            self._ask_layers(Resolver(Target(python, glibc)), wanted)
+            self._ask_layers(Resolver(Target(python, glibc), self.progress.say), wanted)
 
     def _ask_layers(self, resolver: Resolver, wanted: Sequence[Input]) -> None:
         """Ask layer by layer: packages of the layers below are not installed twice."""

@@ -1,8 +1,8 @@
-"""Find the wheels for an image: by uv where this host has it, else by pip."""
+"""Find the wheels for an image: by uv if this host has it, else by pip."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lumicontainer.pinning import uv
 from lumicontainer.pinning.pip import Pip
@@ -11,11 +11,13 @@ from lumicontainer.system.process import ProgramError
 
 
 class Resolver:
-    """Ask uv and pip for the packages of one image."""
+    """Resolve the Python packages of one image, and report by which program."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, say: Callable[[str], None]) -> None:
         self.pip = Pip(target)
-        self._uv = uv.find_uv()
+        self._uv, self._say = uv.find_uv(), say
+        slower = "pip: uv not found; it is faster: pip install 'lumicontainer[lock]'"
+        self._say(f"resolver of Python packages: {self._uv or slower}")
 
     def wheels(
         self,
@@ -27,14 +29,17 @@ class Resolver:
     ) -> list[Wheel]:
         """Return the wheels of requirements and of all that they need; see ``Pip.wheels``.
 
-        Pip decides where uv fails: an index may be out of reach, and pip's reason is the one that
-        ``build`` explains.
+        If uv fails, pip decides: an index may be unreachable, and ``build`` explains the messages
+        of pip only.
         """
         if self._uv:
             try:
                 return uv.wheels(
                     self._uv, self.pip.target, requirements, there, same=same, index=index
                 )
-            except ProgramError:
-                pass
+            except ProgramError as error:
+                names = ", ".join(requirements[:3]) + (", …" if len(requirements) > 3 else "")
+                # uv draws an arrow before the reason.
+                why = " ".join(error.problems[0].why.split()).rpartition("─▶ ")[2]
+                self._say(f"note: pip resolves {names}, because uv failed: {why}")
         return self.pip.wheels(requirements, there, same=same, index=index)

@@ -6,28 +6,22 @@ below, which are built by their pins. Its build backend has to be there.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
 
 from lumicontainer.build import pipeline
-from lumicontainer.build.builder import Builder
-from lumicontainer.build.cache.store import Cache
 from lumicontainer.build.failures.failure import last_lines
-from lumicontainer.build.layers import Run
-from lumicontainer.build.workspace import LOCK, remove_tree, workspace
 from lumicontainer.core.lock.lock import Entry, held, lock_of
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.plan import Plan, Step
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.core.yaml.pep508 import EXACT
-from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.site import Site
+from lumicontainer.pinning.container import Program, answers
 from lumicontainer.pinning.pip import read_report
 from lumicontainer.pinning.wheels import Wheel
-from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
 
 _REPORT, _WHY, _WANTED = "report.json", "why", "lumicontainer-wanted.txt"
@@ -73,41 +67,22 @@ def asking(
 def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
     """Return the answer of pip in the last layer of a plan.
 
-    Raises the errors of a build where the layers below cannot be built, and ``HostError`` where pip
+    Raises the errors of a build if the layers below cannot be built, and ``HostError`` if pip
     finds no packages that can be pinned.
     """
     *below, step, _ = plan.steps
-    pipeline.check_host(plan)
-    store, engine, jobs = Cache(cache_root()).open(), find_engine(), pipeline.default_jobs()
-    with workspace(plan.resolved.recipe.name + LOCK) as place:
-        made = plan._replace(steps=tuple(map(without_secrets, below)))
-        builder = Builder(made, engine, lambda: site, progress, store, place, jobs)
-        try:
-            answers = asyncio.run(_answers(builder, step))
-        finally:
-            # A tree that a failed build left is worth more than this one.
-            remove_tree(place.sandbox)
-    if _REPORT not in answers:
-        raise HostError(refused(step.name, answers.get(_WHY, b"").decode("utf-8", "replace")))
-    return read(answers[_REPORT])
+    plan = plan._replace(steps=tuple(map(without_secrets, below)))
+    program = Program(f"{step.name}: metadata", step.program)
+    files = answers(plan, site, progress, program=program, layers=pipeline.assemble)
+    if _REPORT not in files:
+        raise HostError(refused(step.name, files.get(_WHY, b"").decode("utf-8", "replace")))
+    return read(files[_REPORT])
 
 
 def without_secrets(step: Step) -> Step:
     """Return a step that reports its missing secret, where it is not in the cache."""
     compiled = step.compiled and step.compiled._replace(secrets=())
     return step._replace(secrets=(), compiled=compiled)
-
-
-async def _answers(builder: Builder, step: Step) -> dict[str, bytes]:
-    stack = await pipeline.assemble(builder)
-    name = f"{step.name}: metadata"
-    with builder.progress.step(name) as task:
-        run = Run(builder, name, stack, task, apart=True)
-        await run.program(step.program)
-        found = {path.name: path.read_bytes() for path in run.left()}
-        builder.place.drop_log(name)
-        await asyncio.to_thread(remove_tree, run.root)
-    return found
 
 
 def refused(layer: str, said: str) -> Problem:

@@ -54,7 +54,7 @@ def wheels(
     Raises ``ProgramError`` where uv finds none that fit together.
     """
     settings = pip_settings()
-    sources = _sources_of(settings, index)
+    sources = _Sources(settings, index)
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         uv = _Uv(program, target, Path(folder).resolve(), settings, brief=bool(index))
         constraints = write_constraints(uv.folder, there, same)
@@ -151,40 +151,25 @@ def read_lock(text: str, target: Target) -> list[Wheel]:
     return found
 
 
-@dataclass(frozen=True)
 class _Sources:
-    """Hold where pip looks for packages. Passwords in them stay in a file: uv reads it."""
+    """The options of pip's sources. They stand in a file, because URLs may hold passwords."""
 
-    links: Sequence[str]
-    default: str
-    """Empty where it is that of pip and of uv."""
-    extra: Sequence[str]
-    no_index: bool
+    def __init__(self, settings: Mapping[str, str], index: str) -> None:
+        links = settings.get("find-links", "").split()
+        indexes = [*settings.get("extra-index-url", "").split(), *filter(None, [index])]
+        default = settings.get("index-url", "")
+        self._no_index = settings.get("no-index", "").lower() in _TRUE
+        self._links = [f"--find-links {each}" for each in links]
+        self._default = [f"--index-url {default}"] if default else []
+        self._extra = [] if self._no_index else indexes
 
     def together(self) -> list[str]:
-        """Return the lines of requirements that name all of them."""
-        if self.no_index:
-            return self._links()
-        default = [f"--index-url {self.default}"] if self.default else []
-        return [*default, *(f"--extra-index-url {each}" for each in self.extra), *self._links()[1:]]
+        """Return the lines of requirements that name all sources."""
+        first = ["--no-index"] if self._no_index else self._default
+        return [*first, *(f"--extra-index-url {each}" for each in self._extra), *self._links]
 
     def each(self) -> list[list[str]]:
-        """Return the lines that name one of them alone, in the order of pip."""
-        links = [self._links()] if self.links or self.no_index else []
-        if self.no_index:
-            return links
-        default = [f"--index-url {self.default}"] if self.default else []
-        return [*links, default, *([f"--index-url {each}"] for each in self.extra)]
-
-    def _links(self) -> list[str]:
-        return ["--no-index", *(f"--find-links {each}" for each in self.links)]
-
-
-def _sources_of(settings: Mapping[str, str], index: str) -> _Sources:
-    extra = [*settings.get("extra-index-url", "").split(), *filter(None, [index])]
-    return _Sources(
-        links=settings.get("find-links", "").split(),
-        default=settings.get("index-url", ""),
-        extra=extra,
-        no_index=settings.get("no-index", "").lower() in _TRUE,
-    )
+        """Return the lines that name one source, for each source in the order of pip."""
+        links = [["--no-index", *self._links]] if self._links or self._no_index else []
+        default = [] if self._no_index else [self._default]
+        return [*links, *default, *([f"--index-url {each}"] for each in self._extra)]

@@ -234,11 +234,11 @@ def test_a_lock_holds_what_amds_repositories_have_with_all_that_it_needs(
         assert re.search(rf"- apt: {name}\n +pin: {name}=6\.4\.4-129\n", lock), lock
     assert re.search(r"- apt: rccl\n +dependency: true\n +pin: rccl=6\.4\.4-129\n", lock)
     key = hashlib.sha256((archive[0].root / "amd/rocm/rocm.gpg.key").read_bytes()).hexdigest()
-    assert re.search(rf"- url: \S+\n +where: rocm\.gpg\.key\n +pin: \"?{key}", lock)
+    assert re.search(rf"- url: \S+\n +file: rocm\.gpg\.key\n +pin: \"?{key}", lock)
     assert re.search(r"- image: \S+\n +pin: docker.io/library/stand-in-base@sha256:", lock)
     assert "- apt: from-the-archive\n" in lock
     assert "from-a-folder==1.0 --hash=sha256:" in lock
-    assert "open: " not in lock
+    assert "unpinned: " not in lock
 
 
 def test_by_a_lock_nothing_is_taken_that_came_since(site: Site, lock: str, tmp_path: Path) -> None:

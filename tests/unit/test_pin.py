@@ -1,5 +1,6 @@
 """A lock is made layer by layer, and what cannot be asked is open in it with the reason."""
 
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lumicontainer.errors import InputError
 from lumicontainer.pinning import apt
 from lumicontainer.pinning.apt import Answers
 from lumicontainer.pinning.pin import make_lock
+from lumicontainer.pinning.uv import find_uv
 from lumicontainer.system.terminal.progress import Progress
 
 from .test_fetch import UPSTREAM, Upstream
@@ -30,8 +32,13 @@ BASE = (
 
 
 @pytest.fixture
-def progress() -> Iterator[Progress]:
-    with Progress("plain") as progress:
+def printed() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def progress(printed: io.StringIO) -> Iterator[Progress]:
+    with Progress("plain", stream=printed) as progress:
         yield progress
 
 
@@ -134,24 +141,37 @@ def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: 
     assert faults(lock, found) == []
 
 
-def test_what_pip_does_not_find_is_open_and_the_rest_is_not(locked: Locked, offer: Offer) -> None:
-    offer("lib", "1.5")
-    lock, found = locked(
-        {"one/layer.yaml": python("lost==1"), "two/layer.yaml": python("lib==1.5")}
-    )
-    (entry,) = lock.of("one")
-    assert entry.open == "the configured index has no wheel of it"
-    assert pins(lock, "two") == {"lib==1.5": "lib==1.5"}
-    assert [each for each in faults(lock, found) if each.startswith("one: Python lost==1: open")]
-
-
-def test_a_version_that_has_no_wheel_is_open_with_those_that_have(
-    locked: Locked, offer: Offer
+def test_what_no_index_has_is_not_pinned_and_the_rest_is(
+    locked: Locked, offer: Offer, printed: io.StringIO
 ) -> None:
     for version in ("1.4", "1.5"):
         offer("lib", version)
-    lock, _ = locked({"one/layer.yaml": python("lib==9")})
-    assert lock.of("one")[0].open == "the configured index has no wheel of it; it has 1.4, 1.5"
+    lock, found = locked(
+        {
+            "one/layer.yaml": python("lost==1"),
+            "two/layer.yaml": python("lib==9"),
+            "three/layer.yaml": python("lib==1.5"),
+        }
+    )
+    why = "the configured index has no wheel of it"
+    assert lock.of("one")[0].open == why
+    assert lock.of("two")[0].open == f"{why}; it has 1.4, 1.5"
+    assert pins(lock, "three") == {"lib==1.5": "lib==1.5"}
+    assert [each for each in faults(lock, found) if each.startswith("one: Python lost==1: open")]
+    assert f"resolver of Python packages: {find_uv()}\n" in printed.getvalue()
+    assert (
+        "note: pip resolves lost==1, because uv failed: Because lost was not found"
+        in printed.getvalue()
+    )
+    assert "not pinned: one: Python lost==1: " in printed.getvalue()
+
+
+def test_without_uv_the_lock_says_that_pip_resolves(
+    locked: Locked, monkeypatch: pytest.MonkeyPatch, printed: io.StringIO
+) -> None:
+    monkeypatch.setattr("lumicontainer.pinning.uv.find_uv", lambda: None)
+    locked({"one/layer.yaml": python("lost==1")})
+    assert "resolver of Python packages: pip: uv not found" in printed.getvalue()
 
 
 def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(

@@ -20,10 +20,10 @@ from lumicontainer.pinning import sdists
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.wheels import Target, Wheel
 
-from .test_pin import BASE, DIGEST, Locked, locked, pins, progress, python
+from .test_pin import BASE, DIGEST, Locked, locked, pins, printed, progress, python
 from .test_wheels import Offer, offer
 
-__all__ = ["locked", "offer", "progress"]
+__all__ = ["locked", "offer", "printed", "progress"]
 
 Resolve = Callable[..., Resolved]
 SHA = "a" * 64

@@ -1,0 +1,60 @@
+"""Run a program on layers in a container, to ask the tools of an image."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from lumicontainer.build import pipeline
+from lumicontainer.build.builder import Builder, Stack
+from lumicontainer.build.cache.store import Cache
+from lumicontainer.build.layers import Run
+from lumicontainer.build.workspace import LOCK, remove_tree, workspace
+from lumicontainer.core.plan.plan import Plan
+from lumicontainer.engines import find_engine
+from lumicontainer.host.site import Site
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.terminal.progress import Progress
+
+
+class Program(NamedTuple):
+    """Hold a shell program, and its name in the progress."""
+
+    name: str
+    text: str
+
+
+def answers(
+    plan: Plan,
+    site: Site,
+    progress: Progress,
+    *,
+    program: Program,
+    layers: Callable[[Builder], Awaitable[Stack]],
+    fresh: bool = False,
+) -> dict[str, bytes]:
+    """Run a program on ``layers`` of a plan; return the files that it left, by name.
+
+    Raises the errors of a build.
+    """
+    pipeline.check_host(plan)
+    store, engine, jobs = Cache(cache_root()).open(), find_engine(), pipeline.default_jobs()
+    with workspace(plan.resolved.recipe.name + LOCK) as place:
+        builder = Builder(plan, engine, lambda: site, progress, store, place, jobs, fresh=fresh)
+
+        async def run() -> dict[str, bytes]:
+            stack = await layers(builder)
+            with progress.step(program.name) as task:
+                step = Run(builder, program.name, stack, task, apart=True)
+                await step.program(program.text)
+                found = {path.name: path.read_bytes() for path in step.left()}
+                place.drop_log(program.name)
+                await asyncio.to_thread(remove_tree, step.root)
+            return found
+
+        try:
+            return asyncio.run(run())
+        finally:
+            # The tree of a failed build is worth more than this one.
+            remove_tree(place.sandbox)
