@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import os
 import shutil
 import sys
 import time
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
@@ -36,6 +38,8 @@ from lumicontainer.host import machine
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
 from lumicontainer.host.site import require_mirror, stage_site
 from lumicontainer.image import squashfs
+from lumicontainer.inside.image import listing
+from lumicontainer.inside.image.listing import Layer
 from lumicontainer.system import flock, process, user_namespaces
 from lumicontainer.system.files import no_links
 from lumicontainer.system.terminal import masking
@@ -315,6 +319,28 @@ class Run(StepRun):
         package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
         environment = {**os.environ, **package}
         await self.run([*user_namespaces.namespace_command(), *command], environment, given=given)
+
+
+async def listings(run: Run) -> list[Layer]:
+    """Return the list of files of each layer below ``run``, the lowest first."""
+    found = []
+    for entry in run.below:
+        path = run.builder.cache.listing(entry)
+        listed = _listing(path)
+        if listed is None:
+            words = [str(entry.layer), str(run.root / "listed"), str(path)]
+            await run.module("lumicontainer.build.tree.list_layer", *words)
+            listed = _listing(path)
+        assert listed is not None
+        found.append(listed)
+    return found
+
+
+def _listing(path: Path) -> Layer | None:
+    try:
+        return listing.load(gzip.decompress(path.read_bytes()))
+    except (OSError, EOFError, zlib.error, ValueError, TypeError):
+        return None
 
 
 async def squash(

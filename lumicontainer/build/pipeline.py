@@ -28,6 +28,7 @@ from lumicontainer.host import machine
 from lumicontainer.host.site import require_keyring, require_plain_path
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
+from lumicontainer.inside.image import listing
 from lumicontainer.system import process, units, user_namespaces
 from lumicontainer.system.files import no_links, trust
 from lumicontainer.system.files.write import sync
@@ -262,6 +263,7 @@ async def _pack(
         notes = run.root / "notes"
         write_tree(notes, render_notes(plan, document=definition, labels=labels))
         if form == "layered":
+            await _write_listing(run, notes)
             packed = run.root / store.LAYER
             await layers.squash(run, notes, packed)
             top = packed.read_bytes()
@@ -274,6 +276,14 @@ async def _pack(
             )
         else:
             await _flatten(run, notes, partial, layout=layout)
+
+
+async def _write_listing(run: Run, notes: Path) -> None:
+    """Put the list of the image's files into ``notes``, below the number of layers under it."""
+    layers_of_image = [*await layers.listings(run), listing.of_layer(str(notes))]
+    listed = await asyncio.to_thread(lambda: listing.dump(listing.merged(layers_of_image)))
+    (notes / listing.FILE).write_text(f"{len(run.below)}\n{listed}\n")
+    (notes / listing.FILE).chmod(0o644)
 
 
 def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:

@@ -12,8 +12,8 @@ from fnmatch import fnmatch, translate
 from pathlib import Path
 
 from lumi_inside.checking import HOST_PATHS, failed, note, resolved
+from lumi_inside.image.contents import contents
 from lumi_inside.image.distributions import packages
-from lumi_inside.image.files import mounts, walk
 
 MOST = 10
 """Paths that are named for one reason."""
@@ -101,7 +101,7 @@ def fits(path, patterns):
 
 def look(one, system, found):
     """Note what is wrong with the modes and the place of a path."""
-    mode = one.stat.st_mode
+    mode = one.mode
     if one.is_file() and mode & (stat.S_ISUID | stat.S_ISGID):
         found.add("a program becomes another user or group (setuid, setgid)", one.path)
     open_ = mode & stat.S_IWOTH and (one.is_file() or one.is_folder())
@@ -112,7 +112,7 @@ def look(one, system, found):
     # The distribution keeps a few of its own for itself, as the rules of polkit.
     if plain and wanted & ~mode and one.path not in system:
         found.add("only some users can read it", one.path)
-    if one.is_folder() or (one.is_file() and not one.stat.st_size):
+    if one.is_folder() or (one.is_file() and not one.size):
         return
     if ANY_LEFT.fullmatch(one.path):
         found.add(next(what for what, each in LEFT.items() if fits(one.path, each)), one.path)
@@ -173,16 +173,16 @@ def certificates(path):
 
 
 found = Found()
-hidden = mounts()
+image = contents()
 system = of_distribution()
 # What published packages hold is public.
 public = system | {path for package in packages() for path, _ in package.files()}
 host = [each.encode() for each in os.environ.get(HOST_PATHS, "").split(":") if each]
 paths = 0
-for one in walk("/", hidden):
+for one in image.walk():
     paths += 1
     look(one, system, found)
-    plain = one.is_file() and 0 < one.stat.st_size <= LARGEST and not one.path.endswith(".pyc")
+    plain = one.is_file() and 0 < one.size <= LARGEST and not one.path.endswith(".pyc")
     if plain and one.path not in public:
         search(one.path, host, found)
 local_sources(found)
@@ -194,6 +194,6 @@ if own and example.exists() and sources.exists() and example.read_bytes() != sou
     found.add("apt's sources are not the distribution's own", str(sources))
 if found.paths:
     failed(*found.words())
-unseen = sorted(hidden & HIDDEN)
+unseen = sorted(image.hidden & HIDDEN)
 note("hidden by mounts", unseen)
 print(f"{paths} paths are clean; not seen for what is mounted there: {', '.join(unseen) or 'none'}")

@@ -4,12 +4,13 @@
 # hint: rebuild the image; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
 # ///
 
-import os
 import re
+import stat
 import subprocess
 import sys
 
 from lumi_inside.checking import failed, note, record, resolved
+from lumi_inside.image.contents import contents
 from lumi_inside.image.distributions import UNSAID, packages, plain_name
 from lumi_inside.image.inventory import system_packages
 
@@ -76,21 +77,22 @@ def damaged(package):
     wrong = []
     for path, size in package.files():
         try:
-            status = os.lstat(path)
+            seen = image.look(path)
         except OSError:
             # pip compiles these, and a package may have some for other Pythons.
             if not path.endswith(".pyc"):
                 wrong.append(f"{path} of the Python package {package.name} is not there")
             continue
         # A link takes the place of a file where a layer put the image's own library there.
-        if size not in (UNSAID, status.st_size) and not os.path.islink(path):
-            is_now = f"has {status.st_size} bytes, not {size}"
+        if size not in (UNSAID, seen.size) and not stat.S_ISLNK(seen.mode):
+            is_now = f"has {seen.size} bytes, not {size}"
             wrong.append(f"{path} of the Python package {package.name} {is_now}")
     yield from wrong[:MOST]
     if len(wrong) > MOST:
         yield f"… and {len(wrong) - MOST} more files of the Python package {package.name}"
 
 
+image = contents()
 inventory = record("packages.json")
 if not inventory:
     sys.exit("the image has no packages.json, which says what was installed in it")

@@ -72,7 +72,7 @@ FAULTS = {
     "an empty library": f"{LIBRARIES}/libempty.so.2 cannot be loaded: it is empty",
     "an empty program": "/usr/bin/empty cannot be loaded: it is empty",
     "a library of zeros": "/opt/own/libzeros.so cannot be loaded: it holds zeros",
-    "an extension that nobody loads PyTorch for": f"libtorch_cpu.so, which {SITE}/einops/_fast.so",
+    "an extension that nobody loads PyTorch for": f"libtorch_cpu.so not found, which {SITE}/einops",
 }
 
 

@@ -93,6 +93,61 @@ def test_a_program_inside_sees_the_same_tree_in_all_forms(nasty: dict[str, Path]
         assert differences(seen_inside(image), flat) == {}
 
 
+LISTS = """
+import json, sys
+sys.path.append("/opt/lumicontainer/lib")
+from lumi_inside.elf.reader import UnreadableError
+from lumi_inside.image.contents import Contents, contents
+
+image = contents()
+disk = Contents(image.hidden)
+result = {"kind": type(image).__name__, "paths": 0, "differ": []}
+
+def asked(call, *words):
+    try:
+        return call(*words)
+    except (OSError, UnreadableError) as error:
+        return type(error).__name__
+
+seen = {one.path: one for one in disk.walk()}
+listed = {one.path: one for one in image.walk()}
+for path in sorted(seen.keys() | listed.keys()):
+    one, other = listed.get(path), seen.get(path)
+    same = None not in (one, other) and one.mode == other.mode and image.look(path) == one
+    same = same and (one.is_folder() or one.size == other.size)
+    for name, word in (("loadable", other), ("readlink", path)):
+        same = same and asked(getattr(image, name), word) == asked(getattr(disk, name), word)
+    result["paths"] += 1
+    if not same and path != "/.singularity.d/lumicontainer-files.json":
+        result["differ"].append(f"{path}: {one} {other}")
+print(json.dumps(result))
+"""
+
+
+def lists_of(image: Path, *options: object) -> dict[str, Any]:
+    """Compare the list that an image's checks use with the files that a program finds in it."""
+    # Without folders that the engine makes for what it mounts.
+    own = ["--userns", "--contain", "--no-home", "--pwd", "/"]
+    done = run([ENGINE, "--silent", "exec", *own, *options, image, "python3", "-c", LISTS])
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_the_list_in_an_image_says_what_the_disk_says(
+    nasty: dict[str, Path], image: Path, tmp_path: Path
+) -> None:
+    kinds = {"layered": "Listed", "flat": "Contents"}
+    for form, each in (*nasty.items(), (FORMS[0], image)):
+        seen = lists_of(each)
+        assert seen["differ"] == []
+        assert (seen["kind"], seen["paths"] > 5000) == (kinds[form], True)
+    # The list does not count where something else may be seen than what was packed.
+    (tmp_path / "upper").mkdir()
+    listed = "/.singularity.d/lumicontainer-files.json"
+    others = (("--overlay", f"{tmp_path}:ro"), ("--bind", f"/dev/null:{listed}"))
+    assert {lists_of(image, *options)["kind"] for options in others} == {"Contents"}
+
+
 CHAIN = {
     "small.yaml": "summary: three layers\nbase: tiny\nlayers: [first, second, third]\n",
     **{

@@ -5,6 +5,7 @@
     │   ├── entry.json          step, inputs of its key, parent, build time
     │   ├── …                   its files (layer.squashfs and files.json; or *.whl)
     │   └── sums                sha256 of each of these, as sha256sum(1) writes and checks them
+    ├── listings/<digest>       the files of a layer, as its image lists them
     ├── held/<hash>             a check that passed for a step, or an image file without damage
     ├── images/<hash>           which image uses which objects
     ├── bad/<name>-<time>/      a damaged object with the reason
@@ -37,6 +38,8 @@ from lumicontainer.system.files.user_cache import is_private, require_own
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
+LISTING = "listing"
+"""The list of a layer's files in a draft: derived from the layer, so not part of the object."""
 DEFAULT_SIZE = 8 << 30
 """Bytes: 60 % of LUMI's smallest home quota (20 GB) stay free."""
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
@@ -118,7 +121,7 @@ class Cache:
             require_own(self.root)
             if not is_private(self.root):
                 raise _not_private(self.root, "it is not a folder of yours with mode 0700")
-            for name in ("objects", "held", "images", "bad", "locks"):
+            for name in ("objects", "listings", "held", "images", "bad", "locks"):
                 (self.root / name).mkdir(exist_ok=True, mode=0o700)
             if not os.access(self.root / "locks", os.W_OK):
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -225,6 +228,9 @@ class Cache:
         build may use it.
         """
         name = draft.name[1:]
+        listing = draft / LISTING
+        listed = listing.read_bytes() if listing.exists() else b""
+        listing.unlink(missing_ok=True)
         text = json.dumps(about, indent=1, sort_keys=True)
         (draft / ENTRY).write_text(f"{text}\n")
         files = sorted(draft.iterdir())
@@ -237,7 +243,13 @@ class Cache:
         sync(self.root / "objects")
         entry = self.entry(name)
         assert entry is not None
+        if listed:
+            self.listing(entry).write_bytes(listed)
         return entry
+
+    def listing(self, entry: Entry) -> Path:
+        """Return where the list of a layer's files lies; it may be missing or damaged."""
+        return self.root / "listings" / entry.digest
 
     def remove(self, entry: Entry) -> bool:
         """Remove an object unless a build uses it; return whether it was removed."""
@@ -282,7 +294,15 @@ class Cache:
             if total > limit and entry.name not in keep and take(entry):
                 total -= entry.size
                 gone.append(entry)
+        if not dry:
+            self._drop_listings()
         return gone
+
+    def _drop_listings(self) -> None:
+        kept = {entry.digest for entry in self.entries()}
+        for path in (self.root / "listings").iterdir():
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
 
     def use_lock(self, name: str) -> Path:
         """Return the file with a shared lock while an object is used."""

@@ -18,7 +18,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer.build.cache.store import INDEX, LAYER
+from lumicontainer.build.cache.store import INDEX, LAYER, LISTING
+from lumicontainer.build.tree import list_layer
 from lumicontainer.build.tree.index import FILE, FOLDER, GONE, Row, write_index
 from lumicontainer.build.tree.snapshot import (
     State,
@@ -145,6 +146,7 @@ def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> 
     else:
         os.environ.pop("SOURCE_DATE_EPOCH", None)
         squashfs.squash_here(upper, draft / LAYER)
+        list_layer.write(upper, draft / LISTING)
     shutil.rmtree(upper)
     _update_prints(tree, known, rows)
     write_state(state, known)

@@ -47,7 +47,8 @@ class Tree:
     """Find libraries below ``root``, which is / for the programs.
 
     ``first`` are folders to search before those of the system (LD_LIBRARY_PATH), ``last`` after
-    them. ``reader`` reads a file: ``read``, or ``linked`` without symbols.
+    them. ``reader`` reads a file: ``read``, or ``linked`` without symbols. ``readlink`` is as in
+    ``os``.
     """
 
     def __init__(
@@ -57,9 +58,11 @@ class Tree:
         last: Sequence[str] = (),
         *,
         reader: Callable[[str], Elf] = read,
+        readlink: Callable[[str], str] = os.readlink,
     ) -> None:
         self.root = root.rstrip("/")
         self._reader = reader
+        self._readlink = readlink
         self.first = tuple(first)
         self.after = (*self._configured(CONFIGURATION), *DEFAULTS, *last)
         self._read: dict[str, Elf | None] = {}
@@ -93,7 +96,7 @@ class Tree:
             elif part not in ("", "."):
                 here = done + "/" + part
                 try:
-                    target = os.readlink(self.root + here)
+                    target = self._readlink(self.root + here)
                 except OSError:
                     done = here
                     continue

@@ -7,25 +7,26 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_MOUNTS = "/proc/self/mountinfo"
+MOUNTS = "/proc/self/mountinfo"
 
 
 class Walked(NamedTuple):
-    """One path of the image, with its ``lstat``."""
+    """One path of the image; ``mode`` and ``size`` are those of ``lstat``."""
 
     path: str
-    stat: os.stat_result
+    mode: int
+    size: int
 
     def is_file(self) -> bool:
         """Return whether it is a regular file."""
-        return stat.S_ISREG(self.stat.st_mode)
+        return stat.S_ISREG(self.mode)
 
     def is_folder(self) -> bool:
         """Return whether it is a folder, not a link to one."""
-        return stat.S_ISDIR(self.stat.st_mode)
+        return stat.S_ISDIR(self.mode)
 
 
-def mounts(table: str = _MOUNTS) -> set[str]:
+def mounts(table: str = MOUNTS) -> set[str]:
     """Return the mount points, without that of the image itself."""
     with open(table, encoding="utf-8", errors="surrogateescape") as stream:
         # The fifth word of each line, in which a space is \040.
@@ -53,7 +54,8 @@ def walk(root: str = "/", hidden: set[str] | None = None) -> Iterator[Walked]:
         for entry in found:
             if entry.path in hidden:
                 continue
-            one = Walked(entry.path, entry.stat(follow_symlinks=False))
+            info = entry.stat(follow_symlinks=False)
+            one = Walked(entry.path, info.st_mode, info.st_size)
             yield one
             if one.is_folder():
                 waiting.append(entry.path)

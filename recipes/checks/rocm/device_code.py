@@ -38,11 +38,11 @@ def of(path):
 problems, carried, kernels = [], {}, {}
 for one in walk():
     name = os.path.basename(one.path)
-    if not one.is_file() or not one.stat.st_size:
+    if not one.is_file() or not one.size:
         continue
     if name.endswith(KERNELS) and NAMED.search(name):
         kernels.setdefault(os.path.dirname(one.path), set()).update(NAMED.findall(name))
-    if not (one.stat.st_mode & 0o111 or ".so" in name):
+    if not (one.mode & 0o111 or ".so" in name):
         continue
     found, wrong = of(one.path)
     if wrong:
