@@ -39,7 +39,7 @@ layers: [python, rocm, slingshot, mpich, rccl-plugin, rccl-tests, osu, pytorch, 
 """
 BEGINS = """\
 import os, sys
-if any(word.endswith("started.py") for word in sys.orig_argv):
+if any(word.endswith("python_check.py") for word in sys.orig_argv):
 """
 
 

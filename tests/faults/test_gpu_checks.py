@@ -388,9 +388,9 @@ FAULTS = [
     ("an all_to_all that exchanges nothing",
      collective("all_to_all_single", "words[0].copy_(words[1])"),
      "pytorch/collectives", "failed", ["all_to_all of"]),
-    ("a second process group that hangs", World(HANGS, node={"changes": {"seconds": 45}}),
+    ("a second process group that hangs", World(HANGS, node={"changes": {"timeout_seconds": 45}}),
      "pytorch/new_group", "failed",
-     ["not done after 45 s", "in _new_process_group_helper", "rank 1 is in"]),
+     ["not finished after 45 s", "in _new_process_group_helper", "rank 1 is in"]),
     ("rings without trees", World(rccl(log("Connected all trees"))),
      "pytorch/network", "failed", ["does not say 'Connected all trees'"]),
     ("sockets in place of Slingshot", World(rccl(log(

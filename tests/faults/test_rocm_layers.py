@@ -156,7 +156,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "rccl-tests without RCCL": (
         lambda image: rccl_tests(image, "gfx90a", there=["libmpi.so.12"]),
         "rccl-tests/whole",
-        "libraries of all_reduce_perf are missing",
+        "libraries of /usr/local/bin/all_reduce_perf are missing",
     ),
     "rccl-tests for other GPUs": (
         lambda image: rccl_tests(image, "gfx942", "gfx90c"),
@@ -166,7 +166,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
     "no rccl-tests": (
         lambda image: image,
         "rccl-tests/whole",
-        "there is no all_reduce_perf on PATH",
+        "all_reduce_perf not found on PATH",
     ),
     "folders of LUMI's that are not there": (
         lambda image: image,
