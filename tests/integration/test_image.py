@@ -72,25 +72,6 @@ def test_the_flight_recorder_of_the_image_reads_the_variables_that_its_version_g
     assert inside(image, "python3", "-c", READS, *names).split() == names
 
 
-def test_mpi4py_is_linked_against_the_mpich_of_the_image(image: Path) -> None:
-    version = inside(
-        image, "python3", "-c", "from mpi4py import MPI; print(MPI.Get_library_version())"
-    )
-    assert version.startswith("MPICH Version:")
-    linked = inside(image, "sh", "-c", "ldd /opt/venv/lib/python3.11/site-packages/mpi4py/MPI*.so")
-    assert "libmpi.so.12 => /opt/venv/lib/" in linked
-    assert "not found" not in linked
-
-
-def test_torch_is_for_the_cpu_and_brings_no_cuda_packages(image: Path) -> None:
-    seen = inside(
-        image, "python3", "-c", "import torch; print(torch.version.cuda, torch.__version__)"
-    )
-    assert seen.startswith("None 2.13.0")
-    packages = json.loads(lumicontainer("inspect", image, "--packages", "--json").stdout)
-    assert [name for name in packages["python"] if re.match("nvidia|cuda", name)] == []
-
-
 def test_ds_report_shows_exactly_the_ops_of_the_recipe_as_installed(image: Path) -> None:
     report = re.sub(r"\x1b\[[0-9;]*m", "", inside(image, "ds_report"))
     installed = set(re.findall(r"(?m)^(\w+) \.+ \[YES\]", report))

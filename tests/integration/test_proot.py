@@ -139,11 +139,6 @@ def test_the_files_over_etc_are_in_the_way_of_users_as_they_are_on_lumi(tree: Tr
     assert "failure while writing changes to /etc/group" in done.stderr
 
 
-def test_the_definition_asks_for_nothing_that_such_a_build_lacks(definition: str) -> None:
-    assert "\nBootstrap: docker\nFrom: debian:bookworm\n" in definition
-    assert not re.search(r"(?m)^\s*%(pre|setup|files)\b", definition)
-
-
 def test_an_ordinary_user_builds_it_under_proot(tree: Tree, definition: str) -> None:
     before = set(closed_files(tree.root))
     done = tree.run(posts(definition))

@@ -1,14 +1,13 @@
 """The installed wheel works in an empty folder, for root and for an ordinary user."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .conftest import ENGINE, run, write_small
+from .conftest import run, write_small
 from .people import let_in, ordinary
 
 
@@ -83,17 +82,3 @@ def test_a_folder_of_a_layer_that_is_closed_to_the_user_is_not_left_out(
     assert (done.returncode, done.stdout) == (2, "")
     told = f"error: cannot read the folder\n  where: {closed}\n    why: Permission denied"
     assert told in done.stderr
-
-
-def test_files_are_readable_for_others_whatever_the_umask_of_the_builder(
-    small: Path, recipes: Path, tmp_path: Path
-) -> None:
-    """LUMI's umask is 0007 (cotainr, cotainr/container.py); it must not reach into the image."""
-    script = f"umask 0007; cd {tmp_path}; exec lumicontainer build small --recipes {recipes}"
-    done = run(
-        ["bash", "-c", script], env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    )
-    assert done.returncode == 0, done.stderr
-    listed = "find /opt /etc /usr/bin -xdev ! -perm -o=r ! -type l ! -name '*shadow*'"
-    strangers = run([ENGINE, "exec", "--userns", tmp_path / "small.sif", "sh", "-c", listed])
-    assert "/opt" not in strangers.stdout

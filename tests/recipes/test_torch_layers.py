@@ -3,7 +3,6 @@
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.model import UrlSource
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
 from lumicontainer.errors import InputError
 
@@ -24,16 +23,6 @@ def refusal(*options: str) -> str:
     with pytest.raises(InputError) as raised:
         resolved("pytorch-deepspeed", *options)
     return str(raised.value)
-
-
-@pytest.mark.parametrize(("profile", "rocm"), [("rocm-6.4.4", "6.4"), ("rocm-7.0.2", "7.0")])
-def test_the_wheels_are_for_the_rocm_and_the_python_of_the_image(profile: str, rocm: str) -> None:
-    found = layer(resolved("pytorch", profile=profile), "pytorch")
-    files = [each.file for each in found.content.sources if isinstance(each, UrlSource)]
-    assert {name.partition("-")[0] for name in files} >= {"torch", "torchvision", "torchaudio"}
-    for name in files:
-        assert "-cp312-cp312-" in name
-        assert f"+rocm{rocm}-" in name or "triton" in name
 
 
 @pytest.mark.parametrize("name", ["SPARSE_ATTN", "EVOFORMER_ATTN"])
