@@ -39,7 +39,6 @@ class Resolver:
                 )
             except ProgramError as error:
                 names = ", ".join(requirements[:3]) + (", …" if len(requirements) > 3 else "")
-                # uv draws an arrow before the reason.
-                why = " ".join(error.problems[0].why.split()).rpartition("─▶ ")[2]
+                why = " ".join(error.problems[0].why.split()).removeprefix("error: ")
                 self._say(f"note: pip resolves {names}, because uv failed: {why}")
         return self.pip.wheels(requirements, there, same=same, index=index)
