@@ -86,7 +86,6 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _report(error: BaseException) -> int:
-    """Print an error, and return its exit code."""
     if isinstance(error, LumicontainerError):
         sys.stderr.write(f"{error}\n")
         return error.code

@@ -152,7 +152,6 @@ def _builder(
 def _build(
     arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
 ) -> dict[str, float]:
-    """Build the image; return the seconds of each step."""
     begun, limit = time.monotonic(), size_limit()
     form = pipeline.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
     with _builder(arguments, plan, warnings) as builder:
@@ -169,7 +168,6 @@ def _build(
 def _check(
     arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
 ) -> int:
-    """Build every step twice, and print what differs."""
     with _builder(arguments, plan, warnings) as builder:
         pipeline.require_space(builder, output, form="layered")
         found = asyncio.run(reproducibility.check(builder))

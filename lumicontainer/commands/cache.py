@@ -181,7 +181,6 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
 
 
 def _set_aside(store: Cache) -> None:
-    """Move objects that no build can use to the damaged ones."""
     store.reclaim()
     for name in store.names():
         if store.entry(name) is None:
@@ -190,7 +189,6 @@ def _set_aside(store: Cache) -> None:
 
 
 def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
-    """Return what a prune removes beside objects, whatever the size."""
     oldest = time.time() - MARK_LIFE
     marks = []
     for path in store.root.glob("held/*"):

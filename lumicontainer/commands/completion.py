@@ -61,7 +61,6 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _set_completion(action: Any) -> None:
-    """Set what an option or a word is completed with."""
     if action.dest == "shell":
         action.choices = SHELLS
     kind = "any" if (action.dest, action.metavar) == ("recipe", "NAME") else action.dest
@@ -82,7 +81,6 @@ def _names(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def _folder(words: Sequence[str]) -> Path | None:
-    """Return the user's folder of recipes that a command line names."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         option, _, value = word.partition("=")
         if option == "--recipes" and (value or following):
@@ -108,7 +106,6 @@ def _parameters(catalog: Catalog, words: Sequence[str]) -> Iterator[str]:
 
 
 def _layers(catalog: Catalog, words: Sequence[str]) -> set[str]:
-    """Return the layers of the recipe that a command line names, else all."""
     stems = {Path(word).stem if word.endswith(".yaml") else word for word in words[:-1]}
     for name in stems & set(catalog.recipe_names()):
         with contextlib.suppress(InputError):

@@ -76,7 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _states(recipe: str | None) -> list[State]:
-    """Return the states of a recipe, or of all recipes, the newest first."""
     found = []
     for note in temporary_root().glob(f"[!.]*/{FAILED}"):
         try:

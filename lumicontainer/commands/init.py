@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_schemas(folder: Path) -> None:
-    """Write the schemas that the files name for editors, if the folder has none."""
     folder.mkdir(exist_ok=True)
     for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
         path = folder / shipped.name

@@ -53,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(image: Path, *, as_json: bool) -> None:
-    """Print what of an image was checked; raise ``ExaminedError`` if it was changed."""
     found = integrity.examined(image)
     if as_json:
         keys = ("name", "offset", "size")

@@ -49,7 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_output(output: Path, *, named: bool) -> None:
-    """Raise ``InputError`` if the lock cannot be written, before minutes of work."""
     hint = "name a file: --output FILE"
     if output.is_dir():
         raise InputError(Problem("the lock is a folder", str(output), hint=hint))

@@ -76,7 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
-    """Return the kind of the given name; raise ``InputError`` if nothing has the name."""
     names = {kind: getattr(catalog, f"{kind}_names")() for kind in KINDS}
     kinds = [arguments.kind] if arguments.kind else KINDS
     name = arguments.recipe
@@ -198,7 +197,6 @@ def _folded(label: str, words: Iterable[str]) -> list[str]:
 
 
 def _pins(resolved: Resolved, layer: ResolvedLayer, lock: Lock) -> dict[str, str]:
-    """Return the pins of a lock for the inputs that the recipe does not pin, by their labels."""
     wanted = [each for each in layer_inputs(resolved, layer) if not each.pinned]
     found = [(each.label, entry_of(lock, each)) for each in wanted]
     return {label: entry.pin for label, entry in found if entry and entry.pin}

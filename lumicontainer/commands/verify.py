@@ -77,7 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checked_request(arguments: argparse.Namespace) -> host_checks.Request:
-    """Return what to check; raise ``InputError`` before any check takes time."""
     with input_errors():
         options.required_kinds(arguments.require)
     sif.read_objects(arguments.image)
@@ -120,7 +119,6 @@ def _run(
     due: Sequence[Row],
     progress: Progress,
 ) -> job.Collected:
-    """Run checks: those of the host here, the others in containers or in a job."""
     in_job = bool(arguments.nodes or arguments.partition)
     progress.expect(sum(not (in_job and "way" in check) for check in due))
     inside = [each for each in due if "file" in each and "way" not in each]
@@ -166,7 +164,6 @@ def _run_here(
 
 
 def _with_commands(result: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return a result in which each failed check has the command that repeats it."""
     given = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in _REPEATED}
     repeated = [word for name, value in given.items() if value for word in (name, str(value))]
     rows = [
@@ -179,7 +176,6 @@ def _with_commands(result: dict[str, Any], arguments: argparse.Namespace) -> dic
 
 
 def _report(result: dict[str, Any], arguments: argparse.Namespace) -> int:
-    """Write the reports and the summary; return the exit code."""
     result = _with_commands(result, arguments)
     taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)
     (sys.stderr if taken else sys.stdout).write(results.summary(result))

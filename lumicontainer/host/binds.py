@@ -76,7 +76,6 @@ def needs_of(image: Path, platform: Platform) -> Needs:
 
 
 def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> Iterator[Problem]:
-    """Yield a warning if an image was built for another platform."""
     built = record["platform"]["name"]
     if built != platform.name:
         yield Problem(
@@ -124,7 +123,6 @@ def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
 
 
 def _closure(image: Path, wanted: Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
-    """Return the closure of a host's libraries, and the image's LD_LIBRARY_PATH."""
     has, folders = _ask(image, names(wanted.libraries, host))
     seen = [each.path for each in wanted.binds if is_there(host.file(each.path))]
     return close(wanted.libraries, host, has.get, seen=seen), folders

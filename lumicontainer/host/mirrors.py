@@ -105,7 +105,6 @@ def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]
 
 
 def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
-    """Add a problem for each impossible replacement: images come from registries only."""
     for old, new in found.items():
         image = old.startswith(DOCKER)
         if (image and new.startswith("file:")) or (not image and new.startswith(DOCKER)):
@@ -118,7 +117,6 @@ def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
 
 
 def _is_this_host(url: str) -> bool:
-    """Return whether the host of a URL is this host."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -234,7 +234,6 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
 
 
 def _stage_methods(folder: Path, seen_as: str) -> str:
-    """Write the wrappers of apt's methods, and return the settings with which apt runs them."""
     folder.mkdir()
     for name in _APT_METHODS:
         (folder / name).write_bytes((_STEP / "apt-method.pl").read_bytes())

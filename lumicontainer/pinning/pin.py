@@ -152,7 +152,6 @@ class _Maker:
     def _apt(
         self, mine: Sequence[Input], closure: Mapping[str, str] | None, there: Mapping[str, str]
     ) -> None:
-        """Add the answers of apt for one layer."""
         for each in mine:
             name = _plain(each.name)
             if closure is None:
@@ -171,7 +170,6 @@ class _Maker:
                 self.layers[mine[0].layer].append(entry)
 
     def _with_base(self) -> Resolved:
-        """Return the image with its base pinned."""
         bootstrap, layer = self.resolved.bootstrap, self.resolved.layers[0].name
         if bootstrap.agent == DEBOOTSTRAP:
             return self.resolved
@@ -224,7 +222,6 @@ class _Maker:
         there: Mapping[str, str],
         same: Mapping[str, str],
     ) -> dict[str, str]:
-        """Pin requirements that are installed together; return their versions."""
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
         ask = partial(resolver.wheels, names, there, same=same, index=index)
@@ -310,7 +307,6 @@ def _fetched(wanted: Input, site: Site) -> str:
 
 
 def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
-    """Yield a problem for each package that apt does not have."""
     layers = {layer.name: layer for layer in resolved.included()}
     for name, text in answers.refused.items():
         for each in missing_packages.absent(text):
@@ -319,7 +315,6 @@ def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
 
 
 def _no_wheel(missing: missing_packages.Absent | None) -> str:
-    """Return the reason why a requirement has no pin."""
     if missing is None:
         return "pip finds no wheels of it, or none that fit the others"
     there = ", ".join(missing.offered[-_SHOWN:])
@@ -365,12 +360,10 @@ def _agreeing(versions: Mapping[str, str], requirements: Iterable[str]) -> dict[
 
 
 def _plain(name: str) -> str:
-    """Return the name of a Debian package without the version that a recipe asks for."""
     return name.partition("=")[0]
 
 
 def _brought(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
-    """Yield the Python packages of the sources of a layer, each with its version."""
     for source in layer.content.sources:
         if isinstance(source, SdistSource):
             yield normal(source.sdist), str(layer.values().get("version", ""))

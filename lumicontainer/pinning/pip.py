@@ -119,12 +119,10 @@ class Pip:
         return not done.returncode or _ENDED in done.stderr
 
     def _options(self) -> list[str]:
-        """Return the options by which pip takes wheels for the image, whatever Python runs it."""
         words = ["--python-version", self.target.python, "--implementation", "cp"]
         return words + [word for tag in self.target.platforms() for word in ("--platform", tag)]
 
     def _run(self, folder: str, *words: str) -> None:
-        """Run pip in a folder; raise ``ProgramError`` where it fails."""
         done = self._finished(folder, *words)
         if done.returncode:
             raise process.ProgramError(["pip"], done.returncode, done.stderr)

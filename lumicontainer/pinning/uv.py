@@ -117,7 +117,6 @@ class _Uv:
         ]
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment of uv: pip's configuration, and nothing of uv's."""
         own = {name for name in os.environ if name.startswith("UV_")} - {"UV_CACHE_DIR"}
         found = {name: value for name, value in os.environ.items() if name not in own}
         found |= {"TMPDIR": str(self.folder), "UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}

@@ -137,7 +137,6 @@ def current(request: Request) -> Outcome:
 
 
 def _plans(request: Request, built: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a recipe's image, without its lock and with it, each with a label."""
     resolved = _resolved(request, built)
     yield planned(resolved).steps[-1].key, ""
     file = request.catalog.lock(file_name(resolved))
@@ -147,7 +146,6 @@ def _plans(request: Request, built: Mapping[str, Any]) -> Iterator[tuple[str, st
 
 
 def _resolved(request: Request, built: Mapping[str, Any]) -> Resolved:
-    """Resolve a recipe with the platform, profile and options of an image."""
 
     def written(value: Any) -> str:
         return str(value).lower() if isinstance(value, bool) else str(value)

@@ -84,7 +84,6 @@ def limits(measured: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _by_reason(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """Return the reasons why checks were skipped, each with its checks, in order."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row["reason"], []).append(row)

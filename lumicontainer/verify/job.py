@@ -176,7 +176,6 @@ def run(job: Job, listener: Listener) -> Collected:
 
 
 def _submit(job: Job, folder: Path) -> str:
-    """Submit a job if Slurm could run it; return its number."""
     path = folder / "job.sh"
     path.write_text(script(job, folder))
     options = [f"--job-name={folder.name}", f"--output={str(folder / LOG).replace('%', '%%')}"]

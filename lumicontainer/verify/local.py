@@ -96,7 +96,6 @@ def run_ways(
 
 
 async def _run_way(host: Host, check: Row, required: str) -> Row:
-    """Run a check in its start mode; without a report it fails."""
     own = {**check, "name": check["of"]}
     command = host.command(words([own], required), check["way"])
     part = await _run(command, [own], lambda _: None)

@@ -76,7 +76,6 @@ def check(options: Sequence[str], partition: str) -> None:
 
 
 def _out_of_service(partition: str) -> bool:
-    """Return whether a node, or a partition, accepts no jobs now."""
     of = [f"--partition={partition}"] if partition else []
     listed = process.finished(["sinfo", "--noheader", "--format=%a %T", *of])
     lines = listed.stdout.splitlines()

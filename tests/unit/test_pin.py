@@ -159,10 +159,7 @@ def test_what_no_index_has_is_not_pinned_and_the_rest_is(
     assert pins(lock, "three") == {"lib==1.5": "lib==1.5"}
     assert [each for each in faults(lock, found) if each.startswith("one: Python lost==1: open")]
     assert f"resolver of Python packages: {find_uv()}\n" in printed.getvalue()
-    assert (
-        "note: pip resolves lost==1, because uv failed: No solution found"
-        in printed.getvalue()
-    )
+    assert "note: pip resolves lost==1, because uv failed: No solution found" in printed.getvalue()
     assert "not pinned: one: Python lost==1: " in printed.getvalue()
 
 
