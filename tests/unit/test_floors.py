@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,3 +152,17 @@ def test_a_folder_is_small_enough_to_look_over() -> None:
     for folder in {path.parent for path in MODULES.values()}:
         entries = [each for each in folder.iterdir() if not each.name.startswith("__")]
         assert len(entries) <= LARGEST_FOLDER.get(name_of(folder / "__init__.py"), 14), folder
+
+
+def test_each_module_on_the_path_of_a_build_is_called_by_one_above_it() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    section = page.partition("## The path of a build")[2].partition("\n## ")[0]
+    listed = re.findall(r"(?m)^\| `([\w/]+)\.py`", section)
+    path = [each.replace("/", ".") for each in listed]
+    assert path[0] == "commands.build"
+    assert len(path) == len(set(path)) > 10
+    for number, name in enumerate(path[1:], start=1):
+        # The sandbox starts modules of build.tree as programs, by their names.
+        texts = (MODULES[each].read_text() for each in path[:number])
+        called = any(name in GRAPH[each] for each in path[:number])
+        assert called or any(f'"lumicontainer.{name}"' in text for text in texts), name
