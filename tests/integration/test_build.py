@@ -138,7 +138,7 @@ def test_what_a_user_laid_on_an_image_is_not_lost(
     done = lumicontainer(*words, "--set", "greet.greeting=other")
     assert done.returncode == 2
     assert "the image has an overlay of yours" in done.stderr
-    assert "why: 64.0 MiB" in done.stderr
+    assert "not have its 64.0 MiB" in done.stderr
     assert image.read_bytes() == before
     assert lumicontainer("inspect", image, "--json").returncode == 0
 

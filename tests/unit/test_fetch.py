@@ -159,14 +159,6 @@ def test_a_commit_that_is_not_there_is_told(upstream: Upstream, commit: str) -> 
     assert not upstream.fetched("tree").exists()
 
 
-def test_a_hash_of_something_else_than_a_commit_is_no_commit(upstream: Upstream) -> None:
-    folder = upstream.repository("tool", a="x")
-    tree = commit_of(upstream, folder, "HEAD^{tree}")
-    done = upstream.fetch(GitSource(f"{UPSTREAM}tool", tree, "tree"))
-    assert done.returncode == DOWNLOAD_FAILED
-    assert f"has no commit {tree}" in done.stderr
-
-
 def test_a_repository_that_is_not_there_is_told_by_its_own_name(upstream: Upstream) -> None:
     done = upstream.fetch(GitSource(f"{UPSTREAM}nothing", "0123456", "tree"))
     assert done.returncode == DOWNLOAD_FAILED

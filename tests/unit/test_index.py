@@ -111,29 +111,6 @@ def test_indexes_differ_in_just_the_paths_whose_rows_differ(one: Index, other: I
     assert found == sorted(p for p in one.keys() | other.keys() if one.get(p) != other.get(p))
 
 
-def test_what_is_gone_is_gone_with_all_below_it() -> None:
-    below = {"d": A_FOLDER, "d/f": A_FILE, "g": A_FILE}
-    assert tree([below, {"d": Row(GONE)}]) == {"g": A_FILE}
-
-
-def test_what_was_gone_may_come_again_without_what_it_held() -> None:
-    below = {"d": A_FOLDER, "d/f": A_FILE}
-    assert tree([below, {"d": Row(GONE)}, {"d": A_FOLDER}]) == {"d": A_FOLDER}
-
-
-def test_a_folder_takes_the_place_of_a_file() -> None:
-    assert tree([{"d": A_FILE}, {"d": A_FOLDER, "d/f": A_FILE}]) == {"d": A_FOLDER, "d/f": A_FILE}
-
-
-def test_a_file_takes_the_place_of_a_folder_and_of_what_it_held() -> None:
-    assert tree([{"d": A_FOLDER, "d/f": A_FILE}, {"d": A_FILE}]) == {"d": A_FILE}
-
-
-def test_a_folder_over_a_folder_changes_its_mode_and_keeps_what_it_holds() -> None:
-    closed = A_FOLDER._replace(mode=0o700)
-    assert tree([{"d": A_FOLDER, "d/f": A_FILE}, {"d": closed}]) == {"d": closed, "d/f": A_FILE}
-
-
 def test_equal_links_of_two_layers_are_two_files() -> None:
     link = A_FILE._replace(link="a")
     found = tree([{"a": link, "b": link}, {"a": link, "c": link}])

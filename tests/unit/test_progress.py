@@ -326,35 +326,6 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         thread.join()
 
 
-def test_steps_of_several_threads_are_open_at_the_same_time() -> None:
-    stream = io.StringIO()
-    together = threading.Barrier(8)
-
-    def work(index: int) -> None:
-        with progress.step(f"step-{index}") as task:
-            together.wait(DEADLINE)
-            for number in range(100):
-                task.line(f"{index} {number}")
-            together.wait(DEADLINE)
-
-    with Progress("json", stream=stream, heartbeat=0.0) as progress:
-        in_threads(work, 8)
-    assert [event["done"] for event in events(stream, "end")] == list(range(1, 9))
-    assert {event["done"] for event in events(stream, "begin")} == {0}
-    assert sorted(progress.times) == [f"step-{index}" for index in range(8)]
-    for index in range(8):
-        told = [e["text"] for e in events(stream, "line") if e["step"] == f"step-{index}"]
-        assert told == [f"{index} {number}" for number in range(100)]
-
-
-def test_a_closed_stream_does_not_stop_the_work() -> None:
-    stream = io.StringIO()
-    with Progress(stream=stream) as progress, progress.step("one"):
-        stream.close()
-        progress.say("nobody reads this")
-    assert list(progress.times) == ["one"]
-
-
 def test_a_closed_pipe_does_not_change_the_exit_code() -> None:
     program = (
         "from lumicontainer.system.terminal.progress import Progress\n"

@@ -83,15 +83,6 @@ def test_what_was_stored_is_given_back(store: Cache) -> None:
     assert list(store.entries()) == [entry]
 
 
-def test_equal_content_has_an_equal_digest_whatever_it_is_called(store: Cache) -> None:
-    assert put(store, "one").digest == put(store, "two").digest
-
-
-def test_the_name_of_an_object_depends_on_what_lies_below_it(store: Cache) -> None:
-    assert put(store, parent="a").name != put(store, parent="b").name
-    assert len(store.names()) == 2
-
-
 def test_a_flipped_byte_is_found_wherever_it_lies(store: Cache) -> None:
     entry = put(store)
     places = [(p, n) for p in sorted(entry.folder.iterdir()) for n in range(p.stat().st_size)]

@@ -34,11 +34,6 @@ def test_folding_loses_no_word(words: list[str], columns: int) -> None:
     assert wrapped(text, columns).endswith("\n")
 
 
-def test_further_lines_of_a_reason_are_folded_too() -> None:
-    text = f"{Problem('x', why=f'one{chr(10)}{LONG}')}\n"
-    assert max(map(len, wrapped(text, 40).splitlines())) <= 40
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -105,15 +100,6 @@ def test_no_colours_where_they_are_not_wanted_or_not_there(env: dict[str, str]) 
     text = shown("show", "nothing-of-that-kind", **env)
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 60
-
-
-def test_a_pipe_gets_neither() -> None:
-    command = [sys.executable, "-m", "lumicontainer", "show", "nothing-of-that-kind"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "TERM": "xterm"}, check=False
-    )
-    assert "\x1b" not in done.stderr
-    assert len(done.stderr.splitlines()) == 2
 
 
 def test_a_document_on_a_terminal_is_neither_folded_nor_coloured() -> None:
