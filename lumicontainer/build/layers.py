@@ -75,7 +75,6 @@ async def begin(builder: Builder) -> None:
 
 
 def _is_built_elsewhere(builder: Builder, below: Stack) -> bool:
-    """Return whether another build runs the step after ``below``."""
     step = builder.plan.steps[len(below) - 1]
     held = flock.exclusive(builder.cache.make_lock(cache.object_name(step.key, below[-1].tree)))
     if held is not None:

@@ -111,8 +111,7 @@ async def build(builder: Builder, output: Path, *, form: str, verify: bool = Tru
     ``form`` is one of ``PACKS``; without ``verify`` no check runs. Returns the layers. Raises
     ``StepError`` if a step fails, ``ExaminedError`` if a check fails; an old image then stays.
     """
-    for leftover in _leftovers(output):
-        _remove_unlocked(leftover)
+    _remove_leftovers(output)
     builder.cache.reclaim()
     require_space(builder, output, form=form)
     try:
@@ -210,37 +209,27 @@ def _partial(output: Path) -> Iterator[Path]:
 
     The lock lets other builds remove only the files of killed builds.
     """
-    partial, descriptor = _new_partial(output)
-    try:
-        yield partial
-    finally:
-        partial.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _leftovers(output: Path) -> list[Path]:
-    prefix = f".{output.name}.partial-"
-    return [path for path in output.parent.iterdir() if path.name.startswith(prefix)]
-
-
-def _new_partial(output: Path) -> tuple[Path, int]:
     while True:
         descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.partial-", dir=output.parent)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         # Another build may have removed it before it was locked.
         if os.fstat(descriptor).st_nlink:
-            return Path(name), descriptor
+            break
+        os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def _remove_unlocked(partial: Path) -> None:
-    with contextlib.suppress(OSError):
-        descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            partial.unlink()
-        finally:
-            os.close(descriptor)
+def _remove_leftovers(output: Path) -> None:
+    """Remove the partial images of killed builds."""
+    for path in output.parent.iterdir():
+        if path.name.startswith(f".{output.name}.partial-"):
+            with contextlib.suppress(OSError), path.open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 async def _pack(
@@ -298,7 +287,6 @@ def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:
 
 
 async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) -> None:
-    """Pack the layers as one file system."""
     run.builder.place.sandbox_layers = []  # Remove the mount points of steps.
     await run.prepare()
     tree = run.builder.place.sandbox / "tree"

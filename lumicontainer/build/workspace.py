@@ -137,8 +137,6 @@ def _creating(root: Path) -> Iterator[None]:
 
 
 def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
-    """Create the folder of a build; return it, its lock, and the folders to remove."""
-
     def is_stale(folder: Path) -> bool:
         kept = any((folder / name).exists() for name in (_IDLE, FAILED))
         own = _recipe_of(folder) in (recipe, recipe + LOCK)

@@ -115,8 +115,6 @@ def check(image: Path) -> Check:
 
 
 class _Reading:
-    """Check one image against its record."""
-
     def __init__(self, file: int) -> None:
         self.file = file
         self.size = os.fstat(file).st_size
@@ -154,7 +152,6 @@ class _Reading:
         return Check(state, proven, tuple(problems), tuple(parts), appended)
 
     def _changed(self, parts: Sequence[Part]) -> Iterator[str]:
-        """Yield each part whose sha256 differs from the recorded one."""
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             found = list(pool.map(self._digest, parts))
         for part, sha256 in zip(parts, found, strict=True):
@@ -169,7 +166,6 @@ class _Reading:
         return of_range(self.file, part.offset, part.size)
 
     def _between(self, parts: Sequence[Part]) -> Iterator[str]:
-        """Yield each range between parts that is not zero."""
         for one, other in pairwise(sorted(parts, key=lambda part: part.offset)):
             if one.offset != sif_format.DESCRIPTOR_OFFSET:
                 yield from self._not_zero(one.end, other.offset)
@@ -190,7 +186,6 @@ class _Reading:
             start += len(found)
 
     def _appended(self) -> Iterator[Part]:
-        """Yield the objects after the record."""
         for row in self.rows[(self.last or 0) + 1 :]:
             if row.used:
                 name = sif_format.KINDS.get(row.kind, f"object of type {row.kind:#x}")
@@ -223,7 +218,6 @@ class _Reading:
 
 
 def _parts(text: bytes) -> tuple[Part, ...] | None:
-    """Return the parts of a record; None if it is invalid."""
     try:
         rows = json.loads(text)["parts"]
         return tuple(_part(row) for row in rows)

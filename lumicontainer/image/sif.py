@@ -114,7 +114,6 @@ def _recorded(parts: Sequence[Part]) -> tuple[list[Part], bytes]:
 
 
 def _packed(number: int, part: Part) -> bytes:
-    """Return the descriptor of a part as bytes."""
     kind, extra = _KINDS.get(part.name, PARTITION), b""
     if kind == PARTITION:
         place = sif_format.SYSTEM if part.name == _ROOT else sif_format.OVERLAY

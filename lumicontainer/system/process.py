@@ -219,7 +219,6 @@ async def _follow(
 async def _chunks(
     output: asyncio.StreamReader, pid: int, patience: Patience
 ) -> AsyncIterator[bytes]:
-    """Yield a program's output; kill the program and raise ``SilentError`` if it is silent."""
     before = -1
     while True:
         try:

@@ -66,40 +66,28 @@ class InputChange:
 
 def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
     """Return the objects that a build of the plan needs, in order."""
-    have = _Cached(entries)
-    found = [have.part(BASE, "layer", plan.base_key, plan.base_inputs, "")]
-    trees = {plan.base_key: have.tree(found[-1])}
+    cached = {entry.name: entry for entry in entries}
+    keys = {entry.key for entry in cached.values()}
+    found: list[Needed] = []
+
+    def add(
+        name: str, kind: str, key: str, inputs: Mapping[str, Any], below: str | None
+    ) -> str | None:
+        """Add an object; return the digest of its tree, or None if it is not cached."""
+        entry = cached.get(object_name(key, below)) if below is not None else None
+        state = CACHED if entry else OPEN if below is None and key in keys else MISSING
+        found.append(Needed(name, kind, key, inputs, below, state))
+        return entry.tree if entry else None
+
+    tree = add(BASE, "layer", plan.base_key, plan.base_inputs, "")
+    trees = {plan.base_key: tree}
     for step in plan.steps:
-        layer = have.part(step.name, "layer", step.key, step.inputs, have.tree(found[-1]))
-        wheels = step.compiled
-        if wheels and layer.state != CACHED:
-            tree = trees[wheels.parent]
-            found.append(have.part(wheels.name, "wheels", wheels.key, wheels.inputs, tree))
-        found.append(layer)
-        trees[step.key] = have.tree(layer)
+        below, wheels = tree, step.compiled
+        is_cached = below is not None and object_name(step.key, below) in cached
+        if wheels and not is_cached:
+            add(wheels.name, "wheels", wheels.key, wheels.inputs, trees[wheels.parent])
+        tree = trees[step.key] = add(step.name, "layer", step.key, step.inputs, below)
     return found
-
-
-class _Cached:
-    """Look up objects of the cache."""
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = {entry.name: entry for entry in entries}
-        self._keys = {entry.key for entry in self._entries.values()}
-
-    def part(
-        self, step: str, kind: str, key: str, inputs: Mapping[str, Any], below: str | None
-    ) -> Needed:
-        if below is None:
-            state = OPEN if key in self._keys else MISSING
-        else:
-            state = CACHED if object_name(key, below) in self._entries else MISSING
-        return Needed(step, kind, key, inputs, below, state)
-
-    def tree(self, part: Needed) -> str | None:
-        if part.state != CACHED or part.below is None:
-            return None
-        return self._entries[object_name(part.key, part.below)].tree
 
 
 def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[InputChange]:

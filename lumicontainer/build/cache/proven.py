@@ -40,7 +40,6 @@ def _name(image: Path) -> str:
 
 
 def _cache() -> Cache | None:
-    """Return the cache; None if this host has no place for one."""
     try:
         return Cache(cache_root()).open()
     except HostError:

@@ -72,7 +72,6 @@ def _bash(content: bytes) -> tuple[int, str] | None:
 
 
 def _python(path: str, content: bytes) -> tuple[int, str] | None:
-    """Return the line that Python cannot parse, and why; None if it is valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

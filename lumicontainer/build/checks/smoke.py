@@ -134,7 +134,6 @@ def _failed(
 def _problem(
     builder: Builder, check: Check, row: Mapping[str, Any], *, kept: Path | None
 ) -> Problem:
-    """Return the problem of a failed check, with the command that repeats it."""
     hint = row["hint"]
     if kept:
         # A check that searches for folders of the build gets them from the environment.

@@ -25,11 +25,22 @@ async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[Non
 
     The file may appear later, and disappear while it is read.
     """
-    log = _Log(find, take)
+    file: int | None = None
+    pending = b""
+
+    def read() -> None:
+        nonlocal file, pending
+        with contextlib.suppress(OSError):
+            if file is None:
+                file = next(map(_opened, find()), None)
+            while file is not None and (chunk := os.read(file, 1 << 16)):
+                *lines, pending = (pending + chunk).split(b"\n")
+                for text in filter(None, (package_line(clean_line(line)) for line in lines)):
+                    take(text)
 
     async def follow() -> None:
         while True:
-            log.read()
+            read()
             await asyncio.sleep(_POLL)
 
     task = asyncio.create_task(follow())
@@ -37,28 +48,9 @@ async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[Non
         yield
     finally:
         task.cancel()
-        log.read()
-        log.close()
-
-
-class _Log:
-    def __init__(self, find: Find, take: Callable[[str], None]) -> None:
-        self._find, self._take = find, take
-        self._file: int | None = None
-        self._pending = b""
-
-    def read(self) -> None:
-        with contextlib.suppress(OSError):
-            if self._file is None:
-                self._file = next(map(_opened, self._find()), None)
-            while self._file is not None and (chunk := os.read(self._file, 1 << 16)):
-                *lines, self._pending = (self._pending + chunk).split(b"\n")
-                for text in filter(None, (package_line(clean_line(line)) for line in lines)):
-                    self._take(text)
-
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
+        read()
+        if file is not None:
+            os.close(file)
 
 
 def _opened(path: Path) -> int:

@@ -100,7 +100,6 @@ def step_failure(run: StepRun, status: int) -> LumicontainerError:
 
 
 def _absent(run: StepRun, text: str) -> list[Problem]:
-    """Return the problems of packages that the step's layer names and that do not exist."""
     name = run.name.partition(": ")[0]
     for layer in run.builder.plan.resolved.included():
         if layer.name == name:
@@ -177,7 +176,6 @@ def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
 
 
 def _scrub(builder: Builder) -> None:
-    """Replace the secrets that this build left in the kept files."""
     if not masking.searched():
         return
     program = [sys.executable, "-X", "utf8", "-m", "lumicontainer.build.failures.scrub"]

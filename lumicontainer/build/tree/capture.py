@@ -97,7 +97,6 @@ def layer_rows(
 
 
 def _make_folders(upper: Path, path: str, now: Mapping[str, Row]) -> None:
-    """Create a folder and its parents with the modes of the tree."""
     if not path or (upper / path).is_dir():
         return
     _make_folders(upper, path.rpartition("/")[0], now)

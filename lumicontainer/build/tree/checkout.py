@@ -74,7 +74,6 @@ def check_out(tree: Path, folders: Sequence[Path], known: State) -> State:
 
 
 def _plain(path: str) -> bool:
-    """Return whether a list of paths for unsquashfs can contain ``path``."""
     return "\n" not in path and "\\" not in path and path.strip() == path and path[0] != "#"
 
 

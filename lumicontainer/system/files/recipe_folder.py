@@ -97,10 +97,8 @@ def _walk(folder: int, path: Path, problems: Problems, within: str = "") -> Iter
 def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
     """Open a folder below ``root`` without following links."""
     with contextlib.ExitStack() as stack:
-        try:
+        with _reading(root, "folder"):
             folder = os.open(root, _FLAGS | os.O_DIRECTORY)
-        except OSError as error:
-            raise _unreadable(root, error, "folder") from error
         stack.callback(os.close, folder)
         path = root
         for name in folders:
@@ -113,32 +111,35 @@ def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
 @contextlib.contextmanager
 def _opened_in(folder: int, name: str, path: Path) -> Iterator[int]:
     """Open a folder in another one; a link that replaced it is not followed."""
-    try:
+    with _reading(path, "folder"):
         below = os.open(name, _FLAGS | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-    except OSError as error:
-        raise _unreadable(path, error, "folder") from error
     try:
         yield below
     finally:
         os.close(below)
 
 
-def _state(folder: int, name: str, path: Path) -> os.stat_result:
+@contextlib.contextmanager
+def _reading(path: Path, kind: str = "file") -> Iterator[None]:
     try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        yield
     except OSError as error:
-        raise _unreadable(path, error) from error
+        why = error.strerror or str(error)
+        raise InputError(Problem(f"cannot read the {kind}", display(path), why)) from error
+
+
+def _state(folder: int, name: str, path: Path) -> os.stat_result:
+    with _reading(path):
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def _content(folder: int, name: str, path: Path) -> bytes:
-    try:
+    with _reading(path):
         descriptor = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
         with os.fdopen(descriptor, "rb") as file:
             # The file may have been replaced, and it may grow.
             _refuse(os.fstat(descriptor), path)
             content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise _unreadable(path, error) from error
     if len(content) > MAX_FILE_BYTES:
         raise _too_large(path)
     return content
@@ -171,8 +172,3 @@ def _too_large(path: Path) -> InputError:
 
 def _error(path: Path, what: str, *, why: str = "", hint: str = "") -> InputError:
     return InputError(Problem(f"cannot read {what}", display(path), why, hint))
-
-
-def _unreadable(path: Path, error: OSError, kind: str = "file") -> InputError:
-    why = error.strerror or str(error)
-    return InputError(Problem(f"cannot read the {kind}", display(path), why))

@@ -163,7 +163,6 @@ class Task:
         self._origin = origin
 
     def _report_amount(self) -> None:
-        """Report a new amount; the caller holds the lock."""
         if self._amount:
             self._progress._report(Event("reached", self.name, None, None, *self._amount), self)
             self._amount = None
