@@ -20,7 +20,7 @@ from lumicontainer.build.secrets import read_secrets
 from lumicontainer.build.workspace import workspace
 from lumicontainer.commands import context
 from lumicontainer.core.plan.plan import Plan, planned
-from lumicontainer.core.resolve.inputs import base_told, unpinned
+from lumicontainer.core.resolve.inputs import base_label, unpinned
 from lumicontainer.core.rules.rules import refuse
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
@@ -190,7 +190,7 @@ def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> N
     sys.stdout.write(f"{state}: {output}\n")
     layers = plan.resolved.included()
     open_inputs = {each.name: unpinned(plan.resolved, each) for each in layers}
-    base = base_told(plan.bootstrap)
+    base = base_label(plan.bootstrap)
     pinned = base not in open_inputs[plan.resolved.layers[0].name]
     rows = [("base", plan.base_key[:12], base if pinned else f"{base}  not pinned")]
     for step in plan.steps:

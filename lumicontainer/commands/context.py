@@ -11,7 +11,7 @@ from typing import Any
 
 from lumicontainer.build.lock_files import open_lock
 from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder
-from lumicontainer.core.lock.lock import Lock, faults, file_name, held
+from lumicontainer.core.lock.lock import Lock, apply_lock, faults, file_name
 from lumicontainer.core.model import Platform
 from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.resolve.resolve import Resolved, resolve
@@ -179,7 +179,7 @@ def locked(resolved: Resolved, arguments: argparse.Namespace) -> Resolved:
     if wrong := faults(lock, resolved):
         what = "the lock does not pin all of the image"
         raise LockError(Problem(what, path, "\n".join(wrong), hint))
-    return held(resolved, lock)
+    return apply_lock(resolved, lock)
 
 
 def print_json(value: Any) -> None:

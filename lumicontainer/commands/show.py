@@ -13,7 +13,7 @@ import yaml
 from lumicontainer.commands import context
 from lumicontainer.commands.list import read_layer
 from lumicontainer.core.catalog import Catalog
-from lumicontainer.core.lock.lock import Lock, entry_of, faults
+from lumicontainer.core.lock.lock import Lock, faults
 from lumicontainer.core.model import LayerFile, Profile
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
@@ -198,7 +198,8 @@ def _folded(label: str, words: Iterable[str]) -> list[str]:
 
 def _pins(resolved: Resolved, layer: ResolvedLayer, lock: Lock) -> dict[str, str]:
     wanted = [each for each in layer_inputs(resolved, layer) if not each.pinned]
-    found = [(each.label, entry_of(lock, each)) for each in wanted]
+    named = lock.named()
+    found = [(each.label, named.get(each.key)) for each in wanted]
     return {label: entry.pin for label, entry in found if entry and entry.pin}
 
 

@@ -24,7 +24,7 @@ from lumicontainer.core.resolve.inputs import (
     SDIST,
     URL,
     Input,
-    base_told,
+    base_label,
     inputs,
 )
 from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
@@ -175,7 +175,7 @@ class _Maker:
             return self.resolved
         pins = [entry.pin for entry in self.layers[layer] if entry.kind == IMAGE and entry.pin]
         if not pins:
-            raise HostError(Problem(f"the base is not known: {base_told(bootstrap)}"))
+            raise HostError(Problem(f"the base is not known: {base_label(bootstrap)}"))
         return self.resolved._replace(bootstrap=bootstrap._replace(image=pins[0]))
 
     def python(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from lumicontainer.build import pipeline
 from lumicontainer.build.failures.failure import last_lines
-from lumicontainer.core.lock.lock import Entry, held, lock_of
+from lumicontainer.core.lock.lock import Entry, apply_lock, lock_of
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.plan import Plan, Step
 from lumicontainer.core.resolve.resolve import Resolved
@@ -51,7 +51,7 @@ def asking(
     for where, entry in lock.still_open():
         what = f"the layers below cannot be made: {entry.name} of '{where}' is open"
         raise HostError(Problem(what, hint="pin it, then lock the recipe"))
-    upper = held(upper, lock)
+    upper = apply_lock(upper, lock)
     *below, own = upper.layers
     sources = own.content.sources if own.content.apt_repositories else ()
     files = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from lumicontainer.build.lock_files import open_lock
 from lumicontainer.core.catalog import Catalog
-from lumicontainer.core.lock.lock import faults, file_name, held
+from lumicontainer.core.lock.lock import apply_lock, faults, file_name
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.resolve import Resolved, resolve
@@ -142,7 +142,7 @@ def _plans(request: Request, built: Mapping[str, Any]) -> Iterator[tuple[str, st
     file = request.catalog.lock(file_name(resolved))
     lock = open_lock(*file) if file else None
     if lock and not faults(lock, resolved):
-        yield planned(held(resolved, lock)).steps[-1].key, ", locked"
+        yield planned(apply_lock(resolved, lock)).steps[-1].key, ", locked"
 
 
 def _resolved(request: Request, built: Mapping[str, Any]) -> Resolved:

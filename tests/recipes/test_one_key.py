@@ -14,7 +14,7 @@ import pytest
 from lumicontainer.build.lock_files import open_lock
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.lock.lock import file_name, held
+from lumicontainer.core.lock.lock import apply_lock, file_name
 from lumicontainer.core.plan.plan import HOME, planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.decisions import Resolved
@@ -100,7 +100,7 @@ def test_an_image_that_was_built_by_its_lock_is_current_too(tmp_path: Path) -> N
     resolved = Asked("pytorch-deepspeed", "workstation").resolved()
     path = CATALOG.lock(file_name(resolved))
     assert path is not None
-    image = image_of(held(resolved, open_lock(*path)), tmp_path / "x")
+    image = image_of(apply_lock(resolved, open_lock(*path)), tmp_path / "x")
     came = judged(image, "pytorch-deepspeed")
     assert (came.state, came.reason) == ("passed", "")
     assert "locked" in came.output

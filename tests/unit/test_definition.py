@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lumicontainer.core.apptainer_syntax import hazards
 from lumicontainer.core.model import Bootstrap
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.render.definition import Subject, definition, variables
+from lumicontainer.core.render.definition import ImageDescription, definition, variables
 from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import InputError
@@ -20,8 +20,8 @@ from ..conftest import STRANGE
 BASE = Bootstrap("docker", image="debian:bookworm")
 
 
-def subject(environment: Mapping[str, str]) -> Subject:
-    return Subject("x", "x", "x", "", BASE, environment, ())
+def subject(environment: Mapping[str, str]) -> ImageDescription:
+    return ImageDescription("x", "x", "x", "", BASE, environment, ())
 
 
 def seen(environment: Mapping[str, str], *, shell: str = "sh", before: str = "") -> dict[str, str]:

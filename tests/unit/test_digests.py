@@ -25,7 +25,7 @@ def flip(path: Path, at: int, bit: int = 0) -> None:
         file.write(bytes([byte ^ 1 << bit]))
 
 
-def flipped(path: Path, at: int, bit: int = 0) -> digests.Check:
+def flipped(path: Path, at: int, bit: int = 0) -> digests.IntegrityResult:
     """Check an image with one bit flipped, and flip that back."""
     flip(path, at, bit)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build.failures.missing_packages import Absent, absent, problem_of
-from lumicontainer.core.lock.lock import Entry, held, lock_of
+from lumicontainer.core.lock.lock import Entry, apply_lock, lock_of
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem
 from lumicontainer.system.files.no_links import packages_listed
@@ -132,7 +132,7 @@ def held_layer(image: Resolved) -> ResolvedLayer:
         "tiny": [Entry("debootstrap", "bookworm", pin="0" * 64)],
         "greet": [Entry("apt", "sl", pin="sl=1")],
     }
-    return held(image, lock_of(image, entries)).layers[1]
+    return apply_lock(image, lock_of(image, entries)).layers[1]
 
 
 def test_the_lists_of_apt_name_the_packages_that_there_are(tmp_path: Path) -> None:

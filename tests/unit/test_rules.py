@@ -7,7 +7,7 @@ import pytest
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.resolve.facts import facts_of, wheel_facts
 from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.rules.conditions import Fact, met, parse, release
+from lumicontainer.core.rules.conditions import Fact, is_met, parse, release
 from lumicontainer.core.rules.rules import (
     PASSED,
     UNKNOWN,
@@ -49,7 +49,7 @@ def read(*rules: str) -> tuple[dict[str, Rule] | None, str]:
         ("{rocm: host}", "names no version and no other fact"),
         ('{rocm: "> 7, < x"}', "'<x' names no version"),
         ("{rocm: 7.0}", 'write "7.0"'),
-        ("{environment.A-B: x}", "the name of a variable"),
+        ("{environment.A-B: x}", "the name of a shell variable"),
         ("{}", "'when' is a mapping"),
         ("{rocm: []}", "a condition is wanted here"),
     ],
@@ -110,24 +110,24 @@ def test_a_condition_is_so_or_not_or_not_known(
     found: str, condition: str, expected: bool | None
 ) -> None:
     facts = {"x": (Fact(found),), "rocm": (Fact("6.4.4"),)}
-    assert met("x", [parse(condition, NAMES, free=True)], facts) is expected
+    assert is_met("x", [parse(condition, NAMES, free=True)], facts) is expected
 
 
 def test_of_several_conditions_and_of_several_values_one_is_enough() -> None:
     either = [parse(text, NAMES, free=True) for text in ("PHB", "SYS")]
-    assert met("x", either, {"x": (Fact("SYS"),)}) is True
-    assert met("x", either, {"x": (Fact("LOC"), Fact("PHB"))}) is True
-    assert met("x", either, {"x": (Fact("LOC"),)}) is False
+    assert is_met("x", either, {"x": (Fact("SYS"),)}) is True
+    assert is_met("x", either, {"x": (Fact("LOC"), Fact("PHB"))}) is True
+    assert is_met("x", either, {"x": (Fact("LOC"),)}) is False
 
 
 def test_what_nothing_says_is_not_known_and_what_is_not_there_is_absent() -> None:
     old = [parse("<7", NAMES)]
-    assert met("driver", old, {}) is None
-    assert met("rocm", old, {}) is False
-    assert met("rocm", [parse("absent", NAMES)], {}) is True
-    assert met("rocm", old, {"rocm": (Fact(""),)}) is None
+    assert is_met("driver", old, {}) is None
+    assert is_met("rocm", old, {}) is False
+    assert is_met("rocm", [parse("absent", NAMES)], {}) is True
+    assert is_met("rocm", old, {"rocm": (Fact(""),)}) is None
     # No layer says it with this accelerator, such as a provider.
-    assert met("rocm.provider", [parse("host", NAMES, free=True)], {}) is False
+    assert is_met("rocm.provider", [parse("host", NAMES, free=True)], {}) is False
 
 
 def test_a_rule_that_cannot_be_judged_has_not_passed() -> None:

@@ -58,11 +58,6 @@ class Entry:
     open: str = ""
     """The reason why there is no pin; empty where there is one."""
 
-    @property
-    def input(self) -> tuple[str, str, str]:
-        """Return the kind, name and place of the input."""
-        return self.kind, self.name, self.where
-
 
 @dataclass(frozen=True)
 class Lock:
@@ -76,6 +71,15 @@ class Lock:
     def of(self, layer: str) -> tuple[Entry, ...]:
         """Return the entries of a layer."""
         return self.layers.get(layer, ())
+
+    def named(self) -> dict[tuple[str, str, str, str], Entry]:
+        """Return the entries of inputs, by the keys of these; dependencies are not among them."""
+        return {
+            (layer, each.kind, each.name, each.where): each
+            for layer, entries in self.layers.items()
+            for each in entries
+            if not each.dependency
+        }
 
     def count(self) -> int:
         """Return how many pins it has."""
@@ -121,14 +125,15 @@ def faults(lock: Lock, resolved: Resolved) -> list[str]:
 
 
 def _of_inputs(lock: Lock, resolved: Resolved) -> Iterator[str]:
+    named = lock.named()
     for each in inputs(resolved):
-        entry = entry_of(lock, each)
+        entry = named.get(each.key)
         shown = f"{each.layer}: {each.label}"
         if entry is None:
             yield f"{shown}: it has no entry"
         elif entry.open:
             yield f"{shown}: open, {entry.open}"
-        elif each.given and not _fits(each, entry.pin):
+        elif each.given and not _matches(each, entry.pin):
             yield f"{shown}: the entry is another, {entry.pin}"
         elif each.index_url and entry.index != each.index_url:
             yield f"{shown}: the entry is of another index, {entry.index or 'the configured one'}"
@@ -138,52 +143,42 @@ def _of_inputs(lock: Lock, resolved: Resolved) -> Iterator[str]:
 
 
 def _left_over(lock: Lock, resolved: Resolved) -> Iterator[str]:
-    named = {(each.layer, each.kind, each.name, each.where) for each in inputs(resolved)}
-    for layer, entries in lock.layers.items():
-        for entry in entries:
-            if not entry.dependency and (layer, *entry.input) not in named:
-                yield f"{layer}: {entry.kind} {entry.name}: the image has no such input any more"
+    wanted = {each.key for each in inputs(resolved)}
+    for key, entry in lock.named().items():
+        if key not in wanted:
+            yield f"{key[0]}: {entry.kind} {entry.name}: the image has no such input any more"
 
 
-def entry_of(lock: Lock, wanted: Input) -> Entry | None:
-    """Return the entry of an input, if a lock has one."""
-    name = (wanted.kind, wanted.name, wanted.where)
-    found = (e for e in lock.of(wanted.layer) if e.input == name and not e.dependency)
-    return next(found, None)
-
-
-def _fits(wanted: Input, pin: str) -> bool:
+def _matches(wanted: Input, pin: str) -> bool:
     return pin.startswith(wanted.given) if wanted.kind == GIT else pin == wanted.given
 
 
-def held(resolved: Resolved, lock: Lock) -> Resolved:
+def apply_lock(resolved: Resolved, lock: Lock) -> Resolved:
     """Return an image with the pins of its lock in place of its inputs; the lock has no faults."""
-    pins = {
-        (each.layer, each.kind, each.name, each.where): entry.pin
-        for each in inputs(resolved)
-        if (entry := entry_of(lock, each)) is not None
-    }
+    pins = {key: entry.pin for key, entry in lock.named().items()}
     layers = tuple(
-        each if each.omitted else _held_layer(resolved, each, lock, pins)
+        each if each.omitted else _pinned_layer(resolved, each, lock, pins)
         for each in resolved.layers
     )
     base = resolved.layers[0].name
-    return resolved._replace(bootstrap=_held_base(resolved.bootstrap, base, pins), layers=layers)
+    return resolved._replace(bootstrap=_pinned_base(resolved.bootstrap, base, pins), layers=layers)
 
 
 _Pins = Mapping[tuple[str, str, str, str], str]
 
 
-def _held_base(bootstrap: Bootstrap, layer: str, pins: _Pins) -> Bootstrap:
+def _pinned_base(bootstrap: Bootstrap, layer: str, pins: _Pins) -> Bootstrap:
     if bootstrap.agent == DEBOOTSTRAP:
         return bootstrap._replace(packages=pins[layer, DEBOOTSTRAP, bootstrap.release, ""])
     return bootstrap._replace(image=pins[layer, IMAGE, bootstrap.image, ""])
 
 
-def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pins) -> ResolvedLayer:
+def _pinned_layer(
+    resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pins
+) -> ResolvedLayer:
     entries = lock.of(layer.name)
     version = str(layer.values().get("version", ""))
-    sources = (_held_source(each, layer.name, version, pins) for each in layer.content.sources)
+    sources = (_pinned_source(each, layer.name, version, pins) for each in layer.content.sources)
     content = layer.content._replace(
         packages=Packages(_once(each.pin for each in entries if each.kind == APT)),
         pip_installs=(),
@@ -202,11 +197,11 @@ def _held_layer(resolved: Resolved, layer: ResolvedLayer, lock: Lock, pins: _Pin
     return layer._replace(
         content=content,
         folder="",
-        files=tuple(_held_file(each, files) for each in layer.files),
+        files=tuple(_pinned_file(each, files) for each in layer.files),
     )
 
 
-def _held_file(file: LayerFile, files: Mapping[str, tuple[str, ...]]) -> LayerFile:
+def _pinned_file(file: LayerFile, files: Mapping[str, tuple[str, ...]]) -> LayerFile:
     lines = files.get(file.name)
     return file._replace(content="".join(f"{each}\n" for each in lines).encode()) if lines else file
 
@@ -216,7 +211,7 @@ def requirements(entries: Iterable[Entry]) -> tuple[str, ...]:
     return _once(sorted(each.pin for each in entries if each.kind == PYTHON))
 
 
-def _held_source(source: Source, layer: str, version: str, pins: _Pins) -> Source:
+def _pinned_source(source: Source, layer: str, version: str, pins: _Pins) -> Source:
     if isinstance(source, SdistSource):
         return source._replace(sha256=pins[layer, SDIST, f"{source.sdist}=={version}", ""])
     if isinstance(source, GitSource):

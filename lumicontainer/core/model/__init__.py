@@ -1,49 +1,29 @@
 """The types that users write: recipes, layers, platforms. They hold values and do nothing."""
 
-from lumicontainer.core.model.check import Check, CheckNeeds, Checks, Threshold
-from lumicontainer.core.model.content import (
-    Bind,
-    Content,
-    GitSource,
-    Packages,
-    PipInstall,
-    Provider,
-    SdistSource,
-    Source,
-    UrlSource,
-    Variant,
-)
-from lumicontainer.core.model.files import LayerFile
-from lumicontainer.core.model.layer import Bootstrap, Layer, Parameter, Value
-from lumicontainer.core.model.platform import CacheFolder, Discouraged, Gpu, Platform, Variable
-from lumicontainer.core.model.recipe import LayerUse, Profile, Recipe
-
-__all__ = [
-    "Bind",
-    "Bootstrap",
-    "CacheFolder",
-    "Check",
-    "CheckNeeds",
-    "Checks",
-    "Content",
-    "Discouraged",
-    "GitSource",
-    "Gpu",
-    "Layer",
-    "LayerFile",
-    "LayerUse",
-    "Packages",
-    "Parameter",
-    "PipInstall",
-    "Platform",
-    "Profile",
-    "Provider",
-    "Recipe",
-    "SdistSource",
-    "Source",
-    "Threshold",
-    "UrlSource",
-    "Value",
-    "Variable",
-    "Variant",
-]
+from lumicontainer.core.model.check import Check as Check
+from lumicontainer.core.model.check import CheckNeeds as CheckNeeds
+from lumicontainer.core.model.check import Checks as Checks
+from lumicontainer.core.model.check import Threshold as Threshold
+from lumicontainer.core.model.content import Bind as Bind
+from lumicontainer.core.model.content import Content as Content
+from lumicontainer.core.model.content import GitSource as GitSource
+from lumicontainer.core.model.content import Packages as Packages
+from lumicontainer.core.model.content import PipInstall as PipInstall
+from lumicontainer.core.model.content import Provider as Provider
+from lumicontainer.core.model.content import SdistSource as SdistSource
+from lumicontainer.core.model.content import Source as Source
+from lumicontainer.core.model.content import UrlSource as UrlSource
+from lumicontainer.core.model.content import Variant as Variant
+from lumicontainer.core.model.files import LayerFile as LayerFile
+from lumicontainer.core.model.layer import Bootstrap as Bootstrap
+from lumicontainer.core.model.layer import Layer as Layer
+from lumicontainer.core.model.layer import Parameter as Parameter
+from lumicontainer.core.model.layer import Value as Value
+from lumicontainer.core.model.platform import CacheFolder as CacheFolder
+from lumicontainer.core.model.platform import Discouraged as Discouraged
+from lumicontainer.core.model.platform import Gpu as Gpu
+from lumicontainer.core.model.platform import Platform as Platform
+from lumicontainer.core.model.platform import Variable as Variable
+from lumicontainer.core.model.recipe import LayerUse as LayerUse
+from lumicontainer.core.model.recipe import Profile as Profile
+from lumicontainer.core.model.recipe import Recipe as Recipe

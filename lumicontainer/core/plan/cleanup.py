@@ -9,7 +9,7 @@ from lumicontainer.errors import DOWNLOAD_FAILED
 
 # The logs hold the time and the host of the build. The cache of ldconfig holds inodes, which are
 # wrong in another place.
-_TIDY = """\
+_TRACES = """\
 : >/etc/hostname
 {sources}rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
 """
@@ -35,12 +35,12 @@ error: the base is made of other packages than its lock says
 
 def after_bootstrap(bootstrap: Bootstrap) -> str:
     """Return what a base that is a layer of its own goes through."""
-    return f"umask 022\n{same_packages(bootstrap.packages)}{tidied(bootstrap)}{CLEAN}"
+    return f"umask 022\n{same_packages(bootstrap.packages)}{remove_traces(bootstrap)}{CLEAN}"
 
 
-def tidied(bootstrap: Bootstrap) -> str:
+def remove_traces(bootstrap: Bootstrap) -> str:
     """Return shell text that removes the traces of the host from a base."""
-    return _TIDY.format(sources=_SOURCES if bootstrap.agent == DEBOOTSTRAP else "")
+    return _TRACES.format(sources=_SOURCES if bootstrap.agent == DEBOOTSTRAP else "")
 
 
 def same_packages(sha256: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bootstrap, LayerFile, Packages, SdistSource, Value
 from lumicontainer.core.plan import packages
-from lumicontainer.core.plan.cleanup import CLEAN, after_bootstrap, tidied
+from lumicontainer.core.plan.cleanup import CLEAN, after_bootstrap, remove_traces
 from lumicontainer.core.plan.finish import finish_files, finish_text, finishing
 from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
@@ -136,15 +136,15 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "assembly": ASSEMBLY,
         "program": hashlib.sha256(after_bootstrap(resolved.bootstrap).encode()).hexdigest(),
     }
-    stack = [_Below(BASE, _key({"base": base}), {}, ())]
+    stack = [_Parent(BASE, _key({"base": base}), {}, ())]
     steps = []
     for layer in resolved.included():
-        below = stack[-1]
-        own = _Below(
+        parent = stack[-1]
+        own = _Parent(
             layer.name,
-            below.key,
-            {**below.environment, **layer.content.environment},
-            layer.content.path + below.path,
+            parent.key,
+            {**parent.environment, **layer.content.environment},
+            layer.content.path + parent.path,
         )
         step = _layer_step(layer, own, _required(layer, stack))
         if step is not None:
@@ -164,7 +164,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
     )
 
 
-class _Below(NamedTuple):
+class _Parent(NamedTuple):
     """Hold what a step finds: the key of the tree, the environment and the search path."""
 
     name: str
@@ -173,9 +173,9 @@ class _Below(NamedTuple):
     path: tuple[str, ...]
 
 
-def _required(layer: ResolvedLayer, stack: Sequence[_Below]) -> _Below:
+def _required(layer: ResolvedLayer, stack: Sequence[_Parent]) -> _Parent:
     """Return the lowest tree that has all that a layer requires."""
-    found = [below for below in stack if below.name in layer.requires]
+    found = [parent for parent in stack if parent.name in layer.requires]
     return found[-1] if found else stack[0]
 
 
@@ -201,7 +201,7 @@ def _digests(files: Iterable[LayerFile]) -> dict[str, list[str]]:
     }
 
 
-def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | None:
+def _layer_step(layer: ResolvedLayer, own: _Parent, required: _Parent) -> Step | None:
     files = [file for file in layer.files if file.name != FINISH]
     python = [each for each in layer.content.sources if isinstance(each, SdistSource)]
     if python:
@@ -224,7 +224,7 @@ def _layer_step(layer: ResolvedLayer, own: _Below, required: _Below) -> Step | N
     return step._replace(documents=(document,), compiled=compiled)
 
 
-def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> Compile:
+def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Parent) -> Compile:
     own = required._replace(
         environment={**required.environment, **layer.content.environment},
         path=layer.content.path + required.path,
@@ -234,14 +234,14 @@ def _compile(layer: ResolvedLayer, files: list[LayerFile], required: _Below) -> 
     return Compile(layer.name, _key(inputs), program, inputs, required.key, layer.secrets)
 
 
-def _inputs(layer: ResolvedLayer, files: list[LayerFile], below: _Below) -> dict[str, Any]:
+def _inputs(layer: ResolvedLayer, files: list[LayerFile], parent: _Parent) -> dict[str, Any]:
     sources = [label_of(each) for each in fetched(layer.content.sources, files)]
     return {
         **({"sources": sources} if sources else {}),
-        "parent": below.key,
+        "parent": parent.key,
         "values": layer.values(),
-        "environment": below.environment,
-        "path": below.path,
+        "environment": parent.environment,
+        "path": parent.path,
         "apt": layer.content.apt,
         "python": layer.content.python,
         **packages.locked_inputs(layer.content),
@@ -252,19 +252,19 @@ def _inputs(layer: ResolvedLayer, files: list[LayerFile], below: _Below) -> dict
 def _work(
     layer: ResolvedLayer,
     files: list[LayerFile],
-    below: _Below,
+    parent: _Parent,
     *,
     script: str,
     installs: bool = True,
 ) -> str:
     """Return the program that installs a layer's packages and runs a script, if it is there."""
-    variables = {**below.environment, "PATH": search_path(below.path), **layer.values()}
+    variables = {**parent.environment, "PATH": search_path(parent.path), **layer.values()}
     sources = fetched(layer.content.sources, files)
     fetch = fetch_text(sources, STAGE)
     install = packages.install(layer.content, STAGE) if installs else ""
     # A repository's key is fetched; all else is fetched by what the layer itself may install.
     first, then = (fetch, install) if layer.content.apt_repositories else (install, fetch)
-    work = _wanted(layer.secrets) + first + then
+    work = _require_secrets(layer.secrets) + first + then
     if any(file.name == script for file in files):
         work += f"(cd {STAGE}/layer && bash ./{script})\n"
     staged = [LayerFile("values.sh", 0o644, shell.exports(variables).encode())]
@@ -280,7 +280,7 @@ def adding_repositories(layer: ResolvedLayer) -> str:
         return ""
     content = layer.content._replace(packages=Packages(), locked=(), indexed={})
     alone = layer._replace(content=content, secrets=())
-    own = _Below(layer.name, "", content.environment, ())
+    own = _Parent(layer.name, "", content.environment, ())
     return _work(alone, list(layer.files), own, script="")
 
 
@@ -293,7 +293,7 @@ def _seal_step(
     finished = {name: _digests(each) for name, each in layers.items()}
     inputs = {"parent": parent, "path": path, "files": _digests(files)}
     inputs |= {"finish": finished} if finished else {}
-    work = finish_text(layers, STAGE) + _SEAL_FIRST + tidied(resolved.bootstrap) + _SEAL
+    work = finish_text(layers, STAGE) + _SEAL_FIRST + remove_traces(resolved.bootstrap) + _SEAL
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:
@@ -334,7 +334,7 @@ def _step(
     return Step(name, _key(complete), program, complete, (program,), secrets=secrets)
 
 
-def _wanted(secrets: Iterable[str]) -> str:
+def _require_secrets(secrets: Iterable[str]) -> str:
     """Return shell text that ends the step where a secret is missing, as in a plain build."""
     text = ""
     for secret in secrets:

@@ -35,7 +35,7 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
             "binds": [bind.path for bind in resolved.binds()],
             "host_libraries": [each.path for each in resolved.host_libraries()],
         }
-        yield _json_file("platform.json", {**head, **tables, **_said(needs), "layers": versions})
+        yield _json_file("platform.json", {**head, **tables, **_given(needs), "layers": versions})
     if resolved.drivers:
         yield _json_file("drivers.json", resolved.drivers)
     yield from _check_files(resolved)
@@ -64,7 +64,7 @@ def _check_row(owner: str, check: Check) -> dict[str, Any]:
         name: {key: value for key, value in each._asdict().items() if value not in (None, "")}
         for name, each in check.thresholds.items()
     }
-    return _said(row)
+    return _given(row)
 
 
 def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:
@@ -84,22 +84,22 @@ def platform_tables(platform: Platform) -> dict[str, Any]:
     ``discouraged``, ``caches``.
     """
     tables = {
-        "gpus": [_said(each._asdict()) for each in platform.gpus],
+        "gpus": [_given(each._asdict()) for each in platform.gpus],
         "interface_prefix": platform.interface_prefix,
         "variables": [_variable_row(each) for each in platform.variables],
-        "discouraged": [_said(each._asdict()) for each in platform.discouraged],
+        "discouraged": [_given(each._asdict()) for each in platform.discouraged],
         "caches": [each._asdict() for each in platform.caches],
     }
-    return _said(tables)
+    return _given(tables)
 
 
 def _variable_row(variable: Variable) -> dict[str, Any]:
-    return _said(variable._asdict())
+    return _given(variable._asdict())
 
 
-def _said(values: Mapping[str, Any]) -> dict[str, Any]:
-    said = {key: value for key, value in values.items() if value not in ("", [], (), {})}
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in said.items()}
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: value for key, value in values.items() if value not in ("", [], (), {})}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items()}
 
 
 def record(resolved: Resolved) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def record(resolved: Resolved) -> dict[str, Any]:
         "base": _base(resolved.bootstrap),
         "layers": layers,
         "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
-        **_said(_of_the_host(resolved)),
+        **_given(_of_the_host(resolved)),
     }
 
 
@@ -128,8 +128,8 @@ def _of_the_host(resolved: Resolved) -> dict[str, Any]:
     """Return the profile, and what containers of the image need of their host."""
     return {
         "profile": resolved.profile.name if resolved.profile else "",
-        "binds": [_said(bind._asdict()) for bind in resolved.binds()],
-        "host_libraries": [_said(each._asdict()) for each in resolved.host_libraries()],
+        "binds": [_given(bind._asdict()) for bind in resolved.binds()],
+        "host_libraries": [_given(each._asdict()) for each in resolved.host_libraries()],
     }
 
 
@@ -141,11 +141,11 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
         "origins": {s.name: s.origin for s in settings},
         "version": layer.values().get("version"),
         "environment": dict(sorted(layer.content.environment.items())),
-        **_said(
+        **_given(
             {
                 "provides": dict(sorted(layer.content.provides.items())),
                 "path": layer.content.path,
-                "packages": _said({"apt": layer.content.apt, "python": list(_python(layer))}),
+                "packages": _given({"apt": layer.content.apt, "python": list(_python(layer))}),
             }
         ),
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from typing import Any
 
 from lumicontainer.core.lock.lockfile import LOCK
@@ -37,41 +36,31 @@ def text_of(name: str) -> str:
 
 
 def document(name: str) -> Schema:
-    """Return the JSON Schema of one kind of document; repeated parts stand in ``$defs``."""
-    schema = {**schema_of(READERS[name]), "title": name}
-    found: Counter[str] = Counter()
-    _count(schema, found)
-    definitions: dict[str, Schema] = {}
-    body = {key: _shared(value, found, definitions) for key, value in schema.items()}
+    """Return the JSON Schema of one kind of document; the records in it stand in ``$defs``."""
+    schema, definitions = schema_of(READERS[name]), dict[str, Schema]()
+    body = {key: _referring(value, definitions) for key, value in schema.items()}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return {**head, **body, **({"$defs": definitions} if definitions else {})}
+    return {**head, **body, "title": name, **({"$defs": definitions} if definitions else {})}
 
 
-def _count(part: Any, found: Counter[str]) -> None:
-    """Count how often each record stands in a schema."""
+def _referring(part: Any, definitions: dict[str, Schema]) -> Any:
+    """Return a part of a schema with references in place of records."""
     if isinstance(part, list):
-        for each in part:
-            _count(each, found)
-    elif isinstance(part, dict):
-        if "title" in part and "properties" in part:
-            found[json.dumps(part)] += 1
-        for each in part.values():
-            _count(each, found)
-
-
-def _shared(part: Any, found: Counter[str], definitions: dict[str, Schema]) -> Any:
-    """Return a part of a schema with references in place of repeated records."""
-    if isinstance(part, list):
-        return [_shared(each, found, definitions) for each in part]
+        return [_referring(each, definitions) for each in part]
     if not isinstance(part, dict):
         return part
-    body = {key: _shared(value, found, definitions) for key, value in part.items()}
-    if "properties" not in part or found[json.dumps(part)] < 2:
+    body = {key: _referring(value, definitions) for key, value in part.items()}
+    if not is_record(part):
         return body
     name = part["title"].removeprefix("a ").removeprefix("an ").replace(" ", "-")
-    while definitions.setdefault(name, body) != body:
-        name += "-2"
-    return {"$ref": f"#/$defs/{name}"}
+    text = {"description": body.pop("description")} if "description" in part else {}
+    assert definitions.setdefault(name, body) == body
+    return {"$ref": f"#/$defs/{name}", **text}
+
+
+def is_record(part: Schema) -> bool:
+    """Return whether a part of a schema is a mapping with known keys."""
+    return "title" in part and "properties" in part
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from lumicontainer.core.reference.json_schema import READERS
+from lumicontainer.core.reference.json_schema import READERS, is_record
 from lumicontainer.core.yaml.readers import Schema, schema_of
 
 _HEAD = """\
@@ -49,13 +49,9 @@ def _records(part: Any) -> Iterator[Schema]:
     for value in (
         part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     ):
-        if isinstance(value, dict) and _is_record(value):
+        if isinstance(value, dict) and is_record(value):
             yield value
         yield from _records(value)
-
-
-def _is_record(part: Schema) -> bool:
-    return "title" in part and "properties" in part
 
 
 def _table(record: Schema, known: Schema) -> str:
@@ -80,7 +76,7 @@ def _default(value: Schema) -> str:
 
 
 def _type(value: Schema) -> str:
-    if _is_record(value):
+    if is_record(value):
         title = _title(value)
         return f"[{title[0].lower()}{title[1:]}](#{title.lower().replace(' ', '-')})"
     if "enum" in value:

@@ -22,7 +22,7 @@ SINGULARITYENV_LANG or --env, which win.
 """
 
 
-class Subject(NamedTuple):
+class ImageDescription(NamedTuple):
     """Hold what a document says about its image."""
 
     name: str
@@ -34,7 +34,7 @@ class Subject(NamedTuple):
     path: Sequence[str]
 
 
-def definition(subject: Subject, mirror: str, programs: Iterable[str]) -> str:
+def definition(subject: ImageDescription, mirror: str, programs: Iterable[str]) -> str:
     """Return the definition that runs ``programs`` on the base, in their order.
 
     ``mirror`` is the URL from which debootstrap downloads it.
@@ -43,7 +43,7 @@ def definition(subject: Subject, mirror: str, programs: Iterable[str]) -> str:
     return fill("apptainer.def.j2", image=subject, home=HOME, mirror=mirror, **values)
 
 
-def proot_definition(subject: Subject, programs: Iterable[str]) -> str:
+def proot_definition(subject: ImageDescription, programs: Iterable[str]) -> str:
     """Return the definition that users without user namespaces build: the base is pulled."""
     return fill(
         "proot.def.j2",
@@ -57,14 +57,14 @@ def proot_definition(subject: Subject, programs: Iterable[str]) -> str:
     )
 
 
-def dockerfile(subject: Subject, steps: Iterable[Step]) -> str:
+def dockerfile(subject: ImageDescription, steps: Iterable[Step]) -> str:
     """Return the Dockerfile that runs the steps on the base."""
     programs = [(step.name, each) for step in steps for each in step.documents]
     values = {"programs": programs, "system_path": SYSTEM_PATH}
     return fill("Dockerfile.j2", image=subject, home=HOME, **values)
 
 
-def variables(subject: Subject) -> str:
+def variables(subject: ImageDescription) -> str:
     """Return the shell lines that set the variables of an image."""
     return fill("environment.sh.j2", **_settings(subject))
 
@@ -74,7 +74,7 @@ def runscript() -> str:
     return fill("runscript.sh.j2", home=HOME)
 
 
-def _settings(subject: Subject) -> dict[str, object]:
+def _settings(subject: ImageDescription) -> dict[str, object]:
     constants = {n: v for n, v in subject.environment.items() if _CONSTANT.fullmatch(n)}
     defaults = {n: v for n, v in subject.environment.items() if n not in constants}
     return {"constants": constants, "defaults": defaults, "path": subject.path}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.core.plan.cleanup import after_bootstrap
 from lumicontainer.core.plan.plan import MAX_SECTION, Plan, Step
 from lumicontainer.core.render.definition import (
-    Subject,
+    ImageDescription,
     definition,
     dockerfile,
     proot_definition,
@@ -44,7 +44,7 @@ def render(plan: Plan, form: str, *, mirror: str) -> str:
 
 def render_base(bootstrap: Bootstrap, *, mirror: str) -> str:
     """Return the definition of a base alone; it holds nothing of a recipe."""
-    base = Subject("base", "", bootstrap.release, "", bootstrap, {}, ())
+    base = ImageDescription("base", "", bootstrap.release, "", bootstrap, {}, ())
     return definition(base, mirror, [after_bootstrap(bootstrap)])
 
 
@@ -62,9 +62,9 @@ def render_notes(plan: Plan, *, document: str, labels: Mapping[str, str]) -> tup
     )
 
 
-def _subject(plan: Plan) -> Subject:
+def _subject(plan: Plan) -> ImageDescription:
     resolved = plan.resolved
-    return Subject(
+    return ImageDescription(
         name=resolved.recipe.name,
         summary=resolved.recipe.summary,
         platform=resolved.platform.name,
@@ -78,15 +78,9 @@ def _subject(plan: Plan) -> Subject:
 def check_sections(plan: Plan) -> None:
     """Raise ``InputError`` where no engine would read the definition of a plan."""
     large = [step.name for step in plan.steps if _longest(step) > MAX_SECTION]
-    if large:
-        why = "an engine reads at most 64 KiB of a definition's section"
-        hint = "let install.sh download the large files, or build with lumicontainer build"
-        raise InputError(
-            *(
-                Problem(f"the step '{n}' is too large for a definition", why=why, hint=hint)
-                for n in large
-            )
-        )
+    why = "an engine reads at most 64 KiB of a definition's section"
+    hint = "let install.sh download the large files, or build with lumicontainer build"
+    _refuse([f"the step '{name}' is too large for a definition" for name in large], why, hint)
 
 
 def _longest(step: Step) -> int:
@@ -94,26 +88,19 @@ def _longest(step: Step) -> int:
 
 
 def _check_docker_steps(plan: Plan) -> None:
-    large = [step for step in plan.steps if _longest(step) * 4 // 3 > MAX_DOCKER_STEP]
-    if large:
-        raise InputError(
-            *(
-                Problem(
-                    f"the step '{step.name}' is too large for a Dockerfile",
-                    why="its files do not fit in one argument of a program (128 KiB)",
-                    hint="use --format def, or let install.sh download the large files",
-                )
-                for step in large
-            )
-        )
+    large = [step.name for step in plan.steps if _longest(step) * 4 // 3 > MAX_DOCKER_STEP]
+    why = "its files do not fit in one argument of a program (128 KiB)"
+    hint = "use --format def, or let install.sh download the large files"
+    _refuse([f"the step '{name}' is too large for a Dockerfile" for name in large], why, hint)
 
 
 def _check_docker_variables(plan: Plan) -> None:
-    """Raise ``InputError`` for values of several lines: ENV takes one, and has no escape for it."""
     names = [name for name, value in plan.environment.items() if "\n" in value]
-    if names:
-        why = "its value has several lines, and ENV of a Dockerfile takes one"
-        hint = "use --format def, or write the value in one line"
-        raise InputError(
-            *(Problem(f"cannot write '{n}' to a Dockerfile", why=why, hint=hint) for n in names)
-        )
+    why = "its value has several lines, and ENV of a Dockerfile takes one"
+    hint = "use --format def, or write the value in one line"
+    _refuse([f"cannot write '{name}' to a Dockerfile" for name in names], why, hint)
+
+
+def _refuse(found: Sequence[str], why: str, hint: str) -> None:
+    if found:
+        raise InputError(*(Problem(what, why=why, hint=hint) for what in found))

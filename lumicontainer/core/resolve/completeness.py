@@ -67,7 +67,7 @@ def _is_python(package: str) -> bool:
 
 def _versions(layers: Iterable[ResolvedLayer]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for layer in layers:
-        said = {**layer.content.apt_versions, **layer.content.provides}.get("python", "")
-        found = re.match(r"([0-9]+)\.([0-9]+)", said)
+        stated = {**layer.content.apt_versions, **layer.content.provides}.get("python", "")
+        found = re.match(r"([0-9]+)\.([0-9]+)", stated)
         if found:
             yield layer.name, tuple(map(int, found.groups()))

@@ -40,6 +40,11 @@ class Input(NamedTuple):
     """The URL of the index of Python packages that is searched beside the configured one."""
 
     @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Return what names it in a lock: its layer, kind, name and place."""
+        return self.layer, self.kind, self.name, self.where
+
+    @property
     def pinned(self) -> bool:
         """Return whether the recipe alone decides its bytes."""
         return bool(self.given) and (self.kind != GIT or len(self.given) == WHOLE_COMMIT)
@@ -76,7 +81,7 @@ def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
     return tuple(each.label for each in layer_inputs(resolved, layer) if not each.pinned)
 
 
-def base_told(bootstrap: Bootstrap) -> str:
+def base_label(bootstrap: Bootstrap) -> str:
     """Return a base in words."""
     made = bootstrap.agent == DEBOOTSTRAP
     return f"debootstrap {bootstrap.release}" if made else f"image {bootstrap.image}"
@@ -88,7 +93,7 @@ def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
 
 
 def _base(layer: str, bootstrap: Bootstrap) -> Input:
-    label_as = base_told(bootstrap)
+    label_as = base_label(bootstrap)
     if bootstrap.agent == DEBOOTSTRAP:
         return Input(
             layer, DEBOOTSTRAP, bootstrap.release, given=bootstrap.packages, label=label_as

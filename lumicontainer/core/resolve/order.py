@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 from lumicontainer.core.model import Layer, LayerUse
+from lumicontainer.core.resolve.decisions import ResolvedLayer
 from lumicontainer.core.yaml.readers import Text
 from lumicontainer.errors import Problems, did_you_mean
-
-
-class Placed(Protocol):
-    """A layer whose values are decided."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def requires(self) -> tuple[Text, ...]:
-        """What must stand before it."""
-
-    @property
-    def omitted(self) -> str:
-        """Why it is left out, if it is."""
 
 
 def check(
     uses: Sequence[LayerUse],
     layers: Mapping[str, Layer],
-    resolved: Sequence[Placed],
+    resolved: Sequence[ResolvedLayer],
     known: Collection[str],
     problems: Problems,
 ) -> None:
@@ -47,11 +31,10 @@ def check(
     }
     cycles = list(_cycles(requires))
     for cycle in cycles:
-        problems.add(
-            f"layers require each other: {' → '.join(cycle)}",
-            next(name.place for name in requires[cycle[0]] if name == cycle[1]),
-            hint=f"remove '{cycle[1]}' from the 'requires' of '{cycle[0]}', or one of the others",
-        )
+        first, second, *_ = cycle
+        place = next(name.place for name in requires[first] if name == second)
+        hint = f"remove '{second}' from the 'requires' of '{first}', or one of the others"
+        problems.add(f"layers require each other: {' → '.join(cycle)}", place, hint=hint)
     circular = {pair for cycle in cycles for pair in pairwise(cycle)}
     present: set[str] = set()
     for use, each in zip(uses, resolved, strict=True):
@@ -59,18 +42,12 @@ def check(
             continue
         for needed in requires[each.name]:
             if needed in known and needed not in present and (each.name, needed) not in circular:
-                problems.add(
-                    f"layer '{each.name}' requires '{needed}' before it",
-                    use.place,
-                    hint=f"put '- {needed}' above '- {each.name}'",
-                )
+                what = f"layer '{each.name}' requires '{needed}' before it"
+                problems.add(what, use.place, hint=f"put '- {needed}' above '- {each.name}'")
         for other in layers[use.layer].conflicts:
             if other in names:
-                problems.add(
-                    f"layers '{each.name}' and '{other}' exclude each other",
-                    use.place,
-                    hint="keep one of them",
-                )
+                what = f"layers '{each.name}' and '{other}' exclude each other"
+                problems.add(what, use.place, hint="keep one of them")
         present.add(each.name)
 
 

@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
+from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.model import LayerUse, Platform, Profile, Recipe
 from lumicontainer.errors import Place, Problems, did_you_mean
 
 OPTION = "--profile"
 
 
-class Known(Protocol):
-    """Know profiles and layers, as a catalog does."""
-
-    def profile_names(self) -> list[str]:
-        """Return the names of all profiles."""
-
-    def profile(self, name: str) -> Profile:
-        """Return one of them."""
-
-    def layer_names(self) -> list[str]:
-        """Return the names of all layers."""
-
-
 def choose(
-    recipe: Recipe, platform: Platform, known: Known, problems: Problems, *, wanted: str = ""
+    recipe: Recipe, platform: Platform, catalog: Catalog, problems: Problems, *, wanted: str = ""
 ) -> Profile | None:
     """Return the profile that is ``wanted``, else the platform's, else the recipe's, if any.
 
     The recipe's is the first that it names for the platform's accelerator. Notes names that are
     not known, and a profile that is not for the platform.
     """
-    named = _known(recipe, known, problems)
+    named = _known(recipe, catalog, problems)
     if wanted or platform.profile:
         place = Place(OPTION, line=0) if wanted else platform.place
-        return _asked(wanted or platform.profile, platform, known, problems, place=place)
+        return _asked(wanted or platform.profile, platform, catalog, problems, place=place)
     for name in named:
-        profile = known.profile(name)
+        profile = catalog.profile(name)
         if profile.accelerator == platform.accelerator:
-            _check_layers(profile, known, problems)
+            _check_layers(profile, catalog, problems)
             return profile
     return None
 
 
-def _known(recipe: Recipe, known: Known, problems: Problems) -> list[str]:
+def _known(recipe: Recipe, catalog: Catalog, problems: Problems) -> list[str]:
     """Return the profiles that a recipe names, noting those that are not there."""
-    there = known.profile_names() if recipe.profiles else []
+    there = catalog.profile_names() if recipe.profiles else []
     for name in recipe.profiles:
         if name not in there:
             hint = did_you_mean(name, there)
@@ -55,16 +42,16 @@ def _known(recipe: Recipe, known: Known, problems: Problems) -> list[str]:
 
 
 def _asked(
-    name: str, platform: Platform, known: Known, problems: Problems, *, place: Place
+    name: str, platform: Platform, catalog: Catalog, problems: Problems, *, place: Place
 ) -> Profile | None:
-    there = known.profile_names()
+    there = catalog.profile_names()
     if name not in there:
         hint = did_you_mean(name, there) or "leave it out"
         problems.add(f"profile '{name}' not found", place, hint=hint)
         return None
-    profile = known.profile(name)
+    profile = catalog.profile(name)
     if profile.accelerator != platform.accelerator:
-        every = [known.profile(each) for each in there]
+        every = [catalog.profile(each) for each in there]
         fitting = [each.name for each in every if each.accelerator == platform.accelerator]
         problems.add(
             f"the profile '{name}' is not for the platform '{platform.name}'",
@@ -74,13 +61,13 @@ def _asked(
             hint=f"choose of: {', '.join(fitting)}" if fitting else "choose another --platform",
         )
         return None
-    _check_layers(profile, known, problems)
+    _check_layers(profile, catalog, problems)
     return profile
 
 
-def _check_layers(profile: Profile, known: Known, problems: Problems) -> None:
+def _check_layers(profile: Profile, catalog: Catalog, problems: Problems) -> None:
     """Note layers that a profile gives values and that exist nowhere."""
-    there = known.layer_names()
+    there = catalog.layer_names()
     for use in profile.values:
         if use.layer not in there:
             hint = did_you_mean(use.layer, there)

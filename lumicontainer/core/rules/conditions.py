@@ -88,24 +88,26 @@ def known(name: str, facts: Facts) -> tuple[Fact, ...] | None:
     return facts.get(name, None if name in KNOWN else ())
 
 
-def met(name: str, wanted: Sequence[Condition], facts: Facts) -> bool | None:
+def is_met(name: str, wanted: Sequence[Condition], facts: Facts) -> bool | None:
     """Return whether one of the conditions of a fact holds, or None where that is not known."""
     found = known(name, facts)
-    return None if found is None else _one(_met(found, each, facts) for each in wanted)
+    return None if found is None else _any_of(_is_met(found, each, facts) for each in wanted)
 
 
-def _met(found: Sequence[Fact], wanted: Condition, facts: Facts) -> bool | None:
+def _is_met(found: Sequence[Fact], wanted: Condition, facts: Facts) -> bool | None:
     if not wanted.terms:
         return bool(found) == (wanted.text == ANY)
-    return _one(_all(_holds(fact.value, term, facts) for term in wanted.terms) for fact in found)
+    return _any_of(
+        _all_of(_holds(fact.value, term, facts) for term in wanted.terms) for fact in found
+    )
 
 
-def _one(answers: Iterable[bool | None]) -> bool | None:
+def _any_of(answers: Iterable[bool | None]) -> bool | None:
     seen = set(answers)
     return True if True in seen else None if None in seen else False
 
 
-def _all(answers: Iterable[bool | None]) -> bool | None:
+def _all_of(answers: Iterable[bool | None]) -> bool | None:
     seen = set(answers)
     return False if False in seen else None if None in seen else True
 
@@ -117,17 +119,17 @@ def _holds(found: str, term: Term, facts: Facts) -> bool | None:
         others = known(term.operand, facts)
         if others is None:
             return None
-        return _one(_compared(found, term.operator, other.value) for other in others)
+        return _any_of(_compared(found, term.operator, other.value) for other in others)
     if term.operator in ("", OTHER):
         return _equal(found, term.operand, wanted=term.operator == "")
-    return _lies(found, term.operator, term.operand)
+    return _in_range(found, term.operator, term.operand)
 
 
 def _equal(found: str, operand: str, *, wanted: bool) -> bool | None:
     if found == operand:
         return wanted
     if _COMMIT.fullmatch(operand):
-        return (_COMMIT.fullmatch(found) is not None and _alike(found, operand)) == wanted
+        return (_COMMIT.fullmatch(found) is not None and _same_commit(found, operand)) == wanted
     if not _NUMBER.fullmatch(operand):
         return not wanted
     here = release(found)
@@ -137,7 +139,7 @@ def _equal(found: str, operand: str, *, wanted: bool) -> bool | None:
     return (_cut(here, len(numbers)) == numbers) == wanted
 
 
-def _alike(one: str, other: str) -> bool:
+def _same_commit(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
@@ -147,12 +149,12 @@ def _compared(found: str, operator: str, other: str) -> bool | None:
     if here is None or there is None:
         return None
     if operator in ("", OTHER):
-        said = min(len(here), len(there))
-        return (here[:said] == there[:said]) == (operator == "")
-    return _lies(found, operator, ".".join(map(str, there)))
+        known_parts = min(len(here), len(there))
+        return (here[:known_parts] == there[:known_parts]) == (operator == "")
+    return _in_range(found, operator, ".".join(map(str, there)))
 
 
-def _lies(found: str, operator: str, limit: str) -> bool | None:
+def _in_range(found: str, operator: str, limit: str) -> bool | None:
     here = release(found)
     return None if here is None else version_range.holds(operator + limit, ".".join(map(str, here)))
 

@@ -16,8 +16,8 @@ from lumicontainer.core.rules.conditions import (
     Condition,
     Fact,
     Facts,
+    is_met,
     known,
-    met,
     parse,
 )
 from lumicontainer.core.yaml import readers, validators
@@ -90,7 +90,7 @@ class Vocabulary(NamedTuple):
     parameters: Callable[[str], Collection[str]]
 
 
-class Seen(NamedTuple):
+class FactMatch(NamedTuple):
     """Hold one part of a rule's ``when``: what is asked, what was found, whether it is so."""
 
     name: str
@@ -111,7 +111,7 @@ class Finding(NamedTuple):
 
     rule: Rule
     state: str
-    seen: tuple[Seen, ...]
+    seen: tuple[FactMatch, ...]
 
     def problem(self) -> Problem:
         """Return the finding as a message."""
@@ -130,7 +130,7 @@ def judge(rules: Iterable[Rule], facts: Facts) -> list[Finding]:
 
 
 def _judge(rule: Rule, facts: Facts) -> Finding:
-    seen = tuple(_see(name, wanted, facts) for name, wanted in rule.when.items())
+    seen = tuple(_match(name, wanted, facts) for name, wanted in rule.when.items())
     answers = {each.holds for each in seen}
     state = PASSED if False in answers else UNKNOWN if None in answers else HOLDS
     return Finding(rule, state, seen)
@@ -152,16 +152,18 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
         }
         for rule in rules
         if DRIVER in rule.when
-        and all(_see(name, each, facts).holds for name, each in rule.when.items() if name != DRIVER)
+        and all(
+            _match(name, each, facts).holds for name, each in rule.when.items() if name != DRIVER
+        )
     )
 
 
-def _see(name: str, wanted: tuple[Condition, ...], facts: Facts) -> Seen:
+def _match(name: str, wanted: tuple[Condition, ...], facts: Facts) -> FactMatch:
     found = known(name, facts) or ()
-    answer = met(name, wanted, facts)
+    answer = is_met(name, wanted, facts)
     # Of several wheels, say, those are printed for which it holds.
-    same = tuple(each for each in found if met(name, wanted, {**facts, name: (each,)}) is answer)
-    return Seen(name, " or ".join(each.text for each in wanted), same or found, answer)
+    same = tuple(each for each in found if is_met(name, wanted, {**facts, name: (each,)}) is answer)
+    return FactMatch(name, " or ".join(each.text for each in wanted), same or found, answer)
 
 
 def refuse(findings: Iterable[Finding]) -> list[Problem]:

@@ -16,7 +16,7 @@ KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
 _HASHED = re.compile(rf"({NAME}==\S+)((?:\s+--hash=sha256:[0-9a-f]{{64}})+)")
 
 
-class Line(NamedTuple):
+class RequirementLine(NamedTuple):
     """Hold one requirement of a file, with its line and column from 1."""
 
     text: str
@@ -24,7 +24,7 @@ class Line(NamedTuple):
     column: int
 
 
-def lines(content: bytes) -> Iterator[Line]:
+def lines(content: bytes) -> Iterator[RequirementLine]:
     """Yield the lines of a file as pip reads them: joined behind a backslash, without comments."""
     joined, start = "", 1
     for number, raw in enumerate(content.decode("utf-8", "replace").split("\n"), 1):
@@ -38,7 +38,7 @@ def lines(content: bytes) -> Iterator[Line]:
         text = joined + bare
         joined = ""
         if text.strip():
-            yield Line(text.strip(), start, len(text) - len(text.lstrip()) + 1)
+            yield RequirementLine(text.strip(), start, len(text) - len(text.lstrip()) + 1)
 
 
 def is_file_of(file: LayerFile) -> bool:
@@ -51,10 +51,10 @@ def is_file_of(file: LayerFile) -> bool:
     if file.name.rpartition("/")[2] in KNOWN_FILES:
         return True
     found = [each.text for each in lines(file.content)]
-    return any(map(EXACT.fullmatch, found)) and all(map(_is_pips, found))
+    return any(map(EXACT.fullmatch, found)) and all(map(_is_for_pip, found))
 
 
-def _is_pips(text: str) -> bool:
+def _is_for_pip(text: str) -> bool:
     """Return whether pip would take a line for a requirement or an option; prose is neither."""
     wrong = fault(text, markers=True)
     return wrong is None or text.startswith("-") or len(text.split()) == 1 or " @ " in text

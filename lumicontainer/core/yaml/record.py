@@ -119,7 +119,7 @@ def _keys(made: Any, part: str = "") -> Iterator[tuple[str, _Key]]:
 
 
 def _reader(hint: Any) -> Reader[Any] | None:
-    """Return the reader of a type; None where it is no key's."""
+    """Return the reader of a type; None where no key has it."""
     origin = get_origin(hint)
     if origin is Annotated:
         found: Reader[Any] = next(mark for mark in hint.__metadata__ if callable(mark))
