@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Check:
+class IntegrityResult:
     """Hold the result of checking an image against its record."""
 
     state: str
@@ -108,7 +108,7 @@ def of_range(file: int, offset: int, size: int) -> str:
     return found.hexdigest()
 
 
-def check(image: Path) -> Check:
+def check(image: Path) -> IntegrityResult:
     """Check every byte of an image, a regular file; raise ``OSError`` if it cannot be read."""
     with image.open("rb", buffering=0) as file:
         return _Reading(file.fileno()).check()
@@ -125,31 +125,33 @@ class _Reading:
         self.last = next(named, None)
         """The index of the record's descriptor, the last that the build wrote."""
 
-    def check(self) -> Check:
+    def check(self) -> IntegrityResult:
         if self.last is None:
             lost = self.header.identity.startswith(_MARK)
             why = f"descriptors: the record of the digests, {NAME}, is missing"
-            return Check(CHANGED, problems=(why,)) if lost else Check(NOT_RECORDED)
+            return (
+                IntegrityResult(CHANGED, problems=(why,)) if lost else IntegrityResult(NOT_RECORDED)
+            )
         row = self.rows[self.last]
         own = Part(NAME, max(0, row.offset), row.size)
         if own.end > self.size:
             why = f"{own.where}: the file is cut short, it has {self.size} bytes"
-            return Check(CHANGED, problems=(why,))
+            return IntegrityResult(CHANGED, problems=(why,))
         text = os.pread(self.file, own.size, own.offset) if 0 <= own.size <= _LIMIT else b""
         parts = _parts(text) if identity(text) == self.header.identity else None
         if parts is None:
             why = f"{own.where}: it does not match the identity in the header, bytes 48 to 63"
-            return Check(CHANGED, problems=(why,))
+            return IntegrityResult(CHANGED, problems=(why,))
         return self._against((*parts, part(NAME, own.offset, text)))
 
-    def _against(self, parts: Sequence[Part]) -> Check:
+    def _against(self, parts: Sequence[Part]) -> IntegrityResult:
         *recorded, own = parts
         appended = tuple(self._appended())
         problems = [*self._changed(recorded), *self._between(parts)]
         problems += [*self._after(own, appended), *self._counts(appended)]
         state = CHANGED if problems else WHOLE
         proven = 0 if problems else own.end
-        return Check(state, proven, tuple(problems), tuple(parts), appended)
+        return IntegrityResult(state, proven, tuple(problems), tuple(parts), appended)
 
     def _changed(self, parts: Sequence[Part]) -> Iterator[str]:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from lumicontainer.errors import Problem
 from lumicontainer.image import digests
-from lumicontainer.image.digests import CHANGED, NOT_RECORDED, Check
+from lumicontainer.image.digests import CHANGED, NOT_RECORDED, IntegrityResult
 from lumicontainer.image.sif import no_image
 from lumicontainer.system import units
 
 
-def examined(image: Path) -> Check:
+def examined(image: Path) -> IntegrityResult:
     """Check every byte of an image; raise ``InputError`` if it cannot be read."""
     try:
         return digests.check(image)
@@ -19,7 +19,7 @@ def examined(image: Path) -> Check:
         raise no_image(image, error.strerror or str(error)) from error
 
 
-def problem(image: Path, found: Check, *, level: str = "error") -> Problem:
+def problem(image: Path, found: IntegrityResult, *, level: str = "error") -> Problem:
     """Return the message for an image that has changed or has no record of digests."""
     if found.state == NOT_RECORDED:
         return Problem(
@@ -39,7 +39,7 @@ def problem(image: Path, found: Check, *, level: str = "error") -> Problem:
     )
 
 
-def summary(found: Check) -> str:
+def summary(found: IntegrityResult) -> str:
     """Return which bytes of an intact image were checked."""
     text = f"{units.size(found.proven)} in {len(found.parts)} parts match their digests"
     if not found.appended:

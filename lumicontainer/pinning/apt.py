@@ -69,7 +69,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LayerPackages:
     """Hold the apt packages of a layer, and the program that adds its repositories, if any."""
 
     packages: Sequence[str]
@@ -83,7 +83,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     Raises the errors of a build.
     """
     wanted = {
-        layer.name: Wanted(layer.content.apt, adding_repositories(layer))
+        layer.name: LayerPackages(layer.content.apt, adding_repositories(layer))
         for layer in plan.resolved.included()
         if layer.content.apt or layer.content.apt_repositories
     }
@@ -103,7 +103,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     return Answers(digest, there, closures(printed), refused, names)
 
 
-def program(wanted: Sequence[Wanted]) -> str:
+def program(wanted: Sequence[LayerPackages]) -> str:
     """Return the program that lists the packages of a base, and those that apt adds for each layer.
 
     Apt adds the packages of a layer to those of the layers before it. The answers lie in the

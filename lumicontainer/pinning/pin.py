@@ -10,7 +10,7 @@ from functools import partial
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.build.failures import missing_packages
-from lumicontainer.core.lock.lock import Entry, Lock, lock_of
+from lumicontainer.core.lock.lock import Lock, LockEntry, lock_of
 from lumicontainer.core.model import SdistSource, UrlSource
 from lumicontainer.core.plan.plan import Plan
 from lumicontainer.core.resolve.facts import facts_of, normal, wheel_package
@@ -59,7 +59,7 @@ def make_lock(
     maker = _Maker(resolved, read_site(release, mirrors), progress, plan_of)
     for each in inputs(resolved):
         if each.pinned and each.kind != APT:
-            maker.add(each, Entry(each.kind, each.name, each.where, each.given, RECIPE))
+            maker.add(each, LockEntry(each.kind, each.name, each.where, each.given, RECIPE))
     maker.fetched()
     maker.on_the_base()
     maker.python()
@@ -76,8 +76,8 @@ class _Maker:
     site: Site
     progress: Progress
     plan_of: Callable[[Resolved], Plan]
-    layers: dict[str, list[Entry]] = field(init=False)
-    known: dict[str, Entry] = field(default_factory=dict)
+    layers: dict[str, list[LockEntry]] = field(init=False)
+    known: dict[str, LockEntry] = field(default_factory=dict)
     """The wheels of the image by the names of their packages."""
     wrong: list[Problem] = field(default_factory=list)
     """Names in the recipe that do not exist."""
@@ -93,7 +93,7 @@ class _Maker:
         found = [each for each in inputs(self.resolved) if each.kind in kinds]
         return [each for each in found if each.kind == APT or not each.pinned]
 
-    def add(self, of: Input, entry: Entry) -> None:
+    def add(self, of: Input, entry: LockEntry) -> None:
         """Add an entry for an input."""
         self.layers[of.layer].append(entry)
         if entry.open:
@@ -101,11 +101,11 @@ class _Maker:
 
     def pin(self, of: Input, pin: str, origin: str, index: str = "") -> None:
         """Add the pin of an input."""
-        self.add(of, Entry(of.kind, of.name, of.where, pin, origin, index))
+        self.add(of, LockEntry(of.kind, of.name, of.where, pin, origin, index))
 
     def leave(self, of: Input, why: str) -> None:
         """Leave an input open."""
-        self.add(of, Entry(of.kind, of.name, of.where, open=why))
+        self.add(of, LockEntry(of.kind, of.name, of.where, open=why))
 
     def find(self, of: Input, ask: Callable[[], str], origin: str, why: str) -> None:
         """Add the pin that ``ask`` returns; on an error, report it and leave the input open."""
@@ -166,7 +166,7 @@ class _Maker:
         named = {_plain(each.name) for each in mine}
         for name, version in (closure or {}).items():
             if name not in named:
-                entry = Entry(APT, name, pin=f"{name}={version}", origin=_BASE, dependency=True)
+                entry = LockEntry(APT, name, pin=f"{name}={version}", origin=_BASE, dependency=True)
                 self.layers[mine[0].layer].append(entry)
 
     def _with_base(self) -> Resolved:
@@ -280,7 +280,7 @@ class _Maker:
                 self.leave(each, " ".join(why.split()))
             return None
 
-    def _one_of(self, known: Mapping[str, Entry], each: Input) -> None:
+    def _one_of(self, known: Mapping[str, LockEntry], each: Input) -> None:
         entry = known.get(normal(each.name))
         if entry is None:
             self.leave(each, "a layer below provides it, from no index")
@@ -321,12 +321,12 @@ def _no_wheel(missing: missing_packages.Absent | None) -> str:
     return "the configured index has no wheel of it" + (f"; it has {there}" if there else "")
 
 
-def _entry(wheel: Wheel, where: str, index: str) -> Entry:
+def _entry(wheel: Wheel, where: str, index: str) -> LockEntry:
     index = index if is_of(wheel, index) else ""
     if not wheel.sha256:
         why = "its index has no sha256 of it"
-        return Entry(PYTHON, normal(wheel.name), where, index=index, open=why)
-    return Entry(PYTHON, normal(wheel.name), where, wheel.line, wheel.file, index)
+        return LockEntry(PYTHON, normal(wheel.name), where, index=index, open=why)
+    return LockEntry(PYTHON, normal(wheel.name), where, wheel.line, wheel.file, index)
 
 
 def _seen_by(

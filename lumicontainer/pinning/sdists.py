@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from lumicontainer.build import pipeline
 from lumicontainer.build.failures.failure import last_lines
-from lumicontainer.core.lock.lock import Entry, apply_lock, lock_of
+from lumicontainer.core.lock.lock import LockEntry, apply_lock, lock_of
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.plan import Plan, Step
 from lumicontainer.core.resolve.resolve import Resolved
@@ -38,7 +38,7 @@ _MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
 
 
 def asking(
-    resolved: Resolved, name: str, lines: Sequence[str], pins: Mapping[str, Sequence[Entry]]
+    resolved: Resolved, name: str, lines: Sequence[str], pins: Mapping[str, Sequence[LockEntry]]
 ) -> Resolved:
     """Return an image that ends with the layer ``name``, which asks pip for requirements.
 

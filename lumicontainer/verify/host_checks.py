@@ -21,7 +21,7 @@ from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.host.binds import closure_in
 from lumicontainer.image import inspect as images
 from lumicontainer.image import integrity, records, sif
-from lumicontainer.image.digests import NOT_RECORDED, Check
+from lumicontainer.image.digests import NOT_RECORDED, IntegrityResult
 from lumicontainer.image.sif_format import Descriptor
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.system import units
@@ -53,7 +53,7 @@ class Request:
         return read_subject(self.image)
 
     @cached_property
-    def digests(self) -> Check:
+    def digests(self) -> IntegrityResult:
         """Return the result of the check of every byte of the image."""
         return integrity.examined(self.image)
 

@@ -64,7 +64,7 @@ class Box(NamedTuple):
     lines: tuple[str, ...]
 
 
-class Node(NamedTuple):
+class NodeDiagram(NamedTuple):
     """Hold the ranks of one node."""
 
     name: str
@@ -145,12 +145,12 @@ def _sizes(low: float, high: float) -> list[int]:
     return [2**power for power in range(first, last + 1, every)]
 
 
-def nodes(facts: Mapping[str, Any]) -> list[Node]:
+def nodes(facts: Mapping[str, Any]) -> list[NodeDiagram]:
     """Return the GPU, cores and network interface of each rank, by node."""
     ranks: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(_rows(facts.get("ranks")), key=lambda row: str(row.get("rank", "")).zfill(8)):
         ranks.setdefault(str(row.get("host", "")), []).append(row)
-    return [Node(name, tuple(_boxes(rows))) for name, rows in ranks.items()]
+    return [NodeDiagram(name, tuple(_boxes(rows))) for name, rows in ranks.items()]
 
 
 def _boxes(rows: list[Mapping[str, Any]]) -> Iterator[Box]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lumicontainer.build.lock_files import write_lock
 from lumicontainer.core.lock.lock import (
-    Entry,
     Lock,
+    LockEntry,
     apply_lock,
     faults,
     file_name,
@@ -60,17 +60,19 @@ def wheel(name: str, digest: str = SHA) -> str:
 
 
 ENTRIES = {
-    "tiny": (Entry(DEBOOTSTRAP, "bookworm", pin=OTHER),),
+    "tiny": (LockEntry(DEBOOTSTRAP, "bookworm", pin=OTHER),),
     "greet": (
-        Entry(APT, "sl", pin="sl=5.02-1+b1"),
-        Entry(APT, "libtinfo6", pin="libtinfo6=6.4-4", dependency=True),
-        Entry(PYTHON, "six==1.17.0", pin=wheel("six==1.17.0")),
-        Entry(PYTHON, "sympy", pin=wheel("sympy==1.14.0"), dependency=True),
-        Entry(PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="https://wheels.example/"),
-        Entry(PYTHON, "cython==3.2.4", "build.txt", wheel("cython==3.2.4", OTHER)),
-        Entry(SDIST, "greet==1.0", pin=SHA),
-        Entry(GIT, "https://a.example/tool", "tool", COMMIT),
-        Entry(URL, "https://a.example/x.tgz", "x.tgz", OTHER),
+        LockEntry(APT, "sl", pin="sl=5.02-1+b1"),
+        LockEntry(APT, "libtinfo6", pin="libtinfo6=6.4-4", dependency=True),
+        LockEntry(PYTHON, "six==1.17.0", pin=wheel("six==1.17.0")),
+        LockEntry(PYTHON, "sympy", pin=wheel("sympy==1.14.0"), dependency=True),
+        LockEntry(
+            PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="https://wheels.example/"
+        ),
+        LockEntry(PYTHON, "cython==3.2.4", "build.txt", wheel("cython==3.2.4", OTHER)),
+        LockEntry(SDIST, "greet==1.0", pin=SHA),
+        LockEntry(GIT, "https://a.example/tool", "tool", COMMIT),
+        LockEntry(URL, "https://a.example/x.tgz", "x.tgz", OTHER),
     ),
 }
 
@@ -93,11 +95,11 @@ def without(lock: Lock, *kinds: str) -> Lock:
     return replace(lock, layers=kept)
 
 
-def input_of(entry: Entry) -> tuple[str, str, str]:
+def input_of(entry: LockEntry) -> tuple[str, str, str]:
     return entry.kind, entry.name, entry.where
 
 
-def with_entry(lock: Lock, entry: Entry) -> Lock:
+def with_entry(lock: Lock, entry: LockEntry) -> Lock:
     """Return a lock with another entry for the same input of ``greet``."""
     kept = [each for each in lock.of("greet") if input_of(each) != input_of(entry)]
     return replace(lock, layers={**lock.layers, "greet": in_order([*kept, entry])})
@@ -185,7 +187,7 @@ def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
     base += 'provides: {python: "3.12"}\n'
     found = resolved({"layers/tiny/layer.yaml": base})
     pin = f"ubuntu@sha256:{SHA}"
-    lock = lock_of(found, {"tiny": [Entry(IMAGE, "ubuntu:noble", pin=pin)]})
+    lock = lock_of(found, {"tiny": [LockEntry(IMAGE, "ubuntu:noble", pin=pin)]})
     assert faults(lock, found) == []
     fast = apply_lock(found, lock)
     assert fast.bootstrap.image == pin
@@ -200,7 +202,7 @@ def test_an_input_without_an_entry_is_a_fault(greet: Resolved, lock: Lock, kind:
 
 
 def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) -> None:
-    entry = Entry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
+    entry = LockEntry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
     assert faults(with_entry(lock, entry), greet) == [
         "greet: x.tgz from https://a.example/x.tgz: open, it could not be downloaded"
     ]
@@ -263,7 +265,7 @@ def test_a_lock_that_could_not_be_read_again_is_not_written(lock: Lock, tmp_path
     path = tmp_path / "x.lock.yaml"
     write_lock(lock, path)
     before = path.read_bytes()
-    entry = Entry(PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="file:///srv/index")
+    entry = LockEntry(PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="file:///srv/index")
     with pytest.raises(InputError, match="URL"):
         write_lock(with_entry(lock, entry), path)
     assert path.read_bytes() == before
@@ -287,7 +289,7 @@ def read(text: str) -> Lock:
 
 
 def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
-    entry = Entry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
+    entry = LockEntry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
     lines = text_of(with_entry(lock, entry)).partition("recipe: ")[2].splitlines()
     assert lines[:12] == [
         "hello",
@@ -324,15 +326,15 @@ PIN = {
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
+def entries(draw: st.DrawFn) -> LockEntry:
     kind = draw(st.sampled_from(KINDS))
     about = {"where": draw(st.just("") | lines), "dependency": draw(st.booleans())}
     if draw(st.booleans()):
-        return Entry(kind, draw(lines), **about, open=draw(lines))
+        return LockEntry(kind, draw(lines), **about, open=draw(lines))
     origin = draw(st.just("") | lines)
     index = draw(st.sampled_from(["", "https://wheels.example/a%20b"]))
     pin = draw(PIN.get(kind, digests))
-    return Entry(kind, draw(lines), **about, pin=pin, origin=origin, index=index)
+    return LockEntry(kind, draw(lines), **about, pin=pin, origin=origin, index=index)
 
 
 @st.composite
@@ -352,7 +354,7 @@ def test_a_lock_is_read_as_it_was_written(lock: Lock) -> None:
 
 @given(st.lists(entries()), st.randoms())
 def test_the_order_in_which_pins_are_found_is_not_written(
-    found: list[Entry], other: object
+    found: list[LockEntry], other: object
 ) -> None:
     shuffled = list(found)
     other.shuffle(shuffled)

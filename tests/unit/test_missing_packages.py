@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build.failures.missing_packages import Absent, absent, problem_of
-from lumicontainer.core.lock.lock import Entry, apply_lock, lock_of
+from lumicontainer.core.lock.lock import LockEntry, apply_lock, lock_of
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem
 from lumicontainer.system.files.no_links import packages_listed
@@ -129,8 +129,8 @@ def test_of_a_locked_layer_nothing_is_the_recipe_s_mistake(resolved: Resolve) ->
 
 def held_layer(image: Resolved) -> ResolvedLayer:
     entries = {
-        "tiny": [Entry("debootstrap", "bookworm", pin="0" * 64)],
-        "greet": [Entry("apt", "sl", pin="sl=1")],
+        "tiny": [LockEntry("debootstrap", "bookworm", pin="0" * 64)],
+        "greet": [LockEntry("apt", "sl", pin="sl=1")],
     }
     return apply_lock(image, lock_of(image, entries)).layers[1]
 

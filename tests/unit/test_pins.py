@@ -16,7 +16,7 @@ from lumicontainer.core.plan.cleanup import PACKAGES, after_bootstrap, same_pack
 from lumicontainer.core.plan.plan import adding_repositories, make_plan
 from lumicontainer.core.resolve.resolve import Resolved
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
-from lumicontainer.pinning.apt import Wanted, closures, program
+from lumicontainer.pinning.apt import LayerPackages, closures, program
 from lumicontainer.pinning.registry import pinned_image
 from lumicontainer.pinning.sources import sha256_of, whole_commit
 
@@ -50,7 +50,7 @@ def test_each_layer_has_what_apt_adds_for_it() -> None:
 
 
 def test_apt_is_asked_for_each_layer_upon_those_before_it() -> None:
-    text = program([Wanted(("sl", "make")), Wanted(("g++",))])
+    text = program([LayerPackages(("sl", "make")), LayerPackages(("g++",))])
     assert text.endswith("ask 0 sl make\nask 1 g++\n")
     assert "apt-get" not in program([])
     done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
@@ -78,7 +78,7 @@ def test_a_layer_s_repositories_are_added_before_apt_is_asked_and_before_it_inst
     adding = adding_repositories(image.layers[1])
     assert "apt-get" not in adding
     assert "install.sh)" not in adding
-    text = program([Wanted(("make",)), Wanted(("sl",), adding)])
+    text = program([LayerPackages(("make",)), LayerPackages(("sl",), adding)])
     assert text.index("ask 0 make\n") < text.index("add /") < text.index("ask 1 sl\n")
     done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.core.lock.lock import Entry, faults
+from lumicontainer.core.lock.lock import LockEntry, faults
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.inputs import APT, IMAGE
 from lumicontainer.core.resolve.resolve import Resolved
@@ -38,8 +38,11 @@ LAYERS = {
     "layers/own/install.sh": "false\n",
 }
 PINS = {
-    "tiny": [Entry(IMAGE, DIGEST, pin=DIGEST)],
-    "own": [Entry(APT, "sl", pin="sl=5.02-1+b1"), Entry(APT, "ncurses", pin="ncurses=6.4-4")],
+    "tiny": [LockEntry(IMAGE, DIGEST, pin=DIGEST)],
+    "own": [
+        LockEntry(APT, "sl", pin="sl=5.02-1+b1"),
+        LockEntry(APT, "ncurses", pin="ncurses=6.4-4"),
+    ],
 }
 
 
@@ -91,7 +94,10 @@ def test_a_layer_below_without_its_secret_says_so(resolved: Resolve) -> None:
 
 
 def test_nothing_is_made_of_what_is_open(resolved: Resolve) -> None:
-    open_ = {**PINS, "tiny": [Entry(IMAGE, DIGEST, open="its registry did not return its digest")]}
+    open_ = {
+        **PINS,
+        "tiny": [LockEntry(IMAGE, DIGEST, open="its registry did not return its digest")],
+    }
     with pytest.raises(HostError, match=f"{DIGEST} of 'tiny' is open"):
         sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], open_)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from lumicontainer.build.cache.store import Cache
 from lumicontainer.errors import HostError
 from lumicontainer.image import digests
-from lumicontainer.image.digests import WHOLE, Check
+from lumicontainer.image.digests import WHOLE, IntegrityResult
 from lumicontainer.image.integrity import examined
 from lumicontainer.system.files.user_cache import cache_root
 
 
-def is_whole(image: Path) -> Check:
+def is_whole(image: Path) -> IntegrityResult:
     """Return the result of ``examined``; an unchanged file is read only once.
 
     The cache identifies a file by its path, inode, size and times. Damage below the file system
@@ -23,7 +23,7 @@ def is_whole(image: Path) -> Check:
     """
     name, store = _name(image), _cache()
     if store and store.has_passed(name):
-        return Check(WHOLE)
+        return IntegrityResult(WHOLE)
     found = examined(image)
     # The name differs if the file changed while it was read.
     if store and found.state == WHOLE and _name(image) == name:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Entry:
+class LockEntry:
     """Hold one pin of a layer, or why there is none."""
 
     kind: str
@@ -66,13 +66,13 @@ class Lock:
     recipe: str
     platform: str
     profile: str = ""
-    layers: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    layers: Mapping[str, tuple[LockEntry, ...]] = field(default_factory=dict)
 
-    def of(self, layer: str) -> tuple[Entry, ...]:
+    def of(self, layer: str) -> tuple[LockEntry, ...]:
         """Return the entries of a layer."""
         return self.layers.get(layer, ())
 
-    def named(self) -> dict[tuple[str, str, str, str], Entry]:
+    def named(self) -> dict[tuple[str, str, str, str], LockEntry]:
         """Return the entries of inputs, by the keys of these; dependencies are not among them."""
         return {
             (layer, each.kind, each.name, each.where): each
@@ -85,13 +85,13 @@ class Lock:
         """Return how many pins it has."""
         return sum(1 for entries in self.layers.values() for each in entries if each.pin)
 
-    def still_open(self) -> Iterator[tuple[str, Entry]]:
+    def still_open(self) -> Iterator[tuple[str, LockEntry]]:
         """Yield the entries without a pin, each with its layer."""
         for layer, entries in self.layers.items():
             yield from ((layer, each) for each in entries if each.open)
 
 
-def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def in_order(entries: Iterable[LockEntry]) -> tuple[LockEntry, ...]:
     """Return the entries of a layer in the order of the file, each once."""
     return tuple(
         sorted(
@@ -107,7 +107,7 @@ def file_name(resolved: Resolved) -> str:
     return f"{resolved.recipe.name}.{resolved.platform.name}{profile}.lock.yaml"
 
 
-def lock_of(resolved: Resolved, layers: Mapping[str, Iterable[Entry]]) -> Lock:
+def lock_of(resolved: Resolved, layers: Mapping[str, Iterable[LockEntry]]) -> Lock:
     """Return the lock of an image that has these entries."""
     profile = resolved.profile.name if resolved.profile else ""
     ordered = {name: in_order(entries) for name, entries in layers.items() if entries}
@@ -206,7 +206,7 @@ def _pinned_file(file: LayerFile, files: Mapping[str, tuple[str, ...]]) -> Layer
     return file._replace(content="".join(f"{each}\n" for each in lines).encode()) if lines else file
 
 
-def requirements(entries: Iterable[Entry]) -> tuple[str, ...]:
+def requirements(entries: Iterable[LockEntry]) -> tuple[str, ...]:
     """Return the lines of pip's requirements that Python entries make."""
     return _once(sorted(each.pin for each in entries if each.kind == PYTHON))
 

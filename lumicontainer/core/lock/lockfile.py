@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import yaml
 
-from lumicontainer.core.lock.lock import Entry, Lock, in_order
+from lumicontainer.core.lock.lock import Lock, LockEntry, in_order
 from lumicontainer.core.model.content import Line, Name
 from lumicontainer.core.resolve.inputs import (
     APT,
@@ -101,7 +101,7 @@ _ROW = record("an entry of a lock", _Row)
         ],
     }
 )
-def _entry(node: Node, problems: Problems) -> Entry | None:
+def _entry(node: Node, problems: Problems) -> LockEntry | None:
     row = _ROW(node, problems)
     if row is None:
         return None
@@ -113,7 +113,9 @@ def _entry(node: Node, problems: Problems) -> Entry | None:
     kind = kinds[0]
     pin = (row.pin and _PINS[kind](row.pin, problems)) or ""
     name = getattr(row, kind)
-    return Entry(kind, name, row.file, pin, row.origin, row.index_url, row.dependency, row.unpinned)
+    return LockEntry(
+        kind, name, row.file, pin, row.origin, row.index_url, row.dependency, row.unpinned
+    )
 
 
 class _Lock(NamedTuple):
@@ -121,7 +123,7 @@ class _Lock(NamedTuple):
     """The recipe."""
     platform: Annotated[str, validators.stem]
     """The platform."""
-    layers: Mapping[Name, tuple[Annotated[Entry, _entry], ...]]
+    layers: Mapping[Name, tuple[Annotated[LockEntry, _entry], ...]]
     """The pins of each layer."""
     profile: Annotated[str, validators.stem] = ""
     """The profile."""
@@ -151,7 +153,7 @@ def text_of(lock: Lock) -> str:
     return _HEAD + yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=inf)
 
 
-def _row(entry: Entry) -> dict[str, str | bool]:
+def _row(entry: LockEntry) -> dict[str, str | bool]:
     row: dict[str, str | bool] = {
         entry.kind: entry.name,
         "file": entry.where,
