@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the programs that tests call and no other script brings.
+# Install the programs that tests call and that no other script installs.
 set -euo pipefail
 # shellcheck disable=SC2034  # services.sh uses it
 readonly SERVICE=tools
@@ -10,6 +10,7 @@ wanted=()
 for program in bzip2 curl docker-registry git gpg gpg-agent patch proot strace zsh zstd; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
+compgen -G '/usr/lib/llvm-*/bin/clang-offload-bundler' >/dev/null || wanted+=(clang-tools)
 # The browser that lays reports out: Ubuntu has it as a snap alone, which starts in no container.
 if grep -qx 'ID=debian' /etc/os-release; then
     type -P chromium >/dev/null || wanted+=(chromium)

@@ -360,17 +360,12 @@ def test_rank_0_takes_no_place_where_it_cannot_keep_the_key_to_itself(tmp_path: 
     assert [each for each in tmp_path.iterdir() if each not in (taken, good)] == []
 
 
-def test_what_another_run_put_there_is_not_taken_away(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    written = keys.publish([str(path)], 1, KEY)
+def test_a_key_replaces_an_earlier_one_and_only_its_own_run_removes_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "key")
+    written = keys.publish([str(path)], 1, b"\1" * 32)
+    assert keys.read(str(path)) == (1, b"\1" * 32)
     keys.publish([str(path)], 2, KEY)
-    keys.withdraw(written, 1, KEY)
+    keys.withdraw(written, 1, b"\1" * 32)
     assert keys.read(str(path)) == (2, KEY)
     keys.withdraw(written, 2, KEY)
     assert not path.exists()
-
-
-def test_what_an_earlier_step_left_is_replaced(tmp_path: Path) -> None:
-    path = write(tmp_path / "key")
-    keys.publish([str(path)], 1, b"\1" * 32)
-    assert keys.read(str(path)) == (1, b"\1" * 32)

@@ -93,27 +93,19 @@ def test_a_rank_that_never_comes_is_named_and_the_rest_go_on(image: Image) -> No
     assert "without rank 3 on nid2: it did not join" in ran.check("ranks")["reason"]
 
 
-def test_a_node_of_which_nobody_comes_is_named(image: Image) -> None:
+def test_a_node_without_ranks_is_reported_even_if_no_check_needs_it(image: Image) -> None:
     image.add("node", SHOW, runs="node")
-    tasks = image.tasks("--json", "-", "--wait", "3")
-    for each in tasks[2:]:
-        each.kill()
-        each.communicate()
-    ran = reports(tasks[:2])
-    assert ran.states == {"node": "error", "lumi-verify/ranks": "error"}
-    assert [row["host"] for row in ran.check("node")["ranks"]] == ["localhost", "nid2", "nid2"]
-
-
-def test_ranks_that_are_lost_are_told_though_no_check_takes_them(image: Image) -> None:
     image.add("once", SHOW)
     tasks = image.tasks("--json", "-", "--wait", "3")
     for each in tasks[2:]:
         each.kill()
         each.communicate()
     ran = reports(tasks[:2])
-    assert (ran.code, ran.states) == (1, {"once": "passed", "lumi-verify/ranks": "error"})
-    assert "rank 2 on nid2, rank 3 on nid2: " in ran.report["checks"][1]["reason"]
-    assert ran.report["counts"]["error"] == 1
+    states = {"node": "error", "once": "passed", "lumi-verify/ranks": "error"}
+    assert (ran.code, ran.states) == (1, states)
+    assert [row["host"] for row in ran.check("node")["ranks"]] == ["localhost", "nid2", "nid2"]
+    assert "rank 2 on nid2, rank 3 on nid2: " in ran.report["checks"][-1]["reason"]
+    assert ran.report["counts"]["error"] == 2
     assert "lumi-verify/ranks" in ran.stderr
 
 
