@@ -26,6 +26,13 @@ def bundler(*words: object) -> str:
     ).stdout
 
 
+def files(**names: list[object]) -> list[str]:
+    """Return the options for files; before LLVM 15 one option took a list."""
+    if "--input=" in bundler("--help"):
+        return [f"-{option}={name}" for option, each in names.items() for name in each]
+    return [f"-{option}s={','.join(map(str, each))}" for option, each in names.items()]
+
+
 def triple(target: str) -> str:
     return f"hipv4-amdgcn-amd-amdhsa--{target}"
 
@@ -36,8 +43,7 @@ def test_the_targets_of_clang_s_bundles_are_read(tmp_path: Path, targets: list[s
     code.write_bytes(b"\x7fELF and no more")
     made = tmp_path / "made.hipfb"
     words = [f"-targets={','.join([HOST, *map(triple, targets)])}", "-bundle-align=4096"]
-    inputs = ["-input=/dev/null", *(f"-input={code}" for _ in targets)]
-    bundler(*words, *inputs, f"-output={made}")
+    bundler(*words, *files(input=["/dev/null", *(code for _ in targets)], output=[made]))
     whole = section(made.read_bytes(), made.read_bytes())
     assert [str(each) for each in codes(str(library(tmp_path / "a.so", whole)))] == targets
 
@@ -46,5 +52,5 @@ def test_the_targets_of_clang_s_bundles_are_read(tmp_path: Path, targets: list[s
 def test_the_bundles_of_other_tests_are_as_clang_s(tmp_path: Path, targets: list[str]) -> None:
     made = tmp_path / "made.hipfb"
     made.write_bytes(bundle(*targets))
-    listed = bundler("-list", f"-input={made}").split()
+    listed = bundler("-list", *files(input=[made])).split()
     assert sorted(listed) == sorted([f"{HOST}-", *map(triple, targets)])
