@@ -43,10 +43,7 @@ def test_the_shell_of_the_newest_state_is_opened(lumicontainer: Run, fail: Fail)
     fail("one-more", age=200)
     assert lumicontainer("debug").stdout == "two greet\n"
     assert lumicontainer("debug", "one").stdout == "one greet\n"
-
-
-def test_the_exit_code_is_the_shells(lumicontainer: Run, fail: Fail) -> None:
-    (fail("one") / OPENER).write_text("#!/bin/sh\nexit 42\n")
+    (fail("newest") / OPENER).write_text("#!/bin/sh\nexit 42\n")
     assert lumicontainer("debug").returncode == 42
 
 
@@ -80,6 +77,9 @@ def test_while_the_shell_is_open_no_other_takes_the_state(lumicontainer: Run, fa
 
 
 def test_list_tells_recipe_step_age_size_and_path(lumicontainer: Run, fail: Fail) -> None:
+    done = lumicontainer("debug", "--list")
+    assert (done.returncode, done.stdout) == (0, "no state of a failed build is kept\n")
+    assert json.loads(lumicontainer("debug", "--list", "--json").stdout) == []
     folder = fail("one", "greet: compile", age=7300)
     (folder / "big").write_bytes(b"x" * 2_000_000)
     line = lumicontainer("debug", "--list").stdout
@@ -87,12 +87,6 @@ def test_list_tells_recipe_step_age_size_and_path(lumicontainer: Run, fail: Fail
         assert word in line
     (told,) = json.loads(lumicontainer("debug", "--list", "--json").stdout)
     assert (told["recipe"], told["path"]) == ("one", str(folder))
-
-
-def test_an_empty_list_says_so(lumicontainer: Run, fail: Fail) -> None:
-    done = lumicontainer("debug", "--list")
-    assert (done.returncode, done.stdout) == (0, "no state of a failed build is kept\n")
-    assert json.loads(lumicontainer("debug", "--list", "--json").stdout) == []
 
 
 def test_clean_removes_what_a_lock_of_the_recipe_left(lumicontainer: Run, fail: Fail) -> None:

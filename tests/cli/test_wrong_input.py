@@ -27,6 +27,14 @@ from .conftest import Run
             ["show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_FUSED_ADM=true"],
             "did you mean 'DS_BUILD_FUSED_ADAM'?",
         ),
+        (
+            ["show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_SPARSE_ATTEN=false"],
+            "did you mean 'DS_BUILD_SPARSE_ATTN'?",
+        ),
+        (
+            ["show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_GDS=true"],
+            "cannot build DS_BUILD_GDS for 'cpu'",
+        ),
         (["show", "pytorch-deepspeed", "--set", "nothing"], "--set layer.parameter=value"),
         (["show", "--recipes", "nowhere", "hello"], "check --recipes"),
         (["render", "pytorch-deepspeed", "--format", "odf"], "--help"),
@@ -58,22 +66,6 @@ def test_the_error_names_the_hint(lumicontainer: Run, words: list[str], hint: st
     assert "Traceback" not in done.stderr
 
 
-def test_a_flag_of_deepspeed_that_the_cpu_cannot_build_is_refused_by_name(
-    lumicontainer: Run,
-) -> None:
-    done = lumicontainer("show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_GDS=true")
-    assert done.returncode == 2
-    assert "cannot build DS_BUILD_GDS for 'cpu'" in done.stderr
-
-
-def test_the_misspelt_flags_of_the_slides_are_refused_by_name(lumicontainer: Run) -> None:
-    done = lumicontainer(
-        "show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_SPARSE_ATTEN=false"
-    )
-    assert done.returncode == 2
-    assert "did you mean 'DS_BUILD_SPARSE_ATTN'?" in done.stderr
-
-
 def test_the_platform_whose_variants_are_missing_is_told_layer_by_layer(
     lumicontainer: Run, write: Write
 ) -> None:
@@ -81,15 +73,6 @@ def test_the_platform_whose_variants_are_missing_is_told_layer_by_layer(
     done = lumicontainer("show", "hello", "--recipes", folder, "--platform", "lumi-g")
     assert done.returncode == 2
     assert "has no variant for the accelerator 'rocm'" in done.stderr
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
-def test_a_number_of_jobs_that_cannot_be_is_refused(
-    lumicontainer: Run, write: Write, jobs: str
-) -> None:
-    done = lumicontainer("build", "hello", "--recipes", write(HELLO), "--dry-run", f"--jobs={jobs}")
-    assert done.returncode == 2
-    assert f"argument --jobs/-j: expected a whole number from 1 on, got '{jobs}'" in done.stderr
 
 
 def test_no_option_shows_the_name_of_a_function_for_a_wrong_value() -> None:
@@ -101,91 +84,56 @@ def test_no_option_shows_the_name_of_a_function_for_a_wrong_value() -> None:
             kind("many \x1b[2J")
 
 
-def test_a_dry_run_refuses_what_the_build_would_refuse(
-    lumicontainer: Run, write: Write, tmp_path: Path
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--jobs=0"], "argument --jobs/-j: expected a whole number from 1 on, got '0'"),
+        (["--jobs=many"], "argument --jobs/-j: expected a whole number from 1 on, got 'many'"),
+        (["--output", "own"], "hint: "),
+        (["--output", "own/no/x.sif"], "the image's folder does not exist"),
+        (["--output", "notes.txt"], "a build replaces only images"),
+        (["--output", "empty.txt"], "a build replaces only images"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+@pytest.mark.parametrize("mode", [["--dry-run"], []], ids=["dry run", "build"])
+def test_a_build_and_a_dry_run_refuse_the_same(
+    lumicontainer: Run, write: Write, words: list[str], message: str, mode: list[str]
 ) -> None:
-    words = ("build", "hello", "--recipes", write(HELLO), "--dry-run")
-    assert lumicontainer(*words, "--output", tmp_path).returncode == 2
-    assert lumicontainer(*words, "--output", tmp_path / "no/x.sif").returncode == 2
-
-
-@pytest.mark.parametrize("content", ["precious notes\n", ""])
-def test_a_file_that_is_no_image_is_never_overwritten(
-    lumicontainer: Run, write: Write, tmp_path: Path, content: str
-) -> None:
-    output = tmp_path / "notes.txt"
-    output.write_text(content)
-    done = lumicontainer("build", "hello", "--recipes", write(HELLO), "--output", output)
+    folder = write(HELLO).parent
+    (folder / "notes.txt").write_text("precious notes\n")
+    (folder / "empty.txt").touch()
+    done = lumicontainer("build", "own/hello.yaml", *words, *mode, cwd=folder)
     assert done.returncode == 2
-    assert "a build replaces only images" in done.stderr
-    assert output.read_text() == content
+    assert message in done.stderr
+    assert (folder / "notes.txt").read_text() == "precious notes\n"
 
 
-def test_an_output_in_a_missing_folder_is_told_before_anything_is_begun(
-    lumicontainer: Run, write: Write, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "value", "code", "message"),
+    [
+        ("PATH", "{folder}", 3, "container engine not found"),
+        ("LUMICONTAINER_CACHE_SIZE", "8GBs", 2, "invalid size '8GBs'"),
+        ("LUMICONTAINER_TMPDIR", "/proc/self", 3, "name another place with LUMICONTAINER_TMPDIR"),
+        ("LUMICONTAINER_TMPDIR", "{folder}/two words", 3, "debootstrap cannot work in this folder"),
+        ("LUMICONTAINER_TMPDIR", "{folder}", 3, "is not private"),
+    ],
+)
+def test_a_host_that_cannot_build_is_reported_before_anything_begins(
+    lumicontainer: Run, write: Write, tmp_path: Path, name: str, value: str, code: int, message: str
 ) -> None:
-    done = lumicontainer(
-        "build", "hello", "--recipes", write(HELLO), "--output", tmp_path / "no/x.sif"
-    )
-    assert done.returncode == 2
-    assert "the image's folder does not exist" in done.stderr
-
-
-def test_without_an_engine_the_error_says_how_to_get_one(
-    lumicontainer: Run, write: Write, tmp_path: Path
-) -> None:
-    # Only this folder is searched, and what find() adds to it for sbin has no engine either.
-    done = lumicontainer("build", "hello", "--recipes", write(HELLO), env={"PATH": str(tmp_path)})
-    assert done.returncode == 3
-    assert "container engine not found" in done.stderr
-    assert "make engine" in done.stderr
-
-
-def test_a_size_of_the_cache_that_is_none_is_told_before_anything_is_begun(
-    lumicontainer: Run, write: Write, tmp_path: Path
-) -> None:
-    place = {"LUMICONTAINER_CACHE": str(tmp_path / "cache"), "LUMICONTAINER_CACHE_SIZE": "8GBs"}
-    nothing = {"PATH": str(tmp_path)}
-    done = lumicontainer("build", "hello", "--recipes", write(HELLO), env={**place, **nothing})
-    assert done.returncode == 2
-    assert "invalid size '8GBs'\n  where: LUMICONTAINER_CACHE_SIZE" in done.stderr
-    assert not (tmp_path / "cache").exists()
-
-
-def test_a_place_for_builds_that_cannot_be_written_is_told(
-    lumicontainer: Run, write: Write
-) -> None:
-    done = lumicontainer(
-        "build", "hello", "--recipes", write(HELLO), env={"LUMICONTAINER_TMPDIR": "/proc/self"}
-    )
-    assert done.returncode == 3
-    assert "name another place with LUMICONTAINER_TMPDIR" in done.stderr
-
-
-def test_a_place_for_builds_in_which_debootstrap_cannot_work_is_refused(
-    lumicontainer: Run, write: Write, tmp_path: Path
-) -> None:
-    place = tmp_path / "two words"
-    place.mkdir()
-    words = ("build", "hello", "--recipes", write(HELLO))
-    done = lumicontainer(*words, env={"LUMICONTAINER_TMPDIR": str(place)})
-    assert done.returncode == 3
-    assert "debootstrap cannot work in this folder" in done.stderr
-    assert "name another folder with LUMICONTAINER_TMPDIR" in done.stderr
-    assert not list(place.glob("*/[!.]*"))
-
-
-def test_a_folder_for_builds_that_others_can_enter_is_refused(
-    lumicontainer: Run, write: Write, tmp_path: Path
-) -> None:
+    (tmp_path / "two words").mkdir()
+    # A folder that others can enter.
     planted = tmp_path / f"lumicontainer-{os.getuid()}"
     planted.mkdir()
     planted.chmod(0o777)
-    done = lumicontainer(
-        "build", "hello", "--recipes", write(HELLO), env={"LUMICONTAINER_TMPDIR": str(tmp_path)}
-    )
-    assert done.returncode == 3
-    assert "is not private" in done.stderr
+    env = {"LUMICONTAINER_CACHE": str(tmp_path / "cache"), name: value.format(folder=tmp_path)}
+    done = lumicontainer("build", "hello", "--recipes", write(HELLO), env=env)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "hint: " in done.stderr
+    assert not list((tmp_path / "cache").glob("objects/*"))
+    assert not list((tmp_path / "two words").glob("*/[!.]*"))
 
 
 def on_a_tmpfs(room: Path, options: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -212,7 +160,7 @@ def test_without_room_the_error_says_how_much_is_needed_and_how_much_is_free(
     words = ("build", "hello", "--recipes", write(HELLO), "--output", tmp_path / "x.sif")
     done = on_a_tmpfs(tmp_path / "room", "size=64m", *words)
     assert done.returncode == 8
-    assert "it needs 4.1 GiB, and 64 MiB are free" in done.stderr
+    assert "it needs 4.1 GiB, and 64.0 MiB are free" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_anything_is_begun(

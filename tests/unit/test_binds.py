@@ -101,11 +101,19 @@ def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
     assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}:/opt/rocm/lib"]
 
 
-def test_an_image_without_libraries_of_the_host_is_not_asked(site: Site) -> None:
+@pytest.mark.parametrize("platform", ["site", "no binds"])
+def test_an_image_that_takes_no_library_of_this_host_is_not_asked(
+    site: Site, platform: str
+) -> None:
     site.tell(libraries="what would break")
-    done = site.call("run", site.image(binds=[]), "--", "true")
+    libraries = []
+    if platform == "no binds":
+        (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
+        libraries = [{"path": "/nowhere/libgone.so.1", "reason": "the layer needs it"}]
+    done = site.call("run", site.image(host_libraries=libraries), "--", "true")
     assert done.returncode == 0
     assert options(done.stdout.splitlines(), "--env") == []
+    assert len(options(done.stdout.splitlines(), "--bind")) == (platform == "site")
 
 
 def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
@@ -120,47 +128,21 @@ def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
         assert "error: neither the host nor the image has libbelow.so.1" in done.stderr
 
 
-def test_where_nothing_is_bound_the_image_runs_with_its_own(site: Site) -> None:
-    (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
-    gone = {"path": "/nowhere/libgone.so.1", "reason": "the layer wants it"}
-    done = site.call("run", site.image(host_libraries=[gone]), "--", "true")
-    assert done.returncode == 0
-    assert options(done.stdout.splitlines(), "--bind") == []
-
-
-def test_binds_is_an_array_for_a_job_script_with_the_reason_of_each(site: Site) -> None:
-    done = site.call("binds", site.image(host_libraries=wanted(site)))
+def test_binds_prints_the_options_of_run_as_an_array_with_the_reason_of_each(site: Site) -> None:
+    (bundle := site.folder / "site.pem").touch()
+    row = {"path": str(site.library), "reason": "a line\necho broken out"}
+    image, env = site.image(host_libraries=[row]), {"PIP_CERT": str(bundle)}
+    done = site.call("binds", image, **env)
     assert done.returncode == 0, done.stderr
     assert "# not on this host: /nowhere/at/all: it is elsewhere\n" in done.stdout
     assert f"    --bind {site.seen}  # data lies there\n" in done.stdout
     assert "# libtop.so.1 needs it, and the image has none\n" in done.stdout
-    script = f'{done.stdout}printf "%s\\n" "${{binds[@]}}"'
-    words = subprocess.run(
-        ["bash", "-euc", script], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    assert len(options(words, "--bind")) == 3
-    assert options(words, "--bind")[0] == str(site.seen)
-    assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}"]
-
-
-def test_the_array_for_a_job_script_holds_every_option_that_run_uses(site: Site) -> None:
-    (bundle := site.folder / "site.pem").touch()
-    image, env = site.image(host_libraries=wanted(site)), {"PIP_CERT": str(bundle)}
+    assert "  # a line echo broken out\n" in done.stdout
     started = site.call("run", image, "--", "true", **env).stdout.splitlines()
-    script = f'{site.call("binds", image, **env).stdout}printf "%s\\n" "${{binds[@]}}"'
+    assert f"PIP_CERT={FOLDER_OF_TRUST}/ca-1.pem" in started
+    script = f'{done.stdout}printf "%s\\n" "${{binds[@]}}"'
     printed = subprocess.run(["bash", "-euc", script], check=True, capture_output=True, text=True)
     assert printed.stdout.splitlines() == started[started.index("exec") + 1 : -2]
-    assert f"PIP_CERT={FOLDER_OF_TRUST}/ca-1.pem" in started
-
-
-def test_the_bundle_of_the_hosts_variables_stands_in_the_json_for_modules(site: Site) -> None:
-    (bundle := site.folder / "site.pem").touch()
-    done = site.call("binds", "--json", site.image(binds=[]), SSL_CERT_FILE=str(bundle))
-    data = json.loads(done.stdout)
-    place = f"{FOLDER_OF_TRUST}/ca-1.pem"
-    assert data["environment"] == {"SSL_CERT_FILE": place}
-    assert data["bind"].split(",")[-1] == f"{bundle}:{place}:ro"
-    assert data["options"] == namespace_options()
 
 
 def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None:
@@ -194,33 +176,26 @@ def test_what_is_below_a_folder_that_is_closed_to_this_user_is_not_there(
     assert is_there("/usr")
 
 
-def test_a_reason_cannot_leave_its_comment(site: Site) -> None:
-    row = {"path": str(site.library), "reason": "a line\necho broken out"}
-    done = site.call("binds", site.image(host_libraries=[row]))
-    assert "  # a line echo broken out\n" in done.stdout
-
-
 def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None:
-    done = site.call("binds", "--json", site.image(host_libraries=wanted(site)))
-    data = json.loads(done.stdout)
-    assert data["works"] is True
-    assert data["platform"] == "site"
-    first, second, third = data["binds"]
-    assert first == {
-        "source": str(site.seen),
-        "target": str(site.seen),
-        "reason": "data lies there",
-    }
+    (bundle := site.folder / "site.pem").touch()
+    image = site.image(host_libraries=wanted(site))
+    data = json.loads(site.call("binds", "--json", image, SSL_CERT_FILE=str(bundle)).stdout)
+    assert (data["works"], data["platform"], data["problems"]) == (True, "site", [])
+    first, second, third, trust = data["binds"]
+    seen = str(site.seen)
+    assert first == {"source": seen, "target": seen, "reason": "data lies there"}
     assert second["reason"] == "the driver's own"
-    assert data["bind"].split(",")[2] == f"{third['source']}:{third['target']}"
-    assert data["environment"] == {"LD_LIBRARY_PATH": FOLDER}
+    place = f"{FOLDER_OF_TRUST}/ca-1.pem"
+    assert trust["mode"] == "ro"
+    assert data["bind"].split(",")[2:] == [
+        f"{third['source']}:{third['target']}",
+        f"{bundle}:{place}:ro",
+    ]
+    assert data["environment"] == {"LD_LIBRARY_PATH": FOLDER, "SSL_CERT_FILE": place}
     assert data["absent"] == [{"path": "/nowhere/at/all", "reason": "it is elsewhere"}]
-    assert data["problems"] == []
-
-
-def test_binds_as_json_tells_the_problems_too(site: Site) -> None:
+    assert data["options"] == namespace_options()
     site.library.unlink()
-    done = site.call("binds", "--json", site.image(host_libraries=wanted(site)))
+    done = site.call("binds", "--json", image)
     assert done.returncode == 3
     data = json.loads(done.stdout)
     assert data["works"] is False
@@ -236,4 +211,4 @@ def test_an_image_whose_python_says_rubbish_of_its_libraries_is_refused(
     (site.folder / "told").write_text(said)
     done = site.call("binds", site.image(host_libraries=wanted(site)))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert "what python3 in it says of libraries" in done.stderr
+    assert "the libraries that its python3 lists" in done.stderr

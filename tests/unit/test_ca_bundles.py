@@ -37,15 +37,10 @@ def test_variables_of_one_file_share_it_and_those_of_another_do_not(bundle: Path
     }
 
 
-def test_what_names_no_file_of_the_host_is_left_as_it_is(tmp_path: Path) -> None:
-    for value in ("", "/nowhere/ca.pem", str(tmp_path)):
+def test_what_no_engine_can_bind_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a,b.pem").touch()
+    for value in ("", "/nowhere/ca.pem", str(tmp_path), str(tmp_path / "a,b.pem")):
         assert trust_of({"REQUESTS_CA_BUNDLE": value}) == ((), {})
-
-
-def test_a_path_that_no_engine_can_bind_is_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "a,b.pem"
-    path.touch()
-    assert trust_of({"PIP_CERT": str(path)}) == ((), {})
 
 
 @pytest.mark.parametrize("place", [".pip/pip.conf", ".config/pip/pip.conf", "elsewhere"])

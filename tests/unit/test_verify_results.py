@@ -26,14 +26,8 @@ PLACE = {"host": "nid005001", "nodes": 2, "ranks": 16, "gpus": 8} | {
 
 
 def check(name: str, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "summary": "something",
-        "level": "quick",
-        "timeout_seconds": 60,
-        "hint": "build it again",
-        **more,
-    }
+    always = {"summary": "something", "level": "quick", "hint": "build it again"}
+    return {"name": name, **always, "timeout_seconds": 60, **more}
 
 
 def came(name: str, state: str = PASSED, **more: Any) -> dict[str, Any]:
@@ -46,11 +40,21 @@ def joined(folder: Path, *parts: PartialResult, rows: tuple[Any, ...] = ()) -> d
     return results.joined(subject, parts, rows, head=head)
 
 
-def test_what_a_part_that_was_cut_short_did_not_tell_has_the_reason() -> None:
-    told = {"checks": [came("a/b")], "interrupted": "it was interrupted by SIGTERM"}
-    done, left = PartialResult([check("a/b"), check("a/c")], told).rows()
-    assert done["state"] == PASSED
-    assert left["reason"] == "it was interrupted by SIGTERM"
+@pytest.mark.parametrize(
+    ("data", "why", "states"),
+    [
+        ({"interrupted": "it was ended"}, "it was ended", ["passed", "error"]),
+        ({}, "lumi-verify did not report it", ["passed", "error"]),
+        (None, "the node fell over", ["error", "error"]),
+    ],
+)
+def test_a_check_without_a_result_is_an_error_with_the_reason(
+    data: dict[str, Any] | None, why: str, states: list[str]
+) -> None:
+    found = {**data, "checks": [came("a/b")]} if data is not None else None
+    part = PartialResult([check("a/b"), check("a/c")], found, "" if found else why)
+    assert [row["state"] for row in part.rows()] == states
+    assert part.rows()[1]["reason"] == why
 
 
 def test_parts_and_rows_are_one_result_with_the_place_of_the_first(tmp_path: Path) -> None:
@@ -65,25 +69,16 @@ def test_parts_and_rows_are_one_result_with_the_place_of_the_first(tmp_path: Pat
     assert results.summary(result).startswith("failed   a/c: why\n3 checks: 2 passed, 1 failed")
 
 
-def test_a_part_that_did_not_report_is_all_errors(tmp_path: Path) -> None:
-    lost = PartialResult([check("a/b"), check("a/c")], None, "the node fell over")
-    result = joined(tmp_path, lost)
-    assert [(row["state"], row["reason"]) for row in result["checks"]] == [
-        ("error", "the node fell over")
-    ] * 2
-    assert not results.passed(result)
-
-
-def test_a_check_that_a_report_leaves_out_is_an_error(tmp_path: Path) -> None:
-    part = PartialResult([check("a/b"), check("a/c")], {"place": PLACE, "checks": [came("a/b")]})
-    assert [row["state"] for row in joined(tmp_path, part)["checks"]] == ["passed", "error"]
-
-
-def test_what_a_report_tells_beside_its_checks_is_told(tmp_path: Path) -> None:
+def test_a_report_may_have_rows_beside_its_checks(tmp_path: Path) -> None:
     rows = [came("a/b"), came("lumi-verify/ranks", "error")]
     result = joined(tmp_path, PartialResult([check("a/b")], {"place": PLACE, "checks": rows}))
     assert [row["name"] for row in result["checks"]] == ["a/b", "lumi-verify/ranks"]
     assert not results.passed(result)
+
+
+def job_of(checks: list[dict[str, Any]], platform: str, image: Path, **more: Any) -> job.Job:
+    apptainer = Apptainer(Path("/usr/bin/apptainer"))
+    return job.Job(image, open_catalog().platform(platform), apptainer, job.steps(checks), **more)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +96,7 @@ def test_what_a_report_tells_beside_its_checks_is_told(tmp_path: Path) -> None:
 def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
     tmp_path: Path, state: str, code: str, problem: bool
 ) -> None:
-    workstation = open_catalog().platform("workstation")
-    wanted = job.Job(
-        tmp_path / "x.sif",
-        workstation,
-        Apptainer(Path("/usr/bin/apptainer")),
-        job.steps([check("a/b")]),
-    )
+    wanted = job_of([check("a/b")], "workstation", tmp_path / "x.sif")
     rows = [came("a/b", state)]
     told = {"place": PLACE, "checks": rows, "counts": report.counts(rows), "interrupted": ""}
     (tmp_path / "0.json").write_text(json.dumps(told))
@@ -195,9 +184,7 @@ def test_each_check_of_mpi_has_a_step_of_its_own_behind_the_others() -> None:
 def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason(tmp_path: Path) -> None:
     assert job.minutes([check("a/b", timeout_seconds=61)] * 2) == 5 + 3
     long = [check("a/b", timeout_seconds=3600)] * 9
-    workstation = open_catalog().platform("workstation")
-    apptainer = Apptainer(Path("/usr/bin/apptainer"))
-    text = job.script(job.Job(Path("x.sif"), workstation, apptainer, job.steps(long)), tmp_path)
+    text = job.script(job_of(long, "workstation", Path("x.sif")), tmp_path)
     assert "#SBATCH --time=60\n" in text
     assert "step 0 545 none" in text, "where the user asks for more time, the step has it"
 
@@ -206,14 +193,9 @@ def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason(tmp_path
 def test_the_batch_script_is_bash_whatever_files_are_called(tmp_path: Path, platform: str) -> None:
     folder = tmp_path / 'it\'s $(touch here) "dir"'
     folder.mkdir()
-    wanted = job.Job(
-        folder / "a\nb.sif",
-        open_catalog().platform(platform),
-        Apptainer(Path("/usr/bin/apptainer")),
-        job.steps([check("a/b"), check("a/mpi", **MPI)]),
-        nodes=2,
-        required="gpu,network",
-    )
+    checks = [check("a/b"), check("a/mpi", **MPI)]
+    image = folder / "a\nb.sif"
+    wanted = job_of(checks, platform, image, nodes=2, required="gpu,network")
     path = tmp_path / "job.sh"
     path.write_text(job.script(wanted, folder))
     srun = tmp_path / "srun"
@@ -248,13 +230,7 @@ def test_the_batch_script_is_bash_whatever_files_are_called(tmp_path: Path, plat
 
 
 def test_a_job_on_lumi_asks_for_whole_nodes_and_their_gpus(tmp_path: Path) -> None:
-    wanted = job.Job(
-        tmp_path / "x.sif",
-        open_catalog().platform("lumi-g"),
-        Apptainer(Path("/usr/bin/apptainer")),
-        job.steps([check("a/b")]),
-        nodes=2,
-    )
+    wanted = job_of([check("a/b")], "lumi-g", tmp_path / "x.sif", nodes=2)
     lines = job.script(wanted, tmp_path).splitlines()
     assert [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")] == [
         "--nodes=2",
