@@ -47,7 +47,7 @@ def layers(draw: st.DrawFn) -> Index:
 
 
 def tree(indexes: Iterable[Index]) -> dict[str, Row]:
-    return {path: node.row for path, node in merge(indexes).walk()}
+    return {path: placed.row for path, placed in merge(indexes).items()}
 
 
 def apply(root: Path, index: Index) -> None:

@@ -12,11 +12,11 @@ import gc
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.build.cache.store import INDEX, LAYER
-from lumicontainer.build.tree.index import FOLDER, GONE, Node, Row, merge, read_index
+from lumicontainer.build.tree.index import FOLDER, GONE, Placed, Row, merge, read_index
 from lumicontainer.build.tree.snapshot import (
     Seen,
     State,
@@ -96,7 +96,7 @@ def _unpack_all(tree: Path, folders: Iterable[Path]) -> None:
 def _correct(
     tree: Path,
     folders: Sequence[Path],
-    top: Node,
+    top: Mapping[str, Placed],
     want: dict[str, Row],
     *,
     seen: Seen,
@@ -114,9 +114,7 @@ def _correct(
             set_folder(there, want[path])
             continue
         remove(there)
-        node = top.find(path)
-        assert node is not None
-        lists.setdefault(node.layer, []).append(path)
+        lists.setdefault(top[path].layer, []).append(path)
     above: set[str] = set()
     for number, paths in sorted(lists.items()):
         listed = tree.parent / "wanted"

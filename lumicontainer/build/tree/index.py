@@ -10,7 +10,6 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,51 +51,35 @@ Index = Mapping[str, Row]
 """Rows by path, without a leading slash and without the root."""
 
 
-@dataclass
-class Node:
-    """Hold one path of the tree of merged layers."""
+class Placed(NamedTuple):
+    """Hold one path of merged layers, and the number of its layer."""
 
     row: Row
-    children: dict[str, Node] = field(default_factory=dict)
-    layer: int = 0
-    """The number of the path's layer; the lowest is 0."""
-
-    def find(self, path: str) -> Node | None:
-        """Return the node of ``path`` below this one."""
-        node: Node | None = self
-        for name in path.split("/"):
-            node = node.children.get(name) if node else None
-        return node
-
-    def walk(self, prefix: str = "") -> Iterator[tuple[str, Node]]:
-        """Yield every path below this one with its node, parents first."""
-        for name, node in self.children.items():
-            path = f"{prefix}{name}"
-            yield path, node
-            yield from node.walk(f"{path}/")
+    layer: int
 
 
-def merge(indexes: Iterable[Index]) -> Node:
-    """Return the tree of merged layers, the lowest first.
+def merge(indexes: Iterable[Index]) -> dict[str, Placed]:
+    """Return the paths of merged layers, the lowest first.
 
     ``link`` gets the number of the layer as prefix: equal names in two layers are two files.
     """
-    root = Node(Row(FOLDER, 0o755))
+    merged: dict[str, Placed] = {}
     for number, index in enumerate(indexes):
-        for path, row in sorted(index.items()):
-            folder, _, name = path.rpartition("/")
-            parent = root.find(folder) if folder else root
-            assert parent is not None, f"a layer has {path} without its folder"
+        removed = [
+            f"{path}/"
+            for path, row in index.items()
+            if row.kind != FOLDER and path in merged and merged[path].row.kind == FOLDER
+        ]
+        if removed:
+            gone = tuple(removed)
+            merged = {path: each for path, each in merged.items() if not path.startswith(gone)}
+        for path, row in index.items():
             if row.kind == GONE:
-                parent.children.pop(name, None)
-                continue
-            placed = row._replace(link=f"{number}:{row.link}") if row.link else row
-            before = parent.children.get(name)
-            if before and row.kind == FOLDER and before.row.kind == FOLDER:
-                before.row, before.layer = placed, number
+                merged.pop(path, None)
             else:
-                parent.children[name] = Node(placed, layer=number)
-    return root
+                link = f"{number}:{row.link}" if row.link else ""
+                merged[path] = Placed(row._replace(link=link), number)
+    return dict(sorted(merged.items()))
 
 
 def differences(one: Index, other: Index) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from lumicontainer.build.tree.index import FILE, FOLDER, SYMLINK, Node, Row, kind_of
+from lumicontainer.build.tree.index import FILE, FOLDER, SYMLINK, Placed, Row, kind_of
 
 Seen: TypeAlias = "dict[str, os.stat_result]"
 
@@ -90,14 +90,14 @@ def printed(rows: Mapping[str, Row], seen: Seen) -> State:
     return {path: Known(print_of(info), rows[path]) for path, info in seen.items()}
 
 
-def wanted(top: Node) -> dict[str, Row]:
+def wanted(top: Mapping[str, Placed]) -> dict[str, Row]:
     """Return the rows of a tree of merged layers, in the form of ``state_of``."""
     rows: dict[str, Row] = {}
     names: dict[str, list[str]] = {}
-    for path, node in top.walk():
-        rows[path] = node.row._replace(link="")
-        if node.row.link:
-            names.setdefault(node.row.link, []).append(path)
+    for path, (row, _) in top.items():
+        rows[path] = row._replace(link="")
+        if row.link:
+            names.setdefault(row.link, []).append(path)
     linked(rows, names.values())
     return rows
 
