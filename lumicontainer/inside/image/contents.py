@@ -1,7 +1,6 @@
-"""Give the files of the image that this runs in: from the build's list, or from the disk.
+"""Read the files of the image that this runs in, from the build's list or from the disk.
 
-The list counts only where the root has nothing but the image's own layers. What is mounted is
-never taken from it.
+The list is used only if the root has nothing but the image's own layers, and never for mounts.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Contents:
         return os.readlink(path)
 
     def linked(self, path: str) -> Elf:
-        """Return what the loader reads of a file that is no link.
+        """Return the description of a file that is not a link.
 
         Raises ``UnreadableError`` for other formats, and ``OSError`` as open does.
         """
@@ -94,7 +93,7 @@ class Listed(Contents):
         return row.target
 
     def linked(self, path: str) -> Elf:
-        """Return what the loader reads of a file that is no link.
+        """Return the description of a file that is not a link.
 
         Raises ``UnreadableError`` for other formats, and ``OSError`` as open does.
         """
@@ -116,7 +115,7 @@ class Listed(Contents):
 def contents() -> Contents:
     """Return the files of this image.
 
-    A list that is damaged, or is of another image, does not count.
+    A damaged list, or one of another image, is ignored.
     """
     hidden = mounts()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -35,9 +36,7 @@ def mounts(table: str = MOUNTS) -> set[str]:
 
 
 def _plain(path: str) -> str:
-    for sign, code in ((" ", "\\040"), ("\t", "\\011"), ("\n", "\\012"), ("\\", "\\134")):
-        path = path.replace(code, sign)
-    return path
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), path)
 
 
 def walk(root: str = "/", hidden: set[str] | None = None) -> Iterator[Walked]:

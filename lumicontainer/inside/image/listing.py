@@ -1,4 +1,4 @@
-"""List what the layers of an image hold, so that checks need not read every file of it.
+"""List the files of an image's layers, so that checks need not read each of them.
 
 The build lists each layer (``of_layer``) and puts the list of all into the image (``FILE``).
 """
@@ -103,10 +103,10 @@ def load(text: str | bytes) -> Layer:
 
 
 def merged(layers: Iterable[Layer]) -> Layer:
-    """Return the list of what layers make together, the lowest first."""
+    """Return the list of all layers together; the lowest comes first."""
     found: dict[str, Row] = {}
     for layer in layers:
-        # What was a folder and is none any more has nothing below it.
+        # A path that is not a folder any more has nothing below it.
         replaced = tuple(
             f"{path}/"
             for path, row in layer.items()
