@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -28,6 +26,7 @@ from lumicontainer.image.records import CHECKS, METADATA, PACKAGES, RESOLVED, Re
 from ..conftest import ROOT
 from ..integration.conftest import lumicontainer
 from ..unit.test_inspect import HELLO, packed
+from .test_recipe_folders import device, listening, pipe, unread
 
 MUTATIONS = 2000
 SEED = 9
@@ -236,30 +235,13 @@ def test_an_image_for_another_platform_is_started_with_a_warning(tmp_path: Path)
     assert "--platform site" in done.stderr
 
 
-def make_fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as end:
-        end.bind(str(path))
-
-
-def make_folder(path: Path) -> None:
-    path.mkdir()
-
-
-def link_a_device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
-        (make_fifo, "a pipe"),
-        (make_socket, "a socket"),
-        (make_folder, "a folder"),
-        (link_a_device, "a device"),
+        (pipe, "a pipe"),
+        (listening, "a socket"),
+        (unread, "a folder"),
+        (device, "a device"),
     ],
 )
 @pytest.mark.parametrize(
@@ -291,7 +273,7 @@ def test_what_is_no_file_is_no_image_and_nobody_waits_for_it(
 
 def test_a_pipe_that_nobody_reads_is_no_place_for_a_document(tmp_path: Path) -> None:
     path = image(tmp_path, "checks.json", json.dumps([CHECK]).encode())
-    make_fifo(tmp_path / "fifo")
+    pipe(tmp_path / "fifo")
     for words in (
         ("reframe", "--output", tmp_path / "fifo", path),
         ("verify", path, "-k", "host/key", "--junit", tmp_path / "fifo"),
@@ -306,7 +288,7 @@ def test_a_pipe_that_nobody_reads_is_no_place_for_a_document(tmp_path: Path) -> 
 
 def test_a_pipe_that_somebody_reads_takes_a_document(tmp_path: Path) -> None:
     path = image(tmp_path, "checks.json", json.dumps([CHECK]).encode())
-    make_fifo(tmp_path / "fifo")
+    pipe(tmp_path / "fifo")
     with subprocess.Popen(
         ["timeout", "60", "cat", tmp_path / "fifo"], stdout=subprocess.PIPE, text=True
     ) as reader:

@@ -191,15 +191,6 @@ def test_every_use_of_a_cache_that_is_a_link_is_refused_with_the_folder_to_name(
     assert list((tmp_path / "real").iterdir()) == []
 
 
-def test_no_document_is_taken_from_a_cache_that_is_a_link(tmp_path: Path, write: Write) -> None:
-    (tmp_path / "real").mkdir(mode=0o700)
-    (tmp_path / "cache").symlink_to("real")
-    recipes = write(HELLO)
-    done = lumicontainer("list", "--recipes", recipes, LUMICONTAINER_CACHE=tmp_path / "cache")
-    assert done.returncode == 0, done.stderr
-    assert list((tmp_path / "real").iterdir()) == []
-
-
 @pytest.mark.parametrize("open_", ["file", "folder"])
 def test_mirrors_that_every_user_could_write_are_refused(
     tmp_path: Path, top: Path, write: Write, open_: str

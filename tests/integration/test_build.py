@@ -78,23 +78,6 @@ def test_the_engine_reads_the_image_that_was_written(small: Path) -> None:
     assert json.loads(labels)["data"]["attributes"]["labels"]["org.opencontainers.image.title"]
 
 
-def test_inspect_of_an_image_from_elsewhere_says_so(small: Path, tmp_path: Path) -> None:
-    empty = tmp_path / "tree"
-    (empty / "etc").mkdir(parents=True)
-    assert run(["mksquashfs", empty, tmp_path / "x.sqfs", "-quiet"]).returncode == 0
-    other = tmp_path / "other.sif"
-    run([ENGINE, "sif", "new", other])
-    add = [ENGINE, "sif", "add", "--datatype", "4", "--partfs", "1", "--parttype", "2"]
-    done = run([*add, "--partarch", "2", "--groupid", "1", other, tmp_path / "x.sqfs"])
-    assert done.returncode == 0, done.stderr
-    done = lumicontainer("inspect", other)
-    assert done.returncode == 2
-    assert "no record of lumicontainer" in done.stderr
-    done = lumicontainer("inspect", other, "--definition")
-    assert done.returncode == 2
-    assert "the image has no definition" in done.stderr
-
-
 def test_nothing_is_built_twice_and_a_change_is_seen(small: Path, recipes: Path) -> None:
     words = ("build", "small", "--recipes", recipes, "--json")
     data = json.loads(lumicontainer(*words, cwd=small.parent).stdout)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.host.host_libraries import FOLDER
-
 from ..unit.compiled import Root, gcc
 from .conftest import ENGINE, SMALL, lumicontainer, run
 
@@ -108,16 +106,6 @@ def test_the_image_alone_uses_its_own_library(newer: Site) -> None:
 def test_run_lets_the_program_use_the_hosts_library_and_what_it_needs(newer: Site) -> None:
     done = newer.call("run", "--", "/opt/foo/program")
     assert done.stdout == "the host's foo and bar\n", done.stderr
-
-
-def test_run_on_a_platform_that_binds_nothing_uses_the_images(newer: Site) -> None:
-    done = newer.call("run", "--", "/opt/foo/program", platform="workstation")
-    assert done.stdout == "the image's foo\n", done.stderr
-
-
-def test_the_images_own_folders_come_after_the_hosts_libraries(newer: Site) -> None:
-    done = newer.call("run", "--", "printenv", "LD_LIBRARY_PATH")
-    assert done.stdout.split(":")[:2] == [FOLDER, "/opt/foo/own"], done.stderr
 
 
 def test_what_binds_prints_works_in_a_job_script(newer: Site) -> None:

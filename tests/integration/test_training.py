@@ -20,13 +20,6 @@ def reached(output: str, ranks: int) -> float:
     return float(lines[0][0])
 
 
-def test_one_process_trains_without_a_launcher(image: Path) -> None:
-    program = ROOT / WORKLOADS / "train_ddp.py"
-    done = lumicontainer("run", image, "--", "lumi-entry", program, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert reached(done.stdout, 1) >= 0.95
-
-
 def test_two_ranks_of_mpiexec_train_with_horovod_in_one_container(image: Path) -> None:
     program = WORKLOADS / "train_horovod.py"
     command = ("timeout", LIMIT, "mpiexec", "-n", 2, "lumi-entry", program)

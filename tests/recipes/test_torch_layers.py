@@ -34,15 +34,9 @@ def test_the_names_that_slides_print_are_refused_with_the_right_one(name: str) -
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("SPARSE_ATTN", "DeepSpeed refuses it on ROCm"),
         ("EVOFORMER_ATTN", "CUTLASS"),
         ("FP_QUANTIZER", "Triton 2.3 to 3.2"),
-        ("GDS", "cuFile"),
         ("INFERENCE_CORE_OPS", "mma.h"),
-        ("CUTLASS_OPS", "CUTLASS"),
-        ("RAGGED_DEVICE_OPS", "NVIDIA"),
-        ("RAGGED_OPS", "NVIDIA"),
-        ("CCL_COMM", "CPU accelerator only"),
         ("SHM_COMM", "CPU accelerator only"),
     ],
 )

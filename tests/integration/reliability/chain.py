@@ -74,6 +74,10 @@ class Build:
         self.process.send_signal(number)
 
     @property
+    def printed(self) -> str:
+        return self.log.with_name(f"stdout-{self.log.name}").read_text()
+
+    @property
     def told(self) -> str:
         return self.log.read_text()
 
@@ -138,7 +142,7 @@ class Place:
                 [str(word) for word in (*command, "--progress", "json")],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=log.with_name(f"stdout-{log.name}").open("wb"),
                 stderr=file,
             )
         return Build(process, log)
