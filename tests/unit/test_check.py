@@ -111,8 +111,8 @@ def test_a_reference_alone_is_told_and_judges_nothing() -> None:
     [
         ("{unit: s, source: x}", "either a minimum or a maximum"),
         ("{unit: s, source: x, minimum: 1, maximum: 2}", "either a minimum or a maximum"),
-        ("{unit: s, source: x, minimum: -1}", "a number is wanted here"),
-        ('{unit: s, source: x, minimum: "1"}', "a number is wanted here"),
+        ("{unit: s, source: x, minimum: -1}", "expected a number"),
+        ('{unit: s, source: x, minimum: "1"}', "expected a number"),
         ("{unit: s, minimum: 1}", "a threshold needs 'source'"),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_default_must_fit_its_own_declaration(write: Write) -> None:
         "  b: {type: string, default: x, choices: [u, v]}\n"
     )
     text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
-    assert "true or false is wanted" in text
+    assert "expected true or false" in text
     assert "invalid value 'x' of 'b'" in text
 
 

@@ -229,7 +229,7 @@ def test_several_mistakes_are_told_at_once(write: Write) -> None:
     told = "\n".join(str(problem) for problem in error.value.problems)
     for words in (
         "did you mean 'gpus'?",
-        "a list is wanted",
+        "expected a list",
         "invalid limit",
         "did you mean 'when'?",
     ):

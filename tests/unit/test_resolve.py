@@ -35,8 +35,8 @@ def test_a_value_comes_from_the_option_before_the_recipe_before_the_variant_befo
         ("greet.greting=x", "did you mean 'greeting'?"),
         ("gret.greeting=x", "did you mean 'greet'?"),
         ("greeting=x", "write --set layer.parameter=value"),
-        ("greet.loud=maybe", "true or false is wanted"),
-        ("greet.times=1.5", "a whole number is wanted"),
+        ("greet.loud=maybe", "expected true or false"),
+        ("greet.times=1.5", "expected a whole number"),
         ("greet.loud=true", "cannot build loud for 'cpu'"),
     ],
 )

@@ -51,7 +51,7 @@ def read(*rules: str) -> tuple[dict[str, Rule] | None, str]:
         ("{rocm: 7.0}", 'write "7.0"'),
         ("{environment.A-B: x}", "the name of a shell variable"),
         ("{}", "'when' is a mapping"),
-        ("{rocm: []}", "a condition is wanted here"),
+        ("{rocm: []}", "expected a condition"),
     ],
 )
 def test_a_condition_that_can_never_be_judged_is_refused_with_its_place(

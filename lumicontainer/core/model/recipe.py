@@ -49,7 +49,7 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
 def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
     """Read ``name: {parameter: value}`` for any number of layers."""
     if not isinstance(node, MappingNode):
-        problems.add(f"a mapping is wanted here, not {kind_of(node)}", node.place)
+        problems.add(f"expected a mapping, got {kind_of(node)}", node.place)
         return None
     uses = []
     for key, given in node.entries:

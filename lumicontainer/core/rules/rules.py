@@ -229,7 +229,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     nodes = node.items if isinstance(node, SequenceNode) else (node,)
     if not nodes:
-        problems.add("a condition is wanted here", node.place, hint="write any, or a range")
+        problems.add("expected a condition", node.place, hint="write any, or a range")
     result = []
     for each in nodes:
         # A value may be true or a number: it is compared as it is written.
@@ -240,5 +240,5 @@ def _conditions(
             result.append(parse(text, names, free=free))
         except ValueError as error:
             hint = 'write a range such as ">=7", or any, or absent'
-            problems.add("a condition is wanted here", each.place, why=str(error), hint=hint)
+            problems.add("expected a condition", each.place, why=str(error), hint=hint)
     return tuple(result)

@@ -47,9 +47,9 @@ class _Composer:
             limit = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
             self.refuse("the document is too large or nested too deep", event, limit)
         if event.anchor is not None:
-            self.refuse("anchors and aliases are not taken", event, "write the value out")
+            self.refuse("anchors and aliases are refused", event, "write the value out")
         if event.tag is not None and event.tag != "!":
-            self.refuse(f"the tag '{event.tag}' is not taken", event, "leave the tag out")
+            self.refuse(f"the tag '{event.tag}' is refused", event, "leave the tag out")
         kind = type(event).__name__
         if kind == "ScalarEvent":
             return Scalar(self.place(event), event.value, event.implicit[0])

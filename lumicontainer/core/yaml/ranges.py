@@ -18,7 +18,7 @@ _LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 
 def _no_list(value: str) -> Fault | None:
     if not _LIST.fullmatch(value):
-        return Fault(f"a list of processors such as 1-7 is wanted here, not '{value}'")
+        return Fault(f"expected a list of processors such as 1-7, got '{value}'")
     numbers = [number for ends in _ends(value) for number in ends]
     if numbers != sorted(numbers) or numbers[-1] >= MOST_PROCESSORS:
         why = f"its numbers rise, and each is below {MOST_PROCESSORS}"
@@ -44,7 +44,7 @@ def _no_limits(value: str) -> Fault | None:
     try:
         found = parse_range(value)
     except ValueError as error:
-        return Fault("a range is wanted here", str(error))
+        return Fault("expected a range", str(error))
     if is_empty(found):
         return Fault(f"nothing lies in the range '{value}'", hint="correct its limits")
     return None
@@ -52,7 +52,7 @@ def _no_limits(value: str) -> Fault | None:
 
 def _no_count(value: str) -> Fault | None:
     versions = any(len(limit) > 1 for _, limit in parse_range(value))
-    return Fault(f"whole numbers are wanted here, not '{value}'") if versions else None
+    return Fault(f"expected whole numbers, got '{value}'") if versions else None
 
 
 def _no_plugin(value: str) -> Fault | None:

@@ -91,7 +91,7 @@ def kind_of(node: Node) -> str:
 def text(node: Node, problems: Problems) -> Text | None:
     """Read text; an unquoted word that YAML takes for something else must be quoted."""
     if not isinstance(node, Scalar):
-        problems.add(f"text is wanted here, not {kind_of(node)}", node.place)
+        problems.add(f"expected text, got {kind_of(node)}", node.place)
         return None
     fault = _no_text(node)
     if fault is None:
@@ -104,7 +104,7 @@ def _no_text(node: Scalar) -> Fault | None:
     if node.plain and not node.text:
         return Fault("expected text, got nothing", hint='write "" or the text')
     if node.plain and needs_quotes(node.text):
-        what = f"text is wanted here, and YAML reads an unquoted {node.text} otherwise"
+        what = f"expected text, but YAML reads an unquoted {node.text} otherwise"
         return Fault(what, hint=f'write "{node.text}"')
     if _NO_TEXT.search(node.text):
         hint = "remove it, or encode the bytes, such as in base64"
@@ -119,7 +119,7 @@ def needs_quotes(text: str) -> bool:
 
 def _no_line(value: str) -> Fault | None:
     good = value.isprintable() and value.strip()
-    return None if good else Fault("one line of printable text is wanted here")
+    return None if good else Fault("expected one line of printable text")
 
 
 line = checked(text, _no_line, pattern=r"^[^\n]*\S[^\n]*$")
@@ -132,7 +132,7 @@ def _word(wanted: str, form: str, value: Callable[[str], T], hint: str, **schema
     def read(node: Node, problems: Problems) -> T | None:
         if isinstance(node, Scalar) and node.plain and re.fullmatch(form, node.text):
             return value(node.text)
-        problems.add(f"{wanted} is wanted here, not {kind_of(node)}", node.place, hint=hint)
+        problems.add(f"expected {wanted}, got {kind_of(node)}", node.place, hint=hint)
         return None
 
     return read
@@ -162,7 +162,7 @@ def matching(pattern: str, wanted: str) -> Reader[Text]:
 
     def fault(value: str) -> Fault | None:
         good = re.fullmatch(pattern, value)
-        return None if good else Fault(f"{wanted} is wanted here, not '{value}'")
+        return None if good else Fault(f"expected {wanted}, got '{value}'")
 
     return checked(text, fault, pattern=f"^(?:{pattern})$")
 
@@ -184,7 +184,7 @@ def sequence(item: Reader[T]) -> Reader[tuple[T, ...]]:
     @described(lambda: {"type": "array", "items": schema_of(item)})
     def read(node: Node, problems: Problems) -> tuple[T, ...] | None:
         if not isinstance(node, SequenceNode):
-            what = f"a list is wanted here, not {kind_of(node)}"
+            what = f"expected a list, got {kind_of(node)}"
             hint = "write '- item' lines, or [item, item]"
             problems.add(what, node.place, hint=hint)
             return None
@@ -206,7 +206,7 @@ def mapping(value: Reader[T], *, key: Reader[Any] = text) -> Reader[dict[str, T]
     )
     def read(node: Node, problems: Problems) -> dict[str, T] | None:
         if not isinstance(node, MappingNode):
-            what = f"a mapping is wanted here, not {kind_of(node)}"
+            what = f"expected a mapping, got {kind_of(node)}"
             problems.add(what, node.place, hint=MAPPING_HINT)
             return None
         result: dict[str, T] = {}

@@ -38,7 +38,7 @@ accelerator = choice(ACCELERATORS)
 absolute = matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
 pattern = matching(r"/[A-Za-z0-9._/+*?-]*", "an absolute path, in which * and ? may stand")
 folder = matching(r"[a-z0-9][a-z0-9_-]*(/[a-z0-9][a-z0-9_-]*)*", "a folder such as a/b")
-file = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "a plain name, without a folder before it,")
+file = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "a plain name, without a folder before it")
 script = matching(
     r"([A-Za-z0-9][A-Za-z0-9._-]*/)*[A-Za-z0-9][A-Za-z0-9._-]*\.sh",
     "a file of the layer's folder such as install-rocm.sh",
@@ -53,16 +53,16 @@ commit = matching(
 )
 docker_image = matching(
     r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?",
-    "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits,",
+    "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits",
 )
 _APT_NAME = r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](?::[a-z0-9-]*[a-z0-9])?"
 _APT_VERSION = r"(?:[0-9]+:)?[0-9](?:[A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?"
 """As Debian's policy has them (5.6.1, 5.6.12), but for a last '-', by which apt removes."""
 APT_PIN = f"{_APT_NAME}={_APT_VERSION}"
-apt_name = matching(_APT_NAME, "the name of a Debian package, such as libfabric-dev,")
+apt_name = matching(_APT_NAME, "the name of a Debian package, such as libfabric-dev")
 apt_package = matching(
     f"{_APT_NAME}(?:={_APT_VERSION})?",
-    "the name of a Debian package, such as make or make=4.3-4.1,",
+    "the name of a Debian package, such as make or make=4.3-4.1",
 )
 
 pci = matching(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", "a PCI address such as 0000:c1:00.0")

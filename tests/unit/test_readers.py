@@ -30,7 +30,7 @@ def read(reader: readers.Reader, text: str) -> tuple[object, list[str]]:
     ("text", "complaint"),
     [
         ("a: 1\na: 2\n", "x.yaml:2:1 'a' stands here twice"),
-        ("a: &x 1\nb: *x\n", "x.yaml:1:4 anchors and aliases are not taken"),
+        ("a: &x 1\nb: *x\n", "x.yaml:1:4 anchors and aliases are refused"),
         ("a: !!python/object:os.system 1\n", "x.yaml:1:4 the tag"),
         ("a: 1\n---\nb: 2\n", "x.yaml:2:1 only one document a file"),
         ("", "x.yaml:1:1 the document is empty"),
@@ -53,7 +53,7 @@ def test_what_would_surprise_is_refused_at_its_place(text: str, complaint: str) 
 
 
 def test_a_value_that_is_missing_is_called_so() -> None:
-    _, problems = read(readers.record("x", {"a": readers.text}), "a:\n")
+    _, problems = read(readers.mapping(readers.text), "a:\n")
     assert problems == ['expected text, got nothing | write "" or the text']
 
 
