@@ -85,6 +85,7 @@ _CHECK = {
     "level": frozenset(LEVELS),
     "runs?": _TEXT,
     "needs?": {"*": _SCALAR},
+    "imports?": [_TEXT],
     "start_modes?": [_TEXT],
     "thresholds?": {"*": {"*": _SCALAR}},
 }

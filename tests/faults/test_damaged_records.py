@@ -41,6 +41,7 @@ CHECK = {
     "runs": "once",
     "timeout_seconds": 60,
     "needs": {"mpi": True},
+    "imports": ["torch"],
     "start_modes": ["exec", "run"],
     "thresholds": {"speed": {"atleast": 3.5, "unit": "GB/s"}},
 }

@@ -251,6 +251,7 @@ MATRIX: list[tuple[str, str, Change]] = [
             "timeout_seconds": 61,
             "needs": CheckNeeds(network="cxi"),
             "thresholds": {},
+            "imports": ("torch",),
             "start_modes": ("run",),
         }.items()
     ),

@@ -91,6 +91,9 @@ class Check(NamedTuple):
     """What it needs; without it the check is skipped, with the reason."""
     thresholds: Mapping[Annotated[str, validators.variable], Annotated[Threshold, _threshold]] = {}
     """Limits of measured values: each has a `minimum`, a `maximum`, or only a `reference`."""
+    imports: tuple[Line, ...] = ()
+    """Modules that a check in Python imports first. `lumi-verify` imports them once for all checks
+    that name them, unless there are GPUs."""
     start_modes: tuple[Annotated[str, choice(START_MODES)], ...] = ()
     """Ways to start a container in which it must hold too, beside the plain one."""
 

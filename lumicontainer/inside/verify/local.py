@@ -10,13 +10,16 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 from ..checking import CHECK, REPORT, home
 from ..launch.program import find, interpreter
 from . import outcome, process
 from .channel.keys import GIVEN
+from .forks import Server, ServerError, Servers
 from .outcome import ERROR, PASSED, Outcome
+from .process import Start
 from .resources import Place, alone
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
@@ -44,10 +47,15 @@ class Runner:
         self.folder = folder
         self.stop = stop or process.Stop()
         self._halted: dict[str, str] = {}
+        self._servers = Servers(lambda: self.stop.why)
 
     def unmet_need(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None."""
         return self.place.unmet_need(check)
+
+    def close(self) -> None:
+        """End the processes that serve several checks."""
+        self._servers.close()
 
     def lost(self) -> Outcome | None:
         """Return an error about missing ranks; there are none without a launcher."""
@@ -156,7 +164,9 @@ class Runner:
                 seconds=check["timeout_seconds"],
                 stop=lambda: self._halted.get(check["name"], ""),
                 at_once=lambda: self.stop.why,
-                files=files,
+                start=partial(process.started, files=files)
+                if files or before
+                else self._start(check, env),
             )
             with open(report, encoding="utf-8", errors="replace") as stream:
                 written = stream.read()
@@ -169,6 +179,24 @@ class Runner:
             shutil.rmtree(folder, ignore_errors=True)
         result.host = self.place.host
         return result
+
+    def _start(self, check: Mapping[str, Any], env: Mapping[str, str]) -> Start:
+        """Return how a process of a check starts: from a server, if there is one for it."""
+        modules = check.get("imports", ())
+        # What a driver of GPUs sets up at an import does not work in a forked process.
+        if not modules or check.get("runs", ONCE) != ONCE or self.place.gpus:
+            return process.started
+        server = self._servers.having(modules, env, check["timeout_seconds"])
+        return partial(_forked, server) if server else process.started
+
+
+def _forked(
+    server: Server, command: Sequence[str], env: Mapping[str, str]
+) -> tuple[process.Process, int]:
+    try:
+        return server.started(command[-1], env)
+    except ServerError:
+        return process.started(command, env)
 
 
 def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:

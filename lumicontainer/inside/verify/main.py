@@ -77,6 +77,7 @@ def _run(given: argparse.Namespace) -> int:
         if lost and not stop.why:
             written.add(_RANKS, lost)
     finally:
+        runner.close()
         if isinstance(runner, launched.LaunchedRunner):
             runner.dismiss()
     written.finish(stop.why)

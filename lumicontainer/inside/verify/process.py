@@ -10,11 +10,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 from ..checking import REPORT
 from ..launch.program import interpreter
 from . import reaper
+from .forks import Forked
 
 MOST = 1 << 20
 """Bytes of output to keep, from its end."""
@@ -28,6 +29,10 @@ _ROUNDS = 50
 """How often remaining processes are killed: they may start others meanwhile."""
 _ABORTS = 0.3
 """Seconds between the signal that prints stacks and the one that also ends the process."""
+
+
+Process = Union[subprocess.Popen[bytes], Forked]
+Start = Callable[[Sequence[str], Mapping[str, str]], tuple[Process, int]]
 
 
 @dataclass
@@ -58,17 +63,16 @@ def run(
     seconds: float,
     stop: Callable[[], str] = str,
     at_once: Callable[[], str] = str,
-    files: bool = False,
+    start: Start | None = None,
 ) -> Ended:
     """Run a command to its end, or for ``seconds``; keep the end of its output.
 
     ``env`` holds REPORT, a file of this process only, which identifies its descendants. ``stop``
     is called repeatedly: if it returns a reason, the process is ended. ``at_once`` does the same,
-    without time for stacks. With ``files`` the process inherits all open files, for example those
-    of a launcher for MPI.
+    without time for stacks. ``start`` starts the command in another way than ``started``.
     """
     begun = time.monotonic()
-    process, lifeline = _started(command, env, files=files)
+    process, lifeline = (start or started)(command, env)
     output = _Output(process)
     why: str | None = None
     try:
@@ -86,10 +90,13 @@ def run(
     return Ended(code, text, seconds=taken, left=left, why=(why or "") if code is None else "")
 
 
-def _started(
-    command: Sequence[str], env: Mapping[str, str], *, files: bool
-) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a command below the reaper; return it, and the descriptor whose closing ends it."""
+def started(
+    command: Sequence[str], env: Mapping[str, str], *, files: bool = False
+) -> tuple[Process, int]:
+    """Start a command below the reaper; return it, and the descriptor whose closing ends it.
+
+    With ``files`` it inherits all open files, for example those of a launcher for MPI.
+    """
     kept, lifeline = os.pipe()
     os.set_inheritable(kept, True)
     started = [interpreter(), "-ISB", os.path.abspath(reaper.__file__), str(kept)]
@@ -116,7 +123,7 @@ def _started(
 class _Output:
     """Keep the end of a process's output, in memory because the disk may be full."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Process) -> None:
         assert process.stdout is not None
         self._process = process
         self._stream = process.stdout
@@ -151,7 +158,7 @@ class _Output:
         return self._kept.decode("utf-8", "replace")
 
 
-def _stacks(process: subprocess.Popen[bytes], output: _Output, at_once: Callable[[], str]) -> str:
+def _stacks(process: Process, output: _Output, at_once: Callable[[], str]) -> str:
     """Let all descendants print their stacks; return a list of what runs."""
     end = time.monotonic() + STACKS
     running = reaper.below(process.pid)
@@ -203,7 +210,7 @@ def _send(pid: int, number: int) -> None:
         return
 
 
-def end(process: subprocess.Popen[bytes], mark: bytes, output: _Output) -> list[int]:
+def end(process: Process, mark: bytes, output: _Output) -> list[int]:
     """Wait until the reaper ``process`` has killed all; return the pids of remaining processes.
 
     If the reaper was killed, ``mark`` in their environment identifies its processes.

@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 REPORT = "LUMI_VERIFY_REPORT"
 """As ``checking.REPORT``; this file runs without the package."""
@@ -48,7 +48,12 @@ def below(pid: int) -> list[int]:
 
 def main(words: Sequence[str]) -> None:
     """Run the command, and end as it does."""
-    lifeline, parent = int(words[0]), os.getppid()
+    supervise(int(words[0]), lambda: _execute(words[1:]))
+
+
+def supervise(lifeline: int, run: Callable[[], None]) -> None:
+    """Call ``run`` in a new process, and end as it does; only that process returns from here."""
+    parent = os.getppid()
     os.set_inheritable(lifeline, False)
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -60,7 +65,12 @@ def main(words: Sequence[str]) -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    child = _start(words[1:], libc)
+    child = _forked(libc)
+    if not child:
+        for each in (woken, wake, lifeline):
+            os.close(each)
+        run()
+        return
     # Not select(2), which is limited to descriptors below 1024.
     watched = select.poll()
     for each in (lifeline, woken):
@@ -77,15 +87,23 @@ def main(words: Sequence[str]) -> None:
     _end_as(status)
 
 
-def _start(command: Sequence[str], libc: ctypes.CDLL) -> int:
-    """Start the command in a new process that dies with this one; return its pid."""
+def _forked(libc: ctypes.CDLL) -> int:
+    """Start a process that dies with this one; return its pid, and 0 in that process."""
     own = os.getpid()
     child = os.fork()
     if child:
         return child
+    signal.set_wakeup_fd(-1)
+    for number in (*_ENDING, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != own:
         os._exit(_NOT_FOUND)
+    return 0
+
+
+def _execute(command: Sequence[str]) -> None:
     # Python ignores these signals, and programs inherit that.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)

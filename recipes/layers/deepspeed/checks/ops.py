@@ -1,5 +1,6 @@
 # /// check
 # summary: exactly the ops whose DS_BUILD_ flags are set are compiled in, and each can be loaded
+# imports: [torch, torch._dynamo, transformers]
 # hint: rebuild the layer deepspeed, or set the flags to what is wanted
 # ///
 

@@ -1,5 +1,6 @@
 # /// check
 # summary: Horovod has MPI and its PyTorch extension, and averages
+# imports: [torch]
 # hint: rebuild the layer horovod, after pytorch and mpich
 # ///
 

@@ -1,5 +1,6 @@
 # /// check
 # summary: PyTorch is the one for this accelerator, computes, and came without CUDA packages
+# imports: [torch]
 # hint: rebuild the layer pytorch, with the index that its layer names
 # ///
 

@@ -1,5 +1,6 @@
 # /// check
 # summary: the packages that train with PyTorch take the PyTorch that is here
+# imports: [torch, torch._dynamo, transformers]
 # hint: rebuild the layer training-packages, with versions that accept this PyTorch
 # ///
 

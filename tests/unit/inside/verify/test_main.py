@@ -22,9 +22,9 @@ RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
 TWO = {"runs": "ranks", "needs": {"tasks": 2}}
 
 
-@pytest.fixture
-def image(tmp_path: Path) -> Image:
-    return Image(tmp_path)
+@pytest.fixture(params=[(), ("json", "decimal")], ids=["each alone", "from a server"])
+def image(request: pytest.FixtureRequest, tmp_path: Path) -> Image:
+    return Image(tmp_path, request.param)
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,10 @@ DAEMON = (
 class Image:
     """Hold a tree like an image's, whose checks are the scripts that it is given."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, imports: Sequence[str] = ()) -> None:
         self.root = root
+        self.imports = list(imports)
+        """What all its checks have in common, so that they are forked from a server."""
         self.home = root / "opt/lumicontainer"
         lay_out(root)
         (self.home / "checks/t").mkdir(parents=True)
@@ -64,6 +66,8 @@ class Image:
             "file": file,
         }
         said = {"level": "quick", "runs": "once", "timeout_seconds": SECONDS, **told}
+        if self.imports and suffix == "py":
+            said["imports"] = self.imports
         self.rows.append({**row, **said})
         (self.home / "checks.json").write_text(json.dumps(self.rows))
 

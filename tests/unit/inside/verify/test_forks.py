@@ -1,0 +1,70 @@
+"""Checks that share imports are forked from one process, and cannot harm each other by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .verifying import Image, Ran
+
+SHARED = (
+    "import os\nwith open(os.environ['HOME'] + '/imported', 'a') as file:\n    file.write('x')\n"
+)
+CHANGES = """
+import os, sys
+import shared
+assert not hasattr(shared, "changed") and "CHANGED" not in os.environ and os.getcwd() != "/"
+shared.changed = os.environ["CHANGED"] = "1"
+sys.modules["json"] = None
+os.chdir("/")
+"""
+KILLS_SERVER = """
+import os, signal, time
+def parent(pid):
+    return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+os.kill(parent(os.getppid()), signal.SIGKILL)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Image:
+    image = Image(tmp_path, ["shared"])
+    (image.home / "lib/shared.py").write_text(SHARED)
+    return image
+
+
+def test_a_module_is_imported_once_and_no_check_sees_what_another_changed(image: Image) -> None:
+    for name in ("a", "b", "c"):
+        image.add(name, CHANGES)
+    assert image.run().states == dict.fromkeys("abc", "passed")
+    assert (image.root / "imported").read_text() == "x"
+
+
+BROKEN = {
+    "cannot be imported": "raise ImportError",
+    "ends the process": "import os; os._exit(0)",
+    "crashes": "import os; os.kill(os.getpid(), 11)",
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_without_the_server_a_check_starts_alone(image: Image, case: str) -> None:
+    (image.home / "lib/shared.py").write_text(BROKEN[case])
+    image.add("holds", "print('it holds')")
+    image.add("imports", "import shared")
+    states = image.run().states
+    assert states["holds"] == "passed"
+    assert states["imports"] == ("passed" if case == "ends the process" else "error")
+    assert image.running() == []
+
+
+def test_a_killed_server_harms_the_check_that_runs_and_no_later_one(image: Image) -> None:
+    image.add("later", "import shared")
+    image.add("first", KILLS_SERVER)
+    # With one processor the last check runs first, and alone.
+    ran = Ran(image.start("--json", "-", before=["taskset", "-c", "0"]))
+    assert ran.states == {"later": "passed", "first": "error"}
+    assert "signal 9" in ran.check("first")["reason"]
+    assert image.running() == []
