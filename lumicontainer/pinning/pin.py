@@ -32,10 +32,9 @@ from lumicontainer.errors import HostError, InputError, LumicontainerError, Prob
 from lumicontainer.host.mirrors import require_guarded
 from lumicontainer.host.site import Site, read_site
 from lumicontainer.pinning import apt, sdists, sources
-from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.registry import pinned_image
 from lumicontainer.pinning.resolver import Resolver
-from lumicontainer.pinning.wheels import Target, Wheel, is_of
+from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of
 from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"
@@ -224,8 +223,7 @@ class _Maker:
     ) -> dict[str, str]:
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
-        ask = partial(resolver.wheels, names, there, same=same, index=index)
-        found = self._found(resolver.pip, group, ask)
+        found = self._found(resolver, group, Query(names, there, same, index))
         if found is None:
             return {}
         layer, where = group[0].layer, group[0].where
@@ -241,14 +239,14 @@ class _Maker:
         return {normal(each.name): each.version for each in found}
 
     def _found(
-        self, pip: Pip, group: Sequence[Input], ask: Callable[[], list[Wheel]]
+        self, resolver: Resolver, group: Sequence[Input], query: Query
     ) -> list[Wheel] | None:
         """Return the wheels found here, else in the image; None where requirements stay open."""
         try:
-            return ask()
+            return resolver.wheels(query)
         except LumicontainerError as error:
             missing = {each.word: each for each in missing_packages.absent(error.problems[0].why)}
-            index = next((each.index_url for each in group if each.index_url), "")
+            pip, index = resolver.pip, query.index
             if word := next((each for each in missing if pip.has_source(each, index)), ""):
                 return self._of_sources(group, index, word)
             self.progress.say(str(error))

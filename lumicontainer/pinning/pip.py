@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from lumicontainer.build.workspace import temporary_folder
 from lumicontainer.core.resolve.facts import normal
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.pinning import markers
-from lumicontainer.pinning.wheels import Target, Wheel, write_constraints
+from lumicontainer.pinning.wheels import Query, Target, Wheel
 from lumicontainer.system import process
 
 _WITHOUT_CODE = Path(__file__).parents[1] / "host/scripts/pip_without_code.py"
@@ -35,46 +36,30 @@ class Pip:
         self.target = target
         self._python = _python_for(target.python)
 
-    def wheels(
-        self,
-        requirements: Sequence[str],
-        there: Mapping[str, str],
-        *,
-        same: Mapping[str, str],
-        index: str = "",
-    ) -> list[Wheel]:
+    def wheels(self, query: Query) -> list[Wheel]:
         """Return the wheels of requirements and of all that they need.
 
-        ``there`` are the versions by name of the packages that the image has already, ``same``
-        the versions of packages that are taken where they are needed. ``index`` is searched beside
-        the configured index. Raises ``ProgramError`` where pip finds none that fit together.
-
-        Pip evaluates markers (PEP 508) for the Python that runs it. Packages that the image's
-        Python needs besides are added and asked for.
+        Raises ``ProgramError`` if pip finds none that fit together. Pip evaluates markers (PEP 508)
+        for the Python that runs it. Packages that only the image's Python needs are added.
         """
-        asked = list(requirements)
+        asked = list(query.requirements)
         while True:
-            found = {normal(each.name): each for each in self._ask(asked, there, same, index)}
-            needed = markers.needed(requirements, found, self.target.environment())
-            missing = [word for name, word in needed.items() if name not in {*found, *there}]
+            asking = replace(query, requirements=asked)
+            found = {normal(each.name): each for each in self._ask(asking)}
+            needed = markers.needed(query.requirements, found, self.target.environment())
+            missing = [word for name, word in needed.items() if name not in {*found, *query.there}]
             if not missing:
                 return [each for name, each in found.items() if name in needed]
             asked += missing
 
-    def _ask(
-        self,
-        requirements: Sequence[str],
-        there: Mapping[str, str],
-        same: Mapping[str, str],
-        index: str,
-    ) -> list[Wheel]:
+    def _ask(self, query: Query) -> list[Wheel]:
         with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
             # Pip reports files by their real path.
             place = Path(folder).resolve()
-            constraints = write_constraints(place, there, same)
+            constraints = query.write_constraints(place)
             report, wanted = place / "report.json", place / "wanted.txt"
-            asked = [f"--extra-index-url {index}"] if index else []
-            wanted.write_text("".join(f"{line}\n" for line in [*asked, *requirements]))
+            index = [f"--extra-index-url {query.index}"] if query.index else []
+            wanted.write_text("".join(f"{line}\n" for line in [*index, *query.requirements]))
             self._run(
                 folder,
                 *("install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from lumicontainer.pinning import uv
 from lumicontainer.pinning.pip import Pip
-from lumicontainer.pinning.wheels import Target, Wheel
+from lumicontainer.pinning.wheels import Query, Target, Wheel
 from lumicontainer.system.process import ProgramError
 
 
@@ -19,14 +19,7 @@ class Resolver:
         slower = "pip: uv not found; it is faster: pip install 'lumicontainer[lock]'"
         self._say(f"resolver of Python packages: {self._uv or slower}")
 
-    def wheels(
-        self,
-        requirements: Sequence[str],
-        there: Mapping[str, str],
-        *,
-        same: Mapping[str, str],
-        index: str = "",
-    ) -> list[Wheel]:
+    def wheels(self, query: Query) -> list[Wheel]:
         """Return the wheels of requirements and of all that they need; see ``Pip.wheels``.
 
         If uv fails, pip decides: an index may be unreachable, and ``build`` explains the messages
@@ -34,11 +27,10 @@ class Resolver:
         """
         if self._uv:
             try:
-                return uv.wheels(
-                    self._uv, self.pip.target, requirements, there, same=same, index=index
-                )
+                return uv.wheels(self._uv, self.pip.target, query)
             except ProgramError as error:
-                names = ", ".join(requirements[:3]) + (", …" if len(requirements) > 3 else "")
+                more = ["…"] if len(query.requirements) > 3 else []
+                names = ", ".join([*query.requirements[:3], *more])
                 why = " ".join(error.problems[0].why.split()).removeprefix("error: ")
                 self._say(f"note: pip resolves {names}, because uv failed: {why}")
-        return self.pip.wheels(requirements, there, same=same, index=index)
+        return self.pip.wheels(query)

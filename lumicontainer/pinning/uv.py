@@ -20,7 +20,7 @@ from packaging.pylock import PackageWheel, Pylock, PylockSelectError, PylockVali
 
 from lumicontainer.build.workspace import temporary_folder
 from lumicontainer.host.site import pip_settings
-from lumicontainer.pinning.wheels import Target, Wheel, write_constraints, write_stand_in
+from lumicontainer.pinning.wheels import Query, Target, Wheel, write_stand_in
 from lumicontainer.system import process
 
 _OPTIONS = (
@@ -40,25 +40,17 @@ def find_uv() -> Path | None:
     return own if own.is_file() else process.find("uv")
 
 
-def wheels(
-    program: Path,
-    target: Target,
-    requirements: Sequence[str],
-    there: Mapping[str, str],
-    *,
-    same: Mapping[str, str],
-    index: str = "",
-) -> list[Wheel]:
+def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
     """Return the wheels of requirements and of all that they need, as ``Pip.wheels`` does.
 
-    Raises ``ProgramError`` where uv finds none that fit together.
+    Raises ``ProgramError`` if uv finds none that fit together.
     """
     settings = pip_settings()
-    sources = _Sources(settings, index)
+    sources = _Sources(settings, query.index)
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
-        uv = _Uv(program, target, Path(folder).resolve(), settings, brief=bool(index))
-        constraints = write_constraints(uv.folder, there, same)
-        lines = [*sources.together(), *requirements]
+        uv = _Uv(program, target, Path(folder).resolve(), settings, brief=bool(query.index))
+        constraints = query.write_constraints(uv.folder)
+        lines = [*sources.together(), *query.requirements]
         found = uv.compile(lines, "--constraints", str(constraints))
         each = sources.each()
         return uv.best_files(found, each) if len(each) > 1 and found else found

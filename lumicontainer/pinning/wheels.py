@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -100,16 +100,25 @@ def is_of(wheel: Wheel, index: str) -> bool:
     return bool(index) and hosts[0] == hosts[1]
 
 
-def write_constraints(folder: Path, there: Mapping[str, str], same: Mapping[str, str]) -> Path:
-    """Write stand-ins for what is there, and the constraints that take them; return these.
+@dataclass(frozen=True)
+class Query:
+    """Hold requirements that are installed together in an image."""
 
-    ``same`` are the versions of packages that are taken where they are needed.
-    """
-    lines = [write_stand_in(folder, *each) for each in sorted(there.items())]
-    lines += [f"{name}=={version}" for name, version in sorted(same.items())]
-    path = folder / "constraints.txt"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
+    requirements: Sequence[str]
+    there: Mapping[str, str] = field(default_factory=dict)
+    """The versions, by name, of the packages that the image has."""
+    same: Mapping[str, str] = field(default_factory=dict)
+    """The versions of packages that must be used if they are needed."""
+    index: str = ""
+    """The URL of an index that is searched beside the configured ones."""
+
+    def write_constraints(self, folder: Path) -> Path:
+        """Write stand-ins for the packages of the image; return the file of constraints."""
+        lines = [write_stand_in(folder, *each) for each in sorted(self.there.items())]
+        lines += [f"{name}=={version}" for name, version in sorted(self.same.items())]
+        path = folder / "constraints.txt"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
 
 
 def write_stand_in(folder: Path, name: str, version: str) -> str:

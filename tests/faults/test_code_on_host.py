@@ -19,7 +19,7 @@ from lumicontainer.errors import InputError
 from lumicontainer.pinning.pin import make_lock
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.resolver import Resolver
-from lumicontainer.pinning.wheels import Target
+from lumicontainer.pinning.wheels import Query, Target
 from lumicontainer.system.process import ProgramError
 from lumicontainer.system.terminal.progress import Progress
 
@@ -103,7 +103,7 @@ def test_a_source_that_is_not_there_is_told(offer: Offer) -> None:
 def test_pip_builds_nothing_of_what_it_is_asked_for(source: Path, canary: Path, form: str) -> None:
     asked = form.format(uri=source.as_uri(), folder=source)
     with pytest.raises(ProgramError):
-        Resolver(Target(OWN_VERSION), print).wheels([asked], {}, same={})
+        Resolver(Target(OWN_VERSION), print).wheels(Query([asked]))
     assert not canary.exists()
 
 
@@ -112,7 +112,7 @@ def test_pip_builds_nothing_that_a_wheel_names_by_its_url(
 ) -> None:
     offer("tool", "1.0", f"evil @ {source.as_uri()}")
     with pytest.raises(ProgramError, match="would run code of its own"):
-        Resolver(Target(OWN_VERSION), print).wheels(["tool==1.0"], {}, same={})
+        Resolver(Target(OWN_VERSION), print).wheels(Query(["tool==1.0"]))
     assert not canary.exists()
 
 
@@ -121,7 +121,7 @@ def test_a_file_of_the_users_folder_is_not_taken_for_a_package(
 ) -> None:
     monkeypatch.chdir(archive.parent)
     with pytest.raises(ProgramError):
-        Resolver(Target(OWN_VERSION), print).wheels([archive.name], {}, same={})
+        Resolver(Target(OWN_VERSION), print).wheels(Query([archive.name]))
     assert not canary.exists()
 
 

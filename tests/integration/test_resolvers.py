@@ -9,7 +9,7 @@ from lumicontainer.core.resolve.inputs import PYTHON, inputs
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.pinning import uv
 from lumicontainer.pinning.pip import Pip
-from lumicontainer.pinning.wheels import Target
+from lumicontainer.pinning.wheels import Query, Target
 
 TARGET = Target("3.11", "2.36")
 
@@ -33,7 +33,7 @@ def test_uv_and_pip_pin_the_same_wheels_of_the_flagship(layer: str, where: str) 
     program = uv.find_uv()
     assert program is not None
     names = REQUIREMENTS[layer, where]
-    by_uv = uv.wheels(program, TARGET, names, {}, same={})
-    by_pip = Pip(TARGET).wheels(names, {}, same={})
+    by_uv = uv.wheels(program, TARGET, Query(names))
+    by_pip = Pip(TARGET).wheels(Query(names))
     assert {each.line for each in by_uv} == {each.line for each in by_pip}
     assert by_uv

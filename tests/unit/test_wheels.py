@@ -7,12 +7,13 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lumicontainer.pinning import uv
 from lumicontainer.pinning.pip import Pip, read_report
-from lumicontainer.pinning.wheels import Target, Wheel, is_of, write_stand_in
+from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of, write_stand_in
 from lumicontainer.system.process import ProgramError
 
 Offer = Callable[..., str]
@@ -46,15 +47,14 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
 def asked(request: pytest.FixtureRequest) -> Asked:
     """Return what asks pip or uv for the wheels of requirements, by name."""
 
-    def ask(*requirements: str, python: str = "3.11", glibc: str = "2.36", **more: object) -> Found:
-        there, same = more.get("there", {}), more.get("same", {})
-        target = Target(python, glibc)
+    def ask(*requirements: str, python: str = "3.11", glibc: str = "2.36", **more: Any) -> Found:
+        target, query = Target(python, glibc), Query(requirements, **more)
         if request.param == "pip":
-            found = Pip(target).wheels(requirements, there, same=same)
+            found = Pip(target).wheels(query)
         else:
             program = uv.find_uv()
             assert program is not None
-            found = uv.wheels(program, target, requirements, there, same=same)
+            found = uv.wheels(program, target, query)
         return {each.name: each for each in found}
 
     return ask
