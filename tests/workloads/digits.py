@@ -129,7 +129,9 @@ def conclude(
     if apart:
         problems.append(f"parameters differ from rank 0's on rank {', '.join(map(str, apart))}")
     if accuracy < ACCURACY_REQUIRED:
-        problems.append(f"accuracy {accuracy:.3f} is below {ACCURACY_REQUIRED}")
+        problems.append(
+            f"accuracy {accuracy:.3f} is below {ACCURACY_REQUIRED}: train for at least 12 epochs"
+        )
     if rank == 0:
         for problem in problems:
             print(f"error: {problem}", file=sys.stderr, flush=True)

@@ -159,11 +159,8 @@ def test_without_a_launcher_there_is_one_process() -> None:
     assert decide({}).warnings == []
 
 
-def test_two_processes_on_their_own_do_not_share_a_port() -> None:
+def test_one_process_on_its_own_has_a_free_port_and_may_choose_its_gpu() -> None:
     assert len({meeting_place({})[1] for _ in range(8)}) > 1
-
-
-def test_one_process_on_its_own_may_choose_its_gpu() -> None:
     assert ranks({"LOCAL_RANK": "2"})[1] == "2"
 
 
@@ -258,11 +255,8 @@ def test_one_rank_speaks_for_all(task) -> None:
     assert [is_rank_0(task(rank)) for rank in range(4)] == [True, False, False, False]
 
 
-def test_of_torchrun_s_processes_in_one_task_one_speaks() -> None:
+def test_a_process_prints_errors_if_it_is_rank_0_or_does_not_know_its_rank() -> None:
     assert not is_rank_0({**seen.TORCHRUN_IN_SRUN, "SLURM_PROCID": "0"})
-
-
-def test_a_process_that_cannot_tell_its_rank_speaks() -> None:
     assert is_rank_0({})
     assert is_rank_0({"RANK": "x"})
 
@@ -340,9 +334,6 @@ def test_a_rank_that_is_bound_counts_its_processors_itself(monkeypatch: pytest.M
     on_a_machine(monkeypatch, processors=64, usable=7)
     assert values(seen.srun(0))["OMP_NUM_THREADS"] is None
     assert "OMP_NUM_THREADS" not in decide(seen.srun(0)).changes()
-
-
-def test_ranks_share_what_the_cgroup_of_their_job_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     on_a_machine(monkeypatch, processors=128, usable=12, cgroup=12)
     assert values(seen.srun(0))["OMP_NUM_THREADS"] == "4"
 

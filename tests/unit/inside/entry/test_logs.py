@@ -99,25 +99,3 @@ def test_a_full_disk_is_told_before_the_program_starts(launcher: Path, tmp_path:
     assert done.returncode == 3
     assert "No space left on device" in done.stderr
     assert not (tmp_path / "started").exists()
-
-
-def test_sixteen_ranks_start_at_once(launcher: Path, tmp_path: Path) -> None:
-    ranks = 16
-
-    def start(rank: int) -> subprocess.Popen[bytes]:
-        env = {
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(ranks),
-            "MASTER_ADDR": "a",
-        }
-        return subprocess.Popen(
-            [launcher, "--log-dir", tmp_path / "logs", "--", "sh", "-c", "echo $RANK"],
-            env={"PATH": PATH, **env},
-        )
-
-    assert [one.wait(120) for one in [start(rank) for rank in range(ranks)]] == [0] * ranks
-    found = texts(tmp_path / "logs")
-    assert len(found) == 2 * ranks
-    assert all(found[f"rank{rank:02}.out"] == f"{rank}\n" for rank in range(ranks))
-    assert found["rank00.err"] == ""

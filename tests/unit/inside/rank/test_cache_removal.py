@@ -184,31 +184,27 @@ def test_runs_that_follow_each_other_at_once_all_find_their_folder(rank: Rank, n
     assert left(node) == []
 
 
-def test_sixteen_ranks_come_and_go_at_once(place: Path, node: Path) -> None:
+def test_sixteen_ranks_start_and_end_at_once(place: Path, node: Path) -> None:
     count = 16
-    text = (
-        FILL.replace('mkdir "', 'mkdir -p "') + 'ls -d "$TRITON_CACHE_DIR" "$MIOPEN_USER_DB_PATH"'
-    )
+    text = 'mkdir -p "$TRITON_CACHE_DIR/x"; ls -d "$TRITON_CACHE_DIR" "$MIOPEN_USER_DB_PATH"'
+    logs = node.with_name("logs")
+    step = {**seen.srun(0), "SLURM_STEP_NUM_NODES": "1"}
+    sizes = dict.fromkeys(("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"), str(count))
 
-    def start(number: int) -> subprocess.Popen[str]:
-        step = {
-            **seen.srun(0),
-            "SLURM_PROCID": str(number),
-            "SLURM_LOCALID": str(number),
-            "SLURM_STEP_NUM_TASKS": str(count),
-            "SLURM_STEP_NUM_NODES": "1",
-            "SLURM_STEP_TASKS_PER_NODE": str(count),
-        }
+    def start(number: int) -> subprocess.Popen[bytes]:
+        rank = dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID"), str(number))
         return subprocess.Popen(
-            [place, "--remove-caches", "--", "bash", "-c", text],
-            env={"PATH": PATH, "TMPDIR": str(node), **step},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            [place, "--remove-caches", "--log-dir", logs, "--", "bash", "-c", text],
+            env={"PATH": PATH, "TMPDIR": str(node), **step, **sizes, **rank},
         )
 
+    assert [one.wait(120) for one in [start(rank) for rank in range(count)]] == [0] * count
     home = node / f"lumi-{os.geteuid()}-1.0-once"
-    told = [one.communicate(timeout=120)[0] for one in [start(rank) for rank in range(count)]]
-    assert set(told) == {f"{home}/miopen\n{home}/triton\n"}
+    printed = {path.name: path.read_text() for path in logs.iterdir()}
+    names = [f"1.0-rank{rank:02}" for rank in range(count)]
+    assert printed == {
+        **dict.fromkeys([f"{name}.out" for name in names], f"{home}/miopen\n{home}/triton\n"),
+        **dict.fromkeys([f"{name}.err" for name in names], ""),
+    }
     assert left(node) == []
     assert processes_of(node) == []
