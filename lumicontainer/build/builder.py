@@ -119,11 +119,6 @@ class StepRun:
         return self.staged / "wheels"
 
     @property
-    def overlay(self) -> Path:
-        """Return the folder of the overlay."""
-        return self.root / "overlay"
-
-    @property
     def sandbox(self) -> Path:
         """Return the folder that has the tree and its state."""
         return self.root / "sandbox" if self.apart else self.builder.place.sandbox

@@ -24,7 +24,9 @@ def command(run: StepRun, inside: Sequence[str]) -> list[str]:
     engine, binds = run.builder.engine, run.binds()
     if uses_overlay(run):
         layers = [entry.layer for entry in run.below]
-        return engine.step(layers, run.overlay, inside, temporary=run.temporary, binds=binds)
+        return engine.step(
+            layers, run.root / "overlay", inside, temporary=run.temporary, binds=binds
+        )
     tree = run.sandbox / "tree"
     # The engine creates no mount points in a writable tree.
     for path, target in binds.items():
@@ -36,8 +38,9 @@ def command(run: StepRun, inside: Sequence[str]) -> list[str]:
 def make_overlay(run: StepRun) -> None:
     """Create the folders of an overlay; the root folder of the container gets their mode."""
     for name in ("upper", "work"):
-        (run.overlay / name).mkdir(parents=True)
-        (run.overlay / name).chmod(0o755)
+        folder = run.root / "overlay" / name
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
 
 
 def _make_folders(tree: Path, path: str) -> None:

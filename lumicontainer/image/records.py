@@ -265,6 +265,6 @@ def _read(image: Path, content: bytes, schema: Schema, name: str) -> Any:
 
 
 def _damaged(image: Path, name: str, why: str) -> InputError:
-    hint = "lumicontainer inspect --check finds changed bytes; build the image again"
+    hint = "lumicontainer inspect --check finds changed bytes; rebuild the image"
     what = "a record of the image is damaged"
     return InputError(Problem(what, f"{image}: {name}", why, hint))

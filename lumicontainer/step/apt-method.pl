@@ -62,7 +62,7 @@ $SIG{$_} = sub { finish(1) } for qw(INT TERM HUP QUIT PIPE);
 
 # Move bytes in both directions; a full pipe blocks only its own direction.
 $_->blocking(0) for \*STDIN, \*STDOUT, $to_method, $from_method;
-my ($heard, $for_method, $for_apt) = ('', '', '');
+my ($received, $for_method, $for_apt) = ('', '', '');
 while (1) {
     my ($read, $write) = ('', '');
     vec($read, fileno $_, 1) = 1 for \*STDIN, $from_method;
@@ -78,9 +78,9 @@ while (1) {
         }
     }
     if (vec $read, fileno STDIN, 1) {
-        my $got = sysread STDIN, $heard, 1 << 16, length $heard;
+        my $got = sysread STDIN, $received, 1 << 16, length $received;
         finish(0) if defined $got && !$got;
-        while ($heard =~ s/\A(.*?\n)\n+//s) {
+        while ($received =~ s/\A(.*?\n)\n+//s) {
             my $message = "$1\n";
             my $answer = redirect($message);
             if ($answer) { $for_apt .= $answer }

@@ -150,7 +150,7 @@ def _run(
         raise _not_started(command, error) from error
 
 
-async def logged(  # noqa: PLR0913 - each is named where it is given
+async def logged(  # noqa: PLR0913 - callers pass them by name
     command: Sequence[str],
     log: IO[str],
     *,

@@ -195,19 +195,11 @@ def test_a_store_that_is_killed_leaves_all_or_a_draft(store: Cache) -> None:
     assert store.damaged() == []
 
 
-def test_a_store_in_the_place_of_another_that_is_killed_leaves_one_or_none(store: Cache) -> None:
-    name = put(store).name
-    for _ in killed_everywhere(lambda: put(store)):
-        store.reclaim()
-        assert content(store) == store.names()
-        assert store.proven(name) or not store.names()
-        put(store)
-    assert store.damaged() == []
-
-
-def test_a_removal_that_is_killed_leaves_all_or_nothing(store: Cache) -> None:
+@pytest.mark.parametrize("work", ["store", "remove"])
+def test_a_change_that_is_killed_leaves_a_whole_object_or_none(store: Cache, work: str) -> None:
     entry = put(store)
-    for _ in killed_everywhere(lambda: store.remove(entry)):
+    change = {"store": lambda: put(store), "remove": lambda: store.remove(entry)}[work]
+    for _ in killed_everywhere(change):
         store.reclaim()
         assert content(store) == store.names()
         assert store.proven(entry.name) or not store.names()

@@ -29,7 +29,7 @@ class ChangedFile:
 async def check(builder: Builder) -> list[ChangedFile]:
     """Build every step in a separate cache, and return the differences from the usual build."""
     once = await assemble(builder)
-    store = Cache(builder.place.root / "again").open()
+    store = Cache(builder.place.root / "second").open()
     twice = await assemble(replace(builder, cache=store, proven={}))
     reasons = {layer.name: layer.not_reproducible for layer in builder.plan.resolved.included()}
     found: list[ChangedFile] = []

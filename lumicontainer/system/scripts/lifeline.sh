@@ -1,28 +1,27 @@
 #!/usr/bin/env bash
-# Run a command, and end it with all that it started when this script gets TERM.
+# Run a command, and end it and its descendants when this script gets TERM.
 #   setpriv --pdeathsig TERM lifeline.sh PARENT COMMAND...
-# A build that is killed outright (kill -9) thus ends its engine too: the kernel sends this script
-# TERM, where an engine would not get it, because it changes its credentials on its way. PARENT is the
-# id of the build's process. The script leads a process group of its own.
+# When a build is killed by SIGKILL, the kernel sends TERM to this script. It would not send TERM to an
+# engine, which changes its credentials. PARENT is the process id of the build. This script leads its
+# own process group.
 set -euo pipefail
 
 parent=$1
 shift
-# The whole group, because a program that is ended leaves those that it has started, such as
-# mksquashfs, which run on for minutes.
+# The whole group: an ended program leaves its children, such as mksquashfs, which run for minutes.
 end() {
     trap '' TERM
     kill -TERM 0
 }
 trap end TERM
-# A command in the background gets no stdin, unless it is said.
+# Without a redirection, a command in the background has no stdin.
 "$@" <&0 &
 child=$!
-# The parent may have gone before setpriv asked for the signal.
+# The parent may have ended before setpriv requested the signal.
 if [[ $PPID != "$parent" ]]; then end; fi
 status=0
 wait "$child" || status=$?
-# The trap cuts a wait short.
+# The trap interrupts wait.
 while kill -0 "$child" 2>/dev/null; do
     status=0
     wait "$child" || status=$?
