@@ -57,12 +57,10 @@ class Builder:
     place: Workspace
     jobs: int
     fresh: bool = False
-    """Rebuild every object, even if the cache has it."""
     secrets: Mapping[str, Path] = field(default_factory=dict)
     proven: dict[str, Entry] = field(default_factory=dict)
     """The cached objects whose bytes this build has verified, by name."""
     silence: float | None = field(default_factory=silence_limit)
-    """Seconds without output after which a step is ended."""
     began: float = field(default_factory=time.time)
     """In seconds since 1970."""
 
@@ -95,7 +93,6 @@ class StepRun:
     """Discard the changes: run in an overlay, or in a tree of its own."""
     secret_names: Sequence[str] = ()
     output: Path | None = None
-    """The image that the step writes, if any."""
 
     @property
     def root(self) -> Path:

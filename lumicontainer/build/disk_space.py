@@ -30,7 +30,6 @@ class Need(NamedTuple):
     size: int
     inodes: int
     option: str
-    """The option or the variable that names another folder."""
 
 
 class Sizes(NamedTuple):

@@ -51,9 +51,7 @@ class Workspace:
 
     root: Path
     keep: bool = False
-    """Keep the folder when the build ends."""
     sandbox_layers: list[str] = field(default_factory=list)
-    """The layers that the tree of the sandbox contains."""
     locks: list[int] = field(default_factory=list)
     """Descriptors of locks that last until the build ends."""
 

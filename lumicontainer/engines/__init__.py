@@ -16,7 +16,6 @@ from lumicontainer.system import process
 __all__ = ["ENGINES", "INTERACTIVE", "Engine", "find_engine"]
 
 ENGINES: dict[str, type[Apptainer]] = {"apptainer": Apptainer, "singularity": Singularity}
-"""Engines by program name, the preferred one first."""
 
 
 class Engine(Protocol):

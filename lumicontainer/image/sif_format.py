@@ -35,7 +35,6 @@ KINDS = {
     JSON: "JSON object",
     GENERIC: "generic object",
 }
-"""Names of the types of data objects."""
 
 
 class Header(NamedTuple):
@@ -49,7 +48,6 @@ class Header(NamedTuple):
     created: int = 0
     modified: int = 0
     free: int = 0
-    """The number of unused descriptors."""
     total: int = DESCRIPTORS
     table: int = DESCRIPTOR_OFFSET
     table_size: int = DESCRIPTORS * DESCRIPTOR_SIZE
@@ -72,7 +70,6 @@ class Descriptor(NamedTuple):
     offset: int
     size: int
     padded: int
-    """The size with the padding before it."""
     created: int
     modified: int
     user: int

@@ -25,7 +25,6 @@ _COMPRESSION = {
 _PIECE = 8 << 20
 
 Reached = Callable[[int, int], None]
-"""A function that gets the number of finished bytes and of all bytes."""
 
 
 def squash_command(

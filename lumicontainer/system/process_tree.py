@@ -12,7 +12,6 @@ from typing import NamedTuple
 from lumicontainer.system.terminal.text import clean
 
 _COMMAND = 160
-"""Characters of a command that a report shows."""
 _FRAMES = 8
 _STATES = {
     "R": "running",

@@ -53,7 +53,6 @@ class Entry:
     folder: Path
     name: str
     key: str
-    """The key of its step."""
     step: str
     kind: str
     """``layer`` or ``wheels``."""
@@ -63,7 +62,6 @@ class Entry:
     digest: str
     """The digest of all its files except ``entry.json``."""
     size: int = field(compare=False)
-    """Bytes on the disk."""
     used: float = field(compare=False)
     """The time of its last use, in seconds since 1970."""
 

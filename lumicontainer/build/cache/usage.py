@@ -26,7 +26,6 @@ class Use:
     """Hold the record of one image."""
 
     note: Path
-    """The file of the record."""
     image: str = ""
     key: str = ""
     objects: tuple[str, ...] = ()

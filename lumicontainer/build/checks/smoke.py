@@ -30,7 +30,6 @@ from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import locked
 
 PASSED, SKIPPED = "passed", "skipped"
-"""States of a check in the output of lumi-verify."""
 
 
 async def require_checks(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:

@@ -50,7 +50,6 @@ engine (its conveyor downloads a base), apt and pip. Their exit codes do not say
 _NO_SPACE = (*FULL, *TOO_LARGE)
 _NOT_KEPT = 'echo "passwords and secrets were not kept: they are *** here" >&2\n'
 OPENER = "shell"
-"""The program in a kept workspace that opens a shell in it."""
 
 
 def tail(log: Path) -> str:

@@ -27,7 +27,6 @@ class Known(NamedTuple):
 State: TypeAlias = "dict[str, Known]"
 
 STATE = "state.json.gz"
-"""The file beside a tree with its state."""
 
 
 def print_of(info: os.stat_result) -> str:
