@@ -84,7 +84,9 @@ def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
         file = context.nearby(name)
         known = {each for kind in kinds for each in names[kind]}
         hint = f"name its file: lumicontainer show {file}" if file else did_you_mean(name, known)
-        raise InputError(Problem(f"{' or '.join(kinds)} '{name}' not found", hint=hint))
+        *others, last = kinds
+        what = f"{', '.join(others)} or {last}" if others else last
+        raise InputError(Problem(f"{what} '{name}' not found", hint=hint))
     for kind in found[1:]:
         say(f"note: there is a {kind} '{name}' too: lumicontainer show {name} --kind {kind}")
     return found[0]
@@ -96,12 +98,9 @@ def _layer_data(catalog: Catalog, name: str) -> dict[str, Any]:
 
 
 def _profile_data(profile: Profile) -> dict[str, Any]:
-    base = {"base": profile.base.layer if profile.base else None}
-    return {
-        **plain(profile),
-        **base,
-        "values": {use.layer: plain(use.values) for use in profile.values},
-    }
+    base = {"base": plain(profile.base.layer) if profile.base else None}
+    values = {str(use.layer): plain(use.values) for use in profile.values}
+    return {**plain(profile), **base, "values": values}
 
 
 def plain(value: Any) -> Any:
@@ -109,8 +108,10 @@ def plain(value: Any) -> Any:
     for kind, form in _FORMS.items():
         if isinstance(value, kind):
             return form(value)
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
+        return {str(name): plain(each) for name, each in value.items()}
     if hasattr(value, "_asdict"):
         fields = {name: plain(each) for name, each in value._asdict().items()}
         empty: tuple[Any, ...] = ("", [], {}, None)

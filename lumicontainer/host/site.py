@@ -144,8 +144,10 @@ def debian_mirror(release: str) -> str:
 
 _SCHEMES = ("http", "https", "file")
 """Those of debootstrap. Debian's cloud images use mirror+file: of apt."""
+# Without the downloaded lists apt answers in 20 ms; with them it reads them for 500 ms.
 _PACKAGE_LISTS = (
     *("apt-get", "indextargets", "-o", "APT::Get::IndexTargets::ReleaseInfo=false"),
+    *("-o", "Dir::State::Lists=/nonexistent/"),
     *("--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"),
 )
 

@@ -6,17 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lumicontainer import cli
+from lumicontainer.commands import show
 from lumicontainer.commands.parser import VERBS
 from lumicontainer.commands.show import DOCUMENTS
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.image import sif
 from lumicontainer.image.inspect import KEY_LABEL
-from lumicontainer.system.terminal.output import as_json
 
 from ..conftest import HELLO, Write
 from .conftest import Run
@@ -313,7 +315,8 @@ def test_show_of_a_name_of_two_kinds_says_how_to_print_the_other(lumicontainer: 
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
-def test_every_shipped_document_can_be_shown(kind: str) -> None:
-    catalog = open_catalog()
-    for name in getattr(catalog, f"{kind}_names")():
-        assert json.loads(as_json(DOCUMENTS[kind](catalog, name)))["name"] == name
+def test_every_shipped_document_can_be_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in getattr(open_catalog(), f"{kind}_names")():
+        for as_json in (False, True):
+            show.run(Namespace(recipe=name, kind=kind, recipes=None, json=as_json))
+            assert yaml.safe_load(capsys.readouterr().out)["name"] == name
