@@ -35,6 +35,8 @@ from lumicontainer.host.machine import clean_environment
 
 Figures = dict[str, Any]
 
+WORK = Path("/var/tmp/lumicontainer-bench")
+KEPT = "figures.json"
 CHANGES = 3
 STARTS = 5
 TOP = "bench-top"
@@ -289,11 +291,19 @@ PARTS: dict[str, Callable[[Bench], Figures]] = {
 }
 
 
+def known_figures() -> Figures:
+    """Return what was measured by default; empty if nothing was."""
+    try:
+        return dict(json.loads((WORK / KEPT).read_text()))
+    except FileNotFoundError:
+        return {}
+
+
 def main(words: Sequence[str]) -> None:
     """Measure what is not measured yet, or what is asked for, and print the table."""
-    arguments = _arguments(words)
+    arguments = read_arguments(words)
     bench = Bench(arguments)
-    kept = bench.work / "figures.json"
+    kept = bench.work / KEPT
     figures: Figures = json.loads(kept.read_text()) if kept.exists() else {}
     if figures.setdefault("recipe", arguments.recipe) != arguments.recipe:
         raise SystemExit(f"error: {bench.work} has figures of another recipe: name another --work")
@@ -309,11 +319,12 @@ def main(words: Sequence[str]) -> None:
     print(f"kept: {bench.work}; the Docker engine runs on: make docker-stop", file=sys.stderr)
 
 
-def _arguments(words: Sequence[str]) -> argparse.Namespace:
+def read_arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(prog="builds.py")
     parser.add_argument("recipe", nargs="?", default="pytorch-deepspeed")
     parser.add_argument("--recipes", metavar="DIR", type=Path)
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp/lumicontainer-bench"))
+    parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--only", type=_parts, help=f"some of {','.join(PARTS)}")
     parser.add_argument("--middle", default="deepspeed.DS_BUILD_AIO=true", help="what to change")
     parser.add_argument("--spared", default="horovod", help="a later layer with a compile.sh")
