@@ -136,7 +136,7 @@ def test_lumi_entry_opens_nothing_but_the_image_the_kernel_s_files_and_the_cache
     } == set()
     # What the check of the node loads is seen too, which another process does.
     names = {Path(path).name for path in paths}
-    assert {"entry.cpython-311.pyc", "platform.json"} <= names
+    assert {"decide.cpython-311.pyc", "platform.json"} <= names
     assert (lumi_container.PLUGIN in names) == (rank == 0)
 
 
