@@ -239,18 +239,13 @@ def _find(name: str, what: str, folders: Folders, known: list[str]) -> File:
     file = _lookup(folders, f"{name}.yaml") if name in known else None
     if file is None:
         where = ", ".join(display(root / within) for root, within in folders)
-        raise InputError(
-            Problem(f"{what} '{name}' not found", where, hint=did_you_mean(name, known))
-        )
+        hint = did_you_mean(name, known)
+        raise InputError(Problem(f"{what} '{name}' not found", where, hint=hint))
     if not re.fullmatch(STEM, name):
-        raise InputError(
-            Problem(
-                f"no {what} can be called {name!r}",
-                display(file.path()),
-                why="the name stands in comments, paths and lines for the shell",
-                hint="rename the file: letters, digits and '_' first, then also '-', '.', '+'",
-            )
-        )
+        why = "the name stands in comments, paths and lines for the shell"
+        hint = "rename the file: letters, digits and '_' first, then also '-', '.', '+'"
+        where = display(file.path())
+        raise InputError(Problem(f"no {what} can be called {name!r}", where, why, hint))
     return file
 
 

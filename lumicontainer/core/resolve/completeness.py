@@ -27,12 +27,9 @@ def check_purpose(
         if layer.omitted or does or any(file.name in scripts for file in layer.files):
             continue
         found = ", ".join(file.name for file in layer.files)
-        problems.add(
-            f"layer '{layer.name}' does nothing",
-            use.place,
-            why=f"none of its files is {layer.script}: {found}" if found else "",
-            hint=f"add {layer.script}, packages, environment or checks; or leave the layer out",
-        )
+        why = f"none of its files is {layer.script}: {found}" if found else ""
+        hint = f"add {layer.script}, packages, environment or checks; or leave the layer out"
+        problems.add(f"layer '{layer.name}' does nothing", use.place, why=why, hint=hint)
 
 
 def check_python(

@@ -86,13 +86,11 @@ def _read_options(
         target, equals, value = option.partition("=")
         layer, dot, parameter = target.rpartition(".")
         if not (equals and dot):
-            problems.add(
-                f"'{option}' sets nothing", "--set", hint="write --set layer.parameter=value"
-            )
+            hint = "write --set layer.parameter=value"
+            problems.add(f"'{option}' sets nothing", "--set", hint=hint)
         elif layer not in known:
-            problems.add(
-                f"the recipe has no layer '{layer}'", "--set", hint=did_you_mean(layer, known)
-            )
+            hint = did_you_mean(layer, known)
+            problems.add(f"the recipe has no layer '{layer}'", "--set", hint=hint)
         else:
             result.setdefault(layer, {})[parameter] = value
     return result
@@ -104,19 +102,14 @@ def _load_layers(uses: Sequence[LayerUse], context: _Context) -> dict[str, Layer
     seen: dict[str, Place] = {}
     for use in uses:
         if use.layer in seen:
-            first = seen[use.layer]
-            context.problems.add(
-                f"layer '{use.layer}' stands here twice",
-                use.place,
-                why=f"the first is at line {first.line}",
-                hint="keep one of them",
-            )
+            what = f"layer '{use.layer}' stands here twice"
+            why = f"the first is at line {seen[use.layer].line}"
+            context.problems.add(what, use.place, why=why, hint="keep one of them")
             continue
         seen[use.layer] = use.place
         if use.layer not in known:
-            context.problems.add(
-                f"layer '{use.layer}' not found", use.place, hint=did_you_mean(use.layer, known)
-            )
+            hint = did_you_mean(use.layer, known)
+            context.problems.add(f"layer '{use.layer}' not found", use.place, hint=hint)
             continue
         layer = context.catalog.layer(use.layer, context.problems)
         if layer is not None:
@@ -243,12 +236,10 @@ def _settings(
     for origin, values in given:
         for name, node in values.items():
             if name not in known:
-                context.problems.add(
-                    f"layer '{layer.name}' has no parameter '{name}'",
-                    node.place,
-                    why=f"it has {', '.join(sorted(known)) or 'none'}",
-                    hint=did_you_mean(name, known) if known else f"remove '{name}'",
-                )
+                what = f"layer '{layer.name}' has no parameter '{name}'"
+                why = f"it has {', '.join(sorted(known)) or 'none'}"
+                hint = did_you_mean(name, known) if known else f"remove '{name}'"
+                context.problems.add(what, node.place, why=why, hint=hint)
                 continue
             value = parameter_value(known[name], node, context.problems)
             if value is not None:
@@ -263,12 +254,9 @@ def _check_buildable(
 ) -> None:
     accelerator = context.platform.accelerator
     if setting.value is True and accelerator in parameter.unsupported:
-        context.problems.add(
-            f"layer '{layer.name}' cannot build {parameter.name} for '{accelerator}'",
-            setting.place,
-            why=parameter.unsupported[accelerator],
-            hint=f"set {parameter.name} to false",
-        )
+        what = f"layer '{layer.name}' cannot build {parameter.name} for '{accelerator}'"
+        why, hint = parameter.unsupported[accelerator], f"set {parameter.name} to false"
+        context.problems.add(what, setting.place, why=why, hint=hint)
 
 
 def _bootstrap(
@@ -277,12 +265,10 @@ def _bootstrap(
     accelerator = context.platform.accelerator
     bootstrap = layer.bootstrap.get(accelerator)
     if bootstrap is None or resolved.omitted:
-        context.problems.add(
-            f"layer '{layer.name}' is not a base for the accelerator '{accelerator}'",
-            use.place,
-            why=resolved.omitted or f"{layer.place.file} has no bootstrap.{accelerator}",
-            hint="name a base layer whose layer.yaml has 'bootstrap'",
-        )
+        what = f"layer '{layer.name}' is not a base for the accelerator '{accelerator}'"
+        why = resolved.omitted or f"{layer.place.file} has no bootstrap.{accelerator}"
+        hint = "name a base layer whose layer.yaml has 'bootstrap'"
+        context.problems.add(what, use.place, why=why, hint=hint)
         return None
     image = resolved.content.image or bootstrap.image
     release = _release(resolved, context.problems) or bootstrap.release
@@ -294,10 +280,7 @@ def _release(resolved: ResolvedLayer, problems: Problems) -> str:
     found = next((each for each in resolved.settings if each.name == "release"), None)
     if found is None or re.fullmatch(NAME, str(found.value)):
         return str(found.value) if found else ""
-    problems.add(
-        f"no release can be called {found.value!r}",
-        found.place,
-        why="it is made of small letters, digits, '-', '.', '+'",
-        hint="write it as the distribution does, such as bookworm",
-    )
+    why = "it is made of small letters, digits, '-', '.', '+'"
+    hint = "write it as the distribution does, such as bookworm"
+    problems.add(f"no release can be called {found.value!r}", found.place, why=why, hint=hint)
     return ""
