@@ -36,7 +36,7 @@ from lumicontainer.core.plan.plan import BASE, EPOCH, Compile, Step
 from lumicontainer.core.render.render import render_base
 from lumicontainer.host import machine
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
-from lumicontainer.host.site import require_mirror, stage_site
+from lumicontainer.host.site import require_mirror, require_plain_path, stage_site
 from lumicontainer.image import squashfs
 from lumicontainer.inside.image import listing
 from lumicontainer.inside.image.listing import Layer
@@ -357,7 +357,10 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     await asyncio.to_thread(remove_tree, builder.place.sandbox)
     builder.place.sandbox.mkdir()
     bootstrap, site = builder.plan.bootstrap, builder.site
-    mirror = require_mirror(site.mirror) if bootstrap.agent == "debootstrap" else ""
+    mirror = ""
+    if bootstrap.agent == "debootstrap":
+        require_plain_path(builder.place.root)
+        mirror = require_mirror(site.mirror)
     image = mirrored_image(bootstrap.image, site.mirrors)
     definition.write_text(render_base(bootstrap._replace(image=image), mirror=mirror))
     environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}

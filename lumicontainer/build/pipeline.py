@@ -18,14 +18,14 @@ from lumicontainer.build.cache import store
 from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_space
 from lumicontainer.build.layers import Run
-from lumicontainer.build.workspace import remove_tree, temporary_root
+from lumicontainer.build.workspace import remove_tree
 from lumicontainer.core.model import LayerFile, Platform
 from lumicontainer.core.plan.plan import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_notes
 from lumicontainer.engines import ENGINES, Engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host import machine
-from lumicontainer.host.site import require_keyring, require_plain_path
+from lumicontainer.host.site import require_keyring
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.inside.image import listing
@@ -75,7 +75,6 @@ def check_host(plan: Plan) -> None:
     """Raise ``HostError`` if this host cannot build."""
     if plan.bootstrap.agent == "debootstrap":
         require_keyring()
-        require_plain_path(temporary_root())
     with_ids = user_namespaces.namespace_command()
     # First without ids: if no namespace can be created, unshare of util-linux 2.38 hangs when it
     # maps ids by newuidmap.
