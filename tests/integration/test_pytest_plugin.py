@@ -63,7 +63,8 @@ def test_without_the_option_nothing_is_collected_told_or_imported(
 
         def test_quiet():
             ours = {name for name in sys.modules if name.startswith("lumicontainer")}
-            assert ours == {"lumicontainer", "lumicontainer.verify.pytest_plugin"}
+            plugin = "lumicontainer.verify.pytest_plugin"
+            assert ours == {"lumicontainer", "lumicontainer.verify", plugin}
             assert not {"jinja2", "yaml", "asyncio"} & set(sys.modules)
         """
     )
