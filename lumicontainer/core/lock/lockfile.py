@@ -1,7 +1,5 @@
 """Read and write locks: the same lock is the same text, and the text reads as the same lock."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import inf
 from typing import Annotated, Any, NamedTuple

@@ -1,7 +1,5 @@
 """The keys of a check: the comment at the head of its script."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 

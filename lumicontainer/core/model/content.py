@@ -1,7 +1,5 @@
 """The keys by which a layer, and its variants, providers and versions, fill an image."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """The keys of a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """The keys of a platform: where it is, what its nodes are like, what its ranks need."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """The keys of recipes and profiles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 

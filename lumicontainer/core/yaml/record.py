@@ -11,6 +11,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import cache
 from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -107,8 +108,13 @@ def _new(made: Any, values: Mapping[str, Any]) -> Any:
     return made(**{**dict.fromkeys(made._fields), **made._field_defaults, **known})
 
 
+@cache
+def _hints(made: Any) -> dict[str, Any]:
+    return get_type_hints(made, include_extras=True)
+
+
 def _keys(made: Any, part: str = "") -> Iterator[tuple[str, _Key]]:
-    for field, hint in get_type_hints(made, include_extras=True).items():
+    for field, hint in _hints(made).items():
         marks = getattr(hint, "__metadata__", ())
         if Mark.SAME_LEVEL in marks:
             yield from _keys(hint.__origin__, field)
