@@ -285,8 +285,10 @@ def test_what_cannot_be_asked_is_open_and_not_built(
         "- debootstrap: bookworm\n      unpinned: the base could not be made here\n"
         in own.read_text()
     )
-    told = "innerofheld==1.0+held has no wheel; the layers below cannot be made: bookworm of 'tiny'"
-    assert told in " ".join(own.read_text().split())
+    reason = (
+        "innerofheld==1.0+held has no wheel; the layers below cannot be made: bookworm of 'tiny'"
+    )
+    assert reason in " ".join(own.read_text().replace("''", "'").split())
     (folder / "locks/held.workstation.lock.yaml").write_text(own.read_text())
     done = lumicontainer("build", "held", "--recipes", folder, "--locked", *mirrors)
     assert done.returncode == LOCK_STALE
