@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 IMAGE := pytorch-deepspeed.sif
-# Tests on two processors; the third works while the others wait for servers, disks and jobs.
-TESTS_AT_ONCE := 3
+# As many as processors: most tests are one busy process.
+TESTS_AT_ONCE := 2
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
