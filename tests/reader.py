@@ -118,7 +118,9 @@ def make_reader(folder: Path, environment: dict[str, str]) -> Reader:
     if pip.exists():
         (home / ".config/pip").symlink_to(pip)
     own = {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
-    return Reader(clone, {**environment, **own})
+    # The make that runs the tests must not be taken for the one that starts a reader's make.
+    make = dict.fromkeys(("MAKEFLAGS", "MAKELEVEL", "MFLAGS"), "")
+    return Reader(clone, {**environment, **own, **make})
 
 
 def _copy_checkout(folder: Path) -> None:

@@ -180,7 +180,8 @@ def _pinned_layer(
     version = str(layer.values().get("version", ""))
     sources = (_pinned_source(each, layer.name, version, pins) for each in layer.content.sources)
     content = layer.content._replace(
-        packages=Packages(_once(each.pin for each in entries if each.kind == APT)),
+        # A pin that an archive no longer has is not a fault of a document: it has no place.
+        packages=Packages(_once(str(each.pin) for each in entries if each.kind == APT)),
         pip_installs=(),
         locked=requirements(each for each in entries if not (each.where or each.index)),
         indexed={
