@@ -20,7 +20,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 from ..launch.program import find, interpreter
@@ -120,8 +120,16 @@ class Servers:
         self._stop = stop
         self._found: dict[tuple[str, ...], Server | None] = {}
         self._locks: dict[tuple[str, ...], Lock] = {}
+        self._preparing: dict[tuple[str, ...], Thread] = {}
         self._reaper: subprocess.Popen[bytes] | None = None
         self._lifeline = -1
+
+    def prepare(self, modules: Sequence[str], env: Mapping[str, str], seconds: float) -> None:
+        """Begin to start the server that imports ``modules``; ``having`` waits for it."""
+        key = tuple(modules)
+        if key not in self._preparing:
+            self._preparing[key] = Thread(target=self.having, args=(key, env, seconds))
+            self._preparing[key].start()
 
     def having(
         self, modules: Sequence[str], env: Mapping[str, str], seconds: float
@@ -171,6 +179,8 @@ class Servers:
 
     def close(self) -> None:
         """End the servers and everything that they have started."""
+        for thread in self._preparing.values():
+            thread.join()
         if self._reaper is not None:
             os.close(self._lifeline)
             self._reaper.wait()

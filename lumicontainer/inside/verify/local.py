@@ -53,6 +53,18 @@ class Runner:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None."""
         return self.place.unmet_need(check)
 
+    def prepare(self, checks: Sequence[Mapping[str, Any]]) -> None:
+        """Begin to import the modules that checks share; other checks can run meanwhile."""
+        env = without_key({**alone(self.env), **_ONE})
+        for check in filter(self.is_forked, checks):
+            self._servers.prepare(check["imports"], env, check["timeout_seconds"])
+
+    def is_forked(self, check: Mapping[str, Any]) -> bool:
+        """Return whether a check is forked from a process that has imported its modules."""
+        # What a driver of GPUs sets up at an import does not work in a forked process.
+        once = check.get("runs", ONCE) == ONCE
+        return bool(check.get("imports")) and once and not self.place.gpus
+
     def close(self) -> None:
         """End the processes that serve several checks."""
         self._servers.close()
@@ -145,8 +157,7 @@ class Runner:
         files: bool = False,
     ) -> Outcome:
         ranks = check.get("runs", ONCE) == RANKS
-        # A check may print its environment, and others may read that.
-        env = {name: value for name, value in env.items() if name != GIVEN}
+        env = without_key(env)
         folder = ""
         try:
             folder = tempfile.mkdtemp(prefix="lumi-verify-", dir=self.folder)
@@ -182,11 +193,9 @@ class Runner:
 
     def _start(self, check: Mapping[str, Any], env: Mapping[str, str]) -> Start:
         """Return how a process of a check starts: from a server, if there is one for it."""
-        modules = check.get("imports", ())
-        # What a driver of GPUs sets up at an import does not work in a forked process.
-        if not modules or check.get("runs", ONCE) != ONCE or self.place.gpus:
+        if not self.is_forked(check):
             return process.started
-        server = self._servers.having(modules, env, check["timeout_seconds"])
+        server = self._servers.having(check["imports"], env, check["timeout_seconds"])
         return partial(_forked, server) if server else process.started
 
 
@@ -204,6 +213,11 @@ def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:
         str(rank) for rank, job in jobs.items() if job.done() and job.result().state != PASSED
     ]
     return f"ended {AFTER} s after rank {', '.join(failed[:8])} did not pass"
+
+
+def without_key(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a check, which it may print, without the key of the ranks."""
+    return {name: value for name, value in env.items() if name != GIVEN}
 
 
 def command(path: str, env: Mapping[str, str], *, ranks: bool) -> list[str]:

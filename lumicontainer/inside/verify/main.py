@@ -161,8 +161,11 @@ def run(
         if not runner.stop.why:
             written.note(check, outcome)
 
-    # Checks of later layers import the most, so they start first.
+    # Checks of later layers import the most, so they start first, except those that wait until a
+    # server has imported their modules.
     light = [check for check in reversed(due) if _light(check)]
+    runner.prepare(light)
+    light.sort(key=runner.is_forked)
     with ThreadPoolExecutor(side_by_side()) as pool:
         for done in [pool.submit(one, check) for check in light]:
             done.result()

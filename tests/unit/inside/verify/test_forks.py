@@ -42,6 +42,17 @@ def test_a_module_is_imported_once_and_no_check_sees_what_another_changed(image:
     assert (image.root / "imported").read_text() == "x"
 
 
+WAITS = "#!/bin/bash\nuntil [[ -e $HOME/imported ]]; do sleep 0.01; done\n"
+
+
+def test_modules_are_imported_while_a_check_without_imports_runs(image: Image) -> None:
+    image.add("forked", "import shared")
+    image.add("waits", WAITS)
+    # With one processor one check runs at a time.
+    ran = Ran(image.start("--json", "-", before=["taskset", "-c", "0"]))
+    assert ran.states == {"forked": "passed", "waits": "passed"}
+
+
 BROKEN = {
     "cannot be imported": "raise ImportError",
     "ends the process": "import os; os._exit(0)",
