@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 IMAGE := pytorch-deepspeed.sif
 # As many as processors: most tests are one busy process.
 TESTS_AT_ONCE := 2
+# Unit tests often wait for a time limit; a third worker uses the processors meanwhile.
+UNITS_AT_ONCE := 3
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
@@ -46,7 +48,7 @@ check: venv ## linters, strict types, shellcheck
 	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
 
 unit: venv ## run the tests that need neither an image nor an engine
-	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist worksteal tests/unit tests/golden
+	$(BIN)/pytest --numprocesses $(UNITS_AT_ONCE) --dist worksteal tests/unit tests/golden
 
 test: check image tools cluster docker ## run every test, with the real engines and the real Slurm
 	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
