@@ -15,7 +15,6 @@ from lumicontainer.errors import LumicontainerError
 from lumicontainer.host.machine import platform_of
 from lumicontainer.system import process
 from lumicontainer.verify import local
-from lumicontainer.verify.pytest_plugin import IMAGE, LEVEL, PLATFORM
 from lumicontainer.verify.subject import Row, chosen, read_subject
 
 
@@ -41,8 +40,8 @@ class LumiImage:
 def host_of(config: pytest.Config) -> local.Host:
     """Return what starts containers of the image; fail if this host cannot."""
     try:
-        platform = platform_of(open_catalog(), config.getoption(PLATFORM))
-        return local.host_for(config.getoption(IMAGE), platform)
+        platform = platform_of(open_catalog(), config.option.lumi_platform)
+        return local.host_for(config.option.lumi_image, platform)
     except LumicontainerError as error:
         pytest.fail(str(error), pytrace=False)
 
@@ -56,7 +55,7 @@ class ImageFile(pytest.File):
             checks = read_subject(self.path).checks
         except LumicontainerError as error:
             raise self.CollectError(str(error)) from error
-        for check in chosen(checks, self.config.getoption(LEVEL), ()):
+        for check in chosen(checks, self.config.option.lumi_level, ()):
             yield _Check.from_parent(self, name=check["name"], check=check)
 
     @cached_property

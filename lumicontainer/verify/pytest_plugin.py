@@ -6,7 +6,6 @@ runs commands in the image. Without the option it does nothing, and imports noth
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -55,4 +54,6 @@ def lumi_image(request: pytest.FixtureRequest) -> Any:
 
 
 def _items() -> Any:
-    return importlib.import_module("lumicontainer.verify.pytest_items")
+    from lumicontainer.verify import pytest_items  # noqa: PLC0415 - for runs without the option
+
+    return pytest_items
