@@ -147,4 +147,4 @@ class FileScheduling(LoadFileScheduling):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    parser.addoption("--update-golden", action="store_true", help="write the golden files")

@@ -1,4 +1,4 @@
-"""An image that holds what it may not, lacks what it promised, or was changed."""
+"""Images with forbidden content, without promised content, or changed after the build."""
 
 from __future__ import annotations
 

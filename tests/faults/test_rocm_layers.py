@@ -143,7 +143,7 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
         "mpich/built_with_hip",
         "libmpi.so.12 is not linked with libfabric.so.1",
     ),
-    "an MPICH that lacks a library": (
+    "an MPICH without a library": (
         lambda image: mpich(image, linked=(*LINKED, "libze_loader.so.1")),
         "mpich/built_with_hip",
         "libmpi.so.12: libze_loader.so.1",

@@ -24,7 +24,7 @@ OUT_OF_TUNE = f'#!/bin/sh\n{NO_OPTIONS}"$@" && "$@"\n'
 
 @pytest.fixture(scope="module")
 def osu(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return what stands in for osu_bw, compiled in the image; one lacks a library."""
+    """Return what stands in for osu_bw, compiled in the image; one misses a library."""
     folder = tmp_path_factory.mktemp("osu")
     Root(folder).library("/libgone.so.3")
     source = HERE / "stand_in_programs/stand_in_osu_bw_on_cpu.c"

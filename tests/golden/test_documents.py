@@ -1,6 +1,6 @@
 """Documents are rendered to the same bytes as the files beside this one.
 
-``pytest --update-golden`` writes them anew; read the difference before it is committed.
+``pytest --update-golden`` rewrites them; read the difference before it is committed.
 """
 
 import json
@@ -123,7 +123,7 @@ def test_a_dockerfile_runs_what_the_definition_runs(plan_of: Callable[[str], Pla
 def test_the_steps_of_the_shipped_image_for_a_workstation_have_the_keys_that_they_had(
     is_golden: Golden,
 ) -> None:
-    """A builder that makes other keys of the same layers makes everybody build all of them anew."""
+    """A builder that makes other keys of the same layers makes everybody rebuild all of them."""
     catalog = open_catalog()
     recipe, platform = catalog.recipe("pytorch-deepspeed"), catalog.platform("workstation")
     plan = make_plan(resolve(recipe, catalog, platform=platform), ())

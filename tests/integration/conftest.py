@@ -228,7 +228,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, recipes: Path) -> Path:
 @pytest.fixture(scope="session")
 def proof_recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a user's own recipes folder with the recipe ``proof``."""
-    from .proof import write_proof  # noqa: PLC0415 - it builds upon this module
+    from .proof import write_proof  # noqa: PLC0415 - it imports this module
 
     return write_proof(tmp_path_factory.mktemp("recipes"))
 
@@ -255,8 +255,8 @@ def image() -> Path:
 def files(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a folder with the files of that image, for programs that start from it.
 
-    Of an image that is mounted by FUSE each start reads PyTorch anew: from a folder, programs take
-    half of the time or less.
+    From an image that is mounted by FUSE, each start reads all of PyTorch. From a folder, programs
+    take half of the time or less.
     """
     yield from files_of(image, tmp_path_factory)
 

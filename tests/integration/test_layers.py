@@ -1,4 +1,4 @@
-"""Layers make the tree that a plain build makes, and a change makes anew only what it must."""
+"""Layers make the tree that a plain build makes, and a change rebuilds only what it must."""
 
 import json
 from collections.abc import Callable

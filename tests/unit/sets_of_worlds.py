@@ -128,7 +128,7 @@ def named_by_the_platform(world: World, number: int, word: str) -> tuple[World, 
 
 
 def profile_values(world: World, number: int, word: str) -> tuple[World, World]:
-    """Let a profile give a layer a value, and another layer that the recipe lacks."""
+    """Let a profile give a layer a value, and a layer that is not in the recipe."""
     node = Scalar(HERE, word, plain=False)
     uses = (LayerUse(world.layers[number].name, HERE, {"level": node}), LayerUse("tiny", HERE))
     return with_profile(world, PROFILE), with_profile(world, PROFILE._replace(values=uses))

@@ -1,4 +1,4 @@
-"""What the cache lacks of a plan is told with the input that made it so."""
+"""Each step that is not in the cache is reported with the input that changed."""
 
 import copy
 import hashlib

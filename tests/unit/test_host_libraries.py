@@ -93,21 +93,21 @@ def test_what_the_image_has_itself_is_not_bound(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("older", "newer", "lacks"),
+    ("older", "newer", "missing"),
     [
         ({"Z_1": ["a"]}, {"Z_1": ["a"], "Z_2": ["b"]}, "version Z_2"),
         (["a"], ["a", "b"], "the symbol b"),
         ({"Z_1": ["a"]}, {"Z_1": ["a", "b"]}, "the symbol b@Z_1"),
     ],
 )
-def test_an_older_one_of_the_image_gives_way(world: World, older, newer, lacks: str) -> None:
+def test_an_older_one_of_the_image_gives_way(world: World, older, newer, missing: str) -> None:
     world.image.library("/usr/lib64/libz.so.1", defines=older)
     below = world.host.library("/usr/lib64/libz.so.1", defines=newer)
     world.host.library(TOP, uses=["a", "b"], needs=[below])
     found = world.close()
     assert f"{FOLDER}/libz.so.1" in bound(found)
     assert whys(found)["libz.so.1"] == (
-        f"libfabric.so.1 needs it, and the image's is older: it misses {lacks}"
+        f"libfabric.so.1 needs it, and the image's is older: it misses {missing}"
     )
     assert found.problems == ()
 

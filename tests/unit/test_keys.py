@@ -1,4 +1,4 @@
-"""Every field that users write is weighed: what its change makes anew, and what it leaves."""
+"""Every field that users write is tested: what its change rebuilds, and what it leaves."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ GENERATED = 1_000
 """Cases in all, spread evenly over the matrix."""
 
 BASE, STEP, INSTALL, RECORD, NOTHING = "base", "step", "install", "record", "nothing"
-"""What a change makes anew: all; the layer, its wheels and all above; the same without its wheels;
+"""What a change rebuilds: all; the layer, its wheels and all above; the same without its wheels;
 the last step, which bakes in the record; nothing."""
 
 
@@ -363,7 +363,7 @@ MATRIX: list[tuple[str, str, Change]] = [
     ),
     ("Setting.origin", RECORD, set_to_its_default),
 ]
-"""For each field of what users write: what its change makes anew."""
+"""For each field of what users write: what its change rebuilds."""
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def _compiled(before: Plan, after: Plan) -> dict[str, bool]:
 
 
 def _lowest(world: World, name: str) -> int:
-    """Return the number of the lowest layer upon which another can compile."""
+    """Return the number of the lowest layer on which another can compile."""
     layer = world.layer(name, Problems())
     return max((world.layer_names().index(each) for each in layer.requires), default=0)
 

@@ -34,7 +34,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lay(tmp_path: Path, tree: Path) -> Callable[[], int]:
-    """Copy notes upon the tree, and return the exit code."""
+    """Copy notes into the tree, and return the exit code."""
     notes = tmp_path / "notes/.singularity.d"
     (notes / "env").mkdir(parents=True)
     (notes / "runscript").write_text("new\n")

@@ -44,7 +44,7 @@ def progress(printed: io.StringIO) -> Iterator[Progress]:
 
 @pytest.fixture
 def locked(resolved: Resolve, progress: Progress) -> Locked:
-    """Lock the recipe ``hello`` of given layers, upon an image that the recipe pins."""
+    """Lock the recipe ``hello`` of given layers, on an image that the recipe pins."""
 
     def make(layers: dict[str, str], image: str = DIGEST, **mirrors: str) -> tuple[Lock, Resolved]:
         names = list(dict.fromkeys(name.split("/")[0] for name in layers))

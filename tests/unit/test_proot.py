@@ -27,7 +27,7 @@ MADE = (
 
 @pytest.fixture
 def made(resolved: Callable[..., Resolved]) -> Plan:
-    """Plan an image upon a base that debootstrap makes elsewhere."""
+    """Plan an image on a base that debootstrap makes elsewhere."""
     found = resolved({"layers/tiny/layer.yaml": MADE})
     return make_plan(found._replace(platform=found.platform._replace(proot=LUMI.proot)), ())
 

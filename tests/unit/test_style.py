@@ -14,7 +14,7 @@ from lumicontainer.system.terminal.style import coloured, wrapped
 
 from .terminals import Terminal
 
-LONG = "the driver of the nodes is older than this, and what it lacks is found at the first start"
+LONG = "the driver of the nodes is older than this, and what it misses is found at the first start"
 PROBLEM = f"{Problem('it cannot work', 'a.yaml:1:1', LONG, f'take another one: {LONG}')}\n"
 SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
 

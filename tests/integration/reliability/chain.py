@@ -1,4 +1,4 @@
-"""A recipe of four small layers upon a base that is made once, and builds of it to be disturbed."""
+"""A recipe of four small layers on a base that is built once, and builds of it to disturb."""
 
 import hashlib
 import json

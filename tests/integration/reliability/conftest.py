@@ -10,7 +10,7 @@ from .chain import Build, Place, copy, until, write_chain
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[Build]]:
-    """Build two recipes with the same base at once, one all anew, in a cache that has nothing."""
+    """Build two recipes with the same base at once, one with --rebuild, in an empty cache."""
     root = tmp_path_factory.mktemp("base")
     place = Place(root, write_chain(root / "recipes"))
     for folder in (place.temporary, place.image.parent):
@@ -24,7 +24,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[Build]]:
 
 @pytest.fixture
 def place(base: tuple[Place, list[Build]], tmp_path: Path) -> Iterator[Place]:
-    """Give folders for builds upon a copy of the cache; nothing of a build may live after it."""
+    """Give folders for builds with a copy of the cache; no process of a build may outlive it."""
     first, _ = base
     own = Place(tmp_path, first.recipes)
     copy(first.cache, own.cache)

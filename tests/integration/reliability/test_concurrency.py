@@ -52,7 +52,7 @@ def test_four_builds_at_once_make_each_layer_once(place: Place, outputs: int) ->
 
 def test_a_cache_that_is_emptied_meanwhile_harms_no_build(place: Place) -> None:
     base = next(e for e in Cache(place.cache).entries() if e.step == "base")
-    # Held as a build would: making the base anew takes a minute.
+    # Locked as a build would: another build of the base takes a minute.
     with Cache(place.cache).use_lock(base.name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         outputs = [place.image.with_name(f"{number}.sif") for number in range(2)]

@@ -1,4 +1,4 @@
-"""What a check needs is compared with what is here, and what lacks is said in words."""
+"""The needs of a check are compared with the node, and unmet needs are reported."""
 
 from pathlib import Path
 from typing import Any
