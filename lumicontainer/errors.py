@@ -1,10 +1,8 @@
 """Messages, exceptions and exit codes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 OK = 0
 EXAMINED_FAILED = 1
@@ -17,6 +15,8 @@ JOB_FAILED = 7
 NO_SPACE = 8
 INTERNAL = 70
 INTERRUPTED = 130
+KEEP_ONE = "keep one of them"
+K = TypeVar("K")
 
 
 class Problem(NamedTuple):
@@ -122,6 +122,17 @@ class Problems:
     def add(self, what: str, place: Place | str, *, why: str = "", hint: str = "") -> None:
         """Add one problem with its place."""
         self.found.append(Problem(what, str(place), why, hint))
+
+    def unknown(self, kind: str, name: str, place: Place | str, known: Iterable[str]) -> None:
+        """Add that there is nothing of this kind and name, with the most similar known name."""
+        self.add(f"{kind} '{name}' not found", place, hint=did_you_mean(name, known))
+
+    def twice(
+        self, what: str, key: K, place: Place, first: dict[K, Place], hint: str = KEEP_ONE
+    ) -> None:
+        """Add a problem if ``first`` has another place of a key; else put this place there."""
+        if (there := first.setdefault(key, place)) is not place:
+            self.add(what, place, why=f"the first is at line {there.line}", hint=hint)
 
     def raise_if_any(self) -> None:
         """Raise ``InputError`` with all problems, if any."""

@@ -1,7 +1,5 @@
 """File locks between builds; the kernel releases them when their process ends."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -9,6 +7,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from lumicontainer.errors import HostError, Problem
@@ -25,6 +24,17 @@ def exclusive(path: Path) -> int | None:
             os.ftruncate(held, 0)
             os.pwrite(held, json.dumps(owner).encode(), 0)
     return held
+
+
+@contextlib.contextmanager
+def attempt(path: Path) -> Iterator[bool]:
+    """Hold the lock of ``path`` alone in the block; yield whether this process got it."""
+    held = exclusive(path)
+    try:
+        yield held is not None
+    finally:
+        if held is not None:
+            os.close(held)
 
 
 def shared(path: Path) -> int | None:

@@ -1,21 +1,12 @@
 """Turn errors of the operating system into messages with hints."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource
 import sys
 from collections.abc import Callable
 
-from lumicontainer.errors import (
-    INTERNAL,
-    OK,
-    HostError,
-    LumicontainerError,
-    Problem,
-    SpaceError,
-)
+from lumicontainer.errors import INTERNAL, OK, HostError, LumicontainerError, Problem, SpaceError
 
 FULL = ("No space left on device", "Disk quota exceeded")
 TOO_LARGE = ("File too large", "File size limit exceeded", "SIGXFSZ")

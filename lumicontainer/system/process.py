@@ -1,26 +1,22 @@
 """Start other programs. This is the only module that does."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeAlias
 
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import process_tree
 from lumicontainer.system.os_errors import hint_for
 from lumicontainer.system.terminal.masking import masked, masked_bytes
-from lumicontainer.system.terminal.output import trace
-from lumicontainer.system.terminal.text import clean
+from lumicontainer.system.terminal.output import clean, trace
 
 _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
@@ -31,16 +27,12 @@ class ProgramError(HostError):
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
         self.status = status
-        last = masked("\n".join(clean(output).strip().splitlines()[-20:]))
+        last = masked(last_lines(clean(output).strip()))
         super().__init__(Problem(f"{command[0]} failed ({describe(status)})", why=last))
 
 
 class SilentError(Exception):
-    """A program printed nothing for too long; ``report`` describes its processes."""
-
-    def __init__(self, report: str) -> None:
-        super().__init__(report)
-        self.report = report
+    """A program printed nothing for too long; the text describes its processes."""
 
 
 class Patience(NamedTuple):
@@ -51,12 +43,7 @@ class Patience(NamedTuple):
     """Count what the program writes to files as output."""
 
 
-class Finished(NamedTuple):
-    """Hold the exit status of a program and its output."""
-
-    returncode: int
-    stdout: str
-    stderr: str
+Finished: TypeAlias = subprocess.CompletedProcess[str]
 
 
 def describe(status: int) -> str:
@@ -66,6 +53,11 @@ def describe(status: int) -> str:
     with contextlib.suppress(ValueError):
         return f"ended by {signal.Signals(-status).name}"
     return f"ended by signal {-status}"
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines of a program's output."""
+    return "\n".join(text.rstrip("\n").splitlines()[-20:])
 
 
 def clean_line(raw: bytes) -> str:
@@ -78,10 +70,7 @@ def clean_line(raw: bytes) -> str:
 def capture(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, given: bytes = b""
 ) -> str:
-    """Run a program with the stdin ``given``; return its stdout.
-
-    Raises ``ProgramError`` if it fails.
-    """
+    """Return the stdout of a program that gets ``given``; raise ``ProgramError`` if it fails."""
     done = finished(command, env=env, given=given)
     if done.returncode:
         raise ProgramError(command, done.returncode, done.stderr)
@@ -96,9 +85,7 @@ def capture_bytes(command: Sequence[str], *, limit: int | None = None) -> bytes:
     trace(command)
     with tempfile.TemporaryFile() as errors:
         try:
-            child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
-            )
+            child = subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=errors)
         except OSError as error:
             raise _not_started(command, error) from error
         with child:
@@ -119,33 +106,83 @@ def finished(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, given: bytes = b""
 ) -> Finished:
     """Run a program with the stdin ``given``; return its exit status and output."""
-    done = _run(command, env=env, capture_output=True, given=given)
-    return Finished(
-        done.returncode,
-        done.stdout.decode("utf-8", "replace"),
-        done.stderr.decode("utf-8", "replace"),
-    )
+    trace(command)
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, check=False, input=given)
+    except OSError as error:
+        raise _not_started(command, error) from error
+    printed = (each.decode("utf-8", "replace") for each in (done.stdout, done.stderr))
+    return Finished(command, done.returncode, *printed)
+
+
+def in_new_session(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Finished:
+    """Run a program without stdin; return its exit status and output.
+
+    It gets no signal of the terminal. Any exception here, such as an interruption, ends it.
+    """
+    with _session(command, env, PIPE) as child:
+        printed = child.communicate()
+    text = (each.decode("utf-8", "replace") for each in printed)
+    return Finished(command, child.returncode, *text)
+
+
+def lines(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, shown: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield each line of a program's stdout; then raise ``ProgramError`` if it failed.
+
+    The program begins with the first line that is asked for, and ends when the iterator does.
+    ``shown`` is the command that the error names.
+    """
+    with tempfile.TemporaryFile() as errors, _session(command, env, errors) as child:
+        assert child.stdout is not None
+        for raw in child.stdout:
+            yield raw.decode("utf-8", "replace")
+        if status := child.wait():
+            errors.seek(0)
+            why = errors.read().decode("utf-8", "replace")
+            raise ProgramError(shown or command, status, why)
+
+
+@contextlib.contextmanager
+def _session(
+    command: Sequence[str], env: Mapping[str, str] | None, errors: int | IO[bytes]
+) -> Iterator[subprocess.Popen[bytes]]:
+    trace(command)
+    try:
+        child = subprocess.Popen(
+            _bound(command),
+            env=env,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _not_started(command, error) from error
+    try:
+        yield child
+    finally:
+        _end_now(child)
+
+
+def _end_now(child: subprocess.Popen[bytes]) -> None:
+    for number, grace in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, None)):
+        if child.poll() is not None:
+            break
+        os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(grace)
+    for pipe in filter(None, (child.stdout, child.stderr)):
+        pipe.close()
 
 
 def run(command: Sequence[str]) -> None:
     """Run a program that prints to our stdout; raise ``ProgramError`` if it fails."""
-    done = _run(command)
-    if done.returncode:
-        raise ProgramError(command, done.returncode, "")
-
-
-def _run(
-    command: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    capture_output: bool = False,
-    given: bytes = b"",
-) -> subprocess.CompletedProcess[bytes]:
     trace(command)
     try:
-        return subprocess.run(
-            command, env=env, capture_output=capture_output, check=False, input=given
-        )
+        if status := subprocess.call(command, stdin=DEVNULL):
+            raise ProgramError(command, status, "")
     except OSError as error:
         raise _not_started(command, error) from error
 
@@ -156,43 +193,47 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
     *,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] = lambda _: None,
-    given: bytes = b"",
+    given: Awaitable[bytes] | None = None,
     result: IO[bytes] | None = None,
     patience: Patience | None = None,
 ) -> int:
     """Run a program and write its cleaned output to ``log``; return its exit status.
 
-    ``given`` is its stdin. ``on_line`` also gets lines that a progress bar overwrites. ``result``
-    gets stdout unchanged. An interruption ends the program and its children.
+    ``given`` is its stdin; the program can start before that is known. ``on_line`` also gets lines
+    that a progress bar overwrites. ``result`` gets stdout unchanged. An interruption ends the
+    program and its children.
 
     Raises ``SilentError`` and kills them if they print nothing for longer than ``patience``.
     """
     trace(command)
-    with contextlib.ExitStack() as files:
-        stdin: int | IO[bytes] = DEVNULL
-        if given:
-            # In memory only: it may hold secrets.
-            stdin = files.enter_context(os.fdopen(os.memfd_create("stdin"), "w+b"))
-            stdin.write(given)
-            stdin.seek(0)
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *_bound(command),
-                env=env,
-                stdin=stdin,
-                stdout=result or PIPE,
-                stderr=PIPE if result else STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise _not_started(command, error) from error
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *_bound(command),
+            env=env,
+            stdin=PIPE if given else DEVNULL,
+            stdout=result or PIPE,
+            stderr=PIPE if result else STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _not_started(command, error) from error
     output = child.stderr if result else child.stdout
     assert output is not None
     try:
+        if given:
+            await _give(child, given)
         await _follow(_chunks(output, child.pid, patience or Patience()), log, on_line)
         return await child.wait()
     finally:
         await _end(child)
+
+
+async def _give(child: Process, given: Awaitable[bytes]) -> None:
+    assert child.stdin is not None
+    child.stdin.write(await given)
+    with contextlib.suppress(ConnectionError):  # It has ended, and its output says why.
+        await child.stdin.drain()
+    child.stdin.close()
 
 
 async def _follow(
@@ -267,11 +308,6 @@ def become(command: Sequence[str], env: Mapping[str, str]) -> None:
         raise _not_started(command, error) from error
 
 
-def quoted(command: Sequence[str]) -> str:
-    """Return a command as a user would type it."""
-    return shlex.join(command)
-
-
 def find(program: str) -> Path | None:
     """Return the path of an executable program, or None."""
     # PATH of an ordinary user may not have the sbin folders, which hold debootstrap.
@@ -281,10 +317,5 @@ def find(program: str) -> Path | None:
 
 
 def _not_started(command: Sequence[str], error: OSError) -> HostError:
-    return HostError(
-        Problem(
-            f"cannot start {command[0]}",
-            why=error.strerror or str(error),
-            hint=hint_for(error.errno) or "lumicontainer doctor lists what is missing on this host",
-        )
-    )
+    hint = hint_for(error.errno) or "lumicontainer doctor lists what is missing on this host"
+    return HostError(Problem(f"cannot start {command[0]}", "", error.strerror or str(error), hint))

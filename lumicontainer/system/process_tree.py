@@ -1,7 +1,5 @@
 """Report what the processes of a session do, and kill them."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator
@@ -9,17 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.system.terminal.text import clean
+from lumicontainer.system.terminal.output import clean
 
 _COMMAND = 160
 _FRAMES = 8
-_STATES = {
-    "R": "running",
-    "S": "sleeping",
-    "D": "waiting for a device",
-    "T": "stopped",
-    "Z": "ended",
-}
+_STATES = {"R": "running", "S": "sleeping", "D": "waiting for a device"}
+_STATES |= {"T": "stopped", "Z": "ended"}
 
 
 class ProcessInfo(NamedTuple):
@@ -37,10 +30,7 @@ class ProcessInfo(NamedTuple):
 
 
 def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
-    """Yield depth and process for a session and its descendants, parents first.
-
-    ``pid`` leads the session; it may have ended.
-    """
+    """Yield depth and process for the session that ``pid`` led, and descendants, parents first."""
     everyone = list(_all())
     children: dict[int, list[ProcessInfo]] = {}
     for each in everyone:
@@ -57,9 +47,8 @@ def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
 
 def report(pid: int) -> str:
     """Return command, state and kernel stack of a session's processes."""
-    return "\n".join(
-        line for depth, each in descendants(pid) for line in _lines(each, "  " * depth)
-    )
+    found = descendants(pid)
+    return "\n".join(line for depth, each in found for line in _lines(each, "  " * depth))
 
 
 def kill(pid: int) -> None:
@@ -111,12 +100,12 @@ def _lines(process: ProcessInfo, indent: str) -> Iterator[str]:
 
 
 def _command(process: ProcessInfo) -> str:
+    text = ""
     with suppress(OSError):
         command = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode(errors="replace")
         text = " ".join(clean(command.replace("\0", " ").replace("\n", " ")).split())
-        if text:
-            return text if len(text) <= _COMMAND else f"{text[:_COMMAND]}..."
-    return f"[{process.name}]"
+    more = "..." if len(text) > _COMMAND else ""
+    return f"{text[:_COMMAND]}{more}" or f"[{process.name}]"
 
 
 def _kernel_stack(pid: int) -> list[str]:
@@ -125,6 +114,5 @@ def _kernel_stack(pid: int) -> list[str]:
         lines = Path(f"/proc/{pid}/stack").read_text().splitlines()
         return [line.split()[-1].partition("+")[0] for line in lines][:_FRAMES]
     with suppress(OSError):
-        function = Path(f"/proc/{pid}/wchan").read_text()
-        return [function] if function not in ("", "0") else []
+        return [each for each in Path(f"/proc/{pid}/wchan").read_text().split() if each != "0"]
     return []

@@ -1,15 +1,15 @@
 """Check for user namespaces and subordinate ids, and enter a namespace."""
 
-from __future__ import annotations
-
 import os
-import pwd
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.system import process
+from lumicontainer.system.files.trust import user_name
 
 PLAIN_NAMESPACE = ("unshare", "--map-root-user")
 """Prefix of a command that runs as root of a namespace without other users."""
@@ -26,24 +26,11 @@ class SubordinateIds(NamedTuple):
 
 def subordinate_ids(path: Path) -> SubordinateIds | None:
     """Return the current user's first range in /etc/subuid or /etc/subgid."""
-    names = {_user(), str(os.getuid())}
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        name, _, numbers = line.partition(":")
-        start, _, count = numbers.partition(":")
-        if name in names and start.isdigit() and count.isdigit():
-            return SubordinateIds(int(start), int(count))
+    names = "|".join(map(re.escape, (user_name(os.getuid()), str(os.getuid()))))
+    with suppress(OSError):
+        if found := re.search(rf"(?m)^(?:{names}):(\d+):(\d+)$", path.read_text()):
+            return SubordinateIds(int(found[1]), int(found[2]))
     return None
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def own_ids() -> tuple[SubordinateIds, SubordinateIds]:
@@ -54,27 +41,19 @@ def own_ids() -> tuple[SubordinateIds, SubordinateIds]:
     missing = [name for name, ids in (("subuid", users), ("subgid", groups)) if ids is None]
     options = " ".join(f"--add-{name}s 100000-165535" for name in missing)
     files = " and ".join(f"/etc/{name}" for name in missing)
-    raise HostError(
-        Problem(
-            "this user cannot build images here",
-            why=f"{files} has no range of subordinate ids for you; LUMI has no user namespaces",
-            hint=f"sudo usermod {options} {_user()} (make engine does it), or build with PRoot: "
-            "lumicontainer render RECIPE --platform lumi-g prints the definition and the commands",
-        )
+    why = f"{files} has no range of subordinate ids for you; LUMI has no user namespaces"
+    hint = (
+        f"sudo usermod {options} {user_name(os.getuid())} (make engine does it), or build "
+        "with PRoot: install the package proot (on LUMI: module load CrayEnv PRoot)"
     )
+    raise HostError(Problem("this user cannot build images here", why=why, hint=hint))
 
 
 def namespace_command() -> list[str]:
     """Return the prefix of a command that runs as root of a namespace with subordinate ids."""
     # For root, --map-auto of util-linux 2.38 takes the first line of /etc/subuid of any user.
-    users, groups = own_ids()
-    return [
-        "unshare",
-        "--map-root-user",
-        f"--map-users={users.start},1,{users.length}",
-        f"--map-groups={groups.start},1,{groups.length}",
-        "--",
-    ]
+    users, groups = (f"{each.start},1,{each.length}" for each in own_ids())
+    return [*PLAIN_NAMESPACE, f"--map-users={users}", f"--map-groups={groups}", "--"]
 
 
 def require_namespaces(command: Sequence[str] = PLAIN_NAMESPACE) -> None:
@@ -82,14 +61,9 @@ def require_namespaces(command: Sequence[str] = PLAIN_NAMESPACE) -> None:
     try:
         process.capture([*command, "true"])
     except LumicontainerError as error:
-        problem = error.problems[0]
-        raise HostError(
-            Problem(
-                "this user cannot create user namespaces here",
-                why=problem.why or problem.what,
-                hint=_NO_NAMESPACES.read_text().strip(),
-            )
-        ) from error
+        what, hint = "this user cannot create user namespaces here", _NO_NAMESPACES.read_text()
+        why = error.problems[0].why or error.problems[0].what
+        raise HostError(Problem(what, why=why, hint=hint.strip())) from error
 
 
 def needs_user_namespace() -> bool:
@@ -100,10 +74,8 @@ def needs_user_namespace() -> bool:
     if os.getuid() != 0:
         return False
     wanted = (1 << (int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1)) - 1
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16) & wanted != wanted
-    return False
+    found = re.search(r"(?m)^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text())
+    return found is not None and int(found[1], 16) & wanted != wanted
 
 
 def namespace_options() -> list[str]:

@@ -1,14 +1,13 @@
 """Wait for other builds and for the tasks of this one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Task
@@ -17,6 +16,30 @@ T = TypeVar("T")
 P = ParamSpec("P")
 POLL = 0.2
 """Seconds between two attempts to take a file lock that another build holds."""
+
+
+def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also in a notebook, whose loop runs in this thread already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
+
+    async def announced() -> T:
+        begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        return await work
+
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(asyncio.run, announced())
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            loop, task = begun.result()
+            assert task is not None
+            with contextlib.suppress(RuntimeError):  # It has just ended.
+                loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
 async def uninterrupted(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:

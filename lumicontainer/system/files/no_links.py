@@ -3,14 +3,12 @@
 A link that an engine resolves in the container may lead to the user's files on the host.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PACKAGE = re.compile(rb"(?m)^Package: ([a-z0-9.+-]+)$")
@@ -54,13 +52,43 @@ def packages_listed(tree: Path) -> set[str]:
     return found
 
 
+def write_tree(folder: Path, files: Iterable[tuple[str, int, bytes]]) -> None:
+    """Write files (name, mode, content) and their folders, independent of the umask."""
+    for name, mode, content in files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(mode)
+    for each in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        each.chmod(0o755)
+
+
 def copy_command(folder: Path, tree: Path) -> list[str]:
     """Return the command that copies the content of ``folder`` into ``tree``.
 
-    It fails if ``folder`` has a folder where the tree has something else.
+    New folders get the mode 0755, and files keep their modes. It fails if ``folder`` has a folder
+    where the tree has something else.
     """
-    options = ["-a", "--no-preserve=timestamps", "--remove-destination"]
-    return ["cp", *options, f"{folder}/.", str(tree)]
+    copy = ["cp", "--recursive", "--no-dereference", "--remove-destination"]
+    return ["sh", "-c", 'umask 022 && exec "$@"', "sh", *copy, f"{folder}/.", str(tree)]
+
+
+BASE_ENVIRONMENT = b"base-environment.sh"
+"""What a base that is an image sets, in its folder .singularity.d. The image reads it first."""
+
+
+def keep_environment(tree: Path) -> None:
+    """Keep what a base sets apart: the image gets a file 90-environment.sh of its own."""
+    folder = tree / ".singularity.d"
+    own, kept = folder / "env/90-environment.sh", folder / BASE_ENVIRONMENT.decode()
+    if not all(map(is_folder, (folder, own.parent))) or own.is_symlink() or not own.is_file():
+        return
+    # The base may itself be an image on an image, and then reads the same file.
+    before = kept.read_bytes() if kept.is_file() and not kept.is_symlink() else b""
+    lines = own.read_bytes().splitlines(keepends=True)
+    kept.unlink(missing_ok=True)
+    kept.write_bytes(before + b"".join(each for each in lines if BASE_ENVIRONMENT not in each))
+    kept.chmod(0o644)
 
 
 def clean_base(tree: Path) -> None:

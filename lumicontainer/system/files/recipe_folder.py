@@ -4,8 +4,6 @@ The author of a folder must not decide what else of this host is read. A link ma
 a pipe may never end, and a device may act when it is opened.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

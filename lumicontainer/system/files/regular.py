@@ -1,19 +1,12 @@
-"""Open files that users name: only regular files, so that no pipe blocks."""
-
-from __future__ import annotations
+"""Open files that users name, only regular ones so that no pipe blocks; see if they change."""
 
 import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+_KINDS |= dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device")
 
 
 def kind(mode: int) -> str:
@@ -37,3 +30,10 @@ def open_regular(path: Path) -> BinaryIO:
 def _require(path: Path, mode: int) -> None:
     if found := kind(mode):
         raise OSError(None, f"it is {found}, not a file", str(path))
+
+
+def state_of(path: Path) -> tuple[str | int, ...]:
+    """Return what changes when a file does: its path, inode, size and times."""
+    info = path.stat()
+    place = (os.path.realpath(path), info.st_dev, info.st_ino)
+    return (*place, info.st_size, info.st_mtime_ns, info.st_ctime_ns)

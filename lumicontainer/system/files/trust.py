@@ -5,8 +5,6 @@ bit prevents this, except for the owner of the folder. So each folder and each s
 path counts.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shlex
@@ -33,6 +31,14 @@ def doubt(path: Path, what: str, variable: str, *, owners: bool = True) -> Probl
             hint = f"{_change(place, info)}name a folder of yours with {variable}"
             return Problem(f"cannot use {what}: others could replace it", str(path), why, hint)
     return None
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the id if it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def make_folders(path: Path) -> None:
@@ -101,8 +107,4 @@ def _is_unmapped(uid: int) -> bool:
 
 
 def _described(info: os.stat_result) -> str:
-    try:
-        owner = pwd.getpwuid(info.st_uid).pw_name
-    except KeyError:
-        owner = str(info.st_uid)
-    return f"mode {stat.S_IMODE(info.st_mode):04o}, owner {owner}"
+    return f"mode {stat.S_IMODE(info.st_mode):04o}, owner {user_name(info.st_uid)}"

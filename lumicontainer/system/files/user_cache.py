@@ -1,7 +1,5 @@
 """Find the cache folder of the current user."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import stat
@@ -14,10 +12,17 @@ from lumicontainer.system.files import trust
 def cache_root() -> Path:
     """Return the current user's cache folder, which may be missing.
 
-    Raises ``HostError`` if the user has no home folder, or if the cache is a symbolic link or other
-    users could replace it.
+    Raises ``HostError`` if the user has no home folder, or if others could replace the cache.
     """
-    root = _cache_root()
+    named = os.environ.get("LUMICONTAINER_CACHE")
+    if not named:
+        named = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+        if named.startswith("~"):
+            hint = "name a folder of yours with LUMICONTAINER_CACHE"
+            why = "HOME is not set, and your user id has no entry in the user database"
+            raise HostError(Problem("cannot find a place for the cache", why=why, hint=hint))
+        named = f"{named}/lumicontainer"
+    root = Path(named).absolute()
     require_own(root)
     return root
 
@@ -31,18 +36,6 @@ def require_own(root: Path) -> None:
         raise HostError(Problem("cannot use a link as the cache", str(root), why, hint))
     if problem := trust.doubt(root, "the cache", "LUMICONTAINER_CACHE"):
         raise HostError(problem)
-
-
-def _cache_root() -> Path:
-    named = os.environ.get("LUMICONTAINER_CACHE")
-    if named:
-        return Path(named).absolute()
-    named = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    if named.startswith("~"):
-        hint = "name a folder of yours with LUMICONTAINER_CACHE"
-        why = "HOME is not set, and your user id has no entry in the user database"
-        raise HostError(Problem("cannot find a place for the cache", why=why, hint=hint))
-    return Path(named).absolute() / "lumicontainer"
 
 
 def is_private(folder: Path) -> bool:

@@ -1,14 +1,14 @@
 """Write the events of long work: as a log, as JSON, or not at all."""
 
-from __future__ import annotations
-
 import os
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple, TextIO
 
+from lumicontainer.system import units
 from lumicontainer.system.terminal import output
 
 _LOG_WIDTH = 120
@@ -23,6 +23,10 @@ class Event(NamedTuple):
     text: str | None = None
     done: int | None = None
     total: int | None = None
+
+    def __str__(self) -> str:
+        """Return a line for people; only messages may have several."""
+        return "\n".join(event_lines(self, _LOG_WIDTH))
 
 
 class Form:
@@ -56,6 +60,27 @@ class Form:
                 # The rest of the stream's buffer would fail at exit too and set the exit code.
                 with suppress(OSError), open(os.devnull, "w") as nowhere:  # noqa: PTH123 - short
                     os.dup2(nowhere.fileno(), self._stream.fileno())
+
+
+class Callback(Form):
+    """Call a function with each event; if it raises, the next event of the work does too."""
+
+    def __init__(self, call: Callable[[Event], None]) -> None:
+        super().__init__(sys.stderr)
+        self._call = call
+        self._error: BaseException | None = None
+
+    def write(self, event: Event) -> bool:
+        """Call the function."""
+        if self._error:
+            raise self._error
+        try:
+            self._call(event)
+        except BaseException as error:
+            self._error = error
+            if event.event not in ("alive", "reached"):  # Of a thread that nobody waits for.
+                raise
+        return True
 
 
 class Json(Form):
@@ -112,8 +137,11 @@ def event_lines(event: Event, width: int) -> list[str]:
         "cached": f"cached  {text}",
         "alive": f"{seconds:.0f} s  {text}",
         "waiting": text,
+        "line": text,
+        "reached": f"{units.size(event.done or 0)} of {units.size(event.total or 0)}",
     }[event.event]
-    count = gauge(event.done or 0, event.total or 0)
+    counts = event.event != "reached"
+    count = gauge(event.done or 0, event.total or 0) if counts else ""
     start = count if event.event in ("end", "cached") else " " * len(count)
     return [f"{start} {event.step:<18}  {message}".rstrip()[:width]]
 

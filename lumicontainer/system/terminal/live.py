@@ -1,7 +1,5 @@
 """Redraw one line for each running step on a terminal, below the lines that stay."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Sequence
@@ -56,9 +54,8 @@ class Terminal(Form):
             self._live.update(Group(*map(_row, rows)), refresh=not self._lasting)
         if self._lasting:
             lasting, self._lasting = self._lasting, []
-            self._console.print(
-                Group(*(_stays(self._stream, each, width) for each in lasting)), crop=False
-            )
+            lines = [_lasting_line(self._stream, each, width) for each in lasting]
+            self._console.print(Group(*lines), crop=False)
 
     def close(self) -> None:
         """Remove the lines of running steps."""
@@ -94,7 +91,7 @@ def _row(text: str) -> Text:
     return Text(output.printable(text), no_wrap=True, overflow="crop")
 
 
-def _stays(stream: TextIO, event: Event, width: int) -> Text:
+def _lasting_line(stream: TextIO, event: Event, width: int) -> Text:
     text = "\n".join(event_lines(event, width))
     if event.event != "say":
         return _row(text)

@@ -4,8 +4,6 @@ Secrets are the contents of secret files, and the passwords in URLs of the host'
 set is one for the whole process, as the terminal is.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

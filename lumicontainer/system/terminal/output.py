@@ -4,8 +4,6 @@ The ``write`` method of these streams escapes characters that could control a te
 Documents and JSON, which programs read, are written unchanged.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import json
@@ -17,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from lumicontainer.errors import Problem
+from lumicontainer.system.terminal import style
 from lumicontainer.system.terminal.masking import masked
 
 QUIET, NORMAL, VERBOSE = -1, 0, 1
@@ -30,6 +29,14 @@ _CONTROL = re.compile(
 )
 _ESCAPES = ((0x100, "\\x{:02x}"), (0x10000, "\\u{:04x}"), (0x110000, "\\U{:08x}"))
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
+
+
+def clean(text: str) -> str:
+    """Return output of a program without escape sequences and overwritten lines."""
+    last = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _UNPRINTABLE.sub("", _SEQUENCE.sub("", last))
 
 
 def printable(text: str) -> str:
@@ -65,8 +72,6 @@ class Output(io.TextIOWrapper):
         text = printable(text)
         if not self.isatty():
             return text
-        from lumicontainer.system.terminal import style  # noqa: PLC0415 - for terminals alone
-
         text = style.wrapped(text, self._columns())
         return style.coloured(text) if style.has_colour() else text
 
@@ -119,6 +124,20 @@ def write_document(text: str) -> None:
         sys.stdout.document(text)
     else:
         sys.stdout.write(text)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON to stdout."""
+    sys.stdout.write(as_json(value, indent=2) + "\n")
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in aligned columns to stdout."""
+    lines = [[line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for row in lines:
+        cells = map(str.ljust, row, widths)
+        sys.stdout.write(f"  {'  '.join(cells)}".rstrip() + "\n")
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:

@@ -1,7 +1,5 @@
 """Report the progress of long work on stderr; steps may run side by side."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading
@@ -21,6 +19,54 @@ _TICK = 0.1
 """Seconds between two redraws, and between two ``reached`` events of a step."""
 
 
+class Task:
+    """Report the progress of one running step."""
+
+    def __init__(self, progress: "Progress", name: str) -> None:
+        self.name = name
+        self._progress = progress
+        self._begun = self._reported = self._active = time.monotonic()
+        self._latest = self._reason = self._origin = ""
+        self._amount: tuple[int, int] | None = None
+
+    def line(self, text: str) -> None:
+        """Set the newest output line of the step, without escape sequences."""
+        self._active = time.monotonic()
+        self._latest = text if text.strip() else self._latest
+        self._progress._report(Event("line", self.name, text=text), self)
+
+    def reached(self, done: int, total: int) -> None:
+        """Set how many bytes of a known total are done."""
+        with self._progress._lock:
+            self._active = time.monotonic()
+            self._amount = (done, total)
+            percent = 100 * done // total if total else 100
+            self._latest = f"{units.size(done)} of {units.size(total)} ({percent} %)"
+
+    def waiting(self, reason: str) -> None:
+        """Show the reason for waiting instead of output lines, until the reason is empty."""
+        if reason != self._reason:
+            self._active, self._reason = time.monotonic(), reason
+            event = self._progress._event(self, "waiting")
+            self._progress._report(event._replace(text=reason), self)
+
+    def found(self, origin: str) -> None:
+        """Count the step as cached when it ends; ``origin`` made it meanwhile."""
+        self._origin = origin
+
+    def _report_amount(self) -> None:
+        if self._amount:
+            self._progress._report(Event("reached", self.name, None, None, *self._amount), self)
+            self._amount = None
+
+    def _state(self, patience: float) -> str:
+        silent = time.monotonic() - self._active
+        if self._reason or silent < patience:
+            return self._reason or self._latest
+        after = f", after: {self._latest}" if self._latest else ""
+        return f"no output for {silent:.0f} s{after}"
+
+
 class Progress:
     """Count steps and report each; any thread may call any method.
 
@@ -28,11 +74,11 @@ class Progress:
     """
 
     def __init__(
-        self, form: str = "auto", *, stream: TextIO | None = None, heartbeat: float = 30.0
+        self, form: str | Form = "auto", *, stream: TextIO | None = None, heartbeat: float = 30.0
     ) -> None:
         self.times: dict[str, float] = {}
         """Seconds of each successful step."""
-        self._form = _form_of(form, stream or sys.stderr)
+        self._form = form if isinstance(form, Form) else _form_of(form, stream or sys.stderr)
         self._heartbeat = heartbeat
         self._running: list[Task] = []
         self._done = self._total = 0
@@ -125,54 +171,6 @@ class Progress:
         seconds = round(time.monotonic() - task._begun, 3)
         text = task._state(self._heartbeat) if event == "alive" else None
         return Event(event, task.name, seconds, text, self._done, self._total)
-
-
-class Task:
-    """Report the progress of one running step."""
-
-    def __init__(self, progress: Progress, name: str) -> None:
-        self.name = name
-        self._progress = progress
-        self._begun = self._reported = self._active = time.monotonic()
-        self._latest = self._reason = self._origin = ""
-        self._amount: tuple[int, int] | None = None
-
-    def line(self, text: str) -> None:
-        """Set the newest output line of the step, without escape sequences."""
-        self._active = time.monotonic()
-        self._latest = text if text.strip() else self._latest
-        self._progress._report(Event("line", self.name, text=text), self)
-
-    def reached(self, done: int, total: int) -> None:
-        """Set how many bytes of a known total are done."""
-        with self._progress._lock:
-            self._active = time.monotonic()
-            self._amount = (done, total)
-            percent = 100 * done // total if total else 100
-            self._latest = f"{units.size(done)} of {units.size(total)} ({percent} %)"
-
-    def waiting(self, reason: str) -> None:
-        """Show the reason for waiting instead of output lines, until the reason is empty."""
-        if reason != self._reason:
-            self._active, self._reason = time.monotonic(), reason
-            event = self._progress._event(self, "waiting")
-            self._progress._report(event._replace(text=reason), self)
-
-    def found(self, origin: str) -> None:
-        """Count the step as cached when it ends; ``origin`` made it meanwhile."""
-        self._origin = origin
-
-    def _report_amount(self) -> None:
-        if self._amount:
-            self._progress._report(Event("reached", self.name, None, None, *self._amount), self)
-            self._amount = None
-
-    def _state(self, patience: float) -> str:
-        silent = time.monotonic() - self._active
-        if self._reason or silent < patience:
-            return self._reason or self._latest
-        after = f", after: {self._latest}" if self._latest else ""
-        return f"no output for {silent:.0f} s{after}"
 
 
 def _form_of(name: str, stream: TextIO) -> Form:

@@ -1,7 +1,5 @@
 """Format messages for a terminal: fold long lines and colour labels."""
 
-from __future__ import annotations
-
 import os
 import re
 import textwrap
@@ -68,14 +66,7 @@ def _parts(text: str, columns: int) -> Iterator[str]:
 
 
 def _folded(line: str, indent: str, columns: int) -> str:
-    first, rest = line[: len(indent)], line[len(indent) :]
-    end = "\n" if line.endswith("\n") else ""
-    folded = textwrap.fill(
-        rest.strip(),
-        columns,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return folded + end
+    first, rest = line[: len(indent)], line[len(indent) :].strip()
+    fold = textwrap.TextWrapper(columns, first, indent, break_long_words=False)
+    fold.break_on_hyphens = False
+    return fold.fill(rest) + ("\n" if line.endswith("\n") else "")

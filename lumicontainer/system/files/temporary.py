@@ -1,0 +1,99 @@
+"""Folders for temporary files of the user alone, each with a lock while it is used."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lumicontainer.errors import HostError, Problem
+from lumicontainer.system import flock
+from lumicontainer.system.files import trust
+from lumicontainer.system.files.user_cache import is_private
+from lumicontainer.system.os_errors import refused
+
+
+def temporary_folder() -> Path:
+    """Return the folder for temporary files; raise ``HostError`` if others could replace it."""
+    named = os.environ.get("LUMICONTAINER_TMPDIR") or os.environ.get("TMPDIR") or "/var/tmp"
+    if problem := trust.doubt(Path(named), "the temporary folder", "LUMICONTAINER_TMPDIR"):
+        raise HostError(problem)
+    return Path(named)
+
+
+def temporary_root() -> Path:
+    """Return the user's folder for builds; raise ``HostError`` if it is not private."""
+    root = temporary_folder() / f"lumicontainer-{os.getuid()}"
+    with creating(root):
+        root.mkdir(mode=0o700, exist_ok=True)
+        private = is_private(root)
+    if not private:
+        why = "it is not a folder of yours with mode 0700"
+        hint = "remove it, or name another place with LUMICONTAINER_TMPDIR"
+        raise HostError(Problem("the folder for builds is not private", str(root), why, hint))
+    return root
+
+
+@contextmanager
+def plain_folder(name: str) -> Iterator[Path]:
+    """Create a folder for files of the user alone, and remove those of killed processes.
+
+    It needs no namespace. ``name`` is not the name of a recipe.
+    """
+    root = temporary_root()
+    with creating(root), guard(root):
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
+        lock = flock.exclusive(folder / "lock")
+        stale = [old for old, _ in rename_unused(root, lambda each: recipe_of(each) == name)]
+    assert lock is not None
+    try:
+        for old in stale:
+            shutil.rmtree(old, ignore_errors=True)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+@contextmanager
+def creating(root: Path) -> Iterator[None]:
+    """Raise what the system refuses meanwhile as an error with a hint."""
+    try:
+        yield
+    except OSError as error:
+        other = "name another place with LUMICONTAINER_TMPDIR"
+        raise refused(error, "cannot create the folder of a build", str(root), other) from error
+
+
+def recipe_of(folder: Path) -> str:
+    """Return the recipe of a build's folder, with the runtime if it is not the usual one."""
+    return folder.name.lstrip(".").rpartition("-")[0]
+
+
+@contextmanager
+def guard(root: Path) -> Iterator[None]:
+    """Let no other process create or rename a folder meanwhile."""
+    with (root / ".guard").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def rename_unused(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[Path, bool]]:
+    """Rename wanted folders without a running build; yield each, and whether it was renamed before.
+
+    The caller holds the guard. A renamed folder starts with a dot.
+    """
+    for folder in root.iterdir():
+        # Another build may remove a renamed folder at any time.
+        with contextlib.suppress(FileNotFoundError):
+            if not folder.is_dir() or not wanted(folder):
+                continue
+            if folder.name.startswith("."):
+                yield folder, True
+            elif (lock := flock.exclusive(folder / "lock")) is not None:
+                renamed = folder.rename(folder.with_name(f".{folder.name}"))
+                os.close(lock)
+                yield renamed, False
