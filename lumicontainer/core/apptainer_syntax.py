@@ -5,8 +5,6 @@ line whose first word begins with ``%`` ends the section, ``{{ word }}`` is a bu
 line that begins with ``bootstrap:`` starts a new stage (seen with Apptainer 1.4.5).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

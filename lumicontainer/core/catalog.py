@@ -1,21 +1,21 @@
 """Find recipes, layers and platforms: the shipped ones, and a user's own beside them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from lumicontainer.core import model
 from lumicontainer.core.apptainer_syntax import fits_a_line
-from lumicontainer.core.model import Check, Checks, Layer, LayerFile, Platform, Profile, Recipe
+from lumicontainer.core.model.check import FOLDER, IMAGE
+from lumicontainer.core.resolve import variants
+from lumicontainer.core.resolve.decisions import Materials
 from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
-from lumicontainer.core.schema import check, loading, variants
+from lumicontainer.core.schema import check, loading
 from lumicontainer.core.schema import platform as platforms
 from lumicontainer.core.yaml.validators import STEM
-from lumicontainer.errors import InputError, Problem, Problems, did_you_mean
+from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
 from lumicontainer.system.files.recipe_folder import display, files_below, link, read_text
 
 RULES = "rules"
@@ -23,15 +23,15 @@ RULES = "rules"
 LOCKS = "locks"
 """The folder beside recipes that holds what they were locked to."""
 LAYERS = "layers"
+_FOLDERS = {"recipe": "", "profile": "profiles/", "layer": f"{LAYERS}/", "lock": f"{LOCKS}/"}
+"""By kind: the folder of its documents below one of recipes."""
 SCHEMAS = "schemas"
 """The folder beside recipes that holds JSON Schemas; documents name them for editors."""
 T = TypeVar("T")
-Folders: TypeAlias = Sequence[tuple[Path, str]]
-"""Folders, each as the root that a user or this package names, and the way below it."""
 
 
 class File(NamedTuple):
-    """Name a file below such a root."""
+    """Name a file or folder below a root that a user or this package names."""
 
     root: Path
     name: str
@@ -55,69 +55,127 @@ class Catalog:
         self.recipes = recipes
         self.envs = envs
         # Those that were read, for what is asked of them afterwards.
-        self._layers: dict[str, Layer] = {}
+        self._layers: dict[str, model.Layer] = {}
 
-    def recipe_names(self) -> list[str]:
-        """Return the names of all recipes, sorted."""
-        return [name for name in _stems(self._recipes()) if name != RULES]
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all recipes, profiles, layers or platforms, sorted."""
+        pattern = "*/layer.yaml" if kind == "layer" else "*.yaml"
+        paths = (path for each in self._folders(kind) for path in each.path().glob(pattern))
+        found = {path.parent.name if kind == "layer" else path.stem for path in paths}
+        return sorted(found - {RULES} if kind == "recipe" else found)
 
-    def platform_names(self) -> list[str]:
-        """Return the names of all platforms, sorted."""
-        return _stems(self._platforms())
+    def recipe(self, name: str) -> model.Recipe:
+        """Read one recipe; raise ``InputError`` if it is not found or invalid."""
+        return _read(self._find("recipe", name), loading.read_recipe, stem=name)
 
-    def profile_names(self) -> list[str]:
-        """Return the names of all profiles, sorted."""
-        return _stems(self._profiles())
+    def platform(self, name: str) -> model.Platform:
+        """Read one platform; raise ``InputError`` if it is not found or invalid."""
+        return _read(self._find("platform", name), platforms.read_platform, stem=name)
 
-    def layer_names(self) -> list[str]:
-        """Return the names of all layers, sorted."""
-        folders = (path for root in self.recipes for path in (root / LAYERS).glob("*/layer.yaml"))
-        return sorted({path.parent.name for path in folders})
+    def profile(self, name: str) -> model.Profile:
+        """Read one profile; raise ``InputError`` if it is not found or invalid."""
+        return _read(self._find("profile", name), loading.read_profile, stem=name)
 
-    def recipe(self, name: str) -> Recipe:
-        """Read one recipe; raise ``InputError`` where there is none or it is wrong."""
-        file = _find(name, "recipe", self._recipes(), self.recipe_names())
-        return _read(file, partial(loading.read_recipe, stem=name))
+    def materials(self, recipe: str, platform: str, profile: str = "") -> Materials:
+        """Read all documents of an image; raise ``InputError`` with every problem in them.
 
-    def platform(self, name: str) -> Platform:
-        """Read one platform; raise ``InputError`` where there is none or it is wrong."""
-        file = _find(name, "platform", self._platforms(), self.platform_names())
-        return _read(file, partial(platforms.read_platform, stem=name))
+        Without the name of a ``profile``, it is the platform's, else the first of the recipe's
+        that is for the platform's accelerator.
+        """
+        wanted, where, problems = self.recipe(recipe), self.platform(platform), Problems()
+        chosen = self._chosen_profile(wanted, where, profile, problems)
+        base = chosen.base if chosen and chosen.base else wanted.base
+        uses, known = (base, *wanted.layers), self.names("layer")
+        layers = self._used_layers(uses, chosen.values if chosen else (), known, problems)
+        checks = self.checks(problems)
+        problems.raise_if_any()
+        rules = tuple(self.rules().values())
+        return Materials(wanted, where, uses, layers, known, chosen, checks, rules)
 
-    def profile(self, name: str) -> Profile:
-        """Read one profile; raise ``InputError`` where there is none or it is wrong."""
-        file = _find(name, "profile", self._profiles(), self.profile_names())
-        return _read(file, partial(loading.read_profile, stem=name))
+    def _chosen_profile(
+        self, recipe: model.Recipe, platform: model.Platform, asked: str, problems: Problems
+    ) -> model.Profile | None:
+        known, name = self.names("profile"), asked or platform.profile
+        place = Place("--profile", line=0) if asked else platform.place
+        for each, at in ((name, place), *((text, text.place) for text in recipe.profiles)):
+            if each and each not in known:
+                problems.unknown("profile", each, at, known)
+        names = (each for each in ((name,) if name else recipe.profiles) if each in known)
+        fits = (each for each in map(self.profile, names) if _fit(each, platform))
+        chosen = next(fits, None)
+        if name in known and chosen is None:
+            self._note_misfit(self.profile(name), platform, place, problems)
+        return chosen
+
+    def _note_misfit(
+        self, profile: model.Profile, platform: model.Platform, place: Place, problems: Problems
+    ) -> None:
+        fitting = [each for each in self.names("profile") if _fit(self.profile(each), platform)]
+        what = f"the profile '{profile.name}' is not for the platform '{platform.name}'"
+        own, its = profile.accelerator, platform.accelerator
+        why = f"it is for the accelerator '{own}', and the platform has '{its}'"
+        hint = f"choose of: {', '.join(fitting)}" if fitting else "choose another --platform"
+        problems.add(what, place, why=why, hint=hint)
+
+    def _used_layers(
+        self,
+        uses: Sequence[model.LayerUse],
+        given: Sequence[model.LayerUse],
+        known: Sequence[str],
+        problems: Problems,
+    ) -> dict[str, model.Layer]:
+        """Read the layers of an image; add unknown names, also those in a profile."""
+        for use in (*uses, *given):
+            if use.layer not in known:
+                problems.unknown("layer", use.layer, use.place, known)
+        first: dict[str, Place] = {}
+        for use in uses:
+            problems.twice(f"layer '{use.layer}' stands here twice", use.layer, use.place, first)
+        read = {name: self.layer(name, problems) for name in first if name in known}
+        return {name: layer for name, layer in read.items() if layer is not None}
 
     def lock(self, name: str) -> File | None:
         """Return the lock of this file name, if there is one."""
-        return _lookup([(root, f"{LOCKS}/") for root in self.recipes], name)
+        return self._lookup("lock", name)
 
     def locks(self, recipe: str) -> Path:
         """Return the folder for the locks of a recipe: beside it."""
-        found = _lookup(self._recipes(), f"{recipe}.yaml")
-        root = found.root if found else self.recipes[0]
-        if (root / LOCKS).is_symlink():
-            raise link(root / LOCKS)
-        return root / LOCKS
+        found = self._lookup("recipe", f"{recipe}.yaml")
+        folder = (found.root if found else self.recipes[0]) / LOCKS
+        if folder.is_symlink():
+            raise link(folder)
+        return folder
 
-    def _recipes(self) -> Folders:
-        return [(root, "") for root in self.recipes]
+    def _folders(self, kind: str) -> list[File]:
+        if kind == "platform":
+            return [File(folder.parent, f"{folder.name}/") for folder in self.envs]
+        return [File(root, _FOLDERS[kind]) for root in self.recipes]
 
-    def _profiles(self) -> Folders:
-        return [(root, "profiles/") for root in self.recipes]
+    def _lookup(self, kind: str, name: str) -> File | None:
+        """Return the first file of this name; reading it finds out what it is."""
+        found = (File(root, within + name) for root, within in self._folders(kind))
+        return next((file for file in found if os.path.lexists(file.path())), None)
 
-    def _platforms(self) -> Folders:
-        return [(folder.parent, f"{folder.name}/") for folder in self.envs]
+    def _find(self, kind: str, name: str) -> File:
+        known = self.names(kind)
+        file = self._lookup(kind, f"{name}.yaml") if name in known else None
+        if file is None:
+            where = ", ".join(display(each.path()) for each in self._folders(kind))
+            hint = did_you_mean(name, known)
+            raise InputError(Problem(f"{kind} '{name}' not found", where, hint=hint))
+        if not re.fullmatch(STEM, name):
+            why = "the name stands in comments, paths and lines for the shell"
+            hint = "rename the file: letters, digits and '_' first, then also '-', '.', '+'"
+            where = display(file.path())
+            raise InputError(Problem(f"no {kind} can be called {name!r}", where, why, hint))
+        return file
 
     def detected(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the name of each platform and the paths by which a host is known to be one."""
-        for name in self.platform_names():
-            file = _lookup(self._platforms(), f"{name}.yaml")
-            assert file is not None
-            yield name, _read(file, platforms.read_detect)
+        """Yield the name of each platform, and the paths by which a host is known to be one."""
+        for name in self.names("platform"):
+            yield name, _read(self._find("platform", name), platforms.read_detect)
 
-    def layer(self, name: str, problems: Problems) -> Layer | None:
+    def layer(self, name: str, problems: Problems) -> model.Layer | None:
         """Read one layer that is known to be there, noting what is wrong in it."""
         file = self._layer_file(name)
         folder = file.name.removesuffix("/layer.yaml")
@@ -131,42 +189,42 @@ class Catalog:
             self._layers[name] = layer
         return layer
 
-    def checks(self, problems: Problems) -> Checks:
+    def checks(self, problems: Problems) -> model.Checks:
         """Read the checks that every image has; of two files with one name the user's own stands.
 
         Notes what is wrong in them.
         """
-        checks: dict[str, Check] = {}
-        files: dict[str, LayerFile] = {}
+        checks: dict[str, model.Check] = {}
+        files: dict[str, model.LayerFile] = {}
         for root in reversed(self.recipes):
-            folder = check.FOLDER.rstrip("/")
+            folder = FOLDER.rstrip("/")
             there = os.path.lexists(root / folder)
             files_there = _layer_files(root, folder, problems) if there else ()
-            found = [each._replace(name=check.FOLDER + each.name) for each in files_there]
-            read = check.read_checks(found, check.IMAGE, display(root), problems)
+            found = [each._replace(name=FOLDER + each.name) for each in files_there]
+            read = check.read_checks(found, IMAGE, display(root), problems)
             files |= {each.name: each for each in read.files}
             # The user's own x.sh stands for x.py as well.
             checks |= {each.file.name.rpartition(".")[0]: each for each in read.each}
-        return Checks(tuple(files.values()), tuple(checks.values()))
+        return model.Checks(tuple(files.values()), tuple(checks.values()))
 
     def rules(self) -> dict[str, Rule]:
         """Read the rules by their ids; of two with one id the user's own stands."""
         rules: dict[str, Rule] = {}
         for number in reversed(range(len(self.recipes))):
-            file = _lookup([(self.recipes[number], "")], f"{RULES}.yaml")
-            if file is not None:
+            file = File(self.recipes[number], f"{RULES}.yaml")
+            if os.path.lexists(file.path()):
                 # Shipped rules speak of shipped layers, whatever layers a user puts before these.
                 below = Catalog(self.recipes[number:], self.envs) if number else self
-                vocabulary = Vocabulary(below.layer_names(), below.parameters)
-                rules |= _read(file, partial(read_rules, vocabulary=vocabulary))
+                vocabulary = Vocabulary(below.names("layer"), below.parameters)
+                rules |= _read(file, read_rules, vocabulary=vocabulary)
         return rules
 
     def parameters(self, name: str) -> list[str]:
         """Return the names of the parameters that a layer has, sorted; its files are not read."""
         layer = self._layers.get(name)
         if layer is None:
-            read = partial(loading.read_layer, stem=name, files=None)
-            layer = self._layers[name] = _read(self._layer_file(name), read)
+            file = self._layer_file(name)
+            layer = self._layers[name] = _read(file, loading.read_layer, stem=name, files=None)
         return sorted(variants.names(layer))
 
     def choices(self, name: str, parameter: str) -> list[str]:
@@ -175,7 +233,7 @@ class Catalog:
         return variants.choices(self._layers[name], parameter)
 
     def _layer_file(self, name: str) -> File:
-        file = _lookup([(root, f"{LAYERS}/") for root in self.recipes], f"{name}/layer.yaml")
+        file = self._lookup("layer", f"{name}/layer.yaml")
         assert file is not None
         return file
 
@@ -185,9 +243,8 @@ def open_catalog(own: Path | None = None) -> Catalog:
     recipes, envs = [shipped_folder("recipes")], [shipped_folder("envs")]
     if own is not None:
         if not own.is_dir():
-            raise InputError(
-                Problem("there is no such folder of recipes", str(own), hint="check --recipes")
-            )
+            what, hint = "there is no such folder of recipes", "check --recipes"
+            raise InputError(Problem(what, str(own), hint=hint))
         _refuse_misnamed(own)
         recipes.insert(0, own)
         envs.insert(0, own / "envs")
@@ -208,7 +265,6 @@ _MISNAMED = {
 
 
 def _refuse_misnamed(own: Path) -> None:
-    """Raise ``InputError`` for files that nothing would read though they are meant to be read."""
     problems: dict[str, Problem] = {}
     for pattern, meant in _MISNAMED.items():
         for path in sorted(own.glob(pattern)):
@@ -223,47 +279,24 @@ def _refuse_misnamed(own: Path) -> None:
         raise InputError(*problems.values())
 
 
-def _stems(folders: Folders) -> list[str]:
-    return sorted(
-        {path.stem for root, within in folders for path in (root / within).glob("*.yaml")}
-    )
+def _fit(profile: model.Profile, platform: model.Platform) -> bool:
+    return profile.accelerator == platform.accelerator
 
 
-def _lookup(folders: Folders, name: str) -> File | None:
-    """Return the first file of this name; what it is, is found out where it is read."""
-    found = (File(root, f"{within}{name}") for root, within in folders)
-    return next((file for file in found if os.path.lexists(file.path())), None)
-
-
-def _find(name: str, what: str, folders: Folders, known: list[str]) -> File:
-    file = _lookup(folders, f"{name}.yaml") if name in known else None
-    if file is None:
-        where = ", ".join(display(root / within) for root, within in folders)
-        hint = did_you_mean(name, known)
-        raise InputError(Problem(f"{what} '{name}' not found", where, hint=hint))
-    if not re.fullmatch(STEM, name):
-        why = "the name stands in comments, paths and lines for the shell"
-        hint = "rename the file: letters, digits and '_' first, then also '-', '.', '+'"
-        where = display(file.path())
-        raise InputError(Problem(f"no {what} can be called {name!r}", where, why, hint))
-    return file
-
-
-def _read(file: File, reader: Callable[[str, str, Problems], T | None]) -> T:
+def _read(file: File, reader: Callable[..., T | None], **more: Any) -> T:
     problems = Problems()
-    value = reader(read_text(*file), display(file.path()), problems)
+    value = reader(read_text(*file), display(file.path()), problems, **more)
     problems.raise_if_any()
     assert value is not None
     return value
 
 
-def _layer_files(root: Path, folder: str, problems: Problems) -> Iterator[LayerFile]:
-    """Yield the files of a layer's folder."""
+def _layer_files(root: Path, folder: str, problems: Problems) -> Iterator[model.LayerFile]:
     for name, mode, content in files_below(root, folder, problems):
         if name == "layer.yaml" or "__pycache__" in name:
             continue
         if fits_a_line(name):
-            yield LayerFile(name, mode, content)
+            yield model.LayerFile(name, mode, content)
             continue
         why = "a definition cannot hold its name as one line of plain text"
         where = display(root / folder / name)

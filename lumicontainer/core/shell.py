@@ -1,15 +1,12 @@
 """Write shell text that carries values and files unchanged, also through a definition."""
 
-from __future__ import annotations
-
 import base64
-import functools
 import hashlib
 import shlex
 from collections.abc import Iterable, Mapping
 
 from lumicontainer.core.apptainer_syntax import is_hazardous
-from lumicontainer.core.model import LayerFile, Value
+from lumicontainer.core.model.files import LayerFile, Value
 
 _CONTROL = bytes(byte for byte in (*range(0x20), 0x7F) if byte not in b"\t\n")
 
@@ -49,9 +46,7 @@ def write_files(folder: str, files: Iterable[LayerFile]) -> str:
     return f"mkdir -p {made}\n{text}sha256sum --check --quiet - <<'SHA256'\n{sums}SHA256\n"
 
 
-@functools.lru_cache(maxsize=256)
 def _write_file(path: str, file: LayerFile) -> tuple[str, str]:
-    """Return shell text that writes a file, and the sha256 of what it holds."""
     quoted = shlex.quote(path)
     body = _as_heredoc(file.content)
     if body is None:

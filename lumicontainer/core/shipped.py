@@ -1,10 +1,8 @@
 """Read the files that are shipped with the package and become a part of images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-from lumicontainer.core.model import LayerFile
+from lumicontainer.core.model.files import LayerFile
 
 _PACKAGE = Path(__file__).parents[1]
 

@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from lumicontainer.core.model.content import Line, Name
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.readers import choice, described, schema_of
 from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.validators import Line, Name
 from lumicontainer.errors import Problems
 
+FOLDER = "checks/"
+"""The folder of checks in that of a layer."""
+IMAGE, HOST = "image", "host"
+"""The owners of the checks that every image has, and of those that the host makes of it."""
 LEVELS = ("quick", "full", "perf")
 """What each level runs, the lower ones too: seconds, minutes, and what measures speed."""
 RUNS = ("once", "node", "ranks")

@@ -1,8 +1,8 @@
-"""A file of a layer's folder."""
+"""A file of a layer's folder, and the value of a parameter."""
 
-from __future__ import annotations
+from typing import NamedTuple, TypeAlias
 
-from typing import NamedTuple
+Value: TypeAlias = str | int | bool
 
 
 class LayerFile(NamedTuple):

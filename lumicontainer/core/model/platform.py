@@ -3,33 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple, TypeAlias
 
-from lumicontainer.core.model.content import ABind, Line
-from lumicontainer.core.model.layer import Accelerator, Summary
-from lumicontainer.core.yaml import ranges, validators
+from lumicontainer.core.model.layer import ABind, AnExpects, Expects
+from lumicontainer.core.yaml import ranges, readers, validators
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.readers import (
-    Fault,
-    Text,
-    checked,
-    choice,
-    described,
-    integer,
-    schema_of,
-    sequence,
-    with_place,
-)
 from lumicontainer.core.yaml.record import record, table
+from lumicontainer.core.yaml.validators import Accelerator, Line, Summary
 from lumicontainer.errors import Place, Problems
-from lumicontainer.inside.rank import variables as inside
+from lumicontainer.inside import environment as inside
+from lumicontainer.inside.node import cpulist
 
 RUNTIMES = ("apptainer", "singularity")
 """Programs that run images; ``singularity`` is SingularityCE."""
-STORAGE = ("node", "scratch")
+STORAGE = ("node", "job", "scratch", "home")
 DEVICES = ("cxi",)
 """Classes of devices in the kernel."""
 
-Constant: TypeAlias = Annotated[Text, validators.constant]
-AnyVariable: TypeAlias = Annotated[Text, validators.variable]
+Constant: TypeAlias = Annotated[readers.Text, validators.constant]
+AnyVariable: TypeAlias = Annotated[readers.Text, validators.variable]
 Limits: TypeAlias = Annotated[str, ranges.limits]
 Count: TypeAlias = Annotated[str, ranges.count]
 Cpus: TypeAlias = Annotated[str, ranges.cpus]
@@ -52,7 +42,7 @@ class Conditions(NamedTuple):
     """The range of the number of nodes: `>1`."""
     ranks: Count = ""
     """The range of the number of ranks: `>1`."""
-    device: Annotated[str, choice(DEVICES)] = ""
+    device: Annotated[str, readers.choice(DEVICES)] = ""
     """A device of the node: `cxi` is Slingshot's."""
     network: Annotated[str, validators.network_word] = ""
     """A word of srun's `--network`."""
@@ -61,8 +51,8 @@ class Conditions(NamedTuple):
 When: TypeAlias = Annotated[Mapping[str, str], table("when", Conditions)]
 
 
-def _negative(value: int) -> Fault | None:
-    return Fault("NUMA nodes are counted from 0") if value < 0 else None
+def _negative(value: int) -> readers.Fault | None:
+    return readers.Fault("NUMA nodes are counted from 0") if value < 0 else None
 
 
 class Gpu(NamedTuple):
@@ -72,7 +62,7 @@ class Gpu(NamedTuple):
     """Its PCI address."""
     cores: Cpus
     """The cores next to it that its rank may use, such as `49-55`."""
-    numa: Annotated[int, checked(integer, _negative, minimum=0)]
+    numa: Annotated[int, readers.checked(readers.integer, _negative, minimum=0)]
     """Its NUMA node."""
     reserved: Cpus = ""
     """The cores next to it that are the system's own."""
@@ -81,10 +71,10 @@ class Gpu(NamedTuple):
 _GPU = record("a gpu", Gpu)
 
 
-@described(lambda: {"type": "array", "items": schema_of(_GPU)})
+@readers.described(lambda: {"type": "array", "items": readers.schema_of(_GPU)})
 def _gpus(node: Node, problems: Problems) -> tuple[Gpu, ...] | None:
     before = len(problems.found)
-    found = sequence(with_place(_GPU))(node, problems)
+    found = readers.sequence(readers.with_place(_GPU))(node, problems)
     if found is None or len(problems.found) > before:
         return None
     _check_gpus(found, problems)
@@ -92,16 +82,12 @@ def _gpus(node: Node, problems: Problems) -> tuple[Gpu, ...] | None:
 
 
 def _check_gpus(gpus: Sequence[tuple[Gpu, Place]], problems: Problems) -> None:
-    """Note what two GPUs claim: the same address, or the same cores."""
     addresses: dict[str, Place] = {}
     owners: dict[int, Place] = {}
-    reserved = {core for gpu, _ in gpus for core in ranges.processors(gpu.reserved)}
+    reserved = {core for gpu, _ in gpus for core in cpulist.parse(gpu.reserved)}
     for gpu, place in gpus:
-        first = addresses.setdefault(gpu.pci, place)
-        if first is not place:
-            why = f"the first is at line {first.line}"
-            problems.add(f"the GPU {gpu.pci} stands here twice", place, why=why)
-        own = ranges.processors(gpu.cores)
+        problems.twice(f"the GPU {gpu.pci} stands here twice", gpu.pci, place, addresses, "")
+        own = cpulist.parse(gpu.cores)
         if own & reserved:
             why = "'reserved' keeps it for the system"
             problems.add(f"no rank may use {_words(own & reserved)}", place, why=why)
@@ -113,7 +99,7 @@ def _check_gpus(gpus: Sequence[tuple[Gpu, Place]], problems: Problems) -> None:
         owners |= dict.fromkeys(own, place)
 
 
-def _words(cores: set[int]) -> str:
+def _words(cores: frozenset[int]) -> str:
     return f"core{'s'[: len(cores) > 1]} {', '.join(map(str, sorted(cores)))}"
 
 
@@ -128,7 +114,7 @@ class Variable(NamedTuple):
     """The document that says so."""
     value: Line = ""
     """The value."""
-    value_from: Annotated[str, choice((inside.INTERFACES, inside.LOGS))] = ""
+    value_from: Annotated[str, readers.choice((inside.INTERFACES, inside.LOGS))] = ""
     """A value that is found on the node: the network interfaces that are up (`interfaces`), or the
     prefix of the flight recorder's files (`logs`)."""
     when: When = {}
@@ -166,15 +152,16 @@ class CacheFolder(NamedTuple):
     """The name of the variable."""
     folder: Annotated[str, validators.folder]
     """The folder that it is set to."""
-    storage: Annotated[str, choice(STORAGE)]
-    """What the folder lies in: the node's own memory or disk, or the project's /scratch."""
+    storage: Annotated[str, readers.choice(STORAGE)]
+    """What the folder lies in: the node's own memory or disk, for a step (`node`) or all steps of
+    a job (`job`), the user's folder on the project's /scratch, or `~/.cache` (`home`)."""
     reason: Line
     """The reason."""
     source: Line
     """The document that says so."""
 
 
-DETECT = sequence(validators.absolute)
+DETECT = readers.sequence(validators.absolute)
 
 
 class Platform(NamedTuple):
@@ -192,11 +179,13 @@ class Platform(NamedTuple):
     """The version of the GPU driver in the kernel."""
     profile: Annotated[str, validators.stem] = ""
     """The profile to use unless another is asked for."""
-    engine: Annotated[str, choice(RUNTIMES)] = ""
+    engine: Annotated[str, readers.choice(RUNTIMES)] = ""
     """The program that runs images there. For `singularity` images are flat and gzip."""
     proot: Line = ""
     """The command that builds a definition where users have no user namespaces; `RECIPE` stands for
     the recipe's name."""
+    expects: AnExpects = Expects()
+    """What building its largest image takes of the host. `doctor` reports it."""
     binds: tuple[ABind, ...] = ()
     """Paths of the host that containers need."""
     gpus: Annotated[tuple[Gpu, ...], _gpus] = ()

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
-from lumicontainer.core.model.layer import Accelerator, Summary
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.readers import Text, described, kind_of, mapping, schema_of
+from lumicontainer.core.yaml.readers import Text, described, mapping, schema_of
 from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.validators import Accelerator, Summary
 from lumicontainer.errors import Place, Problems
 
 
@@ -46,16 +46,10 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
 @described(lambda: schema_of(_VALUES))
 def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
     """Read ``name: {parameter: value}`` for any number of layers."""
-    if not isinstance(node, MappingNode):
-        problems.add(f"expected a mapping, got {kind_of(node)}", node.place)
+    found: Any = _VALUES(node, problems)
+    if found is None:
         return None
-    uses = []
-    for key, given in node.entries:
-        layer = validators.name(key, problems)
-        values: Any = validators.values(given, problems)
-        if layer is not None and values is not None:
-            uses.append(LayerUse(layer, key.place, values))
-    return tuple(uses)
+    return tuple(LayerUse(layer, layer.place, values) for layer, values in found.items())
 
 
 class Recipe(NamedTuple):

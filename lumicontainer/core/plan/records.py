@@ -1,24 +1,13 @@
 """Record the contents of an image in files below /opt/lumicontainer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lumicontainer.core.model import (
-    Bootstrap,
-    Check,
-    CheckNeeds,
-    LayerFile,
-    Platform,
-    SdistSource,
-    UrlSource,
-    Variable,
-)
-from lumicontainer.core.resolve.facts import wheel_package
-from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.check import FOLDER, IMAGE
+from lumicontainer.core.model import Bootstrap, Check, CheckNeeds, LayerFile, Platform
+from lumicontainer.core.model.check import FOLDER, IMAGE
+from lumicontainer.core.model.source import python_packages
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 
 
 def record_files(resolved: Resolved) -> Iterable[LayerFile]:
@@ -42,7 +31,6 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
 
 
 def _check_files(resolved: Resolved) -> Iterable[LayerFile]:
-    """Yield the checks of an image: each one's files, and what all of them say (checks.json)."""
     owners = {IMAGE: resolved.checks, **{each.name: each.checks for each in resolved.included()}}
     for owner, checks in owners.items():
         for file in checks.files:
@@ -68,7 +56,6 @@ def _check_row(owner: str, check: Check) -> dict[str, Any]:
 
 
 def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:
-    """Yield the version of a layer, and the versions that it provides under other names."""
     yield layer.name, layer.values().get("version", "")
     yield from layer.content.provides.items()
 
@@ -86,15 +73,11 @@ def platform_tables(platform: Platform) -> dict[str, Any]:
     tables = {
         "gpus": [_given(each._asdict()) for each in platform.gpus],
         "interface_prefix": platform.interface_prefix,
-        "variables": [_variable_row(each) for each in platform.variables],
+        "variables": [_given(each._asdict()) for each in platform.variables],
         "discouraged": [_given(each._asdict()) for each in platform.discouraged],
         "caches": [each._asdict() for each in platform.caches],
     }
     return _given(tables)
-
-
-def _variable_row(variable: Variable) -> dict[str, Any]:
-    return _given(variable._asdict())
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,10 +91,7 @@ def record(resolved: Resolved) -> dict[str, Any]:
     return {
         "recipe": resolved.recipe.name,
         "summary": resolved.recipe.summary,
-        "platform": {
-            "name": resolved.platform.name,
-            "accelerator": resolved.platform.accelerator,
-        },
+        "platform": {"name": resolved.platform.name, "accelerator": resolved.platform.accelerator},
         "base": _base(resolved.bootstrap),
         "layers": layers,
         "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
@@ -120,12 +100,11 @@ def record(resolved: Resolved) -> dict[str, Any]:
 
 
 def _base(bootstrap: Bootstrap) -> dict[str, str]:
-    image = {"image": bootstrap.image} if bootstrap.agent == "docker" else {}
+    image = {} if bootstrap.by_debootstrap else {"image": bootstrap.image}
     return {"agent": bootstrap.agent, "release": bootstrap.release, **image}
 
 
 def _of_the_host(resolved: Resolved) -> dict[str, Any]:
-    """Return the profile, and what containers of the image need of their host."""
     return {
         "profile": resolved.profile.name if resolved.profile else "",
         "binds": [_given(bind._asdict()) for bind in resolved.binds()],
@@ -158,9 +137,5 @@ def _python(layer: ResolvedLayer) -> Iterable[str]:
     for line in (*content.locked, *(each for lines in content.indexed.values() for each in lines)):
         yield line.partition(" --hash=")[0].strip()
     version = layer.values().get("version", "")
-    for source in content.sources:
-        if isinstance(source, SdistSource):
-            yield f"{source.sdist}=={version}"
-        elif isinstance(source, UrlSource):
-            yield from map("==".join, wheel_package(source.file))
+    yield from map("==".join, python_packages(content.sources, version))
     yield from (f"{each.package}=={version}" for each in content.pip_installs)

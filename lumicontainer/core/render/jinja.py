@@ -4,10 +4,10 @@ A template is a whole document. Values reach it through the quoting filters belo
 layers and users is inserted as it is, and is never a template itself.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
+import itertools
+import json
 import pprint
 import re
 import shlex
@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 _BUILD_ARGUMENT = re.compile(r"\{(?=\{)")
+_TCL_SPECIAL = re.compile(r"[^\w./:=,@+-]")
 _PRINTF = {"\\": "\\\\", "%": "%%", "\n": "\\n"}
 """The characters that the format of printf spells in another way."""
 
@@ -45,6 +46,9 @@ def _environment() -> Environment:
         "printf": printf_format,
         "docker": docker_quote,
         "base64": base64_lines,
+        "lua": lua_string,
+        "tcl": tcl_word,
+        "toml": toml_string,
     }
     environment.tests |= {"one_line": is_one_line}
     return environment
@@ -83,6 +87,32 @@ def docker_quote(value: str) -> str:
     for character in '\\"$':
         value = value.replace(character, "\\" + character)
     return f'"{value}"'
+
+
+def lua_string(text: str) -> str:
+    """Quote a text without carriage returns for Lua, by long brackets that it does not hold."""
+    signs = next(each for n in itertools.count(2) if f"]{(each := '=' * n)}" not in text)
+    # Lua drops a newline behind the bracket.
+    return f"[{signs}[{chr(10) if text.startswith(chr(10)) else ''}{text}]{signs}]"
+
+
+def tcl_word(text: str) -> str:
+    """Quote a text as one word for Tcl, also within braces."""
+    if not set("{}\\") & set(text):
+        return f"{{{text}}}"
+    return _TCL_SPECIAL.sub(_tcl_character, text)
+
+
+def _tcl_character(match: re.Match[str]) -> str:
+    character = match[0]
+    return f"\\{character}" if character.isprintable() else f"\\u{ord(character):04x}"
+
+
+def toml_string(text: str) -> str:
+    """Quote a text for TOML, for a reader that expands ``${NAME}`` and reads ``$${`` as ``${``."""
+    # JSON leaves DEL as it is, which TOML forbids.
+    quoted = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
+    return quoted.replace("\x7f", "\\u007f")
 
 
 def base64_lines(text: str) -> str:

@@ -1,24 +1,40 @@
-"""All that decides an image, as ``resolve`` returns it."""
+"""The materials of an image, and every decision about it that ``resolve`` makes of them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lumicontainer.core.model import (
-    Bind,
-    Bootstrap,
-    Checks,
-    Content,
-    LayerFile,
-    Platform,
-    Profile,
-    Recipe,
-    Value,
-)
-from lumicontainer.core.setting import Setting
+from lumicontainer.core import model
+from lumicontainer.core.rules.rules import Finding, Rule
 from lumicontainer.core.yaml.readers import Text
 from lumicontainer.core.yaml.validators import COMPILE, SCRIPT
+
+
+class Materials(NamedTuple):
+    """Hold the documents that an image is made of, as ``Catalog.materials`` reads them."""
+
+    recipe: model.Recipe
+    platform: model.Platform
+    uses: Sequence[model.LayerUse]
+    """The base, which a profile may change, and the recipe's layers."""
+    layers: Mapping[str, model.Layer]
+    """The layer of each use."""
+    known: Collection[str] = ()
+    """The names of all layers, used or not."""
+    profile: model.Profile | None = None
+    checks: model.Checks = model.Checks()
+    """Those that every image has."""
+    rules: Sequence[Rule] = ()
+
+
+class Setting(NamedTuple):
+    """Hold the decided value of one parameter: where it came from, in one word and as a place."""
+
+    name: str
+    value: model.Value
+    origin: str
+    """``layer`` (its default), ``variant`` (the accelerator's), ``profile``, ``recipe`` or
+    ``option``."""
+    place: str
 
 
 class ResolvedLayer(NamedTuple):
@@ -27,13 +43,13 @@ class ResolvedLayer(NamedTuple):
     name: str
     summary: str
     settings: tuple[Setting, ...] = ()
-    content: Content = Content()
-    files: tuple[LayerFile, ...] = ()
+    content: model.Content = model.Content()
+    files: tuple[model.LayerFile, ...] = ()
     script: str = SCRIPT
     """The one of the files that installs it, where it is there."""
     compile: str = COMPILE
     """The one of the files that compiles its wheels, where it is there."""
-    checks: Checks = Checks()
+    checks: model.Checks = model.Checks()
     requires: tuple[Text, ...] = ()
     secrets: tuple[str, ...] = ()
     not_reproducible: Mapping[str, str] = {}
@@ -41,7 +57,7 @@ class ResolvedLayer(NamedTuple):
     folder: str = ""
     """Where its files lie, for messages; empty where a lock takes their place."""
 
-    def values(self) -> dict[str, Value]:
+    def values(self) -> dict[str, model.Value]:
         """Return the decided values by name."""
         return {setting.name: setting.value for setting in self.settings}
 
@@ -49,33 +65,36 @@ class ResolvedLayer(NamedTuple):
 class Resolved(NamedTuple):
     """Hold all that decides an image."""
 
-    recipe: Recipe
-    platform: Platform
-    bootstrap: Bootstrap
+    recipe: model.Recipe
+    platform: model.Platform
+    bootstrap: model.Bootstrap
     layers: tuple[ResolvedLayer, ...]
     """The base first, then the recipe's layers in order, those left out among them."""
-    profile: Profile | None = None
-    checks: Checks = Checks()
+    profile: model.Profile | None = None
+    checks: model.Checks = model.Checks()
     """Those that every image has, beside those of its layers."""
     drivers: tuple[Mapping[str, Any], ...] = ()
     """What is known to be bad with the drivers that its nodes may have (``rules.of_drivers``)."""
+    findings: Sequence[Finding] = ()
+    """What each rule says about it."""
 
     def included(self) -> tuple[ResolvedLayer, ...]:
         """Return the layers that are built on this platform."""
         return tuple(layer for layer in self.layers if not layer.omitted)
 
-    def binds(self) -> tuple[Bind, ...]:
+    def binds(self) -> tuple[model.Bind, ...]:
         """Return what of the host its containers need: the platform's binds, then the layers'."""
         layers = (bind for layer in self.included() for bind in layer.content.binds)
         return _by_path((*self.platform.binds, *layers))
 
-    def host_libraries(self) -> tuple[Bind, ...]:
+    def host_libraries(self) -> tuple[model.Bind, ...]:
         """Return the libraries of the host that its containers need with all that these need."""
-        return _by_path(each for layer in self.included() for each in layer.content.host_libraries)
+        named = (each for layer in self.included() for each in layer.content.host_libraries)
+        return _by_path(model.Bind(*each) for each in named)
 
 
-def _by_path(binds: Iterable[Bind]) -> tuple[Bind, ...]:
-    found: dict[str, Bind] = {}
+def _by_path(binds: Iterable[model.Bind]) -> tuple[model.Bind, ...]:
+    found: dict[str, model.Bind] = {}
     for bind in binds:
         found.setdefault(bind.path, bind)
     return tuple(found.values())

@@ -1,53 +1,14 @@
 """All that an image is made of, one by one, and whether the recipe itself holds it fast."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from lumicontainer.core.model import Bootstrap, GitSource, LayerFile, SdistSource, Source
-from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.requirements import has_hashes, is_file_of, lines
-from lumicontainer.core.schema.sources import label_of
-from lumicontainer.core.yaml.validators import WHOLE_COMMIT
+from lumicontainer.core.model import Bootstrap, LayerFile
+from lumicontainer.core.model.requirements import has_hashes, is_file_of, lines
+from lumicontainer.core.model.source import APT, DEBOOTSTRAP, IMAGE, PYTHON, Input
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 
-IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
-    "image",
-    "debootstrap",
-    "apt",
-    "python",
-    "sdist",
-    "git",
-    "url",
-)
 BUILD_REQUIREMENTS = "build.txt"
 """What a layer compiles with; its other files of requirements are for the image itself."""
-
-
-class Input(NamedTuple):
-    """Name one thing that a layer takes from elsewhere."""
-
-    layer: str
-    kind: str
-    """One of ``KINDS``."""
-    name: str
-    where: str = ""
-    """The file of requirements that names it, or what it is called in ``$sources``."""
-    given: str = ""
-    """The pin in the recipe; for a commit as many digits as it has."""
-    label: str = ""
-    index_url: str = ""
-    """The URL of the index of Python packages that is searched beside the configured one."""
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Return what names it in a lock: its layer, kind, name and place."""
-        return self.layer, self.kind, self.name, self.where
-
-    @property
-    def pinned(self) -> bool:
-        """Return whether the recipe alone decides its bytes."""
-        return bool(self.given) and (self.kind != GIT or len(self.given) == WHOLE_COMMIT)
 
 
 def inputs(resolved: Resolved) -> tuple[Input, ...]:
@@ -65,7 +26,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
         yield Input(layer.name, PYTHON, requirement, label=f"Python {requirement}")
     version = layer.values().get("version", "")
     for source in layer.content.sources:
-        yield _source(layer.name, source, str(version))
+        yield source.input(layer.name, version)
     for each in layer.content.pip_installs:
         requirement = f"{each.package}=={version}"
         index = str(layer.values().get(each.index_parameter, ""))
@@ -83,7 +44,7 @@ def unpinned(resolved: Resolved, layer: ResolvedLayer) -> tuple[str, ...]:
 
 def base_label(bootstrap: Bootstrap) -> str:
     """Return a base in words."""
-    made = bootstrap.agent == DEBOOTSTRAP
+    made = bootstrap.by_debootstrap
     return f"debootstrap {bootstrap.release}" if made else f"image {bootstrap.image}"
 
 
@@ -94,19 +55,9 @@ def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
 
 def _base(layer: str, bootstrap: Bootstrap) -> Input:
     label_as = base_label(bootstrap)
-    if bootstrap.agent == DEBOOTSTRAP:
+    if bootstrap.by_debootstrap:
         return Input(
             layer, DEBOOTSTRAP, bootstrap.release, given=bootstrap.packages, label=label_as
         )
     given = bootstrap.image if "@sha256:" in bootstrap.image else ""
     return Input(layer, IMAGE, bootstrap.image, given=given, label=label_as)
-
-
-def _source(layer: str, source: Source, version: str) -> Input:
-    if isinstance(source, SdistSource):
-        name = f"{source.sdist}=={version}"
-        return Input(layer, SDIST, name, given=source.sha256, label=label_of(source))
-    if isinstance(source, GitSource):
-        where = source.folder
-        return Input(layer, GIT, source.git, where, given=source.commit, label=label_of(source))
-    return Input(layer, URL, source.url, source.file, given=source.sha256, label=label_of(source))

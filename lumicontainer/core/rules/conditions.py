@@ -6,11 +6,11 @@ version that begins with it, ``!=6.4`` every other), the first digits of a commi
 another fact by its name (``!=rocm``, ``>glibc``), or the text of a value (``host``).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
+
+from packaging.version import InvalidVersion, Version
 
 from lumicontainer.inside import version_range
 
@@ -129,18 +129,16 @@ def _equal(found: str, operand: str, *, wanted: bool) -> bool | None:
     if found == operand:
         return wanted
     if _COMMIT.fullmatch(operand):
-        return (_COMMIT.fullmatch(found) is not None and _same_commit(found, operand)) == wanted
+        same = found.startswith(operand) or operand.startswith(found)
+        return (same and _COMMIT.fullmatch(found) is not None) == wanted
     if not _NUMBER.fullmatch(operand):
         return not wanted
     here = release(found)
     if here is None:
         return None
     numbers = tuple(map(int, operand.split(".")))
-    return (_cut(here, len(numbers)) == numbers) == wanted
-
-
-def _same_commit(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)
+    release_cut = (*here, *(0 for _ in numbers))[: len(numbers)]
+    return (release_cut == numbers) == wanted
 
 
 def _compared(found: str, operator: str, other: str) -> bool | None:
@@ -159,14 +157,8 @@ def _in_range(found: str, operator: str, limit: str) -> bool | None:
     return None if here is None else version_range.holds(operator + limit, ".".join(map(str, here)))
 
 
-def _cut(numbers: tuple[int, ...], length: int) -> tuple[int, ...]:
-    return (*numbers, *(0 for _ in range(length)))[:length]
-
-
 def release(text: str) -> tuple[int, ...] | None:
     """Return the numbers of a version's release: 2.9.1 of ``2.9.1+rocm6.4``; none of a commit."""
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - most verbs need none
-
     if _COMMIT.fullmatch(text):
         return None
     try:

@@ -1,36 +1,23 @@
 """Combinations that are known to be bad: read from their file, judged by what an image has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
-from lumicontainer.core.model.content import Line
-from lumicontainer.core.rules.conditions import (
-    COMMIT,
-    DRIVER,
-    ENVIRONMENT,
-    KNOWN,
-    PACKAGE,
-    WHEELS,
-    Condition,
-    Fact,
-    Facts,
-    is_met,
-    known,
-    parse,
-)
+from lumicontainer.core.rules import conditions
+from lumicontainer.core.rules.conditions import DRIVER, PACKAGE, Condition, Fact, Facts, is_met
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.nodes import Sequence as SequenceNode
 from lumicontainer.core.yaml.parse import parse as parse_document
 from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.validators import Line
 from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
 
 ERROR, WARNING = "error", "warning"
 _PLACES = 2
 """How many places are printed of one fact."""
+TEXTS = ("level", "message", "reason", "source", "hint")
 HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
 
 _package = readers.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 503 writes it")
@@ -54,8 +41,7 @@ class Rule(NamedTuple):
     """Hold one combination that is known to be bad."""
 
     id: Annotated[
-        str,
-        readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'"),
+        str, readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
     ]
     """The name of the rule."""
     level: Annotated[str, readers.choice((ERROR, WARNING))]
@@ -115,13 +101,9 @@ class Finding(NamedTuple):
 
     def problem(self) -> Problem:
         """Return the finding as a message."""
-        return Problem(
-            f"{self.rule.message} [{self.rule.id}]",
-            "\n".join(map(str, self.seen)),
-            why=f"{self.rule.reason} ({self.rule.source})",
-            hint=self.rule.hint,
-            level=self.rule.level,
-        )
+        rule, where = self.rule, "\n".join(map(str, self.seen))
+        what, why = f"{rule.message} [{rule.id}]", f"{rule.reason} ({rule.source})"
+        return Problem(what, where, why, rule.hint, rule.level)
 
 
 def judge(rules: Iterable[Rule], facts: Facts) -> list[Finding]:
@@ -145,10 +127,7 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
     return tuple(
         {
             "driver": [each.text for each in rule.when[DRIVER]],
-            **{
-                name: getattr(rule, name)
-                for name in ("level", "message", "reason", "source", "hint")
-            },
+            **{name: getattr(rule, name) for name in TEXTS},
         }
         for rule in rules
         if DRIVER in rule.when
@@ -159,7 +138,7 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
 
 
 def _match(name: str, wanted: tuple[Condition, ...], facts: Facts) -> FactMatch:
-    found = known(name, facts) or ()
+    found = conditions.known(name, facts) or ()
     answer = is_met(name, wanted, facts)
     # Of several wheels, say, those are printed for which it holds.
     same = tuple(each for each in found if is_met(name, wanted, {**facts, name: (each,)}) is answer)
@@ -183,19 +162,17 @@ def read_rules(
     root = parse_document(text, file, problems)
     found = RULES(root, problems) if root else None
     rules: dict[str, Rule] = {}
+    first: dict[str, Place] = {}
     for each in found.rules if found and found.rules else ():
-        rule = each._replace(when=_conditions_of(each.when, vocabulary, problems))
-        first = rules.setdefault(rule.id, rule)
-        if first is not rule:
-            why = f"the first is at line {first.place.line}"
-            problems.add(f"the rule '{rule.id}' stands here twice", rule.place, why=why)
+        rules[each.id] = each._replace(when=_conditions_of(each.when, vocabulary, problems))
+        problems.twice(f"the rule '{each.id}' stands here twice", each.id, each.place, first, "")
     return rules if len(problems.found) == before else None
 
 
 def _conditions_of(
     when: Any, vocabulary: Vocabulary, problems: Problems
 ) -> dict[str, tuple[Condition, ...]]:
-    names = {*KNOWN, *WHEELS, *vocabulary.layers}
+    names = {*conditions.KNOWN, *conditions.WHEELS, *vocabulary.layers}
     result = {}
     for key, value in when.entries if when else ():
         # Of these alone it is known that they are versions.
@@ -207,19 +184,20 @@ def _conditions_of(
 
 def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
     """Return whether a key names a package, a variable or a layer's value; note where not."""
-    for start, reader in ((PACKAGE, _package), (ENVIRONMENT, validators.variable)):
+    for start, reader in ((PACKAGE, _package), (conditions.ENVIRONMENT, validators.variable)):
         if key.text.startswith(start):
             rest = Scalar(key.place, key.text.removeprefix(start), plain=False)
             return reader(rest, problems) is not None
     layer, dot, parameter = key.text.rpartition(".")
     if layer in vocabulary.layers:
-        there = {*vocabulary.parameters(layer), COMMIT}
+        there = {*vocabulary.parameters(layer), conditions.COMMIT}
         if parameter not in there:
             hint = did_you_mean(parameter, there)
             problems.add(f"layer '{layer}' has no parameter '{parameter}'", key.place, hint=hint)
         return parameter in there
     asked = layer if dot else key.text
-    hint = did_you_mean(asked, {*([] if dot else (*KNOWN, *WHEELS)), *vocabulary.layers})
+    others = () if dot else (*conditions.KNOWN, *conditions.WHEELS)
+    hint = did_you_mean(asked, {*others, *vocabulary.layers})
     problems.add(f"layer '{asked}' not found", key.place, hint=hint)
     return False
 
@@ -237,7 +215,7 @@ def _conditions(
         if text is None:
             continue
         try:
-            result.append(parse(text, names, free=free))
+            result.append(conditions.parse(text, names, free=free))
         except ValueError as error:
             hint = 'write a range such as ">=7", or any, or absent'
             problems.add("expected a condition", each.place, why=str(error), hint=hint)

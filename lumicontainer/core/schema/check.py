@@ -11,19 +11,14 @@ The comment is a block in the form of Python's inline script metadata (PEP 723),
     # ///
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from lumicontainer.core.model import Check, Checks, LayerFile
-from lumicontainer.core.model.check import CHECK
+from lumicontainer.core.model.check import CHECK, FOLDER
 from lumicontainer.core.yaml.parse import read_document
 from lumicontainer.errors import Place, Problems
 
-FOLDER = "checks/"
-IMAGE, HOST = "image", "host"
-"""The owners of the checks that every image has, and of those that are made of it from without."""
 SUFFIXES = (".py", ".sh")
 
 BEGIN, _END = "# /// check", "# ///"
@@ -55,12 +50,10 @@ def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> No
                 continue
             folders = {PurePosixPath(each.file.name).parent for each in (check, other)}
             if len(folders) == 1 or PurePosixPath(FOLDER) in folders:
-                problems.add(
-                    f"two checks are called '{check.name}'",
-                    Place(f"{where}/{check.file.name}"),
-                    why=f"{where}/{other.file.name} is so, too: a name is a file's without suffix",
-                    hint="give one of the files another name",
-                )
+                what, place = f"two checks are called '{check.name}'", f"{where}/{check.file.name}"
+                why = f"{where}/{other.file.name} is so, too: a name is a file's without suffix"
+                hint = "give one of the files another name"
+                problems.add(what, Place(place), why=why, hint=hint)
 
 
 def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check | None:

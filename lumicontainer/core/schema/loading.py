@@ -1,61 +1,42 @@
 """Read recipes, profiles and layers from their files, and refuse what does not fit together."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
-from lumicontainer.core.model import (
-    Content,
-    Layer,
-    LayerFile,
-    Parameter,
-    Profile,
-    Provider,
-    Recipe,
-    Value,
-    Variant,
-)
-from lumicontainer.core.model.layer import LAYER, TYPES
+from lumicontainer.core import model
+from lumicontainer.core.apptainer_syntax import hazards
+from lumicontainer.core.model.check import FOLDER, HOST, IMAGE
+from lumicontainer.core.model.layer import LAYER, LAYERS, LOCALIMAGE, PROVIDER, parameter_value
 from lumicontainer.core.model.recipe import PROFILE, RECIPE
-from lumicontainer.core.schema import layer_files
-from lumicontainer.core.schema.check import FOLDER, HOST, IMAGE, read_checks
-from lumicontainer.core.schema.requirements import check_files
-from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.model.requirements import check_files
+from lumicontainer.core.schema.check import BEGIN, SUFFIXES, is_check, read_checks
 from lumicontainer.core.yaml.parse import parse, read_document
 from lumicontainer.core.yaml.readers import Text
-from lumicontainer.core.yaml.validators import COMPILE, FINISH, RESERVED, SCRIPT
-from lumicontainer.errors import Place, Problems
-
-PROVIDER = "provider"
-"""The parameter that chooses of a layer's providers."""
+from lumicontainer.core.yaml.validators import ACCELERATORS, COMPILE, FINISH, RESERVED, SCRIPT
+from lumicontainer.errors import Place, Problems, did_you_mean, nearest
 
 
-def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Value | None:
-    """Read the value of a parameter, as its type and its choices want it."""
-    value: Value | None = TYPES[parameter.type](node, problems)
-    if value is not None and parameter.choices and value not in parameter.choices:
-        what = f"invalid value '{value}' of '{parameter.name}'"
-        problems.add(what, node.place, hint=f"choose of: {', '.join(parameter.choices)}")
-        return None
-    return value
-
-
-def read_recipe(text: str, file: str, problems: Problems, *, stem: str) -> Recipe | None:
+def read_recipe(text: str, file: str, problems: Problems, *, stem: str) -> model.Recipe | None:
     """Read a recipe; ``stem`` is its file's name without the suffix, and becomes its name."""
     found = read_document(RECIPE, text, file, problems)
     return found and found._replace(name=stem, text=text)
 
 
-def read_profile(text: str, file: str, problems: Problems, *, stem: str) -> Profile | None:
+def read_profile(text: str, file: str, problems: Problems, *, stem: str) -> model.Profile | None:
     """Read a profile; ``stem`` is its file's name without the suffix, and becomes its name."""
     found = read_document(PROFILE, text, file, problems)
     return found and found._replace(name=stem)
 
 
 def read_layer(
-    text: str, file: str, problems: Problems, *, stem: str, files: tuple[LayerFile, ...] | None
-) -> Layer | None:
+    text: str,
+    file: str,
+    problems: Problems,
+    *,
+    stem: str,
+    files: tuple[model.LayerFile, ...] | None,
+) -> model.Layer | None:
     """Read a layer; ``stem`` is the name of its folder, ``files`` are the others in it.
 
     Where they are None the layer is read without them, which is quicker: it has no checks then.
@@ -68,7 +49,7 @@ def read_layer(
     root = parse(text, file, problems)
     found = LAYER(root, problems) if root else None
     if files is not None:
-        layer_files.judge(_scripts(found), files, file, text, problems)
+        _judge_files(_scripts(found), files, file, text, problems)
         check_files(files, folder, problems)
     if found is None or len(problems.found) > before:
         return None
@@ -83,21 +64,19 @@ def read_layer(
     return layer if len(problems.found) == before else None
 
 
-def _parts(layer: Layer) -> Iterator[Layer | Variant | Provider]:
-    """Yield a layer with its variants, and the providers of each."""
-    parts: tuple[Layer | Variant, ...] = (layer, *layer.variants.values())
+def _parts(layer: model.Layer) -> Iterator[model.Layer | model.Variant | model.Provider]:
+    parts: tuple[model.Layer | model.Variant, ...] = (layer, *layer.variants.values())
     for part in parts:
         yield part
         yield from part.providers.values()
 
 
-def _contents(layer: Layer) -> Iterator[Content]:
-    """Yield all content of a layer: its parts', and that of each version."""
+def _contents(layer: model.Layer) -> Iterator[model.Content]:
     for part in _parts(layer):
         yield from (part.content, *part.versions.values())
 
 
-def _scripts(layer: Layer | None) -> dict[str, Place | None]:
+def _scripts(layer: model.Layer | None) -> dict[str, Place | None]:
     """Return the files that are run, with the place that names each; three may be missing."""
     found: dict[str, Place | None] = dict.fromkeys((SCRIPT, COMPILE, FINISH))
     if layer is not None:
@@ -110,13 +89,15 @@ def _scripts(layer: Layer | None) -> dict[str, Place | None]:
     return found
 
 
-def _check_parts(layer: Layer, problems: Problems) -> None:
+def _check_parts(layer: model.Layer, problems: Problems) -> None:
     """Note what a layer's versions and providers miss, and a base that cannot be made."""
     if layer.version is None and any(part.versions for part in _parts(layer)):
         hint = "add 'version: \"…\"', the one of them to take unless another is asked for"
         problems.add("a layer with 'versions' needs 'version'", layer.place, hint=hint)
     declared = {each.name: each for each in layer.parameters}.get(PROVIDER)
-    if declared and any(not isinstance(part, Layer | Variant) for part in _parts(layer)):
+    if declared and any(
+        not isinstance(part, model.Layer | model.Variant) for part in _parts(layer)
+    ):
         why = "'providers' makes one of this name"
         problems.add(f"a parameter cannot be named '{PROVIDER}'", declared.place, why=why)
     for each in () if layer.bootstrap else _contents(layer):
@@ -124,36 +105,146 @@ def _check_parts(layer: Layer, problems: Problems) -> None:
             why = "only a layer with 'bootstrap' is a base"
             problems.add("this layer cannot be an image", each.image.place, why=why)
     for base in layer.bootstrap.values():
-        if base.include and base.agent == "docker":
+        _check_agent(base, layer, problems)
+        if base.include and not base.by_debootstrap:
             why = "debootstrap alone installs packages while it makes a base"
             hint = "name them under packages.apt of this layer"
             problems.add("'include' is for debootstrap", base.include[0].place, why=why, hint=hint)
 
 
-def _parameters(layer: Layer, problems: Problems) -> Iterator[Parameter]:
-    """Yield the parameters of a layer, each with the value that its default's node holds."""
+def _check_agent(base: model.Bootstrap, layer: model.Layer, problems: Problems) -> None:
+    """Note the keys that a bootstrap's agent needs, and those of another agent."""
+    local = {"file": base.file, "sha256": base.sha256}
+    registry = {"docker_image": base.image}
+    of_file = base.agent == LOCALIMAGE
+    for name, value in (local if of_file else registry).items():
+        if not value:
+            hint = f"add '{name}: …'"
+            problems.add(f"a bootstrap by {base.agent} needs '{name}'", layer.place, hint=hint)
+    for name, value in (registry if of_file else local).items():
+        if value:
+            hint = f"remove '{name}', or choose another agent"
+            problems.add(f"'{name}' is not for {base.agent}", layer.place, hint=hint)
+    images = [each.image for each in _contents(layer) if isinstance(each.image, Text)]
+    if of_file and images:
+        what = f"'docker_image' is not for {base.agent}"
+        problems.add(what, images[0].place, hint="write a layer for each image file")
+
+
+def _parameters(layer: model.Layer, problems: Problems) -> Iterator[model.Parameter]:
     if layer.version is not None:
         summary = "the version to install"
-        yield Parameter("version", "string", layer.version, layer.version.place, summary)
+        yield model.Parameter("version", "string", layer.version, layer.version.place, summary)
     for each in layer.parameters:
         if each.name in {*RESERVED, "version"} or each.name.startswith(("LD_", "BASH_FUNC")):
             what = f"a parameter cannot be named '{each.name}'"
             why = "that name has a meaning of its own in the build"
             problems.add(what, each.place, why=why, hint="choose another name")
             continue
-        _check_declaration(each, problems)
+        if each.choices and each.type not in ("string", LAYERS):
+            what = f"'choices' of '{each.name}' is for the types string and layers, not {each.type}"
+            hint = "remove it, or make the parameter a string"
+            problems.add(what, each.place, hint=hint)
         node: Any = each.default
         default = parameter_value(each, node, problems)
         if default is not None:
             yield each._replace(default=default)
 
 
-def _check_declaration(declared: Parameter, problems: Problems) -> None:
-    """Note where a declaration says what its type has no use for."""
-    for field, kind in (("choices", "string"), ("unsupported", "boolean")):
-        if getattr(declared, field) and declared.type != kind:
-            what = (
-                f"'{field}' of '{declared.name}' is for the type {kind} only, not {declared.type}"
-            )
-            hint = f"remove it, or make the parameter a {kind}"
-            problems.add(what, declared.place, hint=hint)
+_NAMES = (SCRIPT, COMPILE, FINISH)
+_FOLDERS = (FOLDER.rstrip("/"), *ACCELERATORS)
+_COPIES = ("~", ".orig", ".rej", ".bak", ".swp", ".tmp")
+"""Ends of names that editors and patch give to copies."""
+
+
+def _judge_files(
+    scripts: Mapping[str, Place | None],
+    files: Sequence[model.LayerFile],
+    file: str,
+    text: str,
+    problems: Problems,
+) -> None:
+    """Note what is wrong with the files of a layer, whose layer.yaml is ``file`` with this text.
+
+    ``scripts`` are the files that are run, with the place that names each; those that none names
+    need not be there.
+    """
+    folder = file.removesuffix("layer.yaml")
+    there = {each.name: each.content for each in files}
+    for script, place in scripts.items():
+        if script in there:
+            check_script(folder + script, there[script], problems)
+        elif place is not None:
+            known = [each for each in there if each.endswith(".sh") and "checks/" not in each]
+            hint = did_you_mean(script, known) or "add the file"
+            problems.add(f"the layer's folder has no file '{script}'", place, hint=hint)
+    for each in files:
+        if each.name.startswith(FOLDER) and each.name.endswith(".sh"):
+            _check_lines(folder + each.name, each.content, problems)
+    _refuse_lost_checks(files, folder, problems)
+    for found, meant in _misspelled(files, text.encode("utf-8", "surrogateescape")):
+        what = f"nothing uses '{found}'"
+        hint = f"did you mean '{meant}'? Rename it, or name it in {SCRIPT}"
+        problems.add(what, folder + found, hint=hint)
+
+
+def check_script(path: str, content: bytes, problems: Problems) -> None:
+    """Note why a script cannot stand in a definition, or would not run as it reads."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        problems.add("the script is not UTF-8 text", Place(path), why=str(error))
+        return
+    _check_lines(path, content, problems)
+    for number, reason in hazards(text):
+        hint = "write the line so that it begins otherwise, or put the text in a file beside it"
+        what = "a line of the script cannot stand in a definition"
+        problems.add(what, Place(path, number), why=reason, hint=hint)
+
+
+def _check_lines(path: str, content: bytes, problems: Problems) -> None:
+    """Note lines that end as on Windows: to bash the carriage return is a part of the last word."""
+    before, found, _ = content.partition(b"\r\n")
+    if found:
+        place = Place(path, before.count(b"\n") + 1)
+        hint = f"sed -i 's/\\r$//' {path}"
+        problems.add("the script has Windows line endings (CRLF)", place, hint=hint)
+
+
+def _refuse_lost_checks(files: Sequence[model.LayerFile], folder: str, problems: Problems) -> None:
+    for file in files:
+        if is_check(file.name) or BEGIN.encode() not in file.content.splitlines():
+            continue
+        path = PurePosixPath(file.name)
+        if not file.name.startswith(FOLDER):
+            hint = f"move it to {FOLDER}{path.name}"
+        elif path.suffix not in SUFFIXES:
+            hint = f"let its name end in {' or '.join(SUFFIXES)}"
+        else:
+            hint = "let its name begin without '_'"
+        what = "this check is in no place where checks are read"
+        problems.add(what, folder + file.name, hint=hint)
+
+
+def _misspelled(files: Sequence[model.LayerFile], text: bytes) -> Iterator[tuple[str, str]]:
+    """Yield names that nothing mentions, with the known name of which each is a near miss.
+
+    Where the known one is there too, the other name is meant.
+    """
+    tops = dict.fromkeys(file.name.partition("/")[0] for file in files)
+    folders = {file.name.partition("/")[0] for file in files if "/" in file.name}
+    for name in tops:
+        if name.startswith((".", "#")) or name.endswith(_COPIES):
+            continue
+        known = _FOLDERS if name in folders else _NAMES
+        meant = nearest(name, known)
+        if not meant or meant in tops or _mentioned(name, files, text):
+            continue
+        mark = "/" if name in folders else ""
+        yield name + mark, meant + mark
+
+
+def _mentioned(name: str, files: Sequence[model.LayerFile], text: bytes) -> bool:
+    word = name.encode("utf-8", "surrogateescape")
+    others = (each.content for each in files if each.name.partition("/")[0] != name)
+    return word in text or any(word in content for content in others)

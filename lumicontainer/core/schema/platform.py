@@ -1,7 +1,5 @@
 """Read a platform, and refuse rows that contradict each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from lumicontainer.core.model import Discouraged, Platform, Variable
@@ -9,15 +7,14 @@ from lumicontainer.core.model.platform import DETECT, PLATFORM
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.parse import parse, read_document
 from lumicontainer.core.yaml.ranges import is_empty, whole
-from lumicontainer.core.yaml.readers import Text
 from lumicontainer.errors import Problems
+from lumicontainer.inside import environment as inside
 from lumicontainer.inside.entry.decide import SINGLE
 from lumicontainer.inside.launch.launchers import RANKS
-from lumicontainer.inside.rank import variables as inside
-from lumicontainer.inside.rank.discouraged import is_meant
+from lumicontainer.inside.rank.variables import is_meant
 from lumicontainer.inside.version_range import parse as parse_range
 
-_DECIDED = {*RANKS, *(name for name, _ in SINGLE)}
+_DECIDED = {*RANKS, *SINGLE}
 """The variables that lumi-entry finds by itself."""
 _OVERLAP = "give them conditions that exclude each other, such as <6.2 and >=6.2"
 
@@ -67,12 +64,9 @@ def _note_overlap(
 
 
 def _check_caches(platform: Platform, problems: Problems) -> None:
-    first: dict[str, Text] = {each.name: each.name for each in platform.variables}
+    first = {str(each.name): each.name.place for each in platform.variables}
     for cache in platform.caches:
-        if first.setdefault(cache.name, cache.name) is not cache.name:
-            why = f"the first is at line {first[cache.name].place.line}"
-            what = f"'{cache.name}' is set twice"
-            problems.add(what, cache.name.place, why=why, hint="keep one of them")
+        problems.twice(f"'{cache.name}' is set twice", cache.name, cache.name.place, first)
 
 
 def _check_discouraged(row: Discouraged, variables: Sequence[Variable], problems: Problems) -> None:
@@ -91,7 +85,6 @@ def _check_discouraged(row: Discouraged, variables: Sequence[Variable], problems
 
 
 def _exclude(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Return whether two sets of conditions never hold together."""
     for key in one.keys() & other.keys():
         both = one[key], other[key]
         if key == "plugin" and _plugins_exclude(*both):

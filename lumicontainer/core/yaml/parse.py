@@ -5,10 +5,10 @@ scalar keeps its text until a reader (see ``readers``) says what it must be. Ali
 duplicate keys, several documents, and documents that are too large or too deep are refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, TypeVar
+
+import yaml
 
 from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
 from lumicontainer.core.yaml.readers import Reader
@@ -24,8 +24,6 @@ _HINTS = {"mapping values are not allowed in this context": "quote text that hol
 
 
 class _Composer:
-    """Turn the parser's events into nodes."""
-
     def __init__(self, events: Iterator[Any], file: str, problems: Problems) -> None:
         self.events = events
         self.file = file
@@ -48,7 +46,7 @@ class _Composer:
             self.refuse("the document is too large or nested too deep", event, limit)
         if event.anchor is not None:
             self.refuse("anchors and aliases are refused", event, "write the value out")
-        if event.tag is not None and event.tag != "!":
+        if event.tag is not None:
             self.refuse(f"the tag '{event.tag}' is refused", event, "leave the tag out")
         kind = type(event).__name__
         if kind == "ScalarEvent":
@@ -65,6 +63,7 @@ class _Composer:
 
     def mapping(self, start: Any, depth: int) -> Mapping:
         entries: dict[str, tuple[Scalar, Node]] = {}
+        places: dict[str, Place] = {}
         for event in self.events:
             if type(event).__name__ == "MappingEndEvent":
                 break
@@ -72,16 +71,10 @@ class _Composer:
             value = self.node(next(self.events), depth + 1)
             if not isinstance(key, Scalar):
                 self.problems.add("a key must be a word", key.place)
-            elif key.text in entries:
-                first = entries[key.text][0].place
-                self.problems.add(
-                    f"'{key.text}' stands here twice",
-                    key.place,
-                    why=f"the first is at line {first.line}",
-                    hint="keep one of them",
-                )
             else:
-                entries[key.text] = (key, value)
+                what = f"'{key.text}' stands here twice"
+                self.problems.twice(what, key.text, key.place, places)
+                entries.setdefault(key.text, (key, value))
         return Mapping(self.place(start), tuple(entries.values()))
 
 
@@ -99,8 +92,6 @@ def read_document(reader: Reader[T], text: str, file: str, problems: Problems) -
 
 def parse(text: str, file: str, problems: Problems) -> Node | None:
     """Return the root node of ``text``, or None where a problem was noted."""
-    import yaml  # noqa: PLC0415 - 8 ms that `--version` need not pay
-
     if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
         problems.add("the document is too large", Place(file), hint=f"at most {MAX_BYTES} bytes")
         return None
@@ -126,7 +117,6 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
 
 
 def _note_tab(text: str, place: Place, problems: Problems) -> bool:
-    """Note a tab at the beginning of a line that cannot be parsed; return whether there is one."""
     lines = text.split("\n")
     line = lines[place.line - 1] if place.line <= len(lines) else ""
     begin = len(line) - len(line.lstrip(" \t-?:"))

@@ -1,43 +1,30 @@
 """Read ranges of versions and numbers, and lists of processors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
 from lumicontainer.core.yaml.readers import Fault, checked, line, text
 from lumicontainer.errors import did_you_mean
-from lumicontainer.inside.rank import variables as inside
+from lumicontainer.inside import environment as inside
+from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.version_range import Limit
 from lumicontainer.inside.version_range import parse as parse_range
 
-MOST_PROCESSORS = 8192
-"""What Linux is built for at most on x86-64."""
 _LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 
 
 def _no_list(value: str) -> Fault | None:
     if not _LIST.fullmatch(value):
         return Fault(f"expected a list of processors such as 1-7, got '{value}'")
-    numbers = [number for ends in _ends(value) for number in ends]
-    if numbers != sorted(numbers) or numbers[-1] >= MOST_PROCESSORS:
-        why = f"its numbers rise, and each is below {MOST_PROCESSORS}"
+    numbers = [int(number) for number in re.findall("[0-9]+", value)]
+    if numbers != sorted(numbers) or numbers[-1] >= cpulist.MOST:
+        why = f"its numbers rise, and each is below {cpulist.MOST}"
         return Fault(f"invalid list of processors '{value}'", why)
     return None
 
 
 cpus = checked(text, _no_list, pattern=f"^{_LIST.pattern}$")
 """A list of processors as the kernel writes it: ``49-55``, ``0,8,16``."""
-
-
-def processors(value: str) -> set[int]:
-    """Return the processors of a list."""
-    return {number for first, last in _ends(value) for number in range(first, last + 1)}
-
-
-def _ends(value: str) -> list[tuple[int, int]]:
-    ends = (part.partition("-") for part in value.split(",") if part)
-    return [(int(first), int(last or first)) for first, _, last in ends]
 
 
 def _no_limits(value: str) -> Fault | None:
@@ -68,9 +55,7 @@ limits = checked(text, _no_limits, minLength=1)
 count = checked(limits, _no_count)
 """A range of whole numbers."""
 plugin = checked(
-    line,
-    _no_plugin,
-    pattern=f"^(?:{inside.ANY}|(?:{'|'.join(inside.PLUGINS)})(?: .+)?)$",
+    line, _no_plugin, pattern=f"^(?:{inside.ANY}|(?:{'|'.join(inside.PLUGINS)})(?: .+)?)$"
 )
 """``any``, the name of a plugin's layer, or that with a range."""
 

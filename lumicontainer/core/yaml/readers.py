@@ -4,8 +4,6 @@ A reader takes a node and the ``Problems`` to add to. It returns the value, or `
 noted why there is none.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -34,7 +32,7 @@ class Text(str):
     place: Place
 
     @classmethod
-    def at(cls, place: Place, value: str) -> Text:
+    def at(cls, place: Place, value: str) -> "Text":
         """Return a text with its place."""
         text = cls(value)
         text.place = place
@@ -122,11 +120,22 @@ def _no_line(value: str) -> Fault | None:
     return None if good else Fault("expected one line of printable text")
 
 
+_SIZE = re.compile(r"([1-9][0-9]{0,5})([MGT])")
+
+
+@described({"type": "string", "pattern": rf"^{_SIZE.pattern}$"})
+def size(node: Node, problems: Problems) -> int | None:
+    """Read a size such as ``20G``; return it in bytes."""
+    if isinstance(node, Scalar) and (parts := _SIZE.fullmatch(node.text)):
+        return int(parts[1]) << {"M": 20, "G": 30, "T": 40}[parts[2]]
+    problems.add(f"expected a size, got {kind_of(node)}", node.place, hint="write it like 20G")
+    return None
+
+
 line = checked(text, _no_line, pattern=r"^[^\n]*\S[^\n]*$")
 
 
 def _word(wanted: str, form: str, value: Callable[[str], T], hint: str, **schema: Any) -> Reader[T]:
-    """Return a reader of a word without quotes that has a form."""
 
     @described(schema)
     def read(node: Node, problems: Problems) -> T | None:

@@ -5,8 +5,6 @@ tuples and mappings of these. The text below the field describes it, in the JSON
 reference of the manual.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -156,7 +154,6 @@ def _property(key: _Key) -> Schema:
 
 
 def _descriptions(made: Any) -> dict[str, str]:
-    """Return the text below each field of a class, in one line."""
     (body,) = (each.body for each in ast.parse(inspect.getsource(made)).body)  # type: ignore[attr-defined]
     found = {}
     for field, text in pairwise(body):

@@ -1,10 +1,7 @@
-"""Write the shell text that finishes a base, and that removes the traces of a build."""
-
-from __future__ import annotations
+"""Write the shell text that changes a base after its bootstrap."""
 
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bootstrap
-from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
 from lumicontainer.errors import DOWNLOAD_FAILED
 
 # The logs hold the time and the host of the build. The cache of ldconfig holds inodes, which are
@@ -13,6 +10,7 @@ _TRACES = """\
 : >/etc/hostname
 {sources}rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
 """
+
 # Apt's own example of sources is the distribution's default: the mirror that debootstrap writes
 # down belongs to the site of the build.
 _SOURCES = """\
@@ -31,16 +29,26 @@ error: the base is made of other packages than its lock says
     why: the mirror of Debian has changed since
    hint: lock the recipe again, or name a mirror of that time: LUMICONTAINER_MIRROR=URL
 """
+_WRITABLE = """\
+for file in /opt/venv/read-only.txt /usr/lib/python3*/EXTERNALLY-MANAGED; do
+    if grep -qs 'lumicontainer extend' "$file"; then
+        rm -f "$file"
+        case "$file" in /opt/venv/*) rm -f /opt/venv/pip.conf ;; esac
+    fi
+done
+"""
+"""Lets layers install packages on an image of ours, whose pip refuses (inside.image.extensible)."""
 
 
 def after_bootstrap(bootstrap: Bootstrap) -> str:
     """Return what a base that is a layer of its own goes through."""
-    return f"umask 022\n{same_packages(bootstrap.packages)}{remove_traces(bootstrap)}{CLEAN}"
+    own = _WRITABLE if bootstrap.file else ""
+    return f"umask 022\n{same_packages(bootstrap.packages)}{own}{remove_traces(bootstrap)}{CLEAN}"
 
 
 def remove_traces(bootstrap: Bootstrap) -> str:
     """Return shell text that removes the traces of the host from a base."""
-    return _TRACES.format(sources=_SOURCES if bootstrap.agent == DEBOOTSTRAP else "")
+    return _TRACES.format(sources=_SOURCES if bootstrap.by_debootstrap else "")
 
 
 def same_packages(sha256: str) -> str:

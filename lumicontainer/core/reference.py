@@ -1,32 +1,76 @@
-"""Return the manual's reference of all keys, from the JSON Schemas.
+"""The JSON Schemas of all documents, and the table of keys in the manual, from the readers.
 
-``python -m lumicontainer.core.reference.page`` prints it. ``make schemas`` writes it to
-``docs/keys.md``.
+``python -m lumicontainer.core.reference NAME`` prints a schema, or the page ``keys``. ``make
+schemas`` writes the schemas to ``recipes/schemas`` and the page to ``docs/keys.md``.
 """
-
-from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from lumicontainer.core.reference.json_schema import READERS, is_record
-from lumicontainer.core.yaml.readers import Schema, schema_of
+from lumicontainer.core.lock import LOCK
+from lumicontainer.core.model.check import CHECK
+from lumicontainer.core.model.layer import LAYER
+from lumicontainer.core.model.platform import PLATFORM
+from lumicontainer.core.model.recipe import PROFILE, RECIPE
+from lumicontainer.core.rules.rules import RULES
+from lumicontainer.core.yaml.readers import Reader, Schema, schema_of
+
+READERS: dict[str, Reader[Any]] = {
+    "check": CHECK,
+    "layer": LAYER,
+    "lock": LOCK,
+    "platform": PLATFORM,
+    "profile": PROFILE,
+    "recipe": RECIPE,
+    "rules": RULES,
+}
+"""The reader of each kind of document; of a check it is the comment at its head."""
+
+
+def schema_text(name: str) -> str:
+    """Return the text of one schema's file."""
+    return json.dumps(document(name), indent=2) + "\n"
+
+
+def document(name: str) -> Schema:
+    """Return the JSON Schema of one kind of document; the records in it stand in ``$defs``."""
+    schema, definitions = schema_of(READERS[name]), dict[str, Schema]()
+    body = {key: _referring(value, definitions) for key, value in schema.items()}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {**head, **body, "title": name, **({"$defs": definitions} if definitions else {})}
+
+
+def _referring(part: Any, definitions: dict[str, Schema]) -> Any:
+    if isinstance(part, list):
+        return [_referring(each, definitions) for each in part]
+    if not isinstance(part, dict):
+        return part
+    body = {key: _referring(value, definitions) for key, value in part.items()}
+    if not is_record(part):
+        return body
+    name = part["title"].removeprefix("a ").removeprefix("an ").replace(" ", "-")
+    text = {"description": body.pop("description")} if "description" in part else {}
+    assert definitions.setdefault(name, body) == body
+    return {"$ref": f"#/$defs/{name}", **text}
+
+
+def is_record(part: Schema) -> bool:
+    """Return whether a part of a schema is a mapping with known keys."""
+    return "title" in part and "properties" in part
+
 
 _HEAD = """\
 # Table of keys
 
 `make schemas` writes this page from the readers of the documents.
 """
+_ORDER = ("layer", "recipe", "profile", "platform", "check", "rules", "lock")
 _HEADINGS = {
+    **{name: name.capitalize() for name in _ORDER},
     "layer": "layer.yaml",
-    "recipe": "Recipe",
-    "profile": "Profile",
-    "platform": "Platform",
     "check": "Checks",
-    "rules": "Rules",
-    "lock": "Lock",
 }
 
 
@@ -45,7 +89,6 @@ def page() -> str:
 
 
 def _records(part: Any) -> Iterator[Schema]:
-    """Yield the records below a part of a schema, from the outside in."""
     for value in (
         part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     ):
@@ -99,4 +142,4 @@ def _title(record: Schema) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(page() if sys.argv[1] == "keys" else schema_text(sys.argv[1]))

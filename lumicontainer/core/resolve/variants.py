@@ -1,48 +1,39 @@
 """Put a layer together from its parts: what holds always, and a variant, provider and version."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from lumicontainer.core.model import (
-    Checks,
-    Content,
-    Layer,
-    LayerFile,
-    Packages,
-    Parameter,
-    Variant,
-)
-from lumicontainer.core.model.content import identity
-from lumicontainer.core.schema.check import FOLDER
-from lumicontainer.core.schema.loading import PROVIDER
-from lumicontainer.core.setting import Setting
+from lumicontainer.core import model
+from lumicontainer.core.model.check import FOLDER
+from lumicontainer.core.model.layer import LAYERS, PROVIDER
+from lumicontainer.core.model.source import identity
+from lumicontainer.core.resolve.decisions import Setting
+from lumicontainer.core.yaml.readers import Text
 from lumicontainer.core.yaml.validators import ACCELERATORS, COMPILE, SCRIPT
 from lumicontainer.errors import Problems, did_you_mean
 
 VERSION = "version"
 
 
-def parameters(layer: Layer, variant: Variant) -> Iterator[Parameter]:
+def parameters(layer: model.Layer, variant: model.Variant) -> Iterator[model.Parameter]:
     """Yield the parameters of a layer, with the one that chooses of its providers."""
     yield from layer.parameters
     # A variant's own providers are written for it, so the first of them is its default.
     names = tuple(dict.fromkeys((*variant.providers, *layer.providers)))
     if names:
         summary = "where its software comes from"
-        yield Parameter(PROVIDER, "string", names[0], layer.place, summary, choices=names)
+        yield model.Parameter(PROVIDER, "string", names[0], layer.place, summary, choices=names)
 
 
-def names(layer: Layer) -> set[str]:
+def names(layer: model.Layer) -> set[str]:
     """Return the names of the parameters that a layer has with any accelerator."""
-    variants = (*layer.variants.values(), Variant())
+    variants = (*layer.variants.values(), model.Variant())
     return {each.name for variant in variants for each in parameters(layer, variant)}
 
 
-def choices(layer: Layer, name: str) -> list[str]:
+def choices(layer: model.Layer, name: str) -> list[str]:
     """Return the values that a parameter can be chosen of; none where it takes any."""
-    variants = [*layer.variants.values(), Variant()]
+    variants = [*layer.variants.values(), model.Variant()]
     if name == VERSION:
         parts = [layer.versions, *(each.versions for each in variants)]
         for providers in (layer.providers, *(each.providers for each in variants)):
@@ -55,14 +46,14 @@ def choices(layer: Layer, name: str) -> list[str]:
 
 
 def content(
-    layer: Layer, variant: Variant, settings: Iterable[Setting], problems: Problems
-) -> Content:
+    layer: model.Layer, variant: model.Variant, settings: Iterable[Setting], problems: Problems
+) -> model.Content:
     """Return what a layer puts into an image with these settings.
 
     Notes a version that one of the parts in use does not know.
     """
     found = {setting.name: setting for setting in settings}
-    result = Content()
+    result = model.Content()
     for own, versions in _parts(layer, variant, found):
         result = merge(result, own)
         if not versions or VERSION not in found:
@@ -72,16 +63,13 @@ def content(
         if wanted in versions:
             result = merge(result, versions[wanted])
         else:
-            problems.add(
-                f"layer '{layer.name}' does not know the version '{wanted}'",
-                version.place,
-                why=f"its versions are {', '.join(versions)}",
-                hint=did_you_mean(wanted, versions),
-            )
+            what = f"layer '{layer.name}' does not know the version '{wanted}'"
+            why, hint = f"its versions are {', '.join(versions)}", did_you_mean(wanted, versions)
+            problems.add(what, version.place, why=why, hint=hint)
     return result
 
 
-def omitted(layer: Layer, variant: Variant, settings: Iterable[Setting]) -> str:
+def omitted(layer: model.Layer, variant: model.Variant, settings: Iterable[Setting]) -> str:
     """Return why a layer is left out, if it is: its variant or its provider says so."""
     chosen = next((str(each.value) for each in settings if each.name == PROVIDER), "")
     providers = (part.providers[chosen] for part in (variant, layer) if chosen in part.providers)
@@ -89,8 +77,8 @@ def omitted(layer: Layer, variant: Variant, settings: Iterable[Setting]) -> str:
 
 
 def _parts(
-    layer: Layer, variant: Variant, settings: Mapping[str, Setting]
-) -> Iterator[tuple[Content, Mapping[str, Content]]]:
+    layer: model.Layer, variant: model.Variant, settings: Mapping[str, Setting]
+) -> Iterator[tuple[model.Content, Mapping[str, model.Content]]]:
     """Yield what a layer is made of, with what versions add to each part."""
     chosen = str(settings[PROVIDER].value) if PROVIDER in settings else ""
     for part in (layer, variant):
@@ -100,12 +88,13 @@ def _parts(
             yield provider.content, provider.versions
 
 
-def merge(base: Content, more: Content) -> Content:
+def merge(base: model.Content, more: model.Content) -> model.Content:
     """Return what ``base`` holds with what ``more`` adds; for one name ``more`` wins."""
     sources = {identity(source): source for source in (*base.sources, *more.sources)}
-    packages = Packages(*map(_joined, base.packages, more.packages))
-    return Content(*map(_joined, base, more))._replace(
-        sources=tuple(sources.values()), packages=packages
+    packages = model.Packages(*map(_joined, base.packages, more.packages))
+    expects = model.Expects(*map(_joined, base.expects, more.expects))
+    return model.Content(*map(_joined, base, more))._replace(
+        sources=tuple(sources.values()), packages=packages, expects=expects
     )
 
 
@@ -115,25 +104,45 @@ def _joined(one: Any, other: Any) -> Any:
     return one + other if isinstance(one, tuple) else other or one
 
 
-def files(layer: Layer, variant: Variant, accelerator: str) -> tuple[LayerFile, ...]:
+def chosen_layers(layer: model.Layer, settings: Iterable[Setting]) -> tuple[Text, ...]:
+    """Return the layers that the layer's parameters of that type name."""
+    names = {each.name for each in layer.parameters if each.type == LAYERS}
+    chosen = (str(each.value).split() for each in settings if each.name in names)
+    return tuple(Text.at(layer.place, name) for each in chosen for name in each)
+
+
+def not_chosen(
+    accelerator: str, layer: model.Layer | None = None, chosen: Collection[str] = ()
+) -> set[str]:
+    """Return the names of folders whose files are left out: of other accelerators and layers."""
+    declared = [each for each in layer.parameters if each.type == LAYERS] if layer else []
+    choices = {choice for each in declared for choice in each.choices}
+    return (choices - {*chosen}) | ({*ACCELERATORS} - {accelerator})
+
+
+def files(
+    layer: model.Layer, variant: model.Variant, others: Iterable[str]
+) -> tuple[model.LayerFile, ...]:
     """Return the files of a layer that the steps of this variant get.
 
     These are all but the scripts that other variants run in place of its own, and the files below
-    a folder that has the name of another accelerator.
+    the folders ``others``.
     """
     scripts = {SCRIPT, COMPILE}
     scripts |= {name for each in layer.variants.values() for name in (each.install, each.compile)}
     scripts -= {variant.install or SCRIPT, variant.compile or COMPILE}
-    fitting = _fitting(layer.files, "", accelerator)
+    fitting = _fitting(layer.files, "", others)
     return tuple(file for file in fitting if file.name not in scripts)
 
 
-def fitting_checks(checks: Checks, accelerator: str) -> Checks:
-    """Return checks without those in the folder of another accelerator."""
-    files = _fitting(checks.files, FOLDER, accelerator)
-    return Checks(files, tuple(each for each in checks.each if each.file in files))
+def fitting_checks(checks: model.Checks, others: Iterable[str]) -> model.Checks:
+    """Return checks without those below the folders ``others``."""
+    files = _fitting(checks.files, FOLDER, others)
+    return model.Checks(files, tuple(each for each in checks.each if each.file in files))
 
 
-def _fitting(found: tuple[LayerFile, ...], prefix: str, accelerator: str) -> tuple[LayerFile, ...]:
-    others = tuple(f"{prefix}{each}/" for each in ACCELERATORS if each != accelerator)
-    return tuple(file for file in found if not file.name.startswith(others))
+def _fitting(
+    found: tuple[model.LayerFile, ...], prefix: str, others: Iterable[str]
+) -> tuple[model.LayerFile, ...]:
+    folders = tuple(f"{prefix}{each}/" for each in others)
+    return tuple(file for file in found if not file.name.startswith(folders))

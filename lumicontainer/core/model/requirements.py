@@ -1,14 +1,60 @@
-"""Read files of pip's requirements, and judge what reaches pip by other ways."""
+"""Requirements of Python packages: names with versions (PEP 508), and nothing else.
 
-from __future__ import annotations
+A URL, a path or an option would have pip fetch, build and run code that nothing pins.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lumicontainer.core.model import LayerFile
-from lumicontainer.core.yaml.pep508 import EXACT, NAME, fault
+from packaging.requirements import InvalidRequirement, Requirement
+
+from lumicontainer.core.model.files import LayerFile
+from lumicontainer.core.yaml.readers import Fault, checked, text
 from lumicontainer.errors import Place, Problems
+
+_VERSION = r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)*(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
+NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+EXACT = re.compile(rf"{NAME}=={_VERSION}")
+_ARCHIVE = re.compile(r"(?i)\.(?:whl|zip|tar|tgz|tbz|txz|tar\.\w+)(?:\[.*\])?")
+_ELSEWHERE = re.compile(r"\S*(?:@|://|/|\\)|\.")
+
+_HINT = "write NAME==VERSION; name repositories and files under 'sources'"
+_SITE = "remove it; indexes and pip's options are the site's configuration (pip config)"
+_MARKER = "the image has one Python: let a variant or a version of the layer choose"
+
+
+def fault(text: str, *, markers: bool = False) -> Fault | None:
+    """Return why a requirement is refused, or None where it is a name with versions.
+
+    ``markers`` accepts conditions after a semicolon too.
+    """
+    what = f"expected a requirement such as numpy==2.3.4, got {text!r}"
+    bare, semicolon, _ = text.partition(";")
+    if not text.isprintable():
+        return Fault(what, "it holds a control character", _HINT)
+    if text.startswith("-"):
+        return Fault(what, "it is an option of pip's", _SITE)
+    if _ELSEWHERE.match(bare) or "@" in bare or _ARCHIVE.search(bare):
+        why = "it is a URL or a path: nothing pins it, and pip would run its code"
+        return Fault(what, why, _HINT)
+    if semicolon and not markers:
+        return Fault(what, "it has a condition behind ';'", _MARKER)
+    return _unread(text, what)
+
+
+def _unread(text: str, what: str) -> Fault | None:
+    try:
+        read = Requirement(text)
+    except InvalidRequirement as error:
+        return Fault(what, str(error).splitlines()[0], _HINT)
+    if read.url or any(each.operator == "===" for each in read.specifier):
+        return Fault(what, "'===' compares with any text, a path too", "write ==")
+    return None
+
+
+requirement = checked(text, fault, pattern=r"^[A-Za-z0-9][^@/\\;]*$")
+
 
 KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
 """Files of a layer that are requirements by their names."""
@@ -92,9 +138,7 @@ def check_version(name: str, value: object, place: str, problems: Problems) -> N
 def check_index(value: object, place: str, problems: Problems) -> None:
     """Note the URL of an index of Python packages that could be anyone's, or shows a password."""
     if not re.fullmatch(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", str(value)):
-        problems.add(
-            f"invalid index of Python packages {str(value)!r}",
-            place,
-            why="it must be a URL by https, without a password",
-            hint="write https://HOST/PATH; other indexes and their passwords belong to pip config",
-        )
+        what = f"invalid index of Python packages {str(value)!r}"
+        why = "it must be a URL by https, without a password"
+        hint = "write https://HOST/PATH; other indexes and their passwords belong to pip config"
+        problems.add(what, place, why=why, hint=hint)

@@ -1,0 +1,219 @@
+"""The inputs of an image, and the sources of its layers.
+
+All that depends on the kind of a source is here: its keys, label, input, pin and packages, and
+how a step fetches it. Only ``core.lock`` and ``pinning`` know the kinds too.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from lumicontainer.core.model.files import LayerFile
+from lumicontainer.core.model.wheel_names import wheel_facts, wheel_package
+from lumicontainer.core.yaml import validators
+from lumicontainer.core.yaml.nodes import Mapping, Node
+from lumicontainer.core.yaml.readers import Reader, described, schema_of, sequence, with_place
+from lumicontainer.core.yaml.record import record
+from lumicontainer.errors import Place, Problems, did_you_mean
+
+IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
+    *("image", "debootstrap", "apt", "python", "sdist", "git", "url"),
+)
+FOLDER = "sources"
+"""The folder of a step's sources: a variable of the shell, and a folder in its stage."""
+Sha256: TypeAlias = Annotated[str, validators.sha256]
+
+
+class Input(NamedTuple):
+    """Name one thing that a layer takes from elsewhere."""
+
+    layer: str
+    kind: str
+    """One of ``KINDS``."""
+    name: str
+    where: str = ""
+    """The file of requirements that names it, or its name in ``$sources``."""
+    given: str = ""
+    """The pin in the recipe; for a commit as many digits as it has."""
+    label: str = ""
+    index_url: str = ""
+    """The URL of the index of Python packages that is searched beside the configured one."""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Return its name in a lock: its layer, kind, name and place."""
+        return self.layer, self.kind, self.name, self.where
+
+    @property
+    def pinned(self) -> bool:
+        """Return whether the recipe alone decides its bytes."""
+        return bool(self.given) and (self.kind != GIT or len(self.given) == validators.WHOLE_COMMIT)
+
+    def allows(self, pin: str) -> bool:
+        """Return whether a pin agrees with the recipe."""
+        return pin.startswith(self.given) if self.kind == GIT else self.given in ("", pin)
+
+
+class SdistSource(NamedTuple):
+    """Name one Python source distribution."""
+
+    sdist: Annotated[str, validators.name]
+    """A source distribution, in the layer's version. `requirements.txt` beside `install.sh` has
+    its line for pip."""
+    sha256: Sha256 = ""
+    """Its sha256. `show` calls a source without it not pinned."""
+
+    def input(self, layer: str = "", version: object = "") -> Input:
+        """Return it as an input of a layer."""
+        label = f"Python {self.sdist}{_hash(self.sha256)}"
+        name = f"{self.sdist}=={version}"
+        return Input(layer, SDIST, name, given=self.sha256, label=label)
+
+    def fetch(self) -> tuple[str, ...]:
+        """Return the arguments of fetch.sh: none, because pip fetches it."""
+        return ()
+
+
+class GitSource(NamedTuple):
+    """Name one commit of a git repository."""
+
+    git: Annotated[str, validators.https_url]
+    """The URL of a git repository."""
+    commit: Annotated[str, validators.commit]
+    """The commit. `show` calls a short one not pinned."""
+    folder: Annotated[str, validators.file]
+    """Its folder in `$sources`."""
+    submodules: tuple[Annotated[str, validators.inner_path], ...] = ()
+    """The folders of the submodules that are fetched too, with their own."""
+
+    def input(self, layer: str = "", version: object = "") -> Input:
+        """Return it as an input of a layer, whose version does not matter."""
+        del version
+        more = f" with {', '.join(self.submodules)}" if self.submodules else ""
+        label = f"{self.folder} from {self.git}, commit {self.commit}{more}"
+        return Input(layer, GIT, self.git, self.folder, self.commit, label)
+
+    def fetch(self) -> tuple[str, ...]:
+        """Return the arguments of fetch.sh."""
+        return (GIT, self.git, self.commit, self.folder, *self.submodules)
+
+
+class UrlSource(NamedTuple):
+    """Name one file to download."""
+
+    url: Annotated[str, validators.http_url]
+    """The URL of a file. Over plain http, in `url` or by a mirror, it is refused without
+    `sha256`."""
+    file: Annotated[str, validators.file]
+    """Its name in `$sources`."""
+    sha256: Sha256 = ""
+    """Its sha256. `show` calls a source without it not pinned."""
+
+    def input(self, layer: str = "", version: object = "") -> Input:
+        """Return it as an input of a layer, whose version does not matter."""
+        del version
+        label = f"{self.file} from {self.url}{_hash(self.sha256)}"
+        return Input(layer, URL, self.url, self.file, self.sha256, label)
+
+    def fetch(self) -> tuple[str, ...]:
+        """Return the arguments of fetch.sh."""
+        return (URL, self.url, self.file, *filter(None, [self.sha256]))
+
+
+Source: TypeAlias = SdistSource | GitSource | UrlSource
+
+
+def _hash(sha256: str) -> str:
+    return f", sha256 {sha256}" if sha256 else ""
+
+
+def identity(source: Source) -> str:
+    """Return the name of a source in its layer: of two with the same, the later one counts."""
+    found = source.input()
+    return found.where or f"Python {found.name.removesuffix('==')}"
+
+
+def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Source, ...]:
+    """Return the sources that a step with these files fetches: none if no file uses them.
+
+    A layer that compiles has two steps, and only one of them uses sources, which are large.
+    """
+    wanted = tuple(each for each in sources if each.fetch())
+    uses = (f"${FOLDER}".encode(), f"${{{FOLDER}".encode())
+    used = wanted and any(word in file.content for file in files for word in uses)
+    return wanted if used else ()
+
+
+def sdists(sources: Iterable[Source]) -> list[SdistSource]:
+    """Return the sources that pip fetches."""
+    return [each for each in sources if isinstance(each, SdistSource)]
+
+
+def requirement(source: SdistSource, version: object) -> str:
+    """Return a source as a line of pip's requirements, with its hash if it is known."""
+    more = f" --hash=sha256:{source.sha256}" if source.sha256 else ""
+    return f"{source.sdist}=={version}{more}\n"
+
+
+def with_pin(source: Source, pin: str) -> Source:
+    """Return a source with a pin."""
+    if isinstance(source, GitSource):
+        return source._replace(commit=pin)
+    return source._replace(sha256=pin)
+
+
+def python_packages(sources: Iterable[Source], version: object) -> Iterator[tuple[str, str]]:
+    """Yield the Python packages that sources are, each with its version."""
+    for source in sources:
+        if isinstance(source, SdistSource):
+            yield source.sdist, str(version)
+        elif isinstance(source, UrlSource):
+            yield from wheel_package(source.file)
+
+
+def source_facts(source: Source) -> Iterator[tuple[str, str]]:
+    """Yield what a source says about an image: its ``commit``, or what its wheel is for."""
+    if isinstance(source, GitSource):
+        yield "commit", source.commit
+    elif isinstance(source, UrlSource):
+        yield from wheel_facts(source.file)
+
+
+_SOURCES: dict[str, Reader[Any]] = {
+    SDIST: record("an sdist source", SdistSource),
+    GIT: record("a git source", GitSource),
+    URL: record("a url source", UrlSource),
+}
+"""By the key that decides the kind of a source."""
+
+
+@described(lambda: {"oneOf": [schema_of(reader) for reader in _SOURCES.values()]})
+def _source(node: Node, problems: Problems) -> Source | None:
+    given = [key.text for key, _ in node.entries] if isinstance(node, Mapping) else []
+    kinds = [kind for kind in _SOURCES if kind in given]
+    if len(kinds) != 1:
+        near = [did_you_mean(word, _SOURCES) for word in given]
+        hint = next((text for text in near if text.startswith("did")), "see the layers that have")
+        what = "a source has exactly one of the keys " + ", ".join(map(repr, _SOURCES))
+        problems.add(what, node.place, hint=hint)
+        return None
+    before = len(problems.found)
+    source: Source | None = _SOURCES[kinds[0]](node, problems)
+    if len(problems.found) > before:
+        return None
+    if isinstance(source, UrlSource) and source.url.startswith("http:") and not source.sha256:
+        why = "by plain http anyone on the way can change it"
+        hint = "write https://, or add its sha256"
+        problems.add(f"'{source.file}' comes by plain http", node.place, why=why, hint=hint)
+        return None
+    return source
+
+
+@described(lambda: {"type": "array", "items": schema_of(_source)})
+def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
+    """Read a list of sources, of which no two have the same name."""
+    found: Any = sequence(with_place(_source))(node, problems)
+    first: dict[str, Place] = {}
+    for source, place in found or ():
+        name, hint = identity(source), "give one of them another name, or remove it"
+        problems.twice(f"two sources are '{name}'", name, place, first, hint)
+    return None if found is None else tuple(source for source, _ in found)

@@ -1,0 +1,26 @@
+"""State what is the same in every image: paths, variables and the time of files."""
+
+from collections.abc import Iterable, Mapping
+
+HOME = "/opt/lumicontainer"
+STAGE = f"{HOME}/.stage"
+"""In the image itself, so that neither the host's /tmp nor its size matters; removed again."""
+WHEELS = f"{HOME}/.wheels"
+"""Where a plain build keeps the wheels between compiling and installing; removed again."""
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MANIFEST = "sha256sums"
+"""What every file below HOME is, in the form of sha256sum."""
+PROGRAMS = ("lumi-entry", "lumi-verify")
+"""What of the baked-in files is put on PATH."""
+VERIFY = f"{HOME}/bin/lumi-verify"
+DEFAULTS: Mapping[str, str] = {"PYTHONNOUSERSITE": "1"}
+"""What every image sets where neither a layer nor the user does: packages in ~/.local, which
+containers see, would hide those of the image."""
+EPOCH = 1_735_689_600
+"""The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
+and gzip take for the present: two builds at two moments give the same bytes."""
+
+
+def search_path(path: Iterable[str]) -> str:
+    """Return the value of PATH while a step runs."""
+    return ":".join((*path, SYSTEM_PATH))

@@ -1,0 +1,227 @@
+"""Plan the step of a layer.
+
+A layer with a ``compile.sh`` has two programs. One compiles wheels on the layers that it requires;
+the other installs them on all layers below. A change of a layer between keeps the wheels.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lumicontainer.core import shell
+from lumicontainer.core.model import Content, LayerFile, Packages, Source
+from lumicontainer.core.model.source import FOLDER, fetched, requirement, sdists
+from lumicontainer.core.plan.constants import STAGE, WHEELS, search_path
+from lumicontainer.core.plan.steps import (
+    Compile,
+    Step,
+    digests,
+    key_of,
+    make_step,
+    program_of,
+    with_program,
+)
+from lumicontainer.core.resolve.decisions import ResolvedLayer
+from lumicontainer.core.shipped import step_script
+from lumicontainer.core.yaml.validators import FINISH
+
+APT_GET = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
+_LOCKED = "locked.txt"
+
+_FETCH, _MIRRORS = "fetch.sh", "mirrors.sh"
+
+
+class Parent(NamedTuple):
+    """Hold what a step finds: the key of the tree, the environment and the search path."""
+
+    name: str
+    key: str
+    environment: Mapping[str, str]
+    path: tuple[str, ...]
+
+
+def layer_step(layer: ResolvedLayer, own: Parent, required: Parent) -> Step | None:
+    """Return the step of a layer, if it has something to do.
+
+    ``own`` is what it finds, with its own environment; ``required`` is what its compiler finds.
+    """
+    files = [file for file in layer.files if file.name != FINISH]
+    if python := sdists(layer.content.sources):
+        version = layer.values().get("version", "")
+        lines = "".join(requirement(source, version) for source in python)
+        files.append(LayerFile("requirements.txt", 0o644, lines.encode()))
+    content = layer.content
+    if not (files or content.apt or content.python or _locked_files(content)):
+        return None
+    if any(file.name == layer.compile for file in files):
+        step = _compiling_step(layer, files, own, required)
+    else:
+        program = _work(layer, files, own, script=layer.script)
+        step = make_step(layer.name, program, _inputs(layer, files, own), layer.secrets)
+    return _limit_jobs(step, content.expects.memory_per_job)
+
+
+def _compiling_step(
+    layer: ResolvedLayer, files: list[LayerFile], own: Parent, required: Parent
+) -> Step:
+    compiled = _compile(layer, [f for f in files if f.name != layer.script], required)
+    files = [file for file in files if file.name != layer.compile]
+    program = _work(layer, files, own, script=layer.script)
+    inputs = {**_inputs(layer, files, own), "compiled": compiled.key}
+    step = make_step(layer.name, program, inputs, layer.secrets)
+    install = _work(layer, files, own, script=layer.script, installs=False)
+    made = f"umask 022\nmkdir -p {WHEELS}\n"
+    document = f"{made}{compiled.program}{install}rm -rf {WHEELS}\n"
+    return step._replace(documents=(document,), compiled=compiled)
+
+
+def _limit_jobs(step: Step, memory: int) -> Step:
+    """Return a step with the memory of a compile job, by which a plain build chooses its jobs."""
+    if not memory:
+        return step
+    count = f"n = int($2 / {memory >> 10}); print (n > cores ? cores : n < 1 ? 1 : n)"
+    choose = (
+        'if [ -z "${LUMICONTAINER_JOBS:-}" ]; then\n'
+        f"    # A compile job takes up to {memory >> 20} MiB.\n"
+        '    LUMICONTAINER_JOBS=$(awk -v cores="$(nproc)" \\\n'
+        f"        '/^MemAvailable:/ {{{count}}}' /proc/meminfo)\n"
+        "    export LUMICONTAINER_JOBS\nfi\n"
+    )
+    first, *others = step.documents
+    compiled = step.compiled and step.compiled._replace(memory_per_job=memory)
+    return step._replace(
+        documents=(choose + first, *others), compiled=compiled, memory_per_job=memory
+    )
+
+
+def _compile(layer: ResolvedLayer, files: list[LayerFile], required: Parent) -> Compile:
+    own = required._replace(
+        environment={**required.environment, **layer.content.environment},
+        path=layer.content.path + required.path,
+    )
+    program = _work(layer, files, own, script=layer.compile)
+    inputs = with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
+    compiled = Compile(layer.name, key_of(inputs), program, inputs, required.key, layer.secrets)
+    return compiled._replace(packages=_packages(layer, files, own))
+
+
+def _packages(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> str:
+    """Return the program that installs the Debian packages of a layer and does no more."""
+    if not layer.content.apt:
+        return ""
+    found = layer.content
+    # Only the script that adds repositories uses sources before the packages are there.
+    sources = found.sources if found.apt_repositories else ()
+    apt = Packages(apt=found.apt)
+    content = found._replace(packages=apt, locked=(), indexed={}, sources=sources)
+    return _work(layer._replace(content=content, secrets=()), files, parent, script="")
+
+
+def adding_repositories(layer: ResolvedLayer) -> str:
+    """Return the program that adds the repositories of a layer and does no more, if it has any."""
+    if not layer.content.apt_repositories:
+        return ""
+    content = layer.content._replace(packages=Packages(), locked=(), indexed={})
+    alone = layer._replace(content=content, secrets=())
+    own = Parent(layer.name, "", content.environment, ())
+    return _work(alone, list(layer.files), own, script="")
+
+
+def _inputs(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> dict[str, Any]:
+    sources = [each.input().label for each in fetched(layer.content.sources, files)]
+    return {
+        **({"sources": sources} if sources else {}),
+        "parent": parent.key,
+        "values": layer.values(),
+        "environment": parent.environment,
+        "path": parent.path,
+        "apt": layer.content.apt,
+        "python": layer.content.python,
+        **_locked_inputs(layer.content),
+        "files": digests(files),
+    }
+
+
+def _work(
+    layer: ResolvedLayer,
+    files: list[LayerFile],
+    parent: Parent,
+    *,
+    script: str,
+    installs: bool = True,
+) -> str:
+    """Return the program that installs a layer's packages and runs a script, if it is there."""
+    variables = {**parent.environment, "PATH": search_path(parent.path), **layer.values()}
+    sources = fetched(layer.content.sources, files)
+    fetch = fetch_text(sources, STAGE)
+    install = _install_packages(layer.content) if installs else ""
+    # A repository's key is fetched; all else is fetched by what the layer itself may install.
+    first, then = (fetch, install) if layer.content.apt_repositories else (install, fetch)
+    work = _require_secrets(layer.secrets) + first + then
+    if any(file.name == script for file in files):
+        work += f"(cd {STAGE}/layer && bash ./{script})\n"
+    staged = [LayerFile("values.sh", 0o644, shell.exports(variables).encode())]
+    staged += _locked_files(layer.content) if installs else ()
+    staged += fetch_files(sources)
+    staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
+    return program_of(layer.name, staged, work=work)
+
+
+def _require_secrets(secrets: Iterable[str]) -> str:
+    """Return shell text that ends the step where a secret is missing, as in a plain build."""
+    text = ""
+    for secret in secrets:
+        hint = f"lumicontainer build --secret id={secret},src=FILE"
+        message = shell.words([f"error: the secret '{secret}' is not here; hint: {hint}"])
+        text += f'[ -r "$secrets/{secret}" ] || {{ echo {message} >&2; exit 1; }}\n'
+    return text
+
+
+def fetch_files(sources: Sequence[Source]) -> Iterator[LayerFile]:
+    """Yield the files by which a step fetches sources, if there are any."""
+    for name in (_FETCH, _MIRRORS) if sources else ():
+        yield LayerFile(name, 0o644, step_script(name))
+
+
+def fetch_text(sources: Sequence[Source], stage: str) -> str:
+    """Return shell text that fetches sources into a folder of ``stage``, if there are any."""
+    lines = [f"bash {stage}/{_FETCH} {shell.words(each.fetch())}\n" for each in sources]
+    return "".join([f"export {FOLDER}={stage}/{FOLDER}\n", *lines]) if lines else ""
+
+
+def _install_packages(content: Content) -> str:
+    """Return shell text that installs a layer's packages, with its files in STAGE/layer."""
+    text = ""
+    if content.apt_repositories:
+        text += f"(cd {STAGE}/layer && bash ./{content.apt_repositories})\n"
+    if content.apt:
+        words = " ".join(content.apt)
+        text += f"{APT_GET} update\n{APT_GET} install --no-install-recommends {words}\n"
+    if content.python:
+        quoted = shell.words(content.python)
+        text += f"python3 -m pip install {quoted}\n"
+    for file in _locked_files(content):
+        # In isolation pip fetches, by no hash, what a source is built with.
+        # What another index has comes first: some of the rest may need it, and it needs the rest.
+        alone = "" if file.name == _LOCKED else "--no-deps "
+        text += (
+            f"python3 -m pip install --no-build-isolation {alone}--require-hashes"
+            f" --requirement {STAGE}/{file.name}\n"
+        )
+    return text
+
+
+def _locked_files(content: Content) -> Sequence[LayerFile]:
+    """Return the requirements that a lock holds, as pip reads them."""
+    groups = [(f"--extra-index-url {url}", *lines) for url, lines in content.indexed.items()]
+    named = {f"{number}-{_LOCKED}": lines for number, lines in enumerate(groups)}
+    named |= {_LOCKED: content.locked} if content.locked else {}
+    return [
+        LayerFile(name, 0o644, "".join(f"{line}\n" for line in lines).encode())
+        for name, lines in named.items()
+    ]
+
+
+def _locked_inputs(content: Content) -> dict[str, Any]:
+    """Return what a lock holds as inputs of a key; nothing where there is none."""
+    inputs: dict[str, Any] = {"locked": content.locked, "indexed": content.indexed}
+    return {name: value for name, value in inputs.items() if value}
