@@ -3,17 +3,23 @@
 A new engine is a module with a class that satisfies ``Engine``, and one line in ``ENGINES``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from lumicontainer.engines.apptainer import INTERACTIVE, Apptainer, Singularity
+from lumicontainer.engines.apptainer import (
+    INSTANCE,
+    INTERACTIVE,
+    Apptainer,
+    Singularity,
+    StepMounts,
+)
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import process
 
-__all__ = ["ENGINES", "INTERACTIVE", "Engine", "find_engine"]
+__all__ = ["ENGINES", "INSTANCE", "INTERACTIVE", "Engine", "StepMounts", "find_engine", "prefixed"]
+
+_PREFIXES = ("APPTAINER", "SINGULARITY")
 
 ENGINES: dict[str, type[Apptainer]] = {"apptainer": Apptainer, "singularity": Singularity}
 
@@ -37,28 +43,22 @@ class Engine(Protocol):
         """Yield the log of debootstrap while it fills ``tree``; ``scratch`` is the engine's own."""
 
     def step(
-        self,
-        layers: Sequence[Path],
-        overlay: Path,
-        command: Sequence[str],
-        *,
-        temporary: Path,
-        binds: Mapping[Path, str],
+        self, layers: Sequence[Path], overlay: Path, command: Sequence[str], mounts: StepMounts
     ) -> list[str]:
         """Return the command that runs ``command`` as root on ``layers``, the lowest first.
 
-        Changes go to ``overlay``/upper. ``temporary`` becomes /tmp; ``binds`` maps host paths to
-        container paths, which are read-only.
+        Changes go to ``overlay``/upper.
         """
 
-    def step_in(
-        self, tree: Path, command: Sequence[str], *, temporary: Path, binds: Mapping[Path, str]
-    ) -> list[str]:
+    def step_in(self, tree: Path, command: Sequence[str], mounts: StepMounts) -> list[str]:
         """Return the command that runs ``command`` as root in the writable folder ``tree``."""
+
+    def compile_in(self, tree: Path, command: Sequence[str], mounts: StepMounts) -> list[str]:
+        """Return the command that runs ``command`` as the user in the writable folder ``tree``."""
 
     def execute(
         self,
-        image: Path,
+        image: Path | str,
         command: Sequence[str],
         *,
         binds: Sequence[str],
@@ -68,8 +68,20 @@ class Engine(Protocol):
         """Return the command that runs ``command`` in an image as the current user.
 
         ``environment`` overrides the image; its values have neither quotes nor commas. ``way`` is a
-        start mode of checks, or ``INTERACTIVE``: a shell for people, without ``command``.
+        start mode of checks, or ``INTERACTIVE``: a shell for people, without ``command``, or
+        ``INSTANCE``: an instance, whose name is ``command``.
         """
+
+
+def prefixed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of an engine's process that set ``variables`` in its container.
+
+    Unlike options, they are not readable by other users, and hold any text.
+    """
+    if not variables:
+        return {}
+    found = {f"{prefix}ENV_{name}": v for prefix in _PREFIXES for name, v in variables.items()}
+    return found | {f"{prefix}_NO_EVAL": "1" for prefix in _PREFIXES}
 
 
 def find_engine() -> Engine:
@@ -78,12 +90,9 @@ def find_engine() -> Engine:
         path = process.find(name)
         if path is not None:
             return engine(path)
-    raise HostError(
-        Problem(
-            "container engine not found",
-            where="PATH",
-            why=f"none of {', '.join(ENGINES)} is installed",
-            hint="make engine (in a checkout), or ask your system's support for Apptainer; "
-            "lumicontainer doctor lists what a build needs",
-        )
+    why = f"none of {', '.join(ENGINES)} is installed"
+    hint = (
+        "make engine (in a checkout), or ask your system's support for Apptainer; "
+        "lumicontainer doctor lists what a build needs"
     )
+    raise HostError(Problem("container engine not found", "PATH", why, hint))

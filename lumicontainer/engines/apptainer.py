@@ -1,10 +1,9 @@
 """Apptainer, and SingularityCE, which has the same options and fewer features."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import process
@@ -13,18 +12,27 @@ from lumicontainer.system.user_namespaces import namespace_options
 DIVIDERS = ",:"
 """Separators in --bind and --overlay; no engine can quote them."""
 
-INTERACTIVE = "interactive"
-_WAYS = {
+INTERACTIVE, INSTANCE = "interactive", "instance"
+_WAYS: dict[str, tuple[str, ...]]
+_WAYS = {each: ("exec", f"--{each}") for each in ("cleanenv", "containall", "no-home")}
+_WAYS |= {
     INTERACTIVE: ("shell",),
+    INSTANCE: ("instance", "start"),
     "run": ("run",),
     "shell": ("shell",),
-    "cleanenv": ("exec", "--cleanenv"),
-    "containall": ("exec", "--containall"),
-    "no-home": ("exec", "--no-home"),
 }
 # ``shell`` reads commands from its stdin and ignores arguments after the image.
 _SHELL = 'typed=$1; shift; printf "exec %s\\n" "$typed" | "$@"'
 _PRIVATE = 'umask 0077; exec "$@"'
+
+
+class StepMounts(NamedTuple):
+    """Hold the host paths that a step sees."""
+
+    temporary: Path
+    """Becomes /tmp."""
+    binds: Mapping[Path, str]
+    """The read-only paths, with their container paths."""
 
 
 class Apptainer:
@@ -53,32 +61,29 @@ class Apptainer:
             yield from folder.glob("build-temp-*/rootfs/debootstrap/debootstrap.log")
 
     def step(
-        self,
-        layers: Sequence[Path],
-        overlay: Path,
-        command: Sequence[str],
-        *,
-        temporary: Path,
-        binds: Mapping[Path, str],
+        self, layers: Sequence[Path], overlay: Path, command: Sequence[str], mounts: StepMounts
     ) -> list[str]:
         """Implement ``Engine.step``."""
         base, *above = layers
-        options = _step_options(temporary, binds)
+        options = _step_options(mounts)
         for layer in above:
-            options += ["--overlay", f"{_option_path(layer)}:ro"]
-        options += ["--overlay", _option_path(overlay)]
+            options += ["--overlay", f"{require_option_path(layer)}:ro"]
+        options += ["--overlay", require_option_path(overlay)]
         return [self.program, "--silent", "exec", *options, str(base), *command]
 
-    def step_in(
-        self, tree: Path, command: Sequence[str], *, temporary: Path, binds: Mapping[Path, str]
-    ) -> list[str]:
+    def step_in(self, tree: Path, command: Sequence[str], mounts: StepMounts) -> list[str]:
         """Implement ``Engine.step_in``."""
-        options = ["--writable", *_step_options(temporary, binds)]
+        options = ["--writable", *_step_options(mounts)]
+        return [self.program, "--silent", "exec", *options, str(tree), *command]
+
+    def compile_in(self, tree: Path, command: Sequence[str], mounts: StepMounts) -> list[str]:
+        """Implement ``Engine.compile_in``."""
+        options = ["--writable", *_step_options(mounts, fakeroot=False)]
         return [self.program, "--silent", "exec", *options, str(tree), *command]
 
     def execute(
         self,
-        image: Path,
+        image: Path | str,
         command: Sequence[str],
         *,
         binds: Sequence[str],
@@ -111,20 +116,21 @@ class Singularity(Apptainer):
     stacks = False
 
 
-def _step_options(temporary: Path, binds: Mapping[Path, str]) -> list[str]:
+def _step_options(mounts: StepMounts, *, fakeroot: bool = True) -> list[str]:
     # --contain alone mounts a tmpfs of 64 MiB on /tmp and /var/tmp. --no-umask: LUMI's default
     # 0007 creates files that others cannot read. --pid ends the processes of an interrupted step.
     # bind-paths are the host's /etc/hosts and /etc/localtime, which steps of root could change.
-    options = ["--fakeroot", "--no-home", "--contain", "--cleanenv", "--no-umask", "--pid"]
+    options = ["--fakeroot"] if fakeroot else []
+    options += ["--no-home", "--contain", "--cleanenv", "--no-umask", "--pid"]
     options += ["--no-mount", "bind-paths", "--pwd", "/"]
     for inside in ("/tmp", "/var/tmp"):
-        options += ["--bind", f"{_option_path(temporary)}:{inside}"]
-    for path, inside in binds.items():
-        options += ["--bind", f"{_option_path(path)}:{inside}:ro"]
+        options += ["--bind", f"{require_option_path(mounts.temporary)}:{inside}"]
+    for path, inside in mounts.binds.items():
+        options += ["--bind", f"{require_option_path(path)}:{inside}:ro"]
     return options
 
 
-def _option_path(path: Path) -> str:
+def require_option_path(path: Path) -> str:
     """Return a path for the engine's options; raise ``HostError`` if it has a separator."""
     if any(each in str(path) for each in DIVIDERS):
         what, why = "cannot pass this path to the engine", "',' and ':' separate its options"

@@ -1,18 +1,16 @@
 """Find what an image needs of this host: the binds of its platform and layers, and libraries."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.core.model import Bind, Platform
 from lumicontainer.engines import find_engine
-from lumicontainer.errors import Problem
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.ca_bundles import trust_of
-from lumicontainer.host.host_libraries import FOLDER, Closure, Mount, close, names
+from lumicontainer.host.host_libraries import FOLDER, Closure, Mount, close, located, names
 from lumicontainer.host.machine import is_there
 from lumicontainer.image import records
 from lumicontainer.inside import elf
@@ -34,8 +32,7 @@ class Set:
     reason: str
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(NamedTuple):
     """Hold what an image needs of this host, and why it cannot run there, if it cannot."""
 
     mounts: tuple[Mount, ...] = ()
@@ -49,10 +46,8 @@ class Needs:
         return any(problem.level == "error" for problem in self.problems)
 
 
-class Wanted(NamedTuple):
-    """Hold the paths of the host that an image binds, and the libraries that it takes."""
-
-    binds: tuple[Bind, ...]
+class _Wanted(NamedTuple):
+    binds: Sequence[Bind]
     libraries: Sequence[Bind]
 
 
@@ -67,34 +62,50 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     trust = trust_of(os.environ)
     why = "the path of the host's CA bundle in the container"
     variables = (Set(name, path, why) for name, path in trust.variables.items())
-    return replace(
-        found,
+    return found._replace(
         mounts=(*found.mounts, *trust.mounts),
         variables=(*found.variables, *variables),
         problems=(*_of_another(image, record, platform), *found.problems),
     )
 
 
+def static_binds(image: Path, platform: Platform) -> Sequence[Bind]:
+    """Return the binds of an image that are the same on every node of ``platform``.
+
+    Raises ``HostError`` if the image also takes libraries, because these differ between hosts.
+    """
+    wanted = _wanted(records.resolved(image), platform)
+    if wanted.libraries:
+        why = "what these need in turn is found on the host that runs the image"
+        hint = f"call lumicontainer binds {image.name} in the job"
+        what = "the image takes libraries of its host"
+        raise HostError(Problem(what, str(image), why, hint))
+    return wanted.binds
+
+
+def static_needs(image: Path, platform: Platform) -> Needs:
+    """Return the binds that are the same on every node; raise as ``static_binds`` does."""
+    binds = static_binds(image, platform)
+    return Needs(tuple(Mount(bind.path, bind.path, bind.reason) for bind in binds))
+
+
 def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> Iterator[Problem]:
     built = record["platform"]["name"]
     if built != platform.name:
-        yield Problem(
-            f"the image was built for platform '{built}', not for '{platform.name}'",
-            str(image),
-            why="its programs may not support the GPUs or the network of that platform",
-            hint=f"use --platform {built}, or build the image for {platform.name}",
-            level="warning",
-        )
+        what = f"the image was built for platform '{built}', not for '{platform.name}'"
+        why = "its programs may not support the GPUs or the network of that platform"
+        hint = f"use --platform {built}, or build the image for {platform.name}"
+        yield Problem(what, str(image), why, hint, "warning")
 
 
-def _wanted(record: Mapping[str, Any], platform: Platform) -> Wanted:
+def _wanted(record: Mapping[str, Any], platform: Platform) -> _Wanted:
     binds: dict[str, Bind] = {}
     for bind in (*platform.binds, *records.binds(record)):
         binds.setdefault(bind.path, bind)
-    return Wanted(tuple(binds.values()), records.binds(record, "host_libraries"))
+    return _Wanted([*binds.values()], records.binds(record, "host_libraries"))
 
 
-def _of_the_image(image: Path, wanted: Wanted) -> Needs:
+def _of_the_image(image: Path, wanted: _Wanted) -> Needs:
     """Return the binds and libraries of an image.
 
     On a platform without binds an image runs with its own files only.
@@ -114,18 +125,16 @@ def _of_the_image(image: Path, wanted: Wanted) -> Needs:
 
 
 def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
-    """Return what an image would take from the host whose root folder is ``root``.
-
-    None if it takes no library from a host.
-    """
+    """Return what an image takes from the host with the root folder ``root``; None for nothing."""
     wanted = _wanted(records.resolved(image), platform)
     return _closure(image, wanted, Tree(str(root.absolute())))[0] if wanted.libraries else None
 
 
-def _closure(image: Path, wanted: Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
-    has, folders = _ask(image, names(wanted.libraries, host))
+def _closure(image: Path, wanted: _Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
+    libraries = [located(each, host, os.environ) for each in wanted.libraries]
+    has, folders = _ask(image, names(libraries, host))
     seen = [each.path for each in wanted.binds if is_there(host.file(each.path))]
-    return close(wanted.libraries, host, has.get, seen=seen), folders
+    return close(libraries, host, has.get, seen=seen), folders
 
 
 def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[str, ...]]:

@@ -5,8 +5,6 @@ missing, or is a bundle of the image without the site's CA. So each file is boun
 path of its own, and its variables name that path.
 """
 
-from __future__ import annotations
-
 import configparser
 import os
 from collections.abc import Mapping
@@ -50,10 +48,8 @@ def trust_of(environment: Mapping[str, str]) -> Trust:
         and not any(f"{prefix}{name}" in environment for prefix in _PREFIXES)
     }
     # Programs derive the format of a file from its suffix.
-    places = {
-        file: f"{FOLDER}/ca-{number}{Path(file).suffix}"
-        for number, file in enumerate(dict.fromkeys(files.values()), 1)
-    }
+    each_once = enumerate(dict.fromkeys(files.values()), 1)
+    places = {file: f"{FOLDER}/ca-{number}{Path(file).suffix}" for number, file in each_once}
     why = "the CA bundle of this host"
     mounts = tuple(Mount(file, place, why, mode="ro") for file, place in places.items())
     return Trust(mounts, {name: places[file] for name, file in files.items()})

@@ -4,23 +4,26 @@ The libraries that layers name always come from the host. A dependency of theirs
 if the image has no library of its name, or one that misses a version or a symbol. All are bound
 into one folder of the container, which its loader searches first. So the image's own files stay
 visible, and the list is the same for every distribution. A library that is opened by an absolute
-path (libcxi opens libcurl so) is also bound at that path, if the image has nothing there.
+path (libfabric's provider cxi opens libcurl so) is also bound at that path, if the image has
+nothing there.
 
 The C library is never bound: all its parts and its loader must come from one build, and the loader
 is the image's. So the image's C library must have what the host's libraries require of it.
 """
 
-from __future__ import annotations
-
+import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from posixpath import basename
+from typing import NamedTuple
 
 from lumicontainer.core.model import Bind
+from lumicontainer.core.yaml import validators
 from lumicontainer.errors import Problem
 from lumicontainer.inside.elf.loader import Library, Tree
-from lumicontainer.inside.elf.reader import Symbol, Version, opened
+from lumicontainer.inside.elf.reader import Version, opened
 
 FOLDER = "/opt/lumicontainer/host"
 """The folder of the host's libraries in a container."""
@@ -55,8 +58,7 @@ class Mount:
         return ":".join(filter(None, (self.source, self.target, self.mode)))
 
 
-@dataclass(frozen=True)
-class Closure:
+class Closure(NamedTuple):
     """Hold which libraries of the host to bind, and what cannot work."""
 
     mounts: tuple[Mount, ...] = ()
@@ -64,11 +66,32 @@ class Closure:
     """Those of the level ``warning`` concern libraries that programs may open, or not."""
 
 
+def located(wanted: Bind, host: Tree, env: Mapping[str, str]) -> Bind:
+    """Return a library at its path on this host: the folder of a variable, else the newest.
+
+    A path such as ``${HOME_OF_X:-/opt/x/*}/lib/libx.so`` leaves that open.
+    """
+    parts = re.fullmatch(validators.OPEN_PATH, wanted.path)
+    if parts is None:
+        return wanted
+    variable, pattern, rest = parts.groups()
+    given = env.get(variable, "") + rest
+    if given.startswith("/") and Path(host.file(given)).exists():
+        return wanted._replace(path=given)
+    root = Path(host.file("/"))
+    found = [f"/{path.relative_to(root)}" for path in root.glob((pattern + rest).lstrip("/"))]
+    return wanted._replace(path=max(found, key=_numbers, default=pattern + rest))
+
+
+def _numbers(path: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path)]
+
+
 def names(wanted: Sequence[Bind], host: Tree) -> list[str]:
     """Return every name and path that ``close`` can request from an image."""
     found = dict.fromkeys(sorted(GLIBC))
     queue: deque[tuple[Library, ...]] = deque()
-    queue.extend((library,) for bind in wanted if (library := host.find(bind.path)))
+    queue += [(library,) for bind in wanted if (library := host.find(bind.path))]
     seen: set[str] = set()
     while queue:
         chain = queue.popleft()
@@ -78,11 +101,11 @@ def names(wanted: Sequence[Bind], host: Tree) -> list[str]:
             continue
         seen.add(library.path)
         found |= dict.fromkeys(library.elf.needed)
-        below = [host.find(name, chain) for name in library.elf.needed]
         paths = opened(host.file(library.path))
         found |= dict.fromkeys(paths)
-        queue.extend((each, *chain) for each in below if each)
-        queue.extend((each,) for path in paths if (each := host.find(path)))
+        below = [host.find(name, chain) for name in library.elf.needed]
+        queue += [(each, *chain) for each in below if each]
+        queue += [(each,) for path in paths if (each := host.find(path))]
     return [name for name in found if name]
 
 
@@ -120,7 +143,6 @@ class _Work:
     queue: deque[tuple[Library, ...]] = field(default_factory=deque)
 
     def want(self, bind: Bind) -> None:
-        """Add a library that a layer names."""
         library = self.host.find(bind.path)
         if library is None:
             self.problems.append(_absent(bind))
@@ -151,10 +173,8 @@ class _Work:
 
     def _open(self, library: Library, opener: Library) -> None:
         self.paths[library.path] = library
-        self.asked[library.path] = f"{opener.name} opens it"
-        self.reasons[library.path] = (
-            f"{opener.name} opens it by this path, where the image has none"
-        )
+        self.asked[library.path] = opens = f"{opener.name} opens it"
+        self.reasons[library.path] = f"{opens} by this path, where the image has none"
         self.optional.add(library.path)
         self.queue.append((library,))
         self.follow(optional=True)
@@ -207,23 +227,18 @@ class _Work:
 
     def sees(self, path: str) -> bool:
         """Return whether a path of the host is bound at the same path."""
-        real = self.host.file(path)[len(self.host.root) :]
-        return all(
-            any(each == top or each.startswith(top.rstrip("/") + "/") for top in self.seen)
-            for each in (path, real)
-        )
+        both = (PurePosixPath(path), PurePosixPath(self.host.file(path)[len(self.host.root) :]))
+        return all(any(map(each.is_relative_to, self.seen)) for each in both)
 
     def libraries(self) -> list[Library]:
         """Return the libraries of the host in use, each once."""
-        found = {each.path: each for each in (*self.bound.values(), *self.paths.values())}
-        return list(found.values())
+        every = (*self.bound.values(), *self.paths.values())
+        return list({each.path: each for each in every}.values())
 
     def provider(self, name: str) -> Library | None:
-        """Return the library that programs in the container load by a name."""
         return self.bound.get(name) or self.image(name)
 
     def mounts(self) -> Iterator[Mount]:
-        """Yield the binds."""
         for name, library in self.bound.items():
             yield Mount(library.path, f"{FOLDER}/{name}", self.reasons[name])
         for path, library in self.paths.items():
@@ -231,7 +246,6 @@ class _Work:
                 yield Mount(library.path, path, self.reasons[path])
 
     def problem(self, library: Library, what: str, why: str, hint: str) -> Problem:
-        """Return a problem of a library of the host."""
         asked = self.asked.get(library.path, "")
         where = f"{library.path} ({asked})" if asked else library.path
         level = "warning" if library.path in self.optional else "error"
@@ -256,7 +270,9 @@ def _unmet(work: _Work) -> Iterator[Problem]:
     for library in work.libraries():
         for name in library.elf.needed:
             if work.provider(name) is None:
-                yield _missing(name, library, work)
+                what = f"neither the host nor the image has {name}"
+                why = f"{library.name} of the host needs it"
+                yield work.problem(library, what, why, _LOAD_MODULE)
         for version in library.elf.requires:
             provider = work.provider(version.file)
             refused = provider and not _gives(provider, version)
@@ -282,19 +298,22 @@ def _unmet_symbols(library: Library, work: _Work) -> Iterator[Problem]:
             yield work.problem(library, what, why, _OTHER_BASE)
 
 
+_FROM_SOURCE = "set the layer's provider to 'source'"
+_LOAD_MODULE = f"load the host's module that adds its folder to LD_LIBRARY_PATH, or {_FROM_SOURCE}"
 _OTHER_BASE = (
-    "build the image on a base with a glibc as new as the host's, or set the layer's provider to "
-    "'source', which needs no library of the host"
+    f"build the image on a base with a glibc as new as the host's, or {_FROM_SOURCE}, which needs "
+    "no library of the host"
 )
 
 
 def _too_new(version: Version, library: Library, provider: Library, work: _Work) -> Problem:
-    symbols = [each for each in library.elf.undefined if _is_of(each, version)]
-    asked = f" for {', '.join(each.name for each in symbols[:5])}" if symbols else ""
+    pair = (version.file, version.name)
+    symbols = [each.name for each in library.elf.undefined if (each.file, each.version) == pair]
+    asked = f" for {', '.join(symbols[:5])}" if symbols else ""
     more = f" and {len(symbols) - 5} more" if len(symbols) > 5 else ""
     why = f"{library.name} of the host needs it{asked}{more}"
     if version.file in GLIBC:
-        newest = max(provider.elf.provides, key=_number, default="")
+        newest = max(provider.elf.provides, key=_numbers, default="")
         what = f"the image's {version.file} has no version {version.name}; its newest is {newest}"
         return work.problem(library, what, why, _OTHER_BASE)
     if version.file in work.bound:
@@ -303,15 +322,6 @@ def _too_new(version: Version, library: Library, provider: Library, work: _Work)
         return work.problem(library, what, why, "name the newer one in the layer's host_libraries")
     what = f"the image's {version.file} has no version {version.name}, and the host has none"
     return work.problem(library, what, why, "ask your system's support: the host misses it too")
-
-
-def _number(version: str) -> tuple[int, ...]:
-    digits = version.rpartition("_")[2].split(".")
-    return tuple(int(each) for each in digits if each.isdigit())
-
-
-def _is_of(symbol: Symbol, version: Version) -> bool:
-    return (symbol.file, symbol.version) == (version.file, version.name)
 
 
 def _hidden(work: _Work) -> Iterator[Problem]:
@@ -330,24 +340,13 @@ def _hidden(work: _Work) -> Iterator[Problem]:
             yield work.problem(theirs, what, why, hint)
 
 
-_FROM_SOURCE = "set the layer's provider to 'source'"
-
-
 def _absent(bind: Bind) -> Problem:
-    return Problem(
-        f"the host has no {basename(bind.path)}",
-        bind.path,
-        f"the image needs it: {bind.reason}",
+    hint = (
         "start the image on a node that has it, or build it with the layer's provider 'source'; "
-        "run --platform workstation uses only the image's own libraries",
+        "run --platform workstation uses only the image's own libraries"
     )
-
-
-def _missing(name: str, library: Library, work: _Work) -> Problem:
-    what = f"neither the host nor the image has {name}"
-    hint = "load the host's module that adds its folder to LD_LIBRARY_PATH, or "
-    why = f"{library.name} of the host needs it"
-    return work.problem(library, what, why, hint + _FROM_SOURCE)
+    what, why = f"the host has no {basename(bind.path)}", f"the image needs it: {bind.reason}"
+    return Problem(what, bind.path, why, hint)
 
 
 def _twice(name: str, first: Library, second: Library, work: _Work) -> Problem:
@@ -357,10 +356,7 @@ def _twice(name: str, first: Library, second: Library, work: _Work) -> Problem:
 
 
 def _elsewhere(name: str, asker: Library, ours: Library, theirs: Library) -> Problem:
-    return Problem(
-        f"{asker.name} of the host may load another {name} than the bound one",
-        asker.path,
-        f"its path (DT_RPATH) leads to {theirs.path} before {ours.path} is found",
-        f"name {theirs.path} in the layer's host_libraries",
-        "warning",
-    )
+    what = f"{asker.name} of the host may load another {name} than the bound one"
+    why = f"its path (DT_RPATH) leads to {theirs.path} before {ours.path} is found"
+    hint = f"name {theirs.path} in the layer's host_libraries"
+    return Problem(what, asker.path, why, hint, "warning")

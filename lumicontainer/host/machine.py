@@ -1,21 +1,35 @@
 """The platform, memory, environment and engine of this host."""
 
-from __future__ import annotations
-
 import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lumicontainer.core.catalog import Catalog
-from lumicontainer.core.model import Platform
-from lumicontainer.system import process
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that programs can use without swapping.
+
+    It is at most what the control group of this process allows, as Slurm sets it for a job.
+    """
+    lines = (root / "proc/meminfo").read_text().splitlines()
+    free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    return min([free, *_memory_limits(root)])
 
 
-def free_memory() -> int:
-    """Return the bytes of memory that programs can use without swapping."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def _memory_limits(root: Path) -> Iterator[int]:
+    """Yield the limits of this process's control group and its parents (cgroups(7))."""
+    for line in (root / "proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        top = root / "sys/fs/cgroup" / controllers
+        file = "memory.limit_in_bytes" if controllers else "memory.max"
+        folder = top / group.lstrip("/")
+        for each in (folder, *folder.parents):
+            if each.is_relative_to(top) and (each / file).is_file():
+                limit = (each / file).read_text().strip()
+                if limit.isdigit():
+                    yield int(limit)
 
 
 def is_there(path: str) -> bool:
@@ -29,17 +43,10 @@ def is_there(path: str) -> bool:
         return False
 
 
-def detect_platform(catalog: Catalog) -> Platform:
-    """Return the platform whose paths all exist, else ``workstation``."""
-    for name, paths in catalog.detected():
-        if paths and all(map(is_there, paths)):
-            return catalog.platform(name)
-    return catalog.platform("workstation")
-
-
-def platform_of(catalog: Catalog, name: str | None) -> Platform:
-    """Return the named platform, else that of this host."""
-    return catalog.platform(name) if name else detect_platform(catalog)
+def platform_here(detected: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """Return the name of the platform whose paths all exist, else ``workstation``."""
+    found = (name for name, paths in detected if paths and all(map(is_there, paths)))
+    return next(found, "workstation")
 
 
 def clean_environment() -> dict[str, str]:
@@ -48,16 +55,7 @@ def clean_environment() -> dict[str, str]:
     With a site's bindings module loaded, a build fails at a missing mount point (LUMI training
     materials, docs/2day-20260422/205-Containers.md).
     """
-    kept = ("_CACHEDIR", "_TMPDIR", "_CONFIGDIR")
-    cleaned = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("APPTAINER", "SINGULARITY")) or name.endswith(kept)
-    }
+    dropped = re.compile(r"(?!.*_(CACHE|TMP|CONFIG)DIR\Z)(APPTAINER|SINGULARITY)")
+    kept = {name: value for name, value in os.environ.items() if not dropped.match(name)}
     # debootstrap runs chroot by its name, which is not on an ordinary user's PATH on Debian.
-    return cleaned | {"PATH": ":".join([*os.get_exec_path(), "/usr/sbin", "/sbin"])}
-
-
-def engine_path() -> Path | None:
-    """Return the container engine of this host, Apptainer before SingularityCE."""
-    return process.find("apptainer") or process.find("singularity")
+    return kept | {"PATH": ":".join([*os.get_exec_path(), "/usr/sbin", "/sbin"])}

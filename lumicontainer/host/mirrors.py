@@ -4,8 +4,6 @@ A mirror replaces a prefix of URLs. It decides from where bytes are downloaded, 
 accepted: no key and no image contains it.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections.abc import Iterable, Mapping
@@ -15,15 +13,7 @@ from urllib.parse import unquote, urlsplit
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.parse import parse
-from lumicontainer.errors import (
-    DownloadError,
-    HostError,
-    InputError,
-    Place,
-    Problem,
-    Problems,
-    did_you_mean,
-)
+from lumicontainer.errors import DownloadError, HostError, Place, Problem, Problems, did_you_mean
 from lumicontainer.system.files import trust
 
 OPTION = "--mirror"
@@ -49,10 +39,9 @@ def read_mirrors(options: Iterable[str]) -> dict[str, str]:
     problems = Problems()
     found = _read_file(mirrors_file(), problems)
     for option in options:
-        place = Place(OPTION, line=0)
-        old, _, new = option.partition("=")
-        read_old = _old(Scalar(place, old, plain=False), problems)
-        read_new = _new(Scalar(place, new, plain=False), problems)
+        words = option.partition("=")[::2]
+        old, new = (Scalar(Place(OPTION, line=0), each, plain=False) for each in words)
+        read_old, read_new = _old(old, problems), _new(new, problems)
         if read_old and read_new:
             found[read_old] = read_new
     _check_pairs(found, problems)
@@ -69,7 +58,8 @@ def _read_file(path: Path, problems: Problems) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Problem("cannot read the mirrors", str(path), str(error))) from error
+        problems.add("cannot read the mirrors", str(path), why=str(error))
+        return {}
     root = parse(text, str(path), problems)
     return (readers.mapping(_new, key=_old)(root, problems) or {}) if root else {}
 
@@ -95,8 +85,8 @@ def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]
     text = readers.text(node, problems)
     if text is None:
         return None
-    scheme, colon, rest = text.partition("://")
-    if scheme in schemes and colon and rest and not any(map(str.isspace, text)):
+    scheme, _, rest = text.partition("://")
+    if scheme in schemes and rest and not any(map(str.isspace, text)):
         return text
     forms = ", ".join(f"{each}://…" for each in schemes)
     hint = f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
@@ -169,11 +159,8 @@ def mirrored_image(image: str, mirrors: Mapping[str, str]) -> str:
 
 def mirrored(url: str, mirrors: Mapping[str, str]) -> str:
     """Return a URL at the mirror of its longest prefix, else the URL itself."""
-    fitting = [old for old in mirrors if url.startswith(old)]
-    if not fitting:
-        return url
-    old = max(fitting, key=len)
-    return mirrors[old] + url.removeprefix(old)
+    old = max((each for each in mirrors if url.startswith(each)), key=len, default="")
+    return mirrors[old] + url.removeprefix(old) if old else url
 
 
 def require_guarded(url: str, mirrors: Mapping[str, str]) -> None:

@@ -1,13 +1,12 @@
 """The site's CA certificates, proxies and mirrors: for builds, and never in an image."""
 
-from __future__ import annotations
-
 import ast
 import os
 import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -46,6 +45,8 @@ class Site(NamedTuple):
     """The folders of pip's configuration and of mirrors; bound at the same path during a build."""
     mirrors: Mapping[str, str] = {}
     """By prefix of URLs: its replacement."""
+    pip: Mapping[str, str] = {}
+    """What ``pip_settings`` returned."""
 
 
 def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
@@ -58,16 +59,9 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
     environment.pop("PIP_CERT", None)
-    site = Site(
-        release=release,
-        mirror=debian,
-        trust=_trust(pip),
-        environment=environment,
-        folders=tuple(dict.fromkeys([*_local_folders(pip.values()), *folders])),
-        mirrors=mirrors,
-    )
+    folders = list(dict.fromkeys([*_local_folders(pip.values()), *folders]))
     masking.hide_urls([debian, *mirrors.values(), *environment.values()])
-    return site
+    return Site(release, debian, _trust(pip), environment, tuple(folders), mirrors, pip)
 
 
 _PIP_SCOPES = ("global", "download", "install", ":env:")
@@ -84,7 +78,9 @@ def pip_settings() -> dict[str, str]:
         scope, _, option = key.partition(".")
         option = option.strip(".")
         if option in wanted and scope in settings:
-            settings[scope][option] = " ".join(_unquoted(value).split())
+            with suppress(ValueError, SyntaxError):  # Pip prints Python literals.
+                value = str(ast.literal_eval(value))
+            settings[scope][option] = " ".join(value.split())
     return {option: value for found in settings.values() for option, value in found.items()}
 
 
@@ -94,29 +90,16 @@ def _pip_config() -> str:
     The environment of this program has no pip if uv or pipx made it.
     """
     for command in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
-        try:
+        with suppress(LumicontainerError):
             return process.capture([*command, "config", "list"])
-        except LumicontainerError:
-            continue
-    named = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-    options = {name[4:].lower().replace("_", "-"): value for name, value in named.items()}
-    return "".join(f":env:.{option}={value!r}\n" for option, value in options.items())
-
-
-def _unquoted(value: str) -> str:
-    """Return a value of ``pip config list``, which prints Python literals."""
-    try:
-        return str(ast.literal_eval(value))
-    except (ValueError, SyntaxError):
-        return value
+    named = [(name, value) for name, value in os.environ.items() if name.startswith("PIP_")]
+    return "".join(f":env:.{n[4:].lower().replace('_', '-')}={value!r}\n" for n, value in named)
 
 
 def _trust(pip: Mapping[str, str]) -> Path | None:
-    named = [os.environ.get(name, "") for name in _CA_VARIABLES]
-    for name in (pip.get("cert", ""), *named, *_CA_FILES):
-        if name and Path(name).is_file():
-            return Path(name).resolve()
-    return None
+    named = [pip.get("cert", ""), *(os.environ.get(name, "") for name in _CA_VARIABLES)]
+    files = (Path(name) for name in (*named, *_CA_FILES) if name)
+    return next((each.resolve() for each in files if each.is_file()), None)
 
 
 def _local_folders(values: Iterable[str]) -> Iterable[Path]:
@@ -124,12 +107,10 @@ def _local_folders(values: Iterable[str]) -> Iterable[Path]:
 
     The pages of an index, in its folder ``simple``, link to files in a folder beside it.
     """
-    seen = set()
     for word in " ".join(values).split():
         path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word)
         folder = path.parent if path.name == "simple" else path
-        if path.is_absolute() and folder.is_dir() and folder not in seen:
-            seen.add(folder)
+        if path.is_absolute() and folder.is_dir():
             yield folder
 
 
@@ -222,7 +203,12 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
     settings = _APT_NAMES
     if site.mirrors:
         variables[VARIABLE] = lines(site.mirrors)
-        settings += _stage_methods(folder / "apt", f"{seen_as}/apt")
+        (folder / "apt").mkdir()
+        for name in _APT_METHODS:
+            method = folder / "apt" / name
+            method.write_bytes((_STEP / "apt-method.pl").read_bytes())
+            method.chmod(0o755)
+            settings += f'Dir::Bin::Methods::{name} "{seen_as}/apt/{name}";\n'
     if site.mirror:
         (folder / "sources.list").write_text(f"deb {site.mirror} {site.release} main\n")
         settings += f'Dir::Etc::SourceList "{seen_as}/sources.list";\n'
@@ -233,11 +219,3 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
         settings += f'Acquire::https::CaInfo "{bundle}";\n'
     (folder / "apt.conf").write_text(settings)
     (folder / "site.sh").write_text(shell.exports(variables))
-
-
-def _stage_methods(folder: Path, seen_as: str) -> str:
-    folder.mkdir()
-    for name in _APT_METHODS:
-        (folder / name).write_bytes((_STEP / "apt-method.pl").read_bytes())
-        (folder / name).chmod(0o755)
-    return "".join(f'Dir::Bin::Methods::{name} "{seen_as}/{name}";\n' for name in _APT_METHODS)

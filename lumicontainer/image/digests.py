@@ -12,18 +12,15 @@ not checked.
 The record detects damage, not forgery: only a signature proves who made an image.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lumicontainer.image import sif_format
 from lumicontainer.image.sif_format import Header
@@ -54,14 +51,11 @@ class Part(NamedTuple):
         """Return the offset after the part."""
         return self.offset + self.size
 
-    @property
-    def where(self) -> str:
-        """Return name and bytes of the part for messages."""
+    def __str__(self) -> str:
         return f"{self.name}, bytes {self.offset} to {self.end - 1}"
 
 
-@dataclass(frozen=True)
-class IntegrityResult:
+class IntegrityResult(NamedTuple):
     """Hold the result of checking an image against its record."""
 
     state: str
@@ -129,43 +123,39 @@ class _Reading:
         if self.last is None:
             lost = self.header.identity.startswith(_MARK)
             why = f"descriptors: the record of the digests, {NAME}, is missing"
-            return (
-                IntegrityResult(CHANGED, problems=(why,)) if lost else IntegrityResult(NOT_RECORDED)
-            )
+            return _changed(why) if lost else IntegrityResult(NOT_RECORDED)
         row = self.rows[self.last]
         own = Part(NAME, max(0, row.offset), row.size)
         if own.end > self.size:
-            why = f"{own.where}: the file is cut short, it has {self.size} bytes"
-            return IntegrityResult(CHANGED, problems=(why,))
+            return _changed(f"{own}: the file is cut short, it has {self.size} bytes")
         text = os.pread(self.file, own.size, own.offset) if 0 <= own.size <= _LIMIT else b""
         parts = _parts(text) if identity(text) == self.header.identity else None
         if parts is None:
-            why = f"{own.where}: it does not match the identity in the header, bytes 48 to 63"
-            return IntegrityResult(CHANGED, problems=(why,))
+            return _changed(f"{own}: it does not match the identity in the header, bytes 48 to 63")
         return self._against((*parts, part(NAME, own.offset, text)))
 
     def _against(self, parts: Sequence[Part]) -> IntegrityResult:
         *recorded, own = parts
         appended = tuple(self._appended())
-        problems = [*self._changed(recorded), *self._between(parts)]
+        problems = [*self._differing(recorded), *self._between(parts)]
         problems += [*self._after(own, appended), *self._counts(appended)]
-        state = CHANGED if problems else WHOLE
-        proven = 0 if problems else own.end
-        return IntegrityResult(state, proven, tuple(problems), tuple(parts), appended)
+        if problems:
+            return _changed(*problems)
+        return IntegrityResult(WHOLE, own.end, (), tuple(parts), appended)
 
-    def _changed(self, parts: Sequence[Part]) -> Iterator[str]:
+    def _differing(self, parts: Sequence[Part]) -> Iterator[str]:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             found = list(pool.map(self._digest, parts))
         for part, sha256 in zip(parts, found, strict=True):
             if part.end > self.size:
-                yield f"{part.where}: the file is cut short, it has {self.size} bytes"
+                yield f"{part}: the file is cut short, it has {self.size} bytes"
             elif sha256 != part.sha256:
-                yield f"{part.where}: its sha256 differs"
+                yield f"{part}: its sha256 differs"
 
     def _digest(self, part: Part) -> str:
-        if part.offset == 0:
-            return of_header(self.header)
-        return of_range(self.file, part.offset, part.size)
+        return (
+            of_range(self.file, part.offset, part.size) if part.offset else of_header(self.header)
+        )
 
     def _between(self, parts: Sequence[Part]) -> Iterator[str]:
         for one, other in pairwise(sorted(parts, key=lambda part: part.offset)):
@@ -198,7 +188,7 @@ class _Reading:
         place = own.end
         for part in sorted(appended, key=lambda part: part.offset):
             if part.offset < place or part.size <= 0 or part.end > self.size:
-                yield f"{part.where}: it overlaps another part, or ends after the file"
+                yield f"{part}: it overlaps another part, or ends after the file"
                 return
             yield from self._not_zero(place, part.offset)
             place = part.end
@@ -209,28 +199,28 @@ class _Reading:
 
     def _counts(self, appended: Sequence[Part]) -> Iterator[str]:
         """Yield the fields of the header that do not match the file."""
-        used = sum(row.used for row in self.rows)
-        wanted = {"free descriptors": (self.header.free, sif_format.DESCRIPTORS - used)}
-        wanted["size of the data"] = (self.header.data_size, self.size - sif_format.DATA_OFFSET)
-        if not appended:
-            wanted["time of modification"] = (self.header.modified, 0)
-        for name, (found, right) in wanted.items():
+        header, used = self.header, sum(row.used for row in self.rows)
+        for name, found, right in (
+            ("free descriptors", header.free, sif_format.DESCRIPTORS - used),
+            ("size of the data", header.data_size, self.size - sif_format.DATA_OFFSET),
+            ("time of modification", header.modified, header.modified if appended else 0),
+        ):
             if found != right:
                 yield f"header, bytes 0 to 127: {name}: expected {right}, got {found}"
 
 
+def _changed(*problems: str) -> IntegrityResult:
+    return IntegrityResult(CHANGED, problems=problems)
+
+
 def _parts(text: bytes) -> tuple[Part, ...] | None:
     try:
-        rows = json.loads(text)["parts"]
-        return tuple(_part(row) for row in rows)
+        parts = tuple(Part(**row) for row in json.loads(text)["parts"])
+        return parts if all(map(_is_valid, parts)) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _part(row: Any) -> Part:
-    part = Part(**row)
-    numbers = (part.offset, part.size)
-    fits = all(type(each) is int and 0 <= each < 1 << 62 for each in numbers)
-    if not (fits and isinstance(part.name, str) and _SHA256.fullmatch(part.sha256)):
-        raise ValueError(part)
-    return part
+def _is_valid(part: Part) -> bool:
+    numbers = all(type(each) is int and 0 <= each < 1 << 62 for each in (part.offset, part.size))
+    return numbers and isinstance(part.name, str) and bool(_SHA256.fullmatch(part.sha256))

@@ -1,10 +1,8 @@
 """Read the metadata object and the files of an image without starting a container."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-from lumicontainer.core.plan.plan import HOME
+from lumicontainer.core.plan.constants import HOME
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import digests, integrity, sif
 from lumicontainer.system import process
@@ -38,22 +36,13 @@ def recorded(image: Path, name: str) -> bytes:
     if found is not None:
         return found
     _refuse_changed(image)
-    raise InputError(
-        Problem(
-            "the image has no record of lumicontainer",
-            str(image),
-            why=f"it has no file {HOME}/{name}: another program or an older lumicontainer built it",
-            hint="build it with lumicontainer build; singularity exec starts any image",
-        )
-    )
+    why = f"it has no file {HOME}/{name}: another program or an older lumicontainer built it"
+    hint = "build it with lumicontainer build; singularity exec starts any image"
+    raise InputError(Problem("the image has no record of lumicontainer", str(image), why, hint))
 
 
 def read_file(image: Path, name: str) -> bytes | None:
-    """Return the bytes of a file in an image; None if it is missing.
-
-    Raises ``HostError`` if this host cannot read the image's file systems, and ``InputError`` if
-    they are damaged.
-    """
+    """Return the bytes of a file in an image; None if it is missing."""
     for each in reversed(sif.partitions(image)):
         # An overlay that a user added is ext3; the records are in the squashfs below it.
         found = _cat(image, each.offset, name) if each.form == sif.SQUASHFS else None
@@ -73,10 +62,9 @@ def _cat(image: Path, offset: int, name: str) -> bytes | None:
         why = "\n".join(f"{each.what}: {each.why}" for each in error.problems)
         if "ompression" not in why:
             raise sif.no_image(image, f"its file system cannot be read\n{why}") from error
+        what = "this host cannot read the image"
         hint = "install squashfs-tools 4.5 or later, or copy the image from its source"
-        raise HostError(
-            Problem("this host cannot read the image", str(image), why, hint)
-        ) from error
+        raise HostError(Problem(what, str(image), why, hint)) from error
 
 
 def _refuse_changed(image: Path) -> None:

@@ -1,12 +1,10 @@
 """Report whether an image matches the digests that were recorded when it was written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lumicontainer.errors import Problem
 from lumicontainer.image import digests
-from lumicontainer.image.digests import CHANGED, NOT_RECORDED, IntegrityResult
+from lumicontainer.image.digests import NOT_RECORDED, IntegrityResult
 from lumicontainer.image.sif import no_image
 from lumicontainer.system import units
 
@@ -22,27 +20,17 @@ def examined(image: Path) -> IntegrityResult:
 def problem(image: Path, found: IntegrityResult, *, level: str = "error") -> Problem:
     """Return the message for an image that has changed or has no record of digests."""
     if found.state == NOT_RECORDED:
-        return Problem(
-            "the image has no record of its digests",
-            str(image),
-            why="an engine or an earlier lumicontainer wrote it: changed bytes cannot be found",
-            hint="build it with lumicontainer build",
-            level=level,
-        )
-    assert found.state == CHANGED
-    return Problem(
-        "the image has changed since it was written",
-        str(image),
-        why="\n".join(found.problems),
-        hint="rebuild it, or copy it from an intact file",
-        level=level,
-    )
+        what, hint = "the image has no record of its digests", "build it with lumicontainer build"
+        why = "an engine or an earlier lumicontainer wrote it: changed bytes cannot be found"
+    else:
+        what = "the image has changed since it was written"
+        why, hint = "\n".join(found.problems), "rebuild it, or copy it from an intact file"
+    return Problem(what, str(image), why, hint, level)
 
 
 def summary(found: IntegrityResult) -> str:
     """Return which bytes of an intact image were checked."""
     text = f"{units.size(found.proven)} in {len(found.parts)} parts match their digests"
-    if not found.appended:
-        return text
-    later = ", ".join(part.where for part in found.appended)
-    return f"{text}; appended since and not checked: {later} (singularity verify checks signatures)"
+    if later := ", ".join(map(str, found.appended)):
+        text += f"; appended since and not checked: {later} (singularity verify checks signatures)"
+    return text

@@ -5,17 +5,14 @@ schema, is nested at most 32 deep, and can be written as UTF-8 and as JSON. A sc
 names, because a later lumicontainer may add some.
 """
 
-from __future__ import annotations
-
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from lumicontainer.core.model import Bind
-from lumicontainer.core.plan.plan import HOME
+from lumicontainer.core.plan.constants import HOME
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
@@ -26,15 +23,8 @@ frozenset of words; ``Nullable``; or a mapping of names to schemas. A name that 
 missing, and ``*`` stands for all names."""
 
 _DEPTH = 32
-_NAMES = {
-    dict: "a mapping",
-    list: "a list",
-    str: "text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    NoneType: "null",
-}
+_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false"}
+_NAMES |= {int: "a number", float: "a number", NoneType: "null"}
 
 
 class RecordError(ValueError):
@@ -150,36 +140,22 @@ def parse(content: bytes, schema: Schema) -> Any:
     """Return the content of a record; raise ``RecordError`` if it does not match ``schema``."""
     try:
         value = json.loads(content)
+        # Infinite numbers and lone surrogates could not be written.
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise RecordError(f"it is not JSON: {why[:200]}") from error
-    _check_plain(value)
+    _check_depth(value, 0)
     require_schema(schema, value, "")
     return value
 
 
-def _check_plain(root: Any) -> None:
-    """Raise ``RecordError`` if a value is nested too deep, or JSON or UTF-8 cannot express it."""
-    waiting: list[tuple[Any, int]] = [(root, 0)]
-    while waiting:
-        value, depth = waiting.pop()
-        if depth > _DEPTH:
-            raise RecordError(f"it is nested more than {_DEPTH} deep")
-        if isinstance(value, dict):
-            waiting += [(each, depth + 1) for pair in value.items() for each in pair]
-        elif isinstance(value, list):
-            waiting += [(each, depth + 1) for each in value]
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise RecordError("it has a number that is not finite")
-        elif isinstance(value, str) and not value.isascii():
-            _decoded(value.encode("utf-8", "surrogatepass"))
-
-
-def _decoded(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise RecordError("it has text that is not UTF-8") from error
+def _check_depth(value: Any, depth: int) -> None:
+    if depth > _DEPTH:
+        raise RecordError(f"it is nested more than {_DEPTH} deep")
+    below = value.values() if isinstance(value, dict) else value
+    for each in below if isinstance(value, dict | list) else ():
+        _check_depth(each, depth + 1)
 
 
 class Metadata(NamedTuple):
@@ -216,29 +192,25 @@ def checked(image: Path) -> bool:
 
 def resolved(image: Path) -> Mapping[str, Any]:
     """Return the resolved recipe of an image; raise ``InputError`` if it has none."""
-    found: Mapping[str, Any] = _of(image, "resolved.json", RESOLVED)
-    return found
+    return cast(Mapping[str, Any], _of(image, "resolved.json", RESOLVED))
 
 
 def checks(image: Path) -> Sequence[Mapping[str, Any]]:
     """Return the descriptions of an image's checks; raise ``InputError`` if it has none."""
-    found: Sequence[Mapping[str, Any]] = _of(image, "checks.json", CHECKS)
-    return found
+    return cast(Sequence[Mapping[str, Any]], _of(image, "checks.json", CHECKS))
 
 
 def packages(image: Path) -> Mapping[str, Mapping[str, str]]:
     """Return package versions by kind and name; raise ``InputError`` if it has none."""
-    found: Mapping[str, Mapping[str, str]] = _of(image, "packages.json", PACKAGES)
-    return found
+    return cast(Mapping[str, Mapping[str, str]], _of(image, "packages.json", PACKAGES))
 
 
 def recipe(image: Path) -> str:
     """Return the recipe that an image was built from; raise ``InputError`` if it has none."""
-    name = "recipe.yaml"
     try:
-        return _decoded(images.recorded(image, name))
-    except RecordError as error:
-        raise _damaged(image, f"{HOME}/{name}", str(error)) from error
+        return images.recorded(image, "recipe.yaml").decode()
+    except UnicodeDecodeError as error:
+        raise _damaged(image, f"{HOME}/recipe.yaml", "it has text that is not UTF-8") from error
 
 
 def binds(data: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
@@ -249,8 +221,8 @@ def binds(data: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
 
 def answer(image: Path, content: bytes) -> Mapping[str, Any]:
     """Return the libraries that a program in an image listed; raise ``InputError`` if invalid."""
-    found: Mapping[str, Any] = _read(image, content, ANSWER, "the libraries that its python3 lists")
-    return found
+    what = "the libraries that its python3 lists"
+    return cast(Mapping[str, Any], _read(image, content, ANSWER, what))
 
 
 def _of(image: Path, name: str, schema: Schema) -> Any:
@@ -266,5 +238,4 @@ def _read(image: Path, content: bytes, schema: Schema, name: str) -> Any:
 
 def _damaged(image: Path, name: str, why: str) -> InputError:
     hint = "lumicontainer inspect --check finds changed bytes; rebuild the image"
-    what = "a record of the image is damaged"
-    return InputError(Problem(what, f"{image}: {name}", why, hint))
+    return InputError(Problem("a record of the image is damaged", f"{image}: {name}", why, hint))

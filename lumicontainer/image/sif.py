@@ -1,34 +1,21 @@
 """Read and write image files (SIF), the format of Apptainer and SingularityCE."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import digests, sif_format
 from lumicontainer.image.digests import Part
-from lumicontainer.image.sif_format import (
-    DATA_OFFSET,
-    DEFINITION,
-    DESCRIPTOR_OFFSET,
-    DESCRIPTOR_SIZE,
-    EXT3,
-    JSON,
-    PARTITION,
-    SQUASHFS,
-    Descriptor,
-    Header,
-    align,
-    descriptor,
-)
+from lumicontainer.image.sif_format import DATA_OFFSET, DESCRIPTOR_OFFSET, Descriptor, Header, align
 from lumicontainer.system.files.regular import open_regular
 
 __all__ = ["DEFINITION", "EXT3", "JSON", "PARTITION", "SQUASHFS", "align"]
 
+DEFINITION, JSON, PARTITION = sif_format.DEFINITION, sif_format.JSON, sif_format.PARTITION
+SQUASHFS, EXT3 = sif_format.SQUASHFS, sif_format.EXT3
 METADATA = "inspect-metadata.json"
 """The object that the engines' ``inspect`` reads."""
 _ROOT = "squashfs"
@@ -37,8 +24,7 @@ MAX_PARTITIONS = sif_format.DESCRIPTORS - 3
 """The other three are the definition, the metadata and the record of all digests."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Hold the bytes before the first file system, which starts at ``offset``."""
 
     parts: tuple[Part, ...]
@@ -58,8 +44,7 @@ def layout(definition: str, metadata: Mapping[str, object] | bytes) -> Layout:
     return Layout(tuple(parts), data, align(DATA_OFFSET + len(data)))
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(NamedTuple):
     """Hold the place of a squashfs in an image; the offset is a multiple of 4096."""
 
     offset: int
@@ -77,17 +62,12 @@ def complete(path: Path, plan: Layout, partitions: Sequence[Partition]) -> None:
     with path.open("r+b") as file:
         parts = [*plan.parts, *_file_systems(file.fileno(), partitions)]
         table, text = _recorded(parts)
-        end = table[-1].end
-        header = Header(
-            identity=digests.identity(text),
-            free=sif_format.DESCRIPTORS - len(table),
-            data_size=end - DATA_OFFSET,
-        )
-        rows = b"".join(map(_packed, range(1, len(table) + 1), table))
+        end, free = table[-1].end, sif_format.DESCRIPTORS - len(table)
+        header = Header(identity=digests.identity(text), free=free, data_size=end - DATA_OFFSET)
         file.truncate(max(part.end for part in parts))
         file.truncate(end)
         head = header.packed().ljust(DESCRIPTOR_OFFSET, b"\0")
-        head += rows.ljust(DATA_OFFSET - DESCRIPTOR_OFFSET, b"\0") + plan.data
+        head += _packed(table).ljust(DATA_OFFSET - DESCRIPTOR_OFFSET, b"\0") + plan.data
         file.write(head.ljust(plan.offset, b"\0"))
         file.seek(table[-1].offset)
         file.write(text)
@@ -103,22 +83,25 @@ def _file_systems(file: int, partitions: Sequence[Partition]) -> Iterator[Part]:
 def _recorded(parts: Sequence[Part]) -> tuple[list[Part], bytes]:
     """Return the parts with descriptors, which end with the record, and the record's text."""
     header = Part("header", 0, sif_format.HEADER_SIZE, digests.of_header(Header()))
-    rows = (len(parts) + 1) * DESCRIPTOR_SIZE
+    rows = (len(parts) + 1) * sif_format.DESCRIPTOR_SIZE
     # The table has the size of the record, and the record has the sha256 of the table.
     draft = digests.record([header, Part("descriptors", DESCRIPTOR_OFFSET, rows), *parts])
     own = Part(digests.NAME, align(max(part.end for part in parts)), len(draft))
     table = [*parts, own]
-    descriptors = b"".join(map(_packed, range(1, len(table) + 1), table))
-    described = digests.part("descriptors", DESCRIPTOR_OFFSET, descriptors)
+    described = digests.part("descriptors", DESCRIPTOR_OFFSET, _packed(table))
     return table, digests.record([header, described, *parts])
 
 
-def _packed(number: int, part: Part) -> bytes:
-    kind, extra = _KINDS.get(part.name, PARTITION), b""
-    if kind == PARTITION:
-        place = sif_format.SYSTEM if part.name == _ROOT else sif_format.OVERLAY
-        extra = struct.pack("<ii3s", SQUASHFS, place, sif_format.AMD64)
-    return descriptor(number, kind, part.offset, part.size, name=part.name, extra=extra)
+def _packed(table: Sequence[Part]) -> bytes:
+    rows = b""
+    for number, part in enumerate(table, 1):
+        kind, extra = _KINDS.get(part.name, PARTITION), b""
+        if kind == PARTITION:
+            role = sif_format.SYSTEM if part.name == _ROOT else sif_format.OVERLAY
+            extra = struct.pack("<ii3s", SQUASHFS, role, sif_format.AMD64)
+        place = (part.offset, part.size)
+        rows += sif_format.descriptor(number, kind, *place, name=part.name, extra=extra)
+    return rows
 
 
 def read_objects(path: Path) -> list[Descriptor]:
@@ -131,7 +114,7 @@ def read_objects(path: Path) -> list[Descriptor]:
             if min(header.total, header.table) < 0:
                 raise no_image(path, "its header is damaged")
             file.seek(header.table)
-            table = file.read(min(header.total, 1024) * DESCRIPTOR_SIZE)
+            table = file.read(min(header.total, 1024) * sif_format.DESCRIPTOR_SIZE)
     except OSError as error:
         raise no_image(path, error.strerror or str(error), NO_IMAGE) from error
     return [row for row in sif_format.read_descriptors(table) if row.used]

@@ -4,8 +4,6 @@ A header of 128 bytes, 48 descriptors of 585 bytes from byte 4096, then the data
 partition starts on a multiple of 4096. Source: Sylabs' code; tested with Apptainer 1.4.5.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import NamedTuple
 
@@ -21,20 +19,12 @@ DESCRIPTORS = 48
 DESCRIPTOR_OFFSET = 4096
 DATA_OFFSET = DESCRIPTOR_OFFSET + DESCRIPTORS * DESCRIPTOR_SIZE
 
-DEFINITION, ENVIRONMENT, LABELS, PARTITION = 0x4001, 0x4002, 0x4003, 0x4004
-SIGNATURE, JSON, GENERIC = 0x4005, 0x4006, 0x4007
+DEFINITION, PARTITION, SIGNATURE, JSON = 0x4001, 0x4004, 0x4005, 0x4006
 SQUASHFS, EXT3 = 1, 2
 SYSTEM, OVERLAY = 2, 4
 
-KINDS = {
-    DEFINITION: "definition",
-    ENVIRONMENT: "environment",
-    LABELS: "labels",
-    PARTITION: "partition",
-    SIGNATURE: "signature",
-    JSON: "JSON object",
-    GENERIC: "generic object",
-}
+_NAMES = ("definition", "environment", "labels", "partition", "signature", "JSON object")
+KINDS = dict(enumerate((*_NAMES, "generic object"), DEFINITION))
 
 
 class Header(NamedTuple):

@@ -1,0 +1,1 @@
+"""Run programs by a Docker daemon that sees the files of this host."""

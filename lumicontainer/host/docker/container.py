@@ -1,0 +1,211 @@
+"""Run a program in a container whose files are those of a folder, or of an image.
+
+Usage: python -m lumicontainer.host.docker.container SPEC COMMAND...
+
+Docker takes a root filesystem only from an image. So an image is made of what is directly in the
+folder, and each of its subfolders is mounted. Container and image are removed at the end, also if
+this program is interrupted.
+"""
+
+import io
+import json
+import os
+import signal
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lumicontainer
+from lumicontainer.errors import HostError, Problem
+from lumicontainer.host.docker import terminal
+from lumicontainer.host.docker.daemon import LABEL, connect, own_label, refusals
+from lumicontainer.system.files.temporary import plain_folder
+from lumicontainer.system.os_errors import guarded
+
+_OF_CONTAINERS = ("dev", "proc", "sys")
+"""Folders that Docker mounts itself."""
+_REMOVED = 2
+"""The kind of a removed path among the changes of a container."""
+
+
+class Spec(NamedTuple):
+    """Describe a container."""
+
+    root: str = ""
+    """A folder of this host."""
+    image: str = ""
+    """The image if there is no folder."""
+    writable: bool = True
+    """Whether the subfolders of ``root`` can be changed."""
+    binds: Mapping[str, str] = {}
+    """Folders and files of this host by their paths in the container; they can be read."""
+    writes: Mapping[str, str] = {}
+    """The same, for what can be changed."""
+    user: str = ""
+    folder: str = "/"
+    environment: Mapping[str, str] | None = None
+    """None: that of this program."""
+    drop: Sequence[str] = ()
+    """Capabilities that the program does not get."""
+
+
+def command(spec: Spec, inside: Sequence[str]) -> list[str]:
+    """Return the command that runs ``inside`` in a container."""
+    return [*invocation(__name__, spec), *inside]
+
+
+def on_host(*writes: str) -> Spec:
+    """Return a container that has all files of this host, and can change some folders."""
+    return Spec(root="/", writable=False, writes={each: each for each in writes})
+
+
+def invocation(module: str, spec: Any) -> list[str]:
+    """Return the command that runs a module of this package with a specification."""
+    paths = (str(Path(lumicontainer.__file__).parents[1]), os.environ.get("PYTHONPATH"))
+    package = f"PYTHONPATH={os.pathsep.join(filter(None, paths))}"
+    start = ["env", package, sys.executable, "-X", "utf8", "-m", module]
+    return [*start, json.dumps(spec._asdict())]
+
+
+def require_same_files(client: Any) -> None:
+    """Raise ``HostError`` if containers cannot read and write the user's files on this host."""
+    with plain_folder("docker+") as folder:
+        try:
+            with refusals():
+                run(client, on_host(str(folder)), ["touch", f"{folder}/seen"])
+            why = "" if (folder / "seen").exists() else "its containers cannot write there"
+        except HostError as error:
+            why = error.problems[0].why
+    if why:
+        what = "the Docker daemon does not have the files of this host"
+        hint = "name a daemon of this host by DOCKER_HOST, without user namespaces of its own"
+        raise HostError(Problem(what, str(folder.parent), why, hint))
+
+
+def run(client: Any, spec: Spec, inside: Sequence[str], given: bytes = b"") -> int:
+    """Run a program with our terminal or the stdin ``given``; return its exit status."""
+    with image_of(client, spec) as image, _container(client, spec, image, inside) as made:
+        status = terminal.follow(client, made, given=given)
+        if spec.root and spec.writable:
+            _take_top(client, made, spec)
+        return status
+
+
+@contextmanager
+def image_of(client: Any, spec: Spec) -> Iterator[str]:
+    """Yield the image of a container, and remove it if it was made for this."""
+    if spec.image:
+        yield spec.image
+        return
+    label = f"LABEL {LABEL}={json.dumps(own_label())}"
+    made = client.api.import_image_from_data(_top(spec), changes=[label])
+    image = json.loads(made)["status"]
+    try:
+        yield image
+    finally:
+        client.images.remove(image, force=True)
+
+
+def _top(spec: Spec) -> bytes:
+    """Return a tar of what is directly in a folder; its subfolders are empty."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for path in sorted(Path(spec.root).iterdir()):
+            # Files in the root folder of a host may be large, and belong to root.
+            if spec.writable or path.is_symlink() or path.is_dir():
+                tar.add(path, path.name, recursive=False)
+    return data.getvalue()
+
+
+@contextmanager
+def _container(client: Any, spec: Spec, image: str, inside: Sequence[str]) -> Iterator[Any]:
+    environment = dict(os.environ if spec.environment is None else spec.environment)
+    if typed := sys.stdin.isatty():
+        environment.setdefault("TERM", os.environ.get("TERM", "dumb"))
+    made = client.containers.create(
+        image,
+        list(inside),
+        entrypoint=[],
+        user=spec.user,
+        working_dir=spec.folder,
+        environment=environment,
+        mounts=_mounts(spec),
+        cap_drop=list(spec.drop),
+        # The network and the shared memory are those of the host, as in Apptainer.
+        network_mode="host",
+        ipc_mode="host",
+        # SELinux would hide the files of the host.
+        security_opt=["label=disable"],
+        labels={LABEL: own_label()},
+        log_config={"Type": "none"},
+        stdin_open=True,
+        tty=typed,
+    )
+    try:
+        yield made
+    finally:
+        made.remove(force=True, v=True)
+
+
+def _mounts(spec: Spec) -> list[Any]:
+    rows: dict[str, tuple[str, bool]] = {}
+    for path in sorted(Path(spec.root).iterdir()) if spec.root else ():
+        if path.is_dir() and not path.is_symlink() and path.name not in _OF_CONTAINERS:
+            rows[f"/{path.name}"] = (str(path), not spec.writable)
+    rows |= {target: (source, True) for target, source in spec.binds.items()}
+    rows |= {target: (source, False) for target, source in spec.writes.items()}
+    return [
+        {"Type": "bind", "Target": target, "Source": source, "ReadOnly": closed}
+        for target, (source, closed) in rows.items()
+    ]
+
+
+def _take_top(client: Any, container: Any, spec: Spec) -> None:
+    """Move what the program changed directly in the root folder into the folder of the host."""
+    root = Path(spec.root)
+    folders = {each.name for each in root.iterdir() if each.is_dir() and not each.is_symlink()}
+    mounted = {target.split("/")[1] for target in (*spec.binds, *spec.writes)}
+    hidden = {*folders, *mounted, *_OF_CONTAINERS, ".dockerenv"}
+    rows = {row["Path"][1:]: row["Kind"] for row in container.diff() or ()}
+    names = sorted(name for name in rows if "/" not in name and name not in hidden)
+    if not names:
+        return
+    run(client, on_host(spec.root), ["rm", "-f", *(f"{root}/{name}" for name in names)])
+    there = [name for name in names if rows[name] != _REMOVED]
+    archives = b"".join(part for name in there for part in container.get_archive(name)[0])
+    words = ["tar", "--extract", "--numeric-owner", "--ignore-zeros", "-C", spec.root]
+    run(client, on_host(spec.root), words, given=archives)
+
+
+def serve(work: Callable[[Any, Sequence[str], Mapping[str, Any]], int]) -> None:
+    """Run this program: connect to the daemon, and end with the status of ``work``.
+
+    ``work`` gets the client, the words after the specification, and the specification.
+    """
+
+    def main() -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, _end)
+        client = connect()
+        with refusals():
+            sys.exit(work(client, sys.argv[2:], json.loads(sys.argv[1])))
+
+    sys.exit(guarded(main))
+
+
+def _end(number: int, _: object) -> None:
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def _run(client: Any, inside: Sequence[str], fields: Mapping[str, Any]) -> int:
+    given = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+    return run(client, Spec(**fields), inside, given)
+
+
+if __name__ == "__main__":
+    serve(_run)

@@ -1,0 +1,82 @@
+"""Make an image of the daemon from an image file.
+
+Usage: python -m lumicontainer.host.docker.image SPEC
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lumicontainer.core.render.jinja import docker_quote
+from lumicontainer.host.docker.container import invocation, on_host, run, serve
+from lumicontainer.system import flock
+from lumicontainer.system.terminal.output import say
+
+
+class ImageSpec(NamedTuple):
+    """Describe an image of the daemon."""
+
+    file: str
+    """The image file."""
+    folder: str
+    """A private folder, to unpack it in."""
+    name: str
+    labels: Mapping[str, str]
+    variables: Mapping[str, str] = {}
+    entry_point: Sequence[str] = ()
+
+
+def command(spec: ImageSpec) -> list[str]:
+    """Return the command that makes an image of the daemon."""
+    return invocation(__name__, spec)
+
+
+def load(client: Any, spec: ImageSpec) -> str:
+    """Make an image and return its id; end this program if that fails."""
+    with tempfile.TemporaryDirectory(prefix="image-", dir=spec.folder) as scratch:
+        tree, archive = f"{scratch}/tree", f"{scratch}/image.tar"
+        # A build removes folders without a lock.
+        held = flock.exclusive(Path(scratch) / "lock")
+        try:
+            unpack = [sys.executable, "-m", "lumicontainer.host.docker.unpack", spec.file]
+            say("unpacking the image for the daemon")
+            if status := run(client, on_host(scratch), [*unpack, tree, archive]):
+                sys.exit(status)
+            say("loading it into the daemon")
+            made = client.api.import_image_from_file(archive, changes=instructions(client, spec))
+            image = str(json.loads(made.splitlines()[-1])["status"])
+            if spec.name:  # Podman's import ignores the tag of a name.
+                client.api.tag(image, *spec.name.rsplit(":", 1))
+            return image
+        finally:
+            if Path(tree).exists():
+                run(client, on_host(scratch), ["rm", "-rf", "--one-file-system", tree])
+            if held is not None:
+                os.close(held)
+
+
+def instructions(client: Any, spec: ImageSpec) -> list[str]:
+    """Return what an image has beside its files, as instructions of a Dockerfile.
+
+    Podman removes the quotes around a value, and leaves the backslashes in it (the function
+    ImageConfigFromChanges of containers/common).
+    """
+    parts = client.version().get("Components") or ()
+    podman = any(part["Name"] == "Podman Engine" for part in parts)
+    quoted: Callable[[str], str] = '"{}"'.format if podman else docker_quote
+    rows = [f"ENV {name}={quoted(value)}" for name, value in spec.variables.items()]
+    rows += [f"LABEL {name}={quoted(value)}" for name, value in spec.labels.items()]
+    return rows + [f"ENTRYPOINT {json.dumps(spec.entry_point)}"] * bool(spec.entry_point)
+
+
+def _leave(client: Any, _: Sequence[str], fields: Mapping[str, Any]) -> int:
+    load(client, ImageSpec(**fields))
+    return 0
+
+
+if __name__ == "__main__":
+    serve(_leave)

@@ -1,0 +1,110 @@
+"""Find what a user names: a recipe by its name or its file, its lock, and the platform."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder
+from lumicontainer.core.lock import Lock, apply_lock, faults, file_name
+from lumicontainer.core.model import Platform
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.resolve import resolve as decide
+from lumicontainer.errors import InputError, LockError, Problem, did_you_mean
+from lumicontainer.host.lock_files import open_lock
+from lumicontainer.host.machine import platform_here
+from lumicontainer.system.files.recipe_folder import display
+
+SUFFIX = ".yaml"
+
+
+def resolve(
+    recipe: str | Path,
+    *,
+    platform: str | None = None,
+    profile: str = "",
+    values: Sequence[str] = (),
+    recipes: Path | None = None,
+    locked: bool = False,
+) -> Resolved:
+    """Read a recipe, named or by its file, and decide every value of its image.
+
+    ``platform`` is by default that of this host. ``values`` are texts ``layer.parameter=value``.
+    ``recipes`` is a folder of your own, searched first. ``locked`` takes the pins of the lock.
+
+    Raises ``InputError`` with all problems, and ``LockError`` for a missing or incomplete lock.
+    """
+    name, folder = located(str(recipe), recipes)
+    catalog = open_catalog(folder)
+    if (near := nearby(name)) and name not in catalog.names("recipe"):
+        raise InputError(Problem(f"recipe '{name}' not found", hint=f"name its file: {near}"))
+    where = platform or platform_here(catalog.detected())
+    found = decide(catalog.materials(name, where, profile), values)
+    return _locked(found, catalog, word_of(name, folder)) if locked else found
+
+
+def nearby(recipe: str) -> str:
+    """Return the file of a recipe in the current folder, or where ``init`` writes it."""
+    files = (f"./{recipe}{SUFFIX}", f"{recipe}/{recipe}{SUFFIX}")
+    return next((file for file in files if Path(file).is_file()), "")
+
+
+def located(recipe: str, folder: Path | None) -> tuple[str, Path | None]:
+    """Return the name of a recipe and its folder; None is the folder of the shipped ones.
+
+    Raises ``InputError`` if the file is missing, or ``folder`` is another one.
+    """
+    if not ("/" in recipe or recipe.endswith((SUFFIX, ".yml"))):
+        return recipe, folder
+    path = Path(recipe)
+    _check_file(path)
+    if folder and folder.resolve() != path.parent.resolve():
+        why = f"the folder of this file is {display(path.parent)}, and --recipes is {folder}"
+        hint = "leave --recipes out, or name the recipe by its name"
+        raise InputError(Problem("a recipe has one folder", recipe, why, hint))
+    shipped = path.parent.resolve() == shipped_folder("recipes").resolve()
+    return path.stem, None if shipped else path.parent
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        hint = "name a file in it"
+        raise InputError(Problem(f"expected the file of a recipe, got folder '{path}'", hint=hint))
+    if path.suffix != SUFFIX:
+        other = path.with_suffix(SUFFIX)
+        hint = f"did you mean '{other}'?" if other.is_file() else f"rename it to {other.name}"
+        raise InputError(Problem(f"the name of recipe '{path}' must end in {SUFFIX}", hint=hint))
+    if not path.is_file():
+        near = did_you_mean(str(path), map(str, path.parent.glob(f"*{SUFFIX}")))
+        hint = near or "lumicontainer init NAME writes a recipe to start from"
+        raise InputError(Problem(f"recipe file '{path}' not found", hint=hint))
+
+
+def word_of(recipe: str, folder: Path | None) -> str:
+    """Return the word that names a recipe on a command line."""
+    return recipe if folder is None else shlex.quote(display(folder / f"{recipe}{SUFFIX}"))
+
+
+def find_platform(catalog: Catalog, name: str | None) -> Platform:
+    """Read the platform of a name, by default that of this host."""
+    return catalog.platform(name or platform_here(catalog.detected()))
+
+
+def lock_of(resolved: Resolved, catalog: Catalog) -> tuple[str, Lock] | None:
+    """Return the lock of an image with the path of its file, if it has one."""
+    file = catalog.lock(file_name(resolved))
+    return (display(file.path()), open_lock(*file)) if file else None
+
+
+def _locked(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
+    """Return an image with the pins of its lock; raise ``LockError`` if one is missing."""
+    profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
+    hint = f"lumicontainer lock {word} --platform {resolved.platform.name}{profile}"
+    found = lock_of(resolved, catalog)
+    if found is None:
+        where = f"locks/{file_name(resolved)}"
+        raise LockError(Problem("this image has no lock", where, hint=hint))
+    path, lock = found
+    if wrong := faults(lock, resolved):
+        what = "the lock does not pin all of the image"
+        raise LockError(Problem(what, path, "\n".join(wrong), hint))
+    return apply_lock(resolved, lock)

@@ -1,0 +1,166 @@
+"""Read images of a registry, as the OCI distribution specification says."""
+
+import hashlib
+import json
+import platform
+import re
+import shutil
+import ssl
+from collections.abc import Mapping, Sequence
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+from lumicontainer.errors import DownloadError, Problem, SpaceError
+from lumicontainer.host.mirrors import mirrored_image, plain_registry, whole_image
+from lumicontainer.system.os_errors import refused
+
+_HUB, _HUB_SERVER = "docker.io", "registry-1.docker.io"
+_TYPES = (
+    "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
+    "application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.docker.distribution.manifest.v2+json"
+)
+_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_SECONDS = 30
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MOST = 4 << 20
+"""The largest manifest that registries accept, in bytes."""
+
+
+def pinned_image(image: str, mirrors: Mapping[str, str], trust: Path | None) -> str:
+    """Return an image by its digest, in place of the tag: engines refuse both side by side.
+
+    ``trust`` are the certificates of the site. Raises ``DownloadError`` where no registry answers.
+    """
+    where = mirrored_image(whole_image(image), mirrors)
+    manifest = _manifest(where, image, plain=plain_registry(image, mirrors), trust=trust)
+    # The registry's own name for it proves nothing: hash the bytes.
+    return f"{_parted(image)[0]}@sha256:{hashlib.sha256(manifest).hexdigest()}"
+
+
+class SavedImage(NamedTuple):
+    """Hold the files of an image's layers, the lowest first, and its variables."""
+
+    layers: Sequence[Path]
+    environment: Sequence[str]
+    """As NAME=VALUE."""
+
+
+def save_image(image: str, folder: Path, *, plain: bool, trust: Path | None) -> SavedImage:
+    """Download the layers of an image for this machine into ``folder``.
+
+    ``plain`` asks by http. Raises ``DownloadError`` if a download does not have its digest.
+    """
+    manifest = json.loads(_manifest(whole_image(image), image, plain=plain, trust=trust))
+    name = _parted(whole_image(image))[0]
+    if "manifests" in manifest:
+        digest = _for_this_machine(manifest["manifests"], image)
+        manifest = json.loads(_manifest(f"{name}@{digest}", image, plain=plain, trust=trust))
+    files = []
+    for number, layer in enumerate(manifest["layers"]):
+        file = folder / f"{number}.tar"
+        _save_blob(name, layer["digest"], file, plain=plain, trust=trust)
+        files.append(file)
+    config = folder / "config.json"
+    _save_blob(name, manifest["config"]["digest"], config, plain=plain, trust=trust)
+    about = json.loads(config.read_bytes())
+    return SavedImage(files, about.get("config", {}).get("Env") or ())
+
+
+def _for_this_machine(rows: Sequence[Mapping[str, Any]], image: str) -> str:
+    wanted = _MACHINES.get(platform.machine(), platform.machine())
+    for row in rows:
+        kind = row.get("platform", {})
+        if (kind.get("os"), kind.get("architecture")) == ("linux", wanted):
+            return str(row["digest"])
+    raise DownloadError(Problem(f"'{image}' has no image for {wanted}", hint="name another image"))
+
+
+def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> bytes:
+    name, tag = _parted(where)
+    url = _url(name, "manifests", tag, plain=plain)
+    try:
+        manifest = _get(url, {"Accept": _TYPES}, trust)
+    except (OSError, ValueError, HTTPException) as error:
+        raise _unread(f"cannot read the digest of '{image}'", url, str(error)) from error
+    _require_digest(hashlib.sha256(manifest).hexdigest(), tag, url)
+    return manifest
+
+
+def _save_blob(name: str, digest: str, file: Path, *, plain: bool, trust: Path | None) -> None:
+    """Download a blob to a file; it may be larger than the memory."""
+    url = _url(name, "blobs", digest, plain=plain)
+    try:
+        with _answer(url, {}, trust) as answer, file.open("wb") as copy:
+            shutil.copyfileobj(answer, copy, 1 << 20)
+    except (OSError, ValueError, HTTPException) as error:
+        if isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError):
+            raise
+        raise _unread(f"cannot download a layer of '{name}'", url, str(error)) from error
+    with file.open("rb") as copy:
+        _require_digest(hashlib.file_digest(copy, "sha256").hexdigest(), digest, url)
+
+
+def _require_digest(sha256: str, named: str, url: str) -> None:
+    found = f"sha256:{sha256}"
+    if named.startswith("sha256:") and named != found:
+        raise _unread("a download does not have its digest", url, f"expected {named}, got {found}")
+
+
+def _unread(what: str, url: str, why: str) -> DownloadError:
+    hint = "check the image and the network, or name a mirror: --mirror FROM=TO"
+    return DownloadError(Problem(what, url, why, hint))
+
+
+def _url(name: str, kind: str, what: str, *, plain: bool) -> str:
+    host, _, path = name.partition("/")
+    server = _HUB_SERVER if host == _HUB else host
+    return f"{'http' if plain else 'https'}://{server}/v2/{path}/{kind}/{what}"
+
+
+def _parted(image: str) -> tuple[str, str]:
+    """Return the name and the tag or digest of an image; a colon may also stand before a port."""
+    if "@" in image:
+        name, _, digest = image.partition("@")
+        return name, digest
+    folder, slash, last = image.rpartition("/")
+    name, _, tag = last.partition(":")
+    return f"{folder}{slash}{name}", tag or "latest"
+
+
+def _get(url: str, headers: Mapping[str, str], trust: Path | None) -> bytes:
+    with _answer(url, headers, trust) as answer:
+        return answer.read(_MOST)
+
+
+def _answer(url: str, headers: Mapping[str, str], trust: Path | None) -> HTTPResponse:
+    try:
+        return _opened(url, headers, trust)
+    except HTTPError as error:
+        kind, _, challenge = error.headers.get("WWW-Authenticate", "").partition(" ")
+        if error.code != 401 or kind.lower() != "bearer":
+            raise
+    fields = dict(_CHALLENGE.findall(challenge))
+    realm = fields.pop("realm", "")
+    # Anyone gets such a token. Still, it is not requested over a weaker protocol than the manifest.
+    if realm.partition(":")[0] not in ("https", url.partition(":")[0]):
+        raise ValueError(f"the registry asks to log in at '{realm}'")
+    with _opened(f"{realm}?{urlencode(fields)}", {}, trust) as given:
+        token = json.loads(given.read(_MOST))
+    return _opened(url, headers, trust, f"Bearer {token.get('token') or token.get('access_token')}")
+
+
+def _opened(
+    url: str, headers: Mapping[str, str], trust: Path | None, authorization: str = ""
+) -> HTTPResponse:
+    context = ssl.create_default_context(cafile=trust)
+    request = Request(url, headers=dict(headers))  # noqa: S310 - the scheme is https, or a mirror's
+    if authorization:
+        # A registry redirects to a store of others, which gets no token.
+        request.add_unredirected_header("Authorization", authorization)
+    found: HTTPResponse = urlopen(request, timeout=_SECONDS, context=context)  # noqa: S310
+    return found

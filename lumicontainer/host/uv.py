@@ -1,0 +1,63 @@
+"""Find uv, and write what it reads: pip's sources, and stand-ins for packages that are there."""
+
+import re
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lumicontainer.system import process
+
+_TRUE = ("1", "true", "yes", "on", "y", "t")
+"""The words by which pip switches an option on."""
+STAND_IN = "in.the.image"
+"""Marks the version of a stand-in for a package that the image has already."""
+
+
+def find_uv() -> Path | None:
+    """Return the uv of this Python's environment, else that of PATH; None where there is none."""
+    own = Path(sys.executable).with_name("uv")
+    return own if own.is_file() else process.find("uv")
+
+
+class Sources:
+    """The options of pip's sources. They stand in a file, because URLs may hold passwords."""
+
+    def __init__(self, settings: Mapping[str, str], index: str) -> None:
+        links = settings.get("find-links", "").split()
+        indexes = [*settings.get("extra-index-url", "").split(), *filter(None, [index])]
+        default = settings.get("index-url", "")
+        self._no_index = settings.get("no-index", "").lower() in _TRUE
+        self._links = [f"--find-links {each}" for each in links]
+        self._default = [f"--index-url {default}"] if default else []
+        self._extra = [] if self._no_index else indexes
+
+    def together(self) -> list[str]:
+        """Return the lines of requirements that name all sources."""
+        first = ["--no-index"] if self._no_index else self._default
+        return [*first, *(f"--extra-index-url {each}" for each in self._extra), *self._links]
+
+    def each(self) -> list[list[str]]:
+        """Return the lines that name one source, for each source in the order of pip."""
+        links = [["--no-index", *self._links]] if self._links or self._no_index else []
+        default = [] if self._no_index else [self._default]
+        return [*links, *default, *([f"--index-url {each}"] for each in self._extra)]
+
+
+def write_stand_in(folder: Path, name: str, version: str, needs: Sequence[str] = ()) -> str:
+    """Write a wheel that stands for a package that is there; return the constraint that takes it.
+
+    No other package has its local version, which meets the same requirements as the public part.
+    By default it needs nothing: the image has the needs of the package too.
+    """
+    public, plus, local = version.partition("+")
+    marked = f"{public}+{local}{'.' if plus else ''}{STAND_IN}"
+    file = re.sub(r"[-_.]+", "_", name)
+    notes = f"{file}-{marked}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {marked}\n"
+    metadata += "".join(f"Requires-Dist: {each}\n" for each in needs)
+    form = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(folder / f"{file}-{marked}-py3-none-any.whl", "w") as wheel:
+        for part, text in (("METADATA", metadata), ("WHEEL", form), ("RECORD", "")):
+            wheel.writestr(f"{notes}/{part}", text)
+    return f"{name}=={marked}"

@@ -1,0 +1,73 @@
+"""Verify the image file that a base is made of."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.errors import DownloadError, InputError, Problem
+from lumicontainer.image import sif
+from lumicontainer.image.survey import survey, wrong_versions
+from lumicontainer.system.os_errors import refused
+
+
+class FileState(NamedTuple):
+    """Identify the content of a file: nobody but root can change it and keep all of these."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+def state_of(path: Path) -> FileState:
+    """Return what identifies the content of a file."""
+    info = path.stat()
+    times = info.st_mtime_ns, info.st_ctime_ns
+    return FileState(info.st_dev, info.st_ino, info.st_size, *times)
+
+
+def examined(path: Path) -> tuple[FileState, str]:
+    """Return the state and the sha256 of an image file that can be a base.
+
+    Raises ``HostError`` if it cannot be read, ``InputError`` if it is another file or has layers.
+    """
+    try:
+        state = state_of(path)
+        number = len([each for each in sif.partitions(path) if each.form == sif.SQUASHFS])
+        if number != 1:
+            why = f"it has {number} file systems, and an engine would unpack the lowest one only"
+            hint = "build that image with --pack flat"
+            what = "cannot use a layered image as a base"
+            raise InputError(Problem(what, str(path), why, hint))
+        with path.open("rb") as file:
+            return state, hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        hint = "correct the path of the base image, or work where the file is"
+        raise refused(error, "cannot read the base image", str(path), hint) from error
+
+
+def require_image(path: Path, sha256: str, stated: Mapping[str, str]) -> FileState:
+    """Return the state of an image file; raise ``DownloadError`` if its sha256 differs.
+
+    The error names the versions that its layer states and the file has not.
+    """
+    state, found = examined(path)
+    if found != sha256:
+        differ = wrong_versions(stated, survey(path).provides)
+        why = "\n".join((f"expected {sha256}", f"found    {found}", *differ))
+        more = " and its versions" if differ else ""
+        hint = f"if you trust the file, write this sha256{more} into the layer of the base"
+        what = "the base image differs from its sha256"
+        raise DownloadError(Problem(what, str(path), why, hint))
+    return state
+
+
+def require_unchanged(path: Path, state: FileState) -> None:
+    """Raise ``DownloadError`` if a file was changed since it was verified."""
+    if os.path.lexists(path) and state_of(path) == state:
+        return
+    what, hint = "the base image changed while it was unpacked", "repeat the build"
+    raise DownloadError(Problem(what, str(path), hint=hint))

@@ -1,0 +1,129 @@
+"""Find out what an image that was built elsewhere holds, without starting it."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.image import sif
+from lumicontainer.image.inspect import read_file
+from lumicontainer.system import process
+
+_VERSION = r"[0-9][\w.+!]*"
+_PACKAGES = {
+    **{name: name for name in ("apex", "deepspeed", "horovod", "mpi4py", "mpich")},
+    "torch": "pytorch",
+    "flash_attn": "flash-attention",
+}
+"""Layers by the name that Python's records give to their package."""
+_PACKAGE = re.compile(
+    rf"(/[\w./+-]*)/lib/python(3\.[0-9]+)/(?:site|dist)-packages/(\w+)-({_VERSION})\.dist-info"
+)
+_DPKG = "/var/lib/dpkg/status"
+_DEBIAN_PACKAGES = {
+    "libc6": "glibc",
+    "libfabric1": "libfabric",
+    "libfabric1t64": "libfabric",
+    "libmpich12": "mpich",
+    "libmpich12t64": "mpich",
+}
+"""Layers by the Debian package that has their library; only one for developers has its .pc."""
+_DEBIAN = re.compile(
+    rf"(?m)^Package: ({'|'.join(_DEBIAN_PACKAGES)})\n(?:\S.*\n| .*\n)*?Version: ({_VERSION})"
+)
+_PYTHON = re.compile(r"(?:/usr(?:/local)?|/opt/[\w./-]+)/bin/python(3\.[0-9]+)")
+_ROCM = re.compile(r"/opt/rocm[\w.-]*/\.info/version")
+_PKGCONFIG = re.compile(r"/[\w./+-]*/pkgconfig/(libfabric|mpich)\.pc")
+_PKGCONFIG_VERSION = rf"(?m)^Version: ({_VERSION})"
+_PLUGIN = re.compile(r"/[\w./+-]*/lib(?:nccl|rccl)-net(?:-ofi)?\.so")
+_SYSTEM = ("/usr", "/usr/local")
+
+
+class Survey(NamedTuple):
+    """Hold what an image holds."""
+
+    provides: dict[str, str]
+    """Versions by the name of a layer or of what comes with one."""
+    path: tuple[str, ...]
+    """Folders that are put before PATH."""
+    plugin: str
+    """The path of the network plugin of RCCL; no file names its version. Empty if it is missing."""
+
+
+def survey(image: Path) -> Survey:
+    """Read an image file; raise ``InputError`` for another file."""
+    return _surveyed(_files(image), lambda name: _text(image, name))
+
+
+def survey_tree(tree: Path) -> Survey:
+    """Return what an unpacked image holds."""
+    return _surveyed([*_files_in(tree)], lambda name: _text_in(tree, name))
+
+
+def _surveyed(names: Sequence[str], read: Callable[[str], str]) -> Survey:
+    """Return what an image holds that has files of these ``names``; ``read`` returns their text."""
+    provides: dict[str, str] = {}
+    folders: tuple[str, ...] = ()
+    packages = [found for name in names if (found := _PACKAGE.fullmatch(name))]
+    # The Python that has PyTorch comes first.
+    for folder, python, package, version in sorted(
+        (found.groups() for found in packages), key=lambda each: each[2] != "torch"
+    ):
+        provides.setdefault("python", python)
+        if package in _PACKAGES and python == provides["python"]:
+            provides.setdefault(_PACKAGES[package], version)
+            folders = folders or ((f"{folder}/bin",) if folder not in _SYSTEM else ())
+    for name in names:
+        if found := _PYTHON.fullmatch(name):
+            provides.setdefault("python", found[1])
+    provides.update(_versions(names, read))
+    plugin = next(filter(_PLUGIN.fullmatch, names), "")
+    return Survey(dict(sorted(provides.items())), folders, plugin)
+
+
+def wrong_versions(stated: Mapping[str, str], provides: Mapping[str, str]) -> list[str]:
+    """Return, in words, the versions that the layer of a base states and its image has not."""
+    return [
+        f"{name}: {version} in the layer, {provides.get(name, 'none')} in the image"
+        for name, version in stated.items()
+        if provides.get(name) != version
+    ]
+
+
+def _files(image: Path) -> Sequence[str]:
+    """Return the absolute paths of all files of an image."""
+    found: list[str] = []
+    for each in sif.partitions(image):
+        if each.form == sif.SQUASHFS:
+            words = ["unsquashfs", "-offset", str(each.offset), "-dest", "/", "-ls", str(image)]
+            found += process.capture(words).splitlines()
+    return [re.sub("^/+", "/", each) for each in found]
+
+
+def _versions(names: Sequence[str], read: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    for package, version in _DEBIAN.findall(read(_DPKG) if _DPKG in names else ""):
+        yield _DEBIAN_PACKAGES[package], version
+    for name in names:
+        if _ROCM.fullmatch(name) and (found := re.match(_VERSION, read(name))):
+            yield "rocm", found[0]
+        package = _PKGCONFIG.fullmatch(name)
+        if package and (found := re.search(_PKGCONFIG_VERSION, read(name))):
+            yield package[1], found[1]
+
+
+def _text(image: Path, name: str) -> str:
+    return (read_file(image, name.lstrip("/")) or b"").decode("utf-8", "replace")
+
+
+def _files_in(tree: Path) -> Iterator[str]:
+    for folder, _, files in os.walk(tree):
+        yield from (f"/{Path(folder, name).relative_to(tree)}" for name in files)
+
+
+def _text_in(tree: Path, name: str) -> str:
+    """Return the text of a file; empty if a link leads out of the image."""
+    path = (tree / name.lstrip("/")).resolve()
+    if not (path.is_relative_to(tree.resolve()) and path.is_file()):
+        return ""
+    return path.read_text("utf-8", "replace")
