@@ -4,8 +4,6 @@ A check runs with the image's own Python and ends with one of the exit codes bel
 measured values and facts, one line of JSON each, to the file that ``REPORT`` names.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -14,17 +12,22 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 FAILED = 1
-SKIPPED = 77
-"""The check could not be made, and reports why; as in Automake's test drivers."""
-BROKEN = 70
-"""The check itself has a fault (EX_SOFTWARE in sysexits.h)."""
-REPORT = "LUMI_VERIFY_REPORT"
-"""Names the file for measured values and facts."""
-CHECK = "LUMI_VERIFY_CHECK"
-"""Holds the check's row of checks.json."""
+SKIPPED = 77  # the check could not be made, and reports why; as in Automake's test drivers
+BROKEN = 70  # the check itself has a fault (EX_SOFTWARE in sysexits.h)
+REPORT = "LUMI_VERIFY_REPORT"  # names the file for measured values and facts
+CHECK = "LUMI_VERIFY_CHECK"  # holds the check's row of checks.json
 
+# Names folders of the build machine, separated by ':'; no file of the image may contain one.
 HOST_PATHS = "LUMI_VERIFY_HOST_PATHS"
-"""Names folders of the build machine, separated by ':'; no file of the image may contain one."""
+
+# The folder of the host that PRoot shows as the root; the kernel knows the files by its path.
+PROOT_TREE = "LUMI_VERIFY_PROOT_TREE"
+
+
+def memory_map() -> str:
+    """Return what this process has mapped, as proc_pid_maps(5), with the image's paths."""
+    with open("/proc/self/maps", encoding="utf-8") as stream:
+        return stream.read().replace(os.environ.get(PROOT_TREE) or "\0", "")
 
 
 def home() -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .errors import LaunchError
+from .errors import ENVIRONMENT, LaunchError
 
-USER = "user"
-DEFAULT = "lumi-entry"
-"""The two origins of a value that are not launchers."""
+# The two origins of a value that are not launchers.
+USER, DEFAULT = "user", "lumi-entry"
+PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")  # the layers with RCCL's network plugin over libfabric
+ANY = "any"
+# The values of ``value_from``: the platform's network interfaces that are up, and the start of the
+# names of the flight recorder's files.
+INTERFACES, LOGS = "interfaces", "logs"
 
 
 class Setting(NamedTuple):
@@ -44,9 +48,6 @@ def number(env: Mapping[str, str], name: str) -> int:
         return found
     text = env.get(name)
     what = f"{name} is not a number: '{text}'" if text else f"{name} is not set"
-    raise LaunchError(
-        what,
-        where="the environment of this process",
-        why="lumi-entry needs it to compute the rank and the number of ranks",
-        hint=f"leave {name} as the launcher sets it (no --cleanenv, no export of your own)",
-    )
+    why = "lumi-entry needs it to compute the rank and the number of ranks"
+    hint = f"leave {name} as the launcher sets it (no --cleanenv, no export of your own)"
+    raise LaunchError(what, ENVIRONMENT, why, hint)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-MISUSED = 2
-"""The exit code for invalid input: the command line, a variable, a script."""
-UNFIT = 3
-"""The exit code if the node is not fit, or cannot store what the rank has to write."""
+MISUSED = 2  # the exit code for invalid input: the command line, a variable, a script
+UNFIT = 3  # the exit code if the node is not fit, or cannot store what the rank has to write
+ENVIRONMENT = "the environment of this process"
+INTERRUPTED = 130  # the exit code after a signal
 
 
 class LaunchError(Exception):
@@ -20,10 +20,10 @@ class LaunchError(Exception):
     def __init__(  # noqa: PLR0913 - the parts of a message, each named by the caller
         self,
         what: str,
-        *,
         where: str = "",
         why: str = "",
         hint: str = "",
+        *,
         code: int = MISUSED,
         local: bool = False,
         alone: bool = False,
@@ -41,9 +41,6 @@ class LaunchError(Exception):
 
 def misused(what: str, hint: str = "") -> LaunchError:
     """Return the error for an invalid command line of lumi-entry."""
-    return LaunchError(
-        what,
-        where="the command line of lumi-entry",
-        why="usage: lumi-entry [OPTION]... SCRIPT.py, -m MODULE or -- COMMAND, and its arguments",
-        hint=hint or "lumi-entry --help; options of Python: lumi-entry -- python3 -u X.py",
-    )
+    why = "usage: lumi-entry [OPTION]... SCRIPT.py, -m MODULE or -- COMMAND, and its arguments"
+    hint = hint or "lumi-entry --help; options of Python: lumi-entry -- python3 -u X.py"
+    return LaunchError(what, "the command line of lumi-entry", why, hint)

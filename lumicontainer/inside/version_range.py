@@ -3,12 +3,11 @@
 ``6.4`` is every version that begins with it, so for whole numbers ``1`` is only 1.
 """
 
-from __future__ import annotations
-
+import operator
 import re
 
 _NUMBERS = re.compile(r"[0-9]+(\.[0-9]+)*")
-OPERATORS = (">=", "<=", ">", "<")
+OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 Version = tuple[int, ...]
 Limit = tuple[str, Version]
@@ -30,15 +29,13 @@ def parse(text: str) -> list[Limit]:
     limits: list[Limit] = []
     for part in text.split(","):
         word = part.strip()
-        operator = next((each for each in OPERATORS if word.startswith(each)), "")
-        wanted = word[len(operator) :].strip()
+        sign = next((each for each in OPERATORS if word.startswith(each)), "")
+        wanted = word[len(sign) :].strip()
         numbers = _numbers(wanted)
         if ".".join(map(str, numbers)) != wanted or not numbers:
             raise ValueError(f"invalid limit '{word}': expected one such as <6.2, >=6.2, >1 or 6.4")
-        if operator:
-            limits.append((operator, _short(numbers)))
-        else:
-            limits.append((">=", _short(numbers)))
+        limits.append((sign or ">=", _short(numbers)))
+        if not sign:
             limits.append(("<", (*numbers[:-1], numbers[-1] + 1)))
     return limits
 
@@ -46,13 +43,7 @@ def parse(text: str) -> list[Limit]:
 def holds(text: str, found: str) -> bool:
     """Return whether the version or number ``found`` is in the range ``text``."""
     here = version(found)
-    return all(_within(here, operator, limit) for operator, limit in parse(text))
-
-
-def _within(here: Version, operator: str, limit: Version) -> bool:
-    if here == limit:
-        return operator.endswith("=")
-    return here > limit if operator[0] == ">" else here < limit
+    return all(OPERATORS[sign](here, limit) for sign, limit in parse(text))
 
 
 def _numbers(text: str) -> Version:

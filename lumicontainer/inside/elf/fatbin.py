@@ -4,8 +4,6 @@ The form of bundles, also compressed ones: LLVM, Clang Offload Bundler. The proc
 targets: LLVM, User Guide for AMDGPU Backend.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import re
@@ -13,33 +11,30 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Union
+from typing import NamedTuple, Union
 
-from .reader import UnreadableError, section
+from .reader import UnreadableError, tables
 
 Data = Union[mmap.mmap, bytes]
 
-SECTION = ".hip_fatbin"
-ANY = "amdgcnspirv"
-"""SPIR-V, which is compiled for the present GPU when it is loaded."""
+SECTION = b".hip_fatbin"
+ANY = "amdgcnspirv"  # SPIR-V, which is compiled for the present GPU when it is loaded
 _PLAIN, _COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _BEGIN = re.compile(b"|".join((_PLAIN, _COMPRESSED)))
 _ROW = struct.Struct("<QQQ")
-_LONGEST = 1024
-"""The most characters of a triple, and the most triples in a bundle."""
+_LONGEST = 1024  # the most characters of a triple, and the most triples in a bundle
 _TRIPLE = re.compile(
     r"(?:hip|hipv4)-(?:amdgcn|spirv64)-amd-amdhsa-[^-]*-(?P<target>[^:]+)(?P<features>.*)"
 )
 _HEADERS = {1: struct.Struct("<4sHHIQ"), 2: struct.Struct("<4sHHIIQ"), 3: struct.Struct("<4sHHQQQ")}
 _ZLIB, _ZSTD = 0, 1
 _LIBZSTD = "libzstd.so.1"
-_TABLE = 1 << 16
-"""Bytes of a bundle to unpack: its table is at the start."""
+_DAMAGED = "a compressed bundle in its section .hip_fatbin is damaged"
+_TABLE = 1 << 16  # bytes of a bundle to unpack: its table is at the start
+_PACKED = 1 << 20  # bytes of a compressed bundle to read for its table: RCCL's has 350 MB
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """The target of a piece of code: ``gfx90a``, and its settings: ``xnack+``."""
 
     target: str
@@ -49,11 +44,9 @@ class Code:
         return ":".join((self.target, *self.features))
 
     def runs_on(self, architecture: str) -> bool:
-        """Return whether GPUs of an architecture run it with default settings.
-
-        XNACK is off unless HSA_XNACK=1 is set, and GPUs of data centres have ECC on. The generic
-        targets gfx9-generic and gfx9-4-generic are not for gfx90a.
-        """
+        """Return whether GPUs of an architecture run it with default settings."""
+        # XNACK is off unless HSA_XNACK=1 is set, and GPUs of data centres have ECC on. The generic
+        # targets gfx9-generic and gfx9-4-generic are not for gfx90a.
         unfit = {"xnack+", "sramecc-"} & set(self.features)
         return self.target == ANY or (self.target == architecture and not unfit)
 
@@ -63,25 +56,18 @@ def codes(path: str) -> tuple[Code, ...]:
 
     Raises ``UnreadableError`` if it is not an ELF file for x86-64, or if a bundle is damaged.
     """
-    found: dict[Code, None] = {}
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        place = section(data, SECTION)
-        for triple in _triples(data, *place) if place else ():
-            match = _TRIPLE.fullmatch(triple)
-            if match:
-                features = tuple(each for each in match["features"].split(":") if each)
-                found[Code(match["target"], features)] = None
-    return tuple(found)
+    with tables(path) as file:
+        place = file.section(SECTION)
+        found = map(_TRIPLE.fullmatch, _triples(file.data, *place) if place else ())
+        every = [(m["target"], tuple(filter(None, m["features"].split(":")))) for m in found if m]
+    return tuple(Code(*each) for each in dict.fromkeys(every))
 
 
 def _triples(data: Data, begin: int, size: int) -> Iterator[str]:
     """Yield the triple of each entry of each bundle in a section."""
     end = begin + size
     bundles = 0
-    while True:
-        match = _BEGIN.search(data, begin, end)
-        if match is None:
-            break
+    while match := _BEGIN.search(data, begin, end):
         begin = match.start()
         if match[0] == _PLAIN:
             triples, length = _plain(data, begin)
@@ -92,7 +78,7 @@ def _triples(data: Data, begin: int, size: int) -> Iterator[str]:
         yield from triples
         begin += length or len(match[0])
     if size and not bundles:
-        raise UnreadableError(f"no bundle in its section {SECTION}")
+        raise UnreadableError(f"no bundle in its section {SECTION.decode()}")
 
 
 def _plain(data: Data, begin: int) -> tuple[list[str], int]:
@@ -127,22 +113,22 @@ def _compressed(data: Data, begin: int, end: int) -> tuple[list[str], int]:
     length = sizes[0] if version > 1 else header.size
     if begin + length > end or (version > 1 and length <= header.size):
         return [], 0
-    packed = data[begin + header.size : begin + length if version > 1 else end]
+    end = begin + length if version > 1 else end
+    packed = data[begin + header.size : min(end, begin + _PACKED)]
     text = _unpacked(packed, method)
     triples, there = _plain(text, 0) if text.startswith(_PLAIN) else ([], 0)
     if not there:
-        raise UnreadableError(f"a compressed bundle in its section {SECTION} is damaged")
+        raise UnreadableError(_DAMAGED)
     return triples, length
 
 
 def _unpacked(packed: bytes, method: int) -> bytes:
-    """Unpack the start of a bundle."""
     if method == _ZSTD:
         return _of_zstd(packed)
     try:
         return zlib.decompressobj().decompress(packed, _TABLE)
     except zlib.error as error:
-        raise UnreadableError(f"a compressed bundle is damaged: {error}") from error
+        raise UnreadableError(_DAMAGED) from error
 
 
 class _Buffer(ctypes.Structure):
@@ -160,9 +146,7 @@ def _of_zstd(packed: bytes) -> bytes:
     try:
         library = ctypes.CDLL(_LIBZSTD)
     except OSError as error:
-        raise UnreadableError(
-            f"its bundles are compressed, and reading them needs libzstd: {error}"
-        ) from error
+        raise UnreadableError(f"reading its compressed bundles needs libzstd: {error}") from error
     library.ZSTD_createDStream.restype = ctypes.c_void_p
     library.ZSTD_decompressStream.restype = ctypes.c_size_t
     stream = ctypes.c_void_p(library.ZSTD_createDStream())
@@ -174,7 +158,7 @@ def _of_zstd(packed: bytes) -> bytes:
         while out.position < out.size and given.position < given.size:
             left = library.ZSTD_decompressStream(stream, ctypes.byref(out), ctypes.byref(given))
             if library.ZSTD_isError(ctypes.c_size_t(left)):
-                raise UnreadableError(f"a compressed bundle in its section {SECTION} is damaged")
+                raise UnreadableError(_DAMAGED)
             if not left:
                 break
     finally:

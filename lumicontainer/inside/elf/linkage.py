@@ -1,13 +1,11 @@
 """Find libraries and versions that programs need but would not find, without starting them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .loader import Library, Tree
-from .reader import Elf, Version
+from .reader import Elf
 
 
 class Unmet(NamedTuple):
@@ -25,11 +23,7 @@ class Unmet(NamedTuple):
 
 
 def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
-    """Return the needs of ``files`` of a tree, by their paths, that the loader would not find.
-
-    A library that is not found is present if a file that loads its user has loaded it already: the
-    loader loads each name once in a process.
-    """
+    """Return the needs of ``files`` of a tree, by their paths, that the loader would not find."""
     asked: dict[str, list[Library]] = {}
     edges: list[tuple[Library, Library]] = []
     open_: list[tuple[Library, str]] = []
@@ -42,6 +36,8 @@ def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
             else:
                 asked.setdefault(_real(tree, found.path), []).append(asker)
                 edges.append((asker, found))
+    # A library that is not found is present if a file that loads its user has loaded it already:
+    # the loader loads each name once in a process.
     missing = [
         Unmet(asker.path, name)
         for asker, name in open_
@@ -68,12 +64,9 @@ def _too_old(edges: Iterable[tuple[Library, Library]]) -> Iterator[Unmet]:
         # The loader accepts a library without versions.
         provides = found.elf.provides
         for version in asker.elf.requires if provides else ():
-            if _is_of(version, found) and not version.weak and version.name not in provides:
+            own = version.file in (found.name, found.elf.soname)
+            if own and not version.weak and version.name not in provides:
                 yield Unmet(asker.path, version.file, version.name, found.path)
-
-
-def _is_of(version: Version, library: Library) -> bool:
-    return version.file in (library.name, library.elf.soname)
 
 
 def brought_by_others(
@@ -84,15 +77,10 @@ def brought_by_others(
     ``owners`` maps each library to its package, ``loads`` each package to those whose libraries it
     loads before its own.
     """
-    names: dict[str, set[str]] = {}
-    for path, owner in owners.items():
-        names.setdefault(owner, set()).add(os.path.basename(path))
-    return [
-        each
-        for each in wanted
-        if each.version
-        or not any(
-            each.library in names.get(owner, ())
-            for owner in loads.get(owners.get(each.asker, ""), ())
-        )
-    ]
+    owned = {(owner, os.path.basename(path)) for path, owner in owners.items()}
+
+    def is_loaded(each: Unmet) -> bool:
+        loaded = loads.get(owners.get(each.asker, ""), ())
+        return any((package, each.library) in owned for package in loaded)
+
+    return [each for each in wanted if each.version or not is_loaded(each)]

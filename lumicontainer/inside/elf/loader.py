@@ -11,36 +11,28 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .reader import Elf, UnreadableError, from_plain, read, to_plain
 
 CONFIGURATION = "/etc/ld.so.conf"
+# The folders that Debian's and SUSE's loaders search by default.
 DEFAULTS = (
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
+    *("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu"),
+    *("/lib64", "/usr/lib64", "/lib", "/usr/lib"),
 )
-"""The folders that Debian's and SUSE's loaders search by default."""
 VARIABLE = "LD_LIBRARY_PATH"
 _MAX_LINKS = 40
-_LIB = ("lib64", "lib/x86_64-linux-gnu")
-"""The values of $LIB on SUSE and on Debian."""
+_LIB = ("lib64", "lib/x86_64-linux-gnu")  # the values of $LIB on SUSE and on Debian
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(NamedTuple):
     """A found library: its path below the root, and its content."""
 
     name: str
     path: str
-    elf: Elf = field(default_factory=Elf)
-    own: bool = False
-    """Whether a path in the file that needs it (RPATH, RUNPATH) led to it."""
+    elf: Elf = Elf()
+    own: bool = False  # whether a path in the file that needs it (RPATH, RUNPATH) led to it
 
 
 class Tree:
@@ -126,7 +118,6 @@ class Tree:
         return self._read[path]
 
     def _configured(self, name: str) -> Iterator[str]:
-        """Yield the folders in a file of the loader's configuration."""
         try:
             with open(self.file(name), encoding="utf-8", errors="replace") as file:
                 lines = file.read().splitlines()
@@ -136,13 +127,11 @@ class Tree:
             words = line.partition("#")[0].split()
             if words[:1] == ["include"]:
                 for pattern in words[1:]:
-                    yield from self._included(os.path.join(os.path.dirname(name), pattern))
+                    paths = glob.escape(self.root) + os.path.join(os.path.dirname(name), pattern)
+                    for path in sorted(glob.glob(paths)):
+                        yield from self._configured(path[len(self.root) :])
             elif words and words[0].startswith("/"):
                 yield words[0]
-
-    def _included(self, pattern: str) -> Iterator[str]:
-        for path in sorted(glob.glob(glob.escape(self.root) + pattern)):
-            yield from self._configured(path[len(self.root) :])
 
 
 def _expanded(folders: Sequence[str], asker: Library) -> Iterator[str]:
@@ -157,15 +146,9 @@ def describe(names: Sequence[str]) -> dict[str, Any]:
     """Return as plain data the libraries that programs find here under ``names``."""
     folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
     tree = Tree("/", first=folders)
-    found = {name: tree.find(name) for name in names}
-    return {
-        "folders": folders,
-        "libraries": {
-            name: {"path": library.path, "elf": to_plain(library.elf)}
-            for name, library in found.items()
-            if library
-        },
-    }
+    found = ((name, tree.find(name)) for name in names)
+    libraries = {n: {"path": each.path, "elf": to_plain(each.elf)} for n, each in found if each}
+    return {"folders": folders, "libraries": libraries}
 
 
 def described(data: Mapping[str, Any]) -> dict[str, Library]:

@@ -8,17 +8,14 @@ Standard Base, Core, chapter "Symbol Versioning".
 from __future__ import annotations
 
 import contextlib
+import itertools
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-Row = tuple[str, tuple[Any, ...], int]
-"""A symbol: its name, its row in the table, the number of its version."""
-
-_MAGIC = b"\x7fELF"
+MAGIC = b"\x7fELF"
 _CLASS_64, _LITTLE_ENDIAN, _X86_64 = 2, 1, 62
 _LOAD, _DYNAMIC = 1, 2
 _SECTION_SYMBOLS = 11
@@ -31,6 +28,7 @@ _DEFAULT, _PROTECTED = 0, 3
 _HIDDEN_BIT = 0x8000
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SHORTEST = _HEADER.size
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _ENTRY = struct.Struct("<qQ")
@@ -52,8 +50,7 @@ class Symbol(NamedTuple):
     name: str
     version: str = ""
     file: str = ""
-    weak: bool = False
-    """Whether the file works without it."""
+    weak: bool = False  # whether the file works without it
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name
@@ -67,8 +64,7 @@ class Version(NamedTuple):
     weak: bool = False
 
 
-@dataclass(frozen=True)
-class Elf:
+class Elf(NamedTuple):
     """The content of a file for the loader."""
 
     soname: str = ""
@@ -76,58 +72,46 @@ class Elf:
     rpath: tuple[str, ...] = ()
     runpath: tuple[str, ...] = ()
     requires: tuple[Version, ...] = ()
-    provides: tuple[str, ...] = ()
-    """The versions of its symbols, without its own name."""
+    provides: tuple[str, ...] = ()  # the versions of its symbols, without its own name
     undefined: tuple[Symbol, ...] = ()
-    defined: frozenset[str] = field(default_factory=frozenset)
-    """Its symbols as ``name``, and those with a version also as ``name@version``."""
+    # Its symbols as ``name``, and those with a version also as ``name@version``.
+    defined: frozenset[str] = frozenset()
 
 
 def read(path: str) -> Elf:
     """Read a file; raise ``UnreadableError`` for other formats, and ``OSError`` as open does."""
-    with _mapped(path) as data, _refusing():
-        return _File(data).elf()
+    with tables(path) as file:
+        return file.elf()
 
 
 def linked(path: str) -> Elf:
     """Read libraries and versions, without the symbols, which are most of a file."""
-    with _mapped(path) as data, _refusing():
-        return _File(data).linked()
-
-
-def section(data: mmap.mmap, name: str) -> tuple[int, int] | None:
-    """Return the offset and the length of a section; None if there is none."""
-    _check(data[: _HEADER.size])
-    with _refusing():
-        return _File(data).section(name.encode())
-
-
-def _mapped(path: str) -> mmap.mmap:
-    with open(path, "rb") as file:
-        _check(file.read(_HEADER.size))
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with tables(path) as file:
+        return file.linked()
 
 
 @contextlib.contextmanager
-def _refusing() -> Iterator[None]:
-    try:
-        yield
-    except (struct.error, LookupError, OverflowError, ValueError) as error:
-        raise UnreadableError(f"it is damaged: {error}") from error
+def tables(path: str) -> Iterator[Tables]:
+    """Open a file; raise ``UnreadableError`` here and in the block if it is damaged."""
+    with open(path, "rb") as file:
+        _check(file.read(_HEADER.size))
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                yield Tables(data)
+            except (struct.error, LookupError, OverflowError, ValueError) as error:
+                raise UnreadableError(f"it is damaged: {error}") from error
 
 
 def opened(path: str) -> list[str]:
-    """Return the absolute paths of libraries in a file's constants.
-
-    They are the only trace of libraries that a file opens by dlopen.
-    """
+    """Return the absolute paths of libraries in a file's constants."""
+    # They are the only trace of libraries that a file opens by dlopen.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return sorted({found[0].decode() for found in _OPENED.finditer(data)})
 
 
 def to_plain(elf: Elf) -> dict[str, Any]:
     """Return a file's description as plain data, for JSON."""
-    return {**vars(elf), "defined": sorted(elf.defined)}
+    return {**elf._asdict(), "defined": sorted(elf.defined)}
 
 
 def from_plain(data: dict[str, Any]) -> Elf:
@@ -143,9 +127,9 @@ def from_plain(data: dict[str, Any]) -> Elf:
 
 
 def _check(head: bytes) -> None:
-    if head[:4] != _MAGIC:
+    if head[:4] != MAGIC:
         raise UnreadableError("it is not an ELF file")
-    if len(head) < _HEADER.size:
+    if len(head) < SHORTEST:
         raise UnreadableError("it is cut short")
     machine = _HEADER.unpack(head)[2]
     if (head[4], head[5], machine) != (_CLASS_64, _LITTLE_ENDIAN, _X86_64):
@@ -153,7 +137,7 @@ def _check(head: bytes) -> None:
         raise UnreadableError(f"it is for another processor ({bits}-bit, machine {machine})")
 
 
-class _File:
+class Tables:
     """Read the tables of one file, whose bytes are ``data``."""
 
     def __init__(self, data: mmap.mmap) -> None:
@@ -162,28 +146,27 @@ class _File:
         segments = list(self._rows(_SEGMENT, self.header[5], self.header[10]))
         self.loaded = [(row[3], row[2], row[5]) for row in segments if row[0] == _LOAD]
         dynamic = next(((row[2], row[5]) for row in segments if row[0] == _DYNAMIC), (0, 0))
-        self.entries = list(self._dynamic(*dynamic))
+        rows = self._rows(_ENTRY, dynamic[0], dynamic[1] // _ENTRY.size)
+        self.entries = list(itertools.takewhile(lambda row: row[0] != 0, rows))
         self.tags = dict(reversed(self.entries))
 
     def elf(self) -> Elf:
         """Return the whole description."""
-        if not self.entries:
-            return Elf()
-        requires = list(self._requires())
-        provides = dict(self._provides())
-        names = {**provides, **{number: version.name for number, version in requires}}
-        files = {number: version.file for number, version in requires}
-        symbols = list(self._symbols())
-        return replace(
-            self.linked(),
-            undefined=tuple(_undefined(symbols, names, files)),
-            defined=frozenset(_defined(symbols, names)),
-        )
+        requires = dict(self._requires())
+        names = {**dict(self._provides()), **{n: each.name for n, each in requires.items()}}
+        undefined, defined = [], set()
+        for name, (_, info, other, section, _, _), number in self._symbols():
+            binding, version = info >> 4, names.get(number, "")
+            if section == 0 and binding in (_GLOBAL, _WEAK):
+                file = requires[number].file if number in requires else ""
+                undefined.append(Symbol(name, version, file, binding == _WEAK))
+            shown = binding in (_GLOBAL, _WEAK, _UNIQUE) and other & 3 in (_DEFAULT, _PROTECTED)
+            if section != 0 and shown:
+                defined |= {name, f"{name}@{version}"} if version else {name}
+        return self.linked()._replace(undefined=tuple(undefined), defined=frozenset(defined))
 
     def linked(self) -> Elf:
         """Return the description without symbols."""
-        if not self.entries:
-            return Elf()
         return Elf(
             soname=self._string(_SONAME),
             needed=tuple(self._text(value) for tag, value in self.entries if tag == _NEEDED),
@@ -194,7 +177,7 @@ class _File:
         )
 
     def section(self, name: bytes) -> tuple[int, int] | None:
-        """Return the offset and the length of a section."""
+        """Return the offset and the length of a section; None if there is none."""
         rows = list(self._rows(_SECTION, self.header[6], self.header[12]))
         names = rows[self.header[13]][4] if rows else 0
         for row in rows:
@@ -207,14 +190,7 @@ class _File:
         for number in range(count):
             yield kind.unpack_from(self.data, offset + number * kind.size)
 
-    def _dynamic(self, offset: int, size: int) -> Iterator[tuple[int, int]]:
-        for tag, value in self._rows(_ENTRY, offset, size // _ENTRY.size):
-            if tag == 0:
-                return
-            yield tag, value
-
     def _offset(self, address: int) -> int:
-        """Return the offset in the file of an address of the loaded library."""
         for start, offset, size in self.loaded:
             if start <= address < start + size:
                 return int(offset + address - start)
@@ -259,7 +235,7 @@ class _File:
                 return
             offset += following
 
-    def _symbols(self) -> Iterator[Row]:
+    def _symbols(self) -> Iterator[tuple[str, tuple[Any, ...], int]]:
         """Yield the name, the row and the number of the version of each symbol."""
         if _SYMTAB not in self.tags:
             return
@@ -273,11 +249,9 @@ class _File:
                 yield self._text(row[0]), row, version & ~_HIDDEN_BIT
 
     def _count(self) -> int:
-        """Return the number of symbols, which the loader itself does not need.
-
-        It is in the older hash table (DT_HASH), else in the table of sections. A file without both
-        counts as having no symbols.
-        """
+        """Return the number of symbols, which the loader itself does not need."""
+        # It is in the older hash table (DT_HASH), else in the table of sections. A file without
+        # both counts as having no symbols.
         if _HASH in self.tags:
             return int(struct.unpack_from("<II", self.data, self._offset(self.tags[_HASH]))[1])
         sections = self._rows(_SECTION, self.header[6], self.header[12])
@@ -287,21 +261,3 @@ class _File:
 
 def _folders(text: str) -> tuple[str, ...]:
     return tuple(each for each in text.split(":") if each)
-
-
-def _undefined(
-    symbols: Sequence[Row], names: dict[int, str], files: dict[int, str]
-) -> Iterator[Symbol]:
-    for name, (_, info, _, section, _, _), number in symbols:
-        if section == 0 and info >> 4 in (_GLOBAL, _WEAK):
-            version, file = names.get(number, ""), files.get(number, "")
-            yield Symbol(name, version, file, info >> 4 == _WEAK)
-
-
-def _defined(symbols: Sequence[Row], names: dict[int, str]) -> Iterator[str]:
-    for name, (_, info, other, section, _, _), number in symbols:
-        seen = info >> 4 in (_GLOBAL, _WEAK, _UNIQUE) and other & 3 in (_DEFAULT, _PROTECTED)
-        if section != 0 and seen:
-            yield name
-            if number in names:
-                yield f"{name}@{names[number]}"

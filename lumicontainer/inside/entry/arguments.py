@@ -1,16 +1,15 @@
 """Read the command line of lumi-entry."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
+from .. import __version__
 from ..environment import is_number
 from ..errors import misused
 from ..launch.program import interpreter
-from ..rank.options import LAUNCHERS, PROFILERS, VISIBILITIES, Options
+from ..rank.context import AUTO, LAUNCHERS, PROFILERS, VISIBILITIES, Options
 
 _USAGE = """\
 lumi-entry [OPTION]... SCRIPT.py [ARGUMENT]...
@@ -30,8 +29,6 @@ _END = """\
 
 Exit codes: the program's own. Before it starts: 2 invalid input, 3 the node is not fit, 126 the
 command cannot be run, 127 command not found, 70 a bug of lumi-entry."""
-_MOST = 4096
-"""More ranks than any node has a use for."""
 _WITH_VALUE = {
     f"--{name.replace('_', '-')}"
     for name, default in Options()._asdict().items()
@@ -40,14 +37,16 @@ _WITH_VALUE = {
 
 
 class Arguments(NamedTuple):
-    """A command line: the options, the program's words, and the command to become."""
+    """A command line: the options, the program's words, and the command to become.
+
+    ``text`` is to be printed instead: the help, or the version.
+    """
 
     options: Options = Options()
     program: Sequence[str] = ()
     command: Sequence[str] = ()
     script: str = ""
-    help: bool = False
-    version: bool = False
+    text: str = ""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,9 +54,8 @@ class _Parser(argparse.ArgumentParser):
         raise misused(message)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the options, which stand before the program."""
-    made = _Parser(
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
         usage=_USAGE,
         description=_ABOUT,
         epilog=_END,
@@ -67,11 +65,11 @@ def parser() -> argparse.ArgumentParser:
             prog, max_help_position=26, width=100
         ),
     )
-    default, add = Options(), made.add_argument
+    add = parser.add_argument
     add(
         "--launcher",
         choices=LAUNCHERS,
-        default=default.launcher,
+        default=AUTO,
         help="who starts the ranks. direct: srun or mpiexec, one rank a task. torchrun, "
         "accelerate, deepspeed (adds --local_rank to a script): that launcher, all ranks of a "
         "node in one task. auto: torchrun for a script or module if Slurm gave one task a node "
@@ -81,12 +79,8 @@ def parser() -> argparse.ArgumentParser:
     add("--launcher-args", default="", metavar="'WORDS'", help="options for the launcher")
     add("--print-env", action="store_true", help="print each variable and why; start nothing")
     add("--json", action="store_true", help="with --print-env: print one line of JSON")
-    add(
-        "--gpu-visibility",
-        choices=VISIBILITIES,
-        default=default.gpu_visibility,
-        help="show a rank only its own GPU, to HIP or to ROCr; none: all GPUs (the default)",
-    )
+    summary = "show a rank only its own GPU, to HIP or to ROCr; none: all GPUs (the default)"
+    add("--gpu-visibility", choices=VISIBILITIES, default="none", help=summary)
     add("--allow-gpu-sharing", action="store_true", help="permit several ranks on one GPU")
     add("--no-bind", action="store_true", help="do not bind ranks to cores")
     add("--affinity-report", action="store_true", help="print GPU, cores and interface of ranks")
@@ -98,23 +92,23 @@ def parser() -> argparse.ArgumentParser:
     add("--remove-caches", action="store_true", help="remove the node's caches after its last rank")
     add("--version", action="store_true", help="print the version")
     add("-h", "--help", action="store_true", help="print this")
-    return made
+    return parser
 
 
 def parse(words: Sequence[str]) -> Arguments:
     """Read the command line; raise LaunchError if it is invalid."""
     # `singularity run` and `docker run` start lumi-entry already.
     options, program = _split(words[1:] if list(words[:1]) == ["lumi-entry"] else words)
-    made = parser()
-    given, unknown = made.parse_known_args(options)
+    parser = _parser()
+    given, unknown = parser.parse_known_args(options)
     if unknown:
-        names = [name for name in made.format_help().split() if name.startswith("--")]
+        names = [name for name in parser.format_help().split() if name.startswith("--")]
         near = difflib.get_close_matches(unknown[0], names, 1)
         raise misused(f"unknown option '{unknown[0]}'", f"did you mean {near[0]}?" if near else "")
     values = vars(given)
     wants_help, wants_version = values.pop("help"), values.pop("version")
     if wants_help or wants_version:
-        return Arguments(help=wants_help, version=wants_version)
+        return Arguments(text=parser.format_help() if wants_help else f"lumi-entry {__version__}\n")
     if given.json and not given.print_env:
         raise misused("--json needs --print-env")
     script = "" if program[:1] in ([], ["-m"], ["--"]) else program[0]
@@ -134,6 +128,6 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _processes(text: str) -> int:
-    if is_number(text) and 0 < int(text) <= _MOST:
+    if is_number(text) and 0 < int(text) <= 4096:  # more than any node has a use for
         return int(text)
     raise argparse.ArgumentTypeError(f"expected a number of processes, got '{text}'")

@@ -1,49 +1,26 @@
-"""Decide every variable of a rank from the user's, the launcher's, the platform and the node.
-
-The launcher knows the only correct value of a variable such as RANK. If the user's value differs,
-it was nearly always exported outside the ranks (``export RANK=$SLURM_PROCID`` in the batch script
-makes every rank 0). Every rank sees the same wrong WORLD_SIZE, so all of them stop. RANK=0 is
-correct on rank 0, which would wait for ever if only the others stopped; so the launcher's value
-replaces it, with a warning. The user may set every other variable.
-"""
+"""Decide every variable of a rank from the user's, the launcher's, the platform and the node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..environment import DEFAULT, USER, Setting, kept, number, optional_number
-from ..errors import LaunchError
+from ..errors import ENVIRONMENT, LaunchError
 from ..launch import cleanenv, rendezvous
 from ..launch.launchers import NONE, RANKS, TORCHRUN, Launch, recognize
-from ..launch.program import unusable
+from ..launch.program import activated, interpreter, unusable
 from ..node.hardware import Node
-from ..rank import affinity, caches, discouraged, gpus, threads, variables
-from ..rank.context import Context
+from ..rank import affinity, caches, gpus, variables
+from ..rank.context import DIRECT, Context, Options
 from ..rank.node_launcher import choose
-from ..rank.options import DIRECT, Options
 
-SINGLE: tuple[tuple[str, Callable[[Mapping[str, str], Launch], Setting]], ...] = (
-    ("MASTER_ADDR", rendezvous.address),
-    ("MASTER_PORT", rendezvous.port),
-)
-"""Each variable with the function that decides it, unless the user sets it."""
+# Each variable with the function that decides it, unless the user sets it.
+SINGLE = {"MASTER_ADDR": rendezvous.address, "MASTER_PORT": rendezvous.port}
 
-GROUPS: tuple[Callable[[Context], Iterable[Setting]], ...] = (
-    gpus.settings,
-    affinity.settings,
-    threads.settings,
-    variables.settings,
-    caches.settings,
-)
-"""Functions that decide several variables; in ``Context.default`` the user's has priority.
-
-The order matters: the cores follow from the GPU, and the number of threads from the cores.
-"""
-
+# Lists what lumi-entry set, so that an inner lumi-entry does not take it for the user's.
 MARK = "LUMI_ENTRY_SET"
-"""Lists what lumi-entry set, so that an inner lumi-entry does not take it for the user's."""
-_HERE = "the environment of this process"
 
 
 class Decision(NamedTuple):
@@ -53,17 +30,12 @@ class Decision(NamedTuple):
     settings: list[Setting]
     warnings: list[str]
 
-    @property
-    def launch(self) -> Launch:
-        """Return the launch of this process."""
-        return self.context.launch
-
     def changes(self) -> dict[str, str]:
         """Return the variables that the program gets instead of those of the environment."""
         env = self.context.env
         if self.context.start.launcher != DIRECT:
             # The launcher numbers its ranks, and passes MASTER_ADDR and MASTER_PORT on to them.
-            numbers = (*RANKS, "MASTER_ADDR", "MASTER_PORT")
+            numbers = (*RANKS, *SINGLE)
             return {s.name: s.value for s in self.settings if s.value and s.name not in numbers}
         ours = {
             s.name: s.value
@@ -74,19 +46,48 @@ class Decision(NamedTuple):
         return {**ours, MARK: mark} if ours else {}
 
     def warned(self) -> bool:
-        """Return whether this process prints the warnings.
-
-        It is rank 0; but an exported RANK=0 is correct there, and rank 1 is the first to see it.
-        """
+        """Return whether this process prints the warnings."""
+        # It is rank 0; but an exported RANK=0 is correct there, and rank 1 is the first to see it.
         rank = next((s.value for s in self.settings if s.name == "RANK"), None)
         if rank is None:
-            return self.launch.fact("RANK") == 0
-        return rank == "0" or (rank == "1" and self._overridden() == {"0"})
+            return self.context.launch.fact("RANK") == 0
+        env, ours = self.context.env, self.changes()
+        overridden = {env[name] for name in RANKS if env.get(name) and name in ours}
+        return rank == "0" or (rank == "1" and overridden == {"0"})
 
-    def _overridden(self) -> set[str | None]:
-        env = self.context.env
-        ours = self.changes()
-        return {env[name] for name in RANKS if env.get(name) and name in ours}
+    def as_text(self) -> str:
+        """Return one line a variable: its value for the program, its origin, the reason."""
+        context, launch = self.context, self.context.launch
+        rows = [
+            (f"{s.name}={s.value}" if s.value is not None else f"{s.name} unset", s.origin, s.why)
+            for s in self.settings
+        ]
+        first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+        heads = [f"launcher: {launch.name} ({launch.title})", f"ranks: {context.start.described()}"]
+        if activated(context.env):
+            heads.append(f"python: {interpreter()} (of the active VIRTUAL_ENV)")
+        if context.gpu is not None:
+            heads.append("place: " + ", ".join(f"{name} {value}" for name, value in self._place()))
+        lines = [f"{row[0]:<{first}}  {row[1]:<{second}}  {row[2]}" for row in rows]
+        return "\n".join([*heads, *lines, ""])
+
+    def as_json(self) -> str:
+        """Return one line of JSON, so that several ranks can print to one stdout."""
+        start, launch = self.context.start, self.context.launch
+        record = {
+            "launcher": launch.name,
+            "title": launch.title,
+            "python": interpreter(),
+            "ranks": {"by": start.launcher, "here": start.workers, "why": start.why},
+            "variables": [each._asdict() for each in self.settings],
+            "place": dict(self._place()),
+            "warnings": self.warnings,
+        }
+        return json.dumps(record) + "\n"
+
+    def _place(self) -> list[tuple[str, str]]:
+        binding = self.context.binding
+        return affinity.place(self.context, binding.cpus if binding is not None else None)
 
 
 def decide(
@@ -105,41 +106,41 @@ def decide(
     launch = recognize(env)
     context = Context(env, launch, node=node, platform=platform, options=options, program=program)
     cleanenv.check(env, launch, context.node)
-    if "VIRTUAL_ENV" in env:
-        context.warnings.extend(filter(None, [unusable(env)]))
+    context.warnings += filter(None, [unusable(env)])
     context.start = choose(context)
     if context.start.launcher != DIRECT:
         # The launcher would give each of its ranks one thread.
-        settings = [*_others(env, launch), *threads.settings(context)]
-        discouraged.judge(context, settings)
+        settings = [*_others(env, launch), *affinity.threads(context)]
+        variables.judge_discouraged(context, settings)
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
     if launch.name == TORCHRUN:
-        settings = _left_alone(env, launch)
+        names = [*RANKS, *SINGLE, affinity.OMP, gpus.ROCR, gpus.HIP, gpus.CUDA]
+        why = f"left as {launch.name} set it"
+        settings = [Setting(name, env[name], launch.name, why) for name in names if name in env]
         warnings: list[str] = []
     else:
         ranks = [_rank_setting(name, env, launch) for name in RANKS]
         _check(ranks, launch)
         settings = [*ranks, *_others(env, launch)]
         warnings = [*_overridden(ranks, env, launch), *_no_srun(env, launch)]
-    for group in GROUPS:
-        settings.extend(group(context))
-    discouraged.judge(context, settings)
+    # The cores follow from the GPU, and the number of threads from the cores.
+    settings += gpus.settings(context)
+    affinity.decide(context)
+    for group in (affinity.threads, variables.settings, caches.settings):
+        settings += group(context)
+    variables.judge_discouraged(context, settings)
     return Decision(context, settings, [*warnings, *context.warnings])
 
 
 def without_own(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` without the variables that an outer lumi-entry set for its process.
-
-    If one of them has changed since, a launcher between the two has numbered its processes.
-    """
+    """Return ``env`` without the variables that an outer lumi-entry set for its process."""
     rest = dict(env)
-    ours = [entry.partition("=") for entry in rest.pop(MARK, "").split()]
-    changed = any(_packed(env.get(name, "")) != value for name, _, value in ours)
+    ours = dict(entry.partition("=")[::2] for entry in rest.pop(MARK, "").split())
+    # If one of them has changed since, a launcher between the two has numbered its processes.
+    changed = any(_packed(env.get(name, "")) != value for name, value in ours.items())
     if "TORCHELASTIC_RUN_ID" in env or changed:
         return rest
-    for name, _, _ in ours:
-        rest.pop(name, None)
-    return rest
+    return {name: value for name, value in rest.items() if name not in ours}
 
 
 def _packed(value: str) -> str:
@@ -147,16 +148,15 @@ def _packed(value: str) -> str:
 
 
 def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` without the variables of ranks, which a launcher sets for each of its own."""
+    """Return ``env`` without the variables of ranks, which a launcher sets for its own."""
     return {name: value for name, value in env.items() if name not in RANKS}
 
 
-def _left_alone(env: Mapping[str, str], launch: Launch) -> list[Setting]:
-    names = [*RANKS, *(name for name, _ in SINGLE), threads.NAME, gpus.ROCR, gpus.HIP, gpus.CUDA]
-    why = f"left as {launch.name} set it"
-    return [Setting(name, env[name], launch.name, why) for name in names if name in env]
-
-
+# The launcher knows the only correct value of a variable such as RANK. If the user's value differs,
+# it was nearly always exported outside the ranks (``export RANK=$SLURM_PROCID`` in the batch script
+# makes every rank 0). Every rank sees the same wrong WORLD_SIZE, so all of them stop. RANK=0 is
+# correct on rank 0, which would wait for ever if only the others stopped; so the launcher's value
+# replaces it, with a warning. The user may set every other variable.
 def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
     given = env.get(name)
     known = name in launch.facts
@@ -171,21 +171,16 @@ def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
     if optional_number(env, name) == value:
         return kept(env, name, f"set already, equal to {why}")
     if name == "WORLD_SIZE":
-        raise LaunchError(
-            f"WORLD_SIZE={given} is set, but there are {value} ranks",
-            where=f"launched by {launch.title}",
-            why=f"{why}={value}; each rank would wait for a number of ranks that never start",
-            hint="unset WORLD_SIZE, or start that number of ranks",
-        )
+        what = f"WORLD_SIZE={given} is set, but there are {value} ranks"
+        why = f"{why}={value}; each rank would wait for a number of ranks that never start"
+        hint = "unset WORLD_SIZE, or start that number of ranks"
+        raise LaunchError(what, f"launched by {launch.title}", why, hint)
     return Setting(name, str(value), origin=origin, why=f"{why}, not {given}, which was set")
 
 
 def _others(env: Mapping[str, str], launch: Launch) -> Iterator[Setting]:
-    for name, decider in SINGLE:
-        if env.get(name):
-            yield kept(env, name)
-        else:
-            yield decider(env, launch)
+    for name, decider in SINGLE.items():
+        yield kept(env, name) if env.get(name) else decider(env, launch)
 
 
 def _check(ranks: list[Setting], launch: Launch) -> None:
@@ -194,27 +189,20 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
         if setting.value is not None:
             known[setting.name] = number({setting.name: setting.value}, setting.name)
         elif setting.name in ("RANK", "LOCAL_RANK"):
-            raise LaunchError(
-                f"{setting.name} is not set",
-                where=_HERE,
-                why="the ranks are numbered by hand, or by a launcher that does not set it",
-                hint=f"export {setting.name} in each rank, or start them with srun or mpiexec",
-            )
+            why = "the ranks are numbered by hand, or by a launcher that does not set it"
+            hint = f"export {setting.name} in each rank, or start them with srun or mpiexec"
+            raise LaunchError(f"{setting.name} is not set", ENVIRONMENT, why, hint)
     pairs = {"RANK": "WORLD_SIZE"}
     # A single process may choose its GPU with LOCAL_RANK; some launchers set no local size.
     if known["WORLD_SIZE"] > 1 and "LOCAL_WORLD_SIZE" in known:
         pairs["LOCAL_RANK"] = "LOCAL_WORLD_SIZE"
     for name, size in pairs.items():
         if known[name] >= known[size]:
-            raise LaunchError(
-                f"{name}={known[name]} is not below {size}={known[size]}",
-                where=_HERE,
-                why="ranks are counted from 0",
-                hint=f"let the launcher number the ranks: unset {name} and {size}",
-                shown=launch.name == NONE
-                or known[name] == known[size]
-                or not (known["LOCAL_RANK"] or known.get("NODE_RANK")),
-            )
+            what = f"{name}={known[name]} is not below {size}={known[size]}"
+            hint = f"let the launcher number the ranks: unset {name} and {size}"
+            first = not (known["LOCAL_RANK"] or known.get("NODE_RANK"))
+            shown = first or launch.name == NONE or known[name] == known[size]
+            raise LaunchError(what, ENVIRONMENT, "ranks are counted from 0", hint, shown=shown)
 
 
 def _overridden(ranks: list[Setting], env: Mapping[str, str], launch: Launch) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """Redirect stdout and stderr of each rank to its own files, which replace no others (--log-dir)."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator
@@ -27,20 +25,15 @@ def redirect(context: Context) -> None:
             os.write(descriptor, b"\n")
             os.ftruncate(descriptor, 0)
     except OSError as error:
-        raise LaunchError(
-            f"cannot write logs to '{folder}': {error.strerror}",
-            where=f"{error.filename or os.path.abspath(folder)} on {os.uname().nodename}",
-            why="with --log-dir each rank creates two files there",
-            hint="choose a folder that every node can write to, with free space",
-            code=UNFIT,
-            alone=True,
-        ) from None
+        what = f"cannot write logs to '{folder}': {error.strerror}"
+        where = f"{error.filename or os.path.abspath(folder)} on {os.uname().nodename}"
+        why = "with --log-dir each rank creates two files there"
+        hint = "choose a folder that every node can write to, with free space"
+        raise LaunchError(what, where, why, hint, code=UNFIT, alone=True) from None
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
     for descriptor, standard in zip(pair, (1, 2)):
         os.dup2(descriptor, standard)
         os.set_inheritable(standard, True)
-        if descriptor > 2:
-            os.close(descriptor)
 
 
 def _open_pair(stem: str) -> tuple[int, int]:

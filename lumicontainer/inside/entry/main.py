@@ -1,38 +1,18 @@
 """``lumi-entry``: set the variables of one rank, then replace this process by its program."""
 
-from __future__ import annotations
-
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from .. import __version__
 from ..checking import record
 from ..errors import UNFIT, LaunchError
 from ..launch.launchers import first_of_node, is_rank_0
 from ..launch.program import become, check_readable, inherited, restore_signals
-from ..rank import affinity, caches, flight_recorder, node_launcher
-from ..rank.context import Context
-from ..rank.options import DIRECT
-from . import logs, preflight, profiler, report, smi
-from .arguments import Arguments, parse, parser
+from ..rank import affinity, caches, node_launcher
+from ..rank.context import DIRECT
+from . import logs, preflight, profiler
+from .arguments import Arguments, parse
 from .decide import Decision, decide, without_own, without_ranks
-
-PREPARATIONS: tuple[Callable[[Context], None], ...] = (
-    preflight.check,
-    smi.show,
-    affinity.bind,
-    caches.make,
-    flight_recorder.make,
-    lambda context: _note(context.notes),
-    logs.redirect,
-)
-"""Run in this order before the program starts."""
-WRAPPERS: tuple[Callable[[Context, list[str]], list[str]], ...] = (
-    node_launcher.local_rank_argument,
-    profiler.wrapped,
-)
-"""Change the command, in this order: the last one adds the outermost program."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -56,8 +36,8 @@ def main(words: Sequence[str]) -> int:
 
 def _run(words: Sequence[str], env: dict[str, str]) -> int:
     given = parse(words)
-    if given.help or given.version:
-        _print(parser().format_help() if given.help else f"lumi-entry {__version__}\n")
+    if given.text:
+        _print(given.text)
         return 0
     env = without_own(env)
     platform = record("platform.json")
@@ -65,7 +45,7 @@ def _run(words: Sequence[str], env: dict[str, str]) -> int:
     if decision.warned():
         sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
     if given.options.print_env:
-        _print(report.as_json(decision) if given.options.json else report.as_text(decision))
+        _print(decision.as_json() if given.options.json else decision.as_text())
         _note(decision.context.notes)
     else:
         _start(given, decision, words)
@@ -81,12 +61,15 @@ def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
         command = node_launcher.command(context, decision.settings, words)
         become(command, {**without_ranks(env), node_launcher.STARTED: context.start.launcher})
     env.pop(node_launcher.STARTED, None)
-    for prepare in PREPARATIONS:
-        prepare(context)
-    command = list(given.command)
-    for wrap in WRAPPERS:
-        command = wrap(context, command)
-    become(command, env)
+    preflight.check(context)
+    preflight.show_gpus(context)
+    affinity.bind(context)
+    caches.make(context)
+    caches.make_recorder(context)
+    _note(context.notes)
+    logs.redirect(context)
+    command = node_launcher.local_rank_argument(context, list(given.command))
+    become(profiler.wrapped(context, command), env)
 
 
 def _note(notes: Sequence[str]) -> None:
@@ -101,11 +84,8 @@ def _print(text: str) -> None:
         while left:
             left = left[os.write(1, left) :]
     except OSError as error:
-        raise LaunchError(
-            f"cannot write to stdout: {error.strerror}",
-            where=f"stdout of the process on {os.uname().nodename}",
-            why="lumi-entry prints its result there",
-            hint="redirect stdout to a file system with free space",
-            code=UNFIT,
-            shown=True,
-        ) from None
+        what = f"cannot write to stdout: {error.strerror}"
+        where = f"stdout of the process on {os.uname().nodename}"
+        hint = "redirect stdout to a file system with free space"
+        why = "lumi-entry prints its result there"
+        raise LaunchError(what, where, why, hint, code=UNFIT, shown=True) from None

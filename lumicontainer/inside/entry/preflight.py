@@ -1,4 +1,4 @@
-"""Check each node before the ranks start, so that a bad one stops the run at once (--preflight).
+"""Check each node before the ranks start (--preflight), and show the state of its GPUs (--smi).
 
 Local rank 0 checks its node and reports all failures together. A check that cannot be made here is
 reported as such, and is not a failure. Each check is one function in ``CHECKS``.
@@ -6,30 +6,76 @@ reported as such, and is not a failure. Each check is one function in ``CHECKS``
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
 import re
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..environment import optional_number
 from ..errors import UNFIT, LaunchError
-from ..node import time_limit
+from ..launch.program import find
 from ..rank import caches
 from ..rank.context import Context
 
 GIB = 1 << 30
-LEAST_FREE = GIB
-"""Free bytes that caches and temporary files of ranks need on the node."""
-SECONDS = 20
-"""A plugin may never finish loading if its network does not answer."""
-SKEW = 5
-"""Permitted difference in seconds from the clock of Slurm's controller, which has whole seconds."""
-STA_UNSYNC = 0x40
-"""Of adjtimex(2): the clock is not synchronized with a server."""
+LEAST_FREE = GIB  # free bytes that caches and temporary files of ranks need on the node
+SECONDS = 20  # with a broken driver or network, plugins and tools never end
+SKEW = 5  # permitted seconds from the clock of Slurm's controller, which has whole seconds
+TOOLS = (("rocm-smi", ()), ("amd-smi", ("monitor",)))
+STA_UNSYNC = 0x40  # of adjtimex(2): the clock is not synchronized with a server
+
+
+def show_gpus(context: Context) -> None:
+    """Print the output of ROCm's tool to stderr, once a node."""
+    if not context.options.smi or context.number("LOCAL_RANK"):
+        return
+    found = [[find(name, context.env), *words] for name, words in TOOLS]
+    command = next((each for each in found if each[0]), [])
+    if command:
+        sys.stderr.write(_state(command))
+    elif not context.number("RANK"):  # the image is the same on all nodes
+        sys.stderr.write("warning: --smi: there is neither rocm-smi nor amd-smi in the image\n")
+    sys.stderr.flush()
+
+
+def _state(command: Sequence[str]) -> str:
+    """Return the output of a tool as one text, so that lines of nodes do not mix."""
+    head = f"{os.path.basename(command[0])} on {os.uname().nodename}"
+    try:
+        code, text = _run(command)
+    except OSError as error:
+        return f"warning: {head} does not start: {error.strerror}\n"
+    if code is None:
+        return f"warning: {head} did not end within {SECONDS} s\n"
+    return f"{head}{f', exit code {code}' if code else ''}:\n{text}\n"
+
+
+def _run(command: Sequence[str]) -> tuple[int | None, str]:
+    """Return the exit code of a command and its output; the code is None after SECONDS.
+
+    A process that waits in the driver cannot be killed, and stays.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output = process.communicate(timeout=SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
+        return None, ""
+    return process.returncode, output.decode(errors="replace").strip()
 
 
 class UnmadeError(Exception):
@@ -54,14 +100,10 @@ def check(context: Context) -> None:
             failed.append(f"{name}: {reason}")
     host = os.uname().nodename
     if failed:
-        raise LaunchError(
-            f"node {host} is not fit: {len(failed)} of {len(CHECKS)} checks failed",
-            where=f"--preflight on {host}",
-            why="\n         ".join([*failed, *(f"not checked: {text}" for text in unmade)]),
-            hint=f"exclude it: sbatch --exclude={host}; srun --kill-on-bad-exit=1 stops the rest",
-            code=UNFIT,
-            shown=True,
-        )
+        what = f"node {host} is not fit: {len(failed)} of {len(CHECKS)} checks failed"
+        why = "\n         ".join([*failed, *(f"not checked: {text}" for text in unmade)])
+        hint = f"exclude it: sbatch --exclude={host}; srun --kill-on-bad-exit=1 stops the rest"
+        raise LaunchError(what, f"--preflight on {host}", why, hint, code=UNFIT, shown=True)
     # Other nodes print only checks that were not made.
     if unmade or not context.number("RANK"):
         words = [f"passed: {', '.join(passed) or 'nothing'}"]
@@ -124,7 +166,7 @@ def plugin(context: Context) -> str:
 
 def _load(library: str) -> str:
     load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
-    code, text = time_limit.run([sys.executable, "-I", "-S", "-B", "-c", load, library], SECONDS)
+    code, text = _run([sys.executable, "-I", "-S", "-B", "-c", load, library])
     if code == 0:
         return ""
     if code is None:

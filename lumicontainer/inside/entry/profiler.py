@@ -28,10 +28,14 @@ def wrapped(context: Context, command: list[str]) -> list[str]:
     ranks = _ranks(text, context.number("WORLD_SIZE") or 1)
     own = (context.number("RANK") or 0) in ranks
     if profiler == "torch":
-        _check_python(command)
+        python = command[0] == interpreter() and command[1:]
+        if not python or (command[1].startswith("-") and command[1] != "-m"):
+            raise misused("--profiler torch profiles SCRIPT.py or -m MODULE, not '-- COMMAND'")
         return _torch(command, _new_folder(context)) if own else command
     tool = _tool(profiler or DEFAULT, context)
-    return _ROCM[profiler or DEFAULT](tool, command, _new_folder(context)) if own else command
+    words = _ROCM[profiler or DEFAULT].split()
+    folder = _new_folder(context) if own else ""
+    return [tool, *(each.format(folder) for each in words), *command] if own else command
 
 
 def _ranks(text: str, size: int) -> range | frozenset[int]:
@@ -49,22 +53,13 @@ def _tool(name: str, context: Context) -> str:
     path = find(name, context.env)
     if path:
         return path
-    raise LaunchError(
-        f"the profiler '{name}' is not in the image",
-        where=f"PATH={context.env.get('PATH', '')}, and /opt/rocm/bin",
-        why="--profile runs ranks under this program",
-        hint="use --profiler torch, which needs only PyTorch, or add ROCm's profiler to the recipe",
-    )
-
-
-def _check_python(command: list[str]) -> None:
-    python = command[0] == interpreter() and command[1:]
-    if not python or (command[1].startswith("-") and command[1:2] != ["-m"]):
-        raise misused("--profiler torch profiles SCRIPT.py or -m MODULE, not '-- COMMAND'")
+    what = f"the profiler '{name}' is not in the image"
+    where = f"PATH={context.env.get('PATH', '')}, and /opt/rocm/bin"
+    hint = "use --profiler torch, which needs only PyTorch, or add ROCm's profiler to the recipe"
+    raise LaunchError(what, where, "--profile runs ranks under this program", hint)
 
 
 def _new_folder(context: Context) -> str:
-    """Create STEM.profile, or STEM.profile.1 and so on if it exists."""
     parent = context.options.log_dir or os.getcwd()
     folders = numbered(os.path.join(parent, f"{context.rank_stem()}.profile"))
     try:
@@ -75,23 +70,11 @@ def _new_folder(context: Context) -> str:
                 os.mkdir(folder)
                 return os.path.abspath(folder)
     except OSError as error:
-        raise LaunchError(
-            f"cannot create a folder for the profile: {error.strerror}",
-            where=f"{error.filename or parent} on {os.uname().nodename}",
-            why="each profiled rank writes to its own folder in --log-dir, or else here",
-            hint="choose a writable folder with --log-dir, or change to one",
-            code=UNFIT,
-            alone=True,
-        ) from None
-
-
-def _rocprofv3(tool: str, command: list[str], folder: str) -> list[str]:
-    output = ["--output-format", "pftrace", "--output-directory", folder, "--output-file", "trace"]
-    return [tool, "--runtime-trace", *output, "--", *command]
-
-
-def _rocprof(tool: str, command: list[str], folder: str) -> list[str]:
-    return [tool, "--hip-trace", "-d", folder, "-o", os.path.join(folder, "trace.csv"), *command]
+        what = f"cannot create a folder for the profile: {error.strerror}"
+        where = f"{error.filename or parent} on {os.uname().nodename}"
+        why = "each profiled rank writes to its own folder in --log-dir, or else here"
+        hint = "choose a writable folder with --log-dir, or change to one"
+        raise LaunchError(what, where, why, hint, code=UNFIT, alone=True) from None
 
 
 def _torch(command: list[str], folder: str) -> list[str]:
@@ -99,4 +82,8 @@ def _torch(command: list[str], folder: str) -> list[str]:
     return [command[0], runner, os.path.join(folder, "trace.json"), *command[1:]]
 
 
-_ROCM = {"rocprofv3": _rocprofv3, "rocprof": _rocprof}
+_PFTRACE = "--output-format pftrace --output-directory {} --output-file trace"
+_ROCM = {
+    "rocprofv3": f"--runtime-trace {_PFTRACE} --",
+    "rocprof": "--hip-trace -d {} -o {}/trace.csv",
+}

@@ -5,8 +5,6 @@ All events stay in memory until the end, so the run must be short. A program tha
 ends by ``os._exit``, leaves no trace.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import runpy

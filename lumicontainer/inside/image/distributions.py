@@ -1,9 +1,8 @@
 """List the Python packages of the image and their files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from importlib.metadata import Distribution, distributions
 
 UNSAID = -1
@@ -18,9 +17,13 @@ class Package:
         self.version: str = distribution.version
         self.folder = os.path.normpath(str(distribution.locate_file("")))
 
-    def files(self) -> Iterator[tuple[str, int]]:
-        """Yield each file's path and its recorded length, UNSAID without one."""
-        for line in (self._distribution.read_text("RECORD") or "").splitlines():
+    @cached_property
+    def files(self) -> Sequence[tuple[str, int]]:
+        """Return each file's path and its recorded length, UNSAID without one."""
+        return list(self._files())
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        for line in self.text("RECORD").splitlines():
             name, _, size = line.rsplit(",", 2)
             path = os.path.join(self.folder, name.strip('"'))
             # normpath for all of 40,000 files would take half of the time.
@@ -31,15 +34,18 @@ class Package:
         """Return a file of its metadata, or "" if there is none."""
         return self._distribution.read_text(name) or ""
 
+    def requires(self) -> list[str]:
+        """Return its requirements, with their markers (PEP 508)."""
+        return list(self._distribution.requires or ())
+
     def modules(self) -> Sequence[str]:
         """Return the modules that programs import from it."""
         listed = [line for line in self.text("top_level.txt").split() if line.isidentifier()]
-        found = {_module(path, self.folder) for path, _ in self.files()}
+        found = {_module(path, self.folder) for path, _ in self.files}
         return sorted({*listed, *found} - {""})
 
 
 def _module(path: str, folder: str) -> str:
-    """Return the module of a file, or ""."""
     if not path.startswith(f"{folder}/"):
         return ""
     head, _, rest = path[len(folder) + 1 :].partition("/")

@@ -1,12 +1,4 @@
-"""Make the image's packages visible in virtual environments with ``--system-site-packages``.
-
-The image's Python may be a virtual environment. One created from it has the same base Python as
-its home, so with ``--system-site-packages`` it sees the packages of the base, which has none. This
-module writes a .pth file for the base Python (``site`` runs its lines that begin with ``import``),
-which adds the image's packages. It has no effect in the base and in the image's own environment.
-"""
-
-from __future__ import annotations
+"""Make the image's packages visible in virtual environments with ``--system-site-packages``."""
 
 import json
 import os
@@ -14,6 +6,11 @@ import subprocess
 import sys
 import sysconfig
 
+# The image's Python may be a virtual environment. One created from it has the same base Python as
+# its home, so with ``--system-site-packages`` it sees the packages of the base, which has none.
+# This module writes a .pth file for the base Python (``site`` runs its lines that begin with
+# ``import``), which adds the image's packages. It has no effect in the base and in the image's own
+# environment.
 NAME = "lumicontainer.pth"
 _LINE = "import sys; sys.prefix in {not_in!r} or __import__('site').addsitedir({packages!r})\n"
 _FOLDERS = "import json, site; print(json.dumps(site.getsitepackages()))"

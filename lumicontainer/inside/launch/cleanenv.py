@@ -1,12 +1,4 @@
-"""Detect tasks of a Slurm step whose variables were removed, as ``--cleanenv`` does.
-
-With ``srun singularity exec --cleanenv`` each task would take itself for the only process: all of
-them would train alone and write the same files. The engine's processes have a clean environment
-too. Only two traces are left: the task is a child of ``slurmstepd``, whose title holds job and
-step; and in a container with its own process ids, the name of its control group.
-"""
-
-from __future__ import annotations
+"""Detect tasks of a Slurm step whose variables were removed, as ``--cleanenv`` does."""
 
 import os
 from collections.abc import Mapping
@@ -16,16 +8,18 @@ from ..errors import LaunchError
 from ..node.hardware import Node
 from .launchers import NONE, Launch
 
+# The engine's processes and a user's scripts are between Slurm's task and this process.
 _ANCESTORS = 16
-"""The engine's processes and a user's scripts are between Slurm's task and this process."""
 
 
+# With ``srun singularity exec --cleanenv`` each task would take itself for the only process: all of
+# them would train alone and write the same files. The engine's processes have a clean environment
+# too. Only two traces are left: the task is a child of ``slurmstepd``, whose title holds job and
+# step; and in a container with its own process ids, the name of its control group.
 def check(env: Mapping[str, str], launch: Launch, node: Node) -> None:
-    """Raise LaunchError if this is a task of a step, but has no variables of Slurm.
-
-    The number of tasks cannot be seen: when the last one looks, the first may have ended. So a
-    single task is refused too, unless WORLD_SIZE=1 is set.
-    """
+    """Raise LaunchError if this is a task of a step, but has no variables of Slurm."""
+    # The number of tasks cannot be seen: when the last one looks, the first may have ended. So a
+    # single task is refused too, unless WORLD_SIZE=1 is set.
     if launch.name != NONE or env.get("WORLD_SIZE") or "SLURM_JOB_ID" in env:
         return
     step, daemon, pid = _step_above(node)
@@ -34,15 +28,14 @@ def check(env: Mapping[str, str], launch: Launch, node: Node) -> None:
     if not step:
         return
     everyone = (_pids(node, name) for name in node.names("proc") if is_number(name))
-    others = (other for other, parent in everyone if parent == daemon)
-    lowest = not daemon or pid == min(others, default=pid)
-    raise LaunchError(
-        "srun started this task, but Slurm's variables are missing",
-        where=f"step {step} on {os.uname().nodename}",
-        why="without them each task would take itself for the only process",
-        hint="remove --cleanenv (-e), or add --env WORLD_SIZE=1 if each task is to run alone",
-        shown=task == "0" if task else lowest,
+    lowest = not daemon or pid == min(
+        (p for p, parent in everyone if parent == daemon), default=pid
     )
+    what = "srun started this task, but Slurm's variables are missing"
+    where, shown = f"step {step} on {os.uname().nodename}", task == "0" if task else lowest
+    why = "without them each task would take itself for the only process"
+    hint = "remove --cleanenv (-e), or add --env WORLD_SIZE=1 if each task is to run alone"
+    raise LaunchError(what, where, why, hint, shown=shown)
 
 
 def _step_above(node: Node) -> tuple[str, int, int]:

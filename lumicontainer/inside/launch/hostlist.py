@@ -6,17 +6,13 @@ one varies fastest, then the first, the second, and so on, as in Slurm
 last bracket since 23.02.5.
 """
 
-from __future__ import annotations
-
 import re
 
+# Slurm's own limit (MAX_SLURM_NODES in slurm.h); it limits the work for a damaged list.
 MAX_HOSTS = 65536
-"""Slurm's own limit (MAX_SLURM_NODES in slurm.h); it limits the work for a hostile list."""
-MAX_NAME = 255
-"""Longer than any host name (RFC 1035); it limits the work for one host."""
 _ITEM = re.compile(r"(?:[^\s,\[\]]|\[[^\[\]]*\])+")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
 class HostlistError(ValueError):
@@ -29,8 +25,7 @@ class HostlistError(ValueError):
 def expand(text: str) -> list[str]:
     """Return the hosts of ``text`` in Slurm's order, duplicates included.
 
-    Raises HostlistError if the text is malformed, has more than 65,536 hosts, or a host with more
-    than 255 characters.
+    Raises HostlistError if the text is malformed, or has more than 65,536 hosts.
     """
     rest = _ITEM.sub("", text)
     if "[" in rest or "]" in rest:
@@ -39,11 +34,6 @@ def expand(text: str) -> list[str]:
     for item in _ITEM.findall(text):
         hosts += _hosts(item, MAX_HOSTS - len(hosts))
     return hosts
-
-
-def first(text: str) -> str:
-    """Return the first host of ``text``, or ""; raise HostlistError if ``expand`` does."""
-    return next(iter(expand(text)), "")
 
 
 def _hosts(item: str, most: int) -> list[str]:
@@ -55,22 +45,18 @@ def _hosts(item: str, most: int) -> list[str]:
             names = [name + number for number in numbers for name in names]
         else:
             names = [name + number for name in names for number in numbers]
-        _check_length(names)
     names = [name + tail for name in names]
-    _check_length(names)
     if len(names) > most:
         raise _too_many(item)
     return names
 
 
 def _numbers(item: str, inner: str, most: int) -> list[str]:
-    """Return the numbers of a bracket, at most ``most``."""
     numbers: list[str] = []
     for part in inner.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
             raise HostlistError(item, f"'{part[:60]}' is neither a number nor a range like 1-4")
-        _check_length([part])
         low, high = int(match[1]), int(match[2] or match[1])
         if low > high:
             raise HostlistError(item, f"the range '{part}' runs backwards")
@@ -79,12 +65,6 @@ def _numbers(item: str, inner: str, most: int) -> list[str]:
         width = len(match[1])
         numbers += [f"{value:0{width}}" for value in range(low, high + 1)]
     return numbers
-
-
-def _check_length(names: list[str]) -> None:
-    longest = max(names, key=len)
-    if len(longest) > MAX_NAME:
-        raise HostlistError(longest, f"a name has more than {MAX_NAME} characters")
 
 
 def _too_many(item: str) -> HostlistError:

@@ -6,24 +6,21 @@ inside srun shows both, and torchrun started this process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..environment import is_number, number, optional_number
-from ..errors import LaunchError
+from ..environment import number, optional_number
+from ..errors import ENVIRONMENT, LaunchError
 
+# GROUP_RANK is torchrun's name for the rank of the node.
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK")
-"""GROUP_RANK is torchrun's name for the rank of the node."""
 
-TORCHRUN = "torchrun"
-DEEPSPEED = "deepspeed"
-SLURM = "slurm"
-MPI = "mpi"
-NONE = "none"
+TORCHRUN, DEEPSPEED, SLURM, MPI, NONE = "torchrun", "deepspeed", "slurm", "mpi", "none"
 
+# Higher ids are not of steps with ranks: the batch script, the external and the interactive step
+# (SLURM_MAX_NORMAL_STEP_ID in slurm.h).
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
-"""Higher ids are not of steps with ranks: the batch script, the external and the interactive step
-(SLURM_MAX_NORMAL_STEP_ID in slurm.h)."""
 
 
 class _Kind(NamedTuple):
@@ -42,12 +39,11 @@ _OPEN_MPI = tuple(
     f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")
 )
 _MPICH = ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS")
+_SRUN = ("SLURM_PROCID", "SLURM_LOCALID", "", "", "SLURM_NODEID")
+_PMI = ("PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE")
 _KINDS = (
     _Kind(
-        TORCHRUN,
-        "torchrun, run {}",
-        ("TORCHELASTIC_RUN_ID", "RANK"),
-        (*RANKS[:4], "GROUP_RANK"),
+        TORCHRUN, "torchrun, run {}", ("TORCHELASTIC_RUN_ID", "RANK"), (*RANKS[:4], "GROUP_RANK")
     ),
     # deepspeed/launcher/launch.py
     _Kind(
@@ -60,19 +56,9 @@ _KINDS = (
     # the batch step, or of the step of the process manager, and neither numbers the ranks.
     _Kind(MPI, "mpirun of Open MPI", _OPEN_MPI, _OPEN_MPI),
     _Kind(MPI, "mpiexec of MPICH", _MPICH, _MPICH),
-    _Kind(
-        SLURM,
-        "srun",
-        ("SLURM_STEP_ID", "SLURM_PROCID"),
-        ("SLURM_PROCID", "SLURM_LOCALID", "", "", "SLURM_NODEID"),
-    ),
+    _Kind(SLURM, "srun", ("SLURM_STEP_ID", "SLURM_PROCID"), _SRUN),
     # Others, such as HPE's PALS.
-    _Kind(
-        MPI,
-        "a process manager with PMI",
-        ("PMI_RANK", "PMI_SIZE"),
-        ("PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE"),
-    ),
+    _Kind(MPI, "a process manager with PMI", ("PMI_RANK", "PMI_SIZE"), _PMI),
 )
 
 
@@ -132,11 +118,9 @@ def _of_pytorch(env: Mapping[str, str], kind: _Kind) -> Launch:
 
 
 def _slurm(env: Mapping[str, str], kind: _Kind) -> Launch | None:
-    """Return the launch of a task of srun.
-
-    The shell of sbatch or salloc is not a task: it has SLURM_PROCID=0 and the number of tasks, but
-    no step, or one of the special steps.
-    """
+    """Return the launch of a task of srun."""
+    # The shell of sbatch or salloc is not a task: it has SLURM_PROCID=0 and the number of tasks,
+    # but no step, or one of the special steps.
     step = number(env, "SLURM_STEP_ID")
     if step >= FIRST_SPECIAL_STEP:
         return None
@@ -173,7 +157,6 @@ def _first(env: Mapping[str, str], *names: str) -> str:
 
 
 def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
-    """Return the tasks on the node with the index ``node`` from a list such as ``4(x2),3``."""
     text = env.get(name, "")
     counts = [repeated(part) for part in text.split(",")]
     # An invalid list is invalid on every node, a short one on the last nodes only.
@@ -183,22 +166,16 @@ def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
         before += nodes
         if node < before:
             return tasks
-    raise LaunchError(
-        f"{name} does not give the number of tasks on this node: '{text}'",
-        where="the environment of this process",
-        why=f"SLURM_NODEID={node} needs entry {node + 1} of a list such as 4(x2),3",
-        hint=f"leave {name} and SLURM_NODEID as srun sets them",
-        local=readable,
-    )
+    what = f"{name} does not give the number of tasks on this node: '{text}'"
+    why = f"SLURM_NODEID={node} needs entry {node + 1} of a list such as 4(x2),3"
+    hint = f"leave {name} and SLURM_NODEID as srun sets them"
+    raise LaunchError(what, ENVIRONMENT, why, hint, local=readable)
 
 
 def repeated(part: str) -> tuple[int, int] | None:
     """Return the tasks and the nodes of ``4(x2)`` or ``4``; None for any other text."""
-    count, repeated, rest = part.partition("(x")
-    times = rest if repeated else "1)"
-    if not (is_number(count) and is_number(times[:-1]) and times.endswith(")")):
-        return None
-    return int(count), int(times[:-1])
+    found = re.fullmatch(r"([0-9]{1,19})(?:\(x([0-9]{1,19})\))?", part)
+    return (int(found[1]), int(found[2] or 1)) if found else None
 
 
 def one_a_node(env: Mapping[str, str], launch: Launch) -> bool:
@@ -219,18 +196,14 @@ def nodes(env: Mapping[str, str], launch: Launch) -> int | None:
 def is_rank_0(env: Mapping[str, str]) -> bool:
     """Return whether this process is rank 0, which prints errors; True if its rank is unknown."""
     names = _numbering(env)
-    return not any(_has(env, name) for name in (names[0], names[1], *names[4:]))
+    return not any(optional_number(env, name) for name in (*names[:2], *names[4:]))
 
 
 def first_of_node(env: Mapping[str, str]) -> bool:
     """Return whether this process is the first rank of its node; True if that is unknown."""
-    return not _has(env, _numbering(env)[1])
+    return not optional_number(env, _numbering(env)[1])
 
 
 def _numbering(env: Mapping[str, str]) -> tuple[str, ...]:
     known = (kind.sources for kind in _KINDS if all(sign in env for sign in kind.signs))
     return next(known, RANKS)
-
-
-def _has(env: Mapping[str, str], name: str) -> bool:
-    return bool(optional_number(env, name))

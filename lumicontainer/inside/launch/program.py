@@ -1,7 +1,6 @@
 """Replace this process by the program, so that signals and exit codes pass unchanged."""
 
-from __future__ import annotations
-
+import contextlib
 import os
 import signal
 import sys
@@ -10,9 +9,7 @@ from typing import NoReturn
 
 from ..errors import LaunchError
 
-_NOT_EXECUTABLE = 126
-_NOT_FOUND = 127
-"""A shell's exit codes in these two cases."""
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # a shell's exit codes
 
 
 def restore_signals() -> None:
@@ -24,19 +21,13 @@ def restore_signals() -> None:
 
 
 def inherited() -> dict[str, str]:
-    """Return the environment that this process was started with.
-
-    In the C locale Python adds LC_CTYPE to its own (PEP 538); the program must not see it.
-    """
+    """Return the environment that this process was started with."""
+    # In the C locale Python adds LC_CTYPE to its own (PEP 538); the program must not see it.
     env = dict(os.environ)
-    if env.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
-        try:
-            with open("/proc/self/environ", "rb") as stream:
-                entries = stream.read().split(b"\0")
-        except OSError:
-            return env
-        if not any(entry.startswith(b"LC_CTYPE=") for entry in entries):
-            del env["LC_CTYPE"]
+    if "LC_CTYPE" in env:
+        with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as stream:
+            if b"\0LC_CTYPE=" not in b"\0" + stream.read():
+                del env["LC_CTYPE"]
     return env
 
 
@@ -46,10 +37,8 @@ def interpreter() -> str:
 
 
 def activated(env: Mapping[str, str]) -> str:
-    """Return the Python of the active virtual environment, which is first on PATH, or "".
-
-    VIRTUAL_ENV alone proves nothing: engines pass on the host's, but not the host's PATH.
-    """
+    """Return the Python of the active virtual environment, which is first on PATH, or ""."""
+    # VIRTUAL_ENV alone proves nothing: engines pass on the host's, but not the host's PATH.
     own = env.get("VIRTUAL_ENV", "")
     python = find("python3", env) if own else ""
     bin_folder = os.path.realpath(os.path.join(own, "bin"))
@@ -60,9 +49,8 @@ def unusable(env: Mapping[str, str]) -> str:
     """Return a warning if the Python of the active virtual environment cannot run here."""
     own = env.get("VIRTUAL_ENV", "")
     folder = os.path.join(own, "bin")
-    if not own or folder not in env.get("PATH", "").split(":"):
-        return ""
-    if os.access(os.path.join(folder, "python3"), os.X_OK):
+    active = own and folder in env.get("PATH", "").split(":")
+    if not active or os.access(os.path.join(folder, "python3"), os.X_OK):
         return ""
     return (
         f"VIRTUAL_ENV={own} is active, but its python3 cannot run here: the image's Python runs "

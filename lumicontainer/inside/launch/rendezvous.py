@@ -1,25 +1,21 @@
 """MASTER_ADDR and MASTER_PORT: every rank computes the same values without communication."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Mapping
 
 from ..environment import DEFAULT, Setting, number
 from ..errors import LaunchError
-from .hostlist import HostlistError, first
+from .hostlist import HostlistError, expand
 from .launchers import Launch
 
 FIRST_PORT = 10000
+# A prime. The ports end at 19972: above those of Slurm's daemons (6817 to 6819), below torchrun's
+# 29400, PyTorch's 29500 and the kernel's ephemeral ports (32768 and up).
 PORTS = 9973
-"""A prime. The ports end at 19972: above those of Slurm's daemons (6817 to 6819), below
-torchrun's 29400, PyTorch's 29500 and the kernel's ephemeral ports (32768 and up)."""
+# About PORTS divided by the golden ratio: the steps of a job get ports far from each other and from
+# those of jobs with a near id.
 STEP_STRIDE = 6163
-"""About PORTS divided by the golden ratio: the steps of a job get ports far from each other and
-from those of jobs with a near id."""
-NO_STEP = -1
-DEFAULT_PORT = 29500
-"""PyTorch's own default."""
+DEFAULT_PORT = 29500  # PyTorch's own default
 LOOPBACK = "127.0.0.1"
 
 
@@ -34,18 +30,19 @@ def address(env: Mapping[str, str], launch: Launch) -> Setting:
             return Setting("MASTER_ADDR", host, launch.name, why)
     if launch.on_one_node():
         return Setting("MASTER_ADDR", LOOPBACK, DEFAULT, "all ranks are on this node")
-    raise LaunchError(
-        "MASTER_ADDR is not set, and the node of rank 0 is unknown",
-        where=f"launched by {launch.title}",
-        why="the ranks may be on several nodes, and there is no list that begins with rank 0's",
-        hint="export MASTER_ADDR as a name or address of the first node, the same for every rank",
-    )
+    what = "MASTER_ADDR is not set, and the node of rank 0 is unknown"
+    why = "the ranks may be on several nodes, and no list begins with the node of rank 0"
+    hint = "export MASTER_ADDR as a name or address of the first node, the same for every rank"
+    raise LaunchError(what, f"launched by {launch.title}", why, hint)
 
 
 def port(env: Mapping[str, str], launch: Launch) -> Setting:
     """Decide MASTER_PORT: equal on all ranks of a run, different for other runs on the node."""
     if launch.fact("WORLD_SIZE") == 1:
-        value, origin, why = _free_port(), DEFAULT, "a port that is free on this node"
+        with socket.socket() as probe:
+            probe.bind((LOOPBACK, 0))
+            value, origin = int(probe.getsockname()[1]), DEFAULT
+        why = "a port that is free on this node"
     elif launch.ids:
         ids = [number(env, name) for name in launch.ids]
         value, origin, why = port_of(*ids), launch.name, f"from {' and '.join(launch.ids)}"
@@ -55,29 +52,19 @@ def port(env: Mapping[str, str], launch: Launch) -> Setting:
     return Setting("MASTER_PORT", str(value), origin, why)
 
 
-def port_of(job: int, step: int = NO_STEP) -> int:
+def port_of(job: int, step: int = -1) -> int:
     """Return the port of a job's step; 9,973 consecutive jobs get different ports."""
     return FIRST_PORT + (job + step * STEP_STRIDE) % PORTS
 
 
 def _first_host(text: str, name: str) -> str:
     try:
-        host = first(text)
+        hosts = expand(text)
     except HostlistError as error:
         reason = str(error)
     else:
-        if host:
-            return host
+        if hosts:
+            return hosts[0]
         reason = "it names no host"
-    raise LaunchError(
-        f"{name} is not a list of hosts",
-        where=f"{name}={text[:200]}",
-        why=reason,
-        hint=f"leave {name} as Slurm sets it, or export MASTER_ADDR",
-    )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    hint = f"leave {name} as Slurm sets it, or export MASTER_ADDR"
+    raise LaunchError(f"{name} is not a list of hosts", f"{name}={text[:200]}", reason, hint)

@@ -1,15 +1,11 @@
 """Run a launcher's module, forward signals to its ranks, and exit with a rank's exit code.
 
-torchrun and other launchers end on signals that they do not handle, such as those of Slurm's
-``--signal=USR1@90``; and torchrun always exits with 1. With proctrack/cgroup, Slurm signals only
-the tasks of a step, not their children (proctrack_p_signal in proctrack_cgroup.c), so ranks get
-signals only from here. With another plugin, Slurm may signal ranks too: they get it twice.
-
 Usage: supervise.py MODULE [ARGUMENT]...
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import runpy
@@ -17,9 +13,14 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
+# torchrun and other launchers end on signals that they do not handle, such as those of Slurm's
+# ``--signal=USR1@90``; and torchrun always exits with 1. With proctrack/cgroup, Slurm signals only
+# the tasks of a step, not their children (proctrack_p_signal in proctrack_cgroup.c), so ranks get
+# signals only from here. With another plugin, Slurm may signal ranks too: they get it twice.
+# On other signals a launcher ends its ranks, as it should.
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
-"""On other signals a launcher ends its ranks, as it should."""
 _KILLED = 128
 
 
@@ -39,25 +40,22 @@ def ranks() -> Iterator[int]:
             continue
 
 
-def forward(number: int, _: object) -> None:
-    """Send the signal ``number`` to every rank."""
+def _forward(number: int, _: object) -> None:
     for rank in ranks():
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(rank, number)
-        except ProcessLookupError:
-            continue
 
 
-def exit_code(error: BaseException) -> int | None:
+def _exit_code(error: BaseException) -> int | None:
     """Return the exit code, as in a shell, of the rank that failed first; None for other errors."""
+    any_error: Any = error
     if type(error).__name__ == "SignalException":
-        return _KILLED + int(error.sigval)  # type: ignore[attr-defined]
+        return _KILLED + int(any_error.sigval)
     if type(error).__name__ == "CalledProcessError":  # accelerate's, with a single rank
-        return _as_a_shell(int(error.returncode))  # type: ignore[attr-defined]
-    if type(error).__name__ != "ChildFailedError":
-        return None
-    _, failure = error.get_first_failure()  # type: ignore[attr-defined]
-    return _as_a_shell(int(failure.exitcode))
+        return _as_a_shell(int(any_error.returncode))
+    if type(error).__name__ == "ChildFailedError":
+        return _as_a_shell(int(any_error.get_first_failure()[1].exitcode))
+    return None
 
 
 def _as_a_shell(code: int) -> int:
@@ -67,7 +65,7 @@ def _as_a_shell(code: int) -> int:
 def main(words: list[str]) -> int:
     """Run the module named first, with the rest as its arguments; return an exit code."""
     for number in FORWARDED:
-        signal.signal(number, forward)
+        signal.signal(number, _forward)
     # Remove this file's folder, whose modules may hide others; PYTHONSAFEPATH does not add it.
     own = os.path.dirname(os.path.realpath(__file__))
     if sys.path and os.path.realpath(sys.path[0]) == own:
@@ -92,7 +90,7 @@ def main(words: list[str]) -> int:
             return _as_a_shell(error.code)
         raise
     except Exception as error:
-        code = exit_code(error)
+        code = _exit_code(error)
         if code is None:
             raise
         sys.stderr.write(f"{error}\n")

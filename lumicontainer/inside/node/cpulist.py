@@ -1,11 +1,8 @@
 """Read and write sets of processors in the kernel's form: ``0-7,64-71``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
-MOST = 8192
-"""The most processors that Linux supports (NR_CPUS on x86-64)."""
+MOST = 8192  # the most processors that Linux supports (NR_CPUS on x86-64)
 
 
 def parse(text: str, most: int = MOST) -> frozenset[int]:
@@ -27,10 +24,7 @@ def parse(text: str, most: int = MOST) -> frozenset[int]:
 
 def written(cpus: Iterable[int]) -> str:
     """Return the shortest list that ``parse`` reads as ``cpus``; empty for an empty set."""
-    runs: list[tuple[int, int]] = []
-    for cpu in sorted(set(cpus)):
-        if runs and runs[-1][1] == cpu - 1:
-            runs[-1] = (runs[-1][0], cpu)
-        else:
-            runs.append((cpu, cpu))
-    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in runs)
+    every = set(cpus)
+    firsts = sorted(cpu for cpu in every if cpu - 1 not in every)
+    lasts = sorted(cpu for cpu in every if cpu + 1 not in every)
+    return ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in zip(firsts, lasts))

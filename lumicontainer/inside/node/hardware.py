@@ -40,24 +40,19 @@ class Node:
     def __init__(self, root: str = "/") -> None:
         self.root = root
         self._texts: dict[str, str] = {}
-        self._gpus: tuple[list[Gpu], int] | None = None
 
     def gpus(self) -> list[Gpu]:
-        """Return the GPUs that this process may use, in ROCr's order.
-
-        That is the order of KFD's nodes; nodes without SIMDs are processors (BuildTopology in
-        ROCR-Runtime, runtime/hsa-runtime/core/runtime/amd_topology.cpp).
-        """
+        """Return the GPUs that this process may use, in ROCr's order."""
+        # That is the order of KFD's nodes; nodes without SIMDs are processors (BuildTopology in
+        # ROCR-Runtime, runtime/hsa-runtime/core/runtime/amd_topology.cpp).
         return self._kfd()[0]
 
     def hidden_gpus(self) -> int:
-        """Return the number of GPUs of the node that this process may not use.
-
-        With a device cgroup the folder of a GPU's node exists, but reading it gives EPERM
-        (node_show in Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). ROCr skips such nodes, and
-        those without a render node (topology_sysfs_check_node_supported in ROCR-Runtime,
-        libhsakmt/src/topology.c), and counts the others from 0.
-        """
+        """Return the number of GPUs of the node that this process may not use."""
+        # With a device cgroup the folder of a GPU's node exists, but reading it gives EPERM
+        # (node_show in Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). ROCr skips such nodes,
+        # and those without a render node (topology_sysfs_check_node_supported in ROCR-Runtime,
+        # libhsakmt/src/topology.c), and counts the others from 0.
         return self._kfd()[1]
 
     def numa(self, pci: str) -> int | None:
@@ -70,7 +65,7 @@ class Node:
         return [
             Interface(
                 name,
-                os.path.basename(self._link(f"sys/class/net/{name}/device")),
+                os.path.basename(os.path.realpath(f"{self.root}/sys/class/net/{name}/device")),
                 # Some drivers always report "unknown".
                 up=self.text(f"sys/class/net/{name}/operstate") in ("up", "unknown"),
             )
@@ -79,11 +74,9 @@ class Node:
         ]
 
     def nearest(self, pci: str, interfaces: Iterable[Interface]) -> Interface | None:
-        """Return the interface below the same PCI root as a device, else of the same NUMA node.
-
-        On LUMI-G an interface and the two GCDs of a MI250X are below one PCI root (lstopo in LUMI's
-        training materials, 2day-20260422/202-Binding).
-        """
+        """Return the interface below the same PCI root as a device, else of the same NUMA node."""
+        # On LUMI-G an interface and the two GCDs of a MI250X are below one PCI root (lstopo in
+        # LUMI's training materials, 2day-20260422/202-Binding).
         others = list(interfaces)
         for facts in (self._pci_root, self.numa):
             own = facts(pci)
@@ -93,29 +86,28 @@ class Node:
         return None
 
     def _pci_root(self, pci: str) -> str | None:
-        parts = self._link(f"{_PCI}/{pci}").split("/")
+        parts = os.path.realpath(f"{self.root}/{_PCI}/{pci}").split("/")
         return next((part for part in parts if part.startswith("pci")), None)
 
     def ccd(self, cpu: int) -> frozenset[int]:
         """Return the processors that share the L3 cache of ``cpu``; on EPYC that is its CCD."""
-        return self._cpus(f"{_CPU}/cpu{cpu}/cache/index3/shared_cpu_list")
+        return cpulist.parse(self.text(f"{_CPU}/cpu{cpu}/cache/index3/shared_cpu_list"))
 
     def siblings(self, cpu: int) -> frozenset[int]:
         """Return the hardware threads of the core of ``cpu``, which includes ``cpu``."""
-        return self._cpus(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list") or frozenset((cpu,))
+        siblings = self.text(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list")
+        return cpulist.parse(siblings) or frozenset((cpu,))
 
     def affinity(self) -> frozenset[int]:
         """Return the processors that this process may run on now."""
         return frozenset(os.sched_getaffinity(0))
 
     def permitted(self, wanted: Iterable[int]) -> frozenset[int]:
-        """Return those of ``wanted`` that this process can be bound to.
-
-        A binding by Slurm can be widened, its cgroup cannot: the kernel removes processors outside
-        the cpuset from a mask, and refuses an empty one (sched_setaffinity(2)). So this sets the
-        mask, reads it, and restores the old one. It works with each version of cgroups, even if
-        the container does not show them.
-        """
+        """Return those of ``wanted`` that this process can be bound to."""
+        # A binding by Slurm can be widened, its cgroup cannot: the kernel removes processors
+        # outside the cpuset from a mask, and refuses an empty one (sched_setaffinity(2)). So this
+        # sets the mask, reads it, and restores the old one. It works with each version of cgroups,
+        # even if the container does not show them.
         before = os.sched_getaffinity(0)
         try:
             os.sched_setaffinity(0, wanted)
@@ -130,15 +122,12 @@ class Node:
         os.sched_setaffinity(0, wanted)
 
     def _kfd(self) -> tuple[list[Gpu], int]:
-        if self._gpus is None:
-            numbers = sorted(int(name) for name in self.names(_KFD) if name.isdigit())
-            nodes = [self._properties(number) for number in numbers]
-            shown = [node for node in nodes if node.get("simd_count")]
-            usable = [node for node in shown if self._has_render_node(node)]
-            # The properties of a hidden node cannot be read.
-            hidden = nodes.count({}) + len(shown) - len(usable)
-            self._gpus = [_gpu(node) for node in usable], hidden
-        return self._gpus
+        numbers = sorted(int(name) for name in self.names(_KFD) if name.isdigit())
+        nodes = [self._properties(number) for number in numbers]
+        shown = [node for node in nodes if node.get("simd_count")]
+        usable = [node for node in shown if self._has_render_node(node)]
+        # The properties of a hidden node cannot be read.
+        return [_gpu(node) for node in usable], nodes.count({}) + len(shown) - len(usable)
 
     def _properties(self, number: int) -> dict[str, int]:
         rows = [row.split() for row in self.text(f"{_KFD}/{number}/properties").splitlines()]
@@ -147,12 +136,6 @@ class Node:
     def _has_render_node(self, node: dict[str, int]) -> bool:
         minor = node.get("drm_render_minor")
         return minor is None or os.path.exists(f"{self.root}/dev/dri/renderD{minor}")
-
-    def _cpus(self, path: str) -> frozenset[int]:
-        try:
-            return cpulist.parse(self.text(path))
-        except ValueError:
-            return frozenset()
 
     def text(self, path: str) -> str:
         """Return a file's text without the end of line; empty if it cannot be read."""
@@ -170,9 +153,6 @@ class Node:
             return sorted(os.listdir(f"{self.root}/{path}"))
         except OSError:
             return []
-
-    def _link(self, path: str) -> str:
-        return os.path.realpath(f"{self.root}/{path}")
 
 
 def _gpu(node: dict[str, int]) -> Gpu:

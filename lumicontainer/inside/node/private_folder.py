@@ -1,7 +1,5 @@
 """Create a folder that only this user can read, below one where every user may write."""
 
-from __future__ import annotations
-
 import os
 import stat
 

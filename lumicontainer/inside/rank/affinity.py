@@ -1,4 +1,4 @@
-"""Bind a rank to the cores of the CCD next to its GPU.
+"""Bind a rank to the cores of the CCD next to its GPU, and decide its number of OpenMP threads.
 
 The platform's table lists the cores of each GPU by its PCI address, so the order in which a rank
 sees GPUs does not matter. lumi-entry binds a rank that
@@ -10,10 +10,6 @@ sees GPUs does not matter. lumi-entry binds a rank that
 It does not bind a rank that runs inside the CCD already; if the job does not have the GPU's cores
 (on a shared node Slurm assigns any cores); if ``srun -c`` asks for more cores than a CCD has;
 without a launcher; and with ``--no-bind``.
-
-Memory needs no binding: by default the kernel takes it from the NUMA node of the core that writes
-first, and from the next one if that is full (set_mempolicy(2), MPOL_LOCAL). With a stricter
-policy, ranks would be killed although the node has free memory.
 """
 
 from __future__ import annotations
@@ -22,14 +18,17 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..environment import Setting
-from ..launch.launchers import NONE, TORCHRUN
+from ..environment import DEFAULT, Setting, kept
+from ..launch.launchers import NONE, TORCHRUN, Launch
 from ..node import cpulist
-from ..node.hardware import Gpu, Interface, Node
+from ..node.hardware import Gpu, Node
 from .context import Binding, Context
+from .node_launcher import starts_ranks
+
+CPUS, OMP = "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"
 
 
-def settings(context: Context) -> Iterator[Setting]:
+def decide(context: Context) -> None:
     """Decide the cores of this rank. ``bind`` binds it before the program starts."""
     gpu, table = context.gpu, context.platform.get("gpus")
     alone = context.launch.name == NONE and context.number("WORLD_SIZE") == 1
@@ -42,7 +41,6 @@ def settings(context: Context) -> Iterator[Setting]:
                 f"the platform {context.platform.get('name', '')} lists no cores for the GPU at "
                 f"{gpu.pci}: ranks are not bound"
             )
-    yield from ()
 
 
 def _row(context: Context, gpu: Gpu) -> Mapping[str, Any]:
@@ -50,6 +48,9 @@ def _row(context: Context, gpu: Gpu) -> Mapping[str, Any]:
     return next(rows, {})
 
 
+# Memory needs no binding: by default the kernel takes it from the NUMA node of the core that writes
+# first, and from the next one if that is full (set_mempolicy(2), MPOL_LOCAL). With a stricter
+# policy, ranks would be killed although the node has free memory.
 def bind(context: Context) -> None:
     """Bind this process as decided; the program inherits the binding."""
     if context.binding is not None and context.binding.changed:
@@ -77,15 +78,11 @@ def place(context: Context, running: frozenset[int] | None = None) -> list[tuple
     if gpu is None:
         return facts
     numa = _row(context, gpu).get("numa", node.numa(gpu.pci))
-    interface = _interface(context, gpu.pci)
+    prefix = context.platform.get("interface_prefix")
+    interface = node.nearest(gpu.pci, node.interfaces(prefix)) if prefix else None
     facts += [("numa", str(numa))] if numa is not None else []
     facts += [("nic", interface.name + ("" if interface.up else " (down)"))] if interface else []
     return facts
-
-
-def _interface(context: Context, pci: str) -> Interface | None:
-    prefix = context.platform.get("interface_prefix")
-    return context.node.nearest(pci, context.node.interfaces(prefix)) if prefix else None
 
 
 def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
@@ -117,10 +114,8 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
 
 
 def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> frozenset[int]:
-    """Return the second threads of the cores, if Slurm assigns them (not by default).
-
-    srun --hint=multithread or --threads-per-core=2 puts both threads of a core into the mask.
-    """
+    """Return the second threads of the cores, if Slurm assigns them (not by default)."""
+    # srun --hint=multithread or --threads-per-core=2 puts both threads of a core into the mask.
     first = min(now)
     if not node.siblings(first) - {first} & now:
         return frozenset()
@@ -135,3 +130,51 @@ def _note(context: Context, now: frozenset[int], text: str) -> None:
 def _line(context: Context, text: str) -> str:
     gpu = context.gpu.pci if context.gpu is not None else "?"
     return f"rank {context.number('RANK')} (GPU {gpu}) {text}"
+
+
+def threads(context: Context) -> Iterator[Setting]:
+    """Decide OMP_NUM_THREADS: the cores of the task or binding, else a share of the node's."""
+    # The program itself counts the processors that its launcher bound it to. If nothing is bound,
+    # each rank would start a thread on every processor, and all would wait for each other (on 2
+    # cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
+    # A launcher passes its value on: each of its ranks would use all of the task's cores.
+    setting = None if starts_ranks(context.program) else _threads(context)
+    if context.env.get(OMP):
+        setting = kept(context.env, OMP)
+    if setting is not None:
+        yield setting
+
+
+def _threads(context: Context) -> Setting | None:
+    launch, binding = context.launch, context.binding
+    workers = context.start.workers
+    usable = len(context.node.affinity())
+    bound = binding is not None and binding.changed
+    if binding is not None and bound:
+        usable = max(1, len(binding.cores) // context.sharers)
+    asked = context.cpus_per_task()
+    if asked is not None:
+        return _given(asked, usable, launch, workers)
+    if bound:
+        why = "the number of cores that this rank is bound to, next to its GPU"
+        return Setting(OMP, str(usable), origin=DEFAULT, why=why)
+    ranks = (launch.fact("LOCAL_WORLD_SIZE") or 1) * workers
+    if ranks == 1:
+        return None
+    # All ranks share what the job's cgroup permits; fewer processors are this rank's own.
+    if workers == 1 and usable < len(context.node.permitted(range(os.cpu_count() or 1))):
+        why = "this process is bound to processors; the program counts them"
+        return Setting(OMP, None, origin=launch.name, why=why)
+    why = f"{usable} processors, which {ranks} ranks of this node share"
+    return Setting(OMP, str(max(1, usable // ranks)), origin=DEFAULT, why=why)
+
+
+def _given(asked: int, usable: int, launch: Launch, workers: int) -> Setting:
+    # Since 22.05 srun ignores --cpus-per-task of sbatch, but keeps its variable.
+    why = CPUS
+    if usable < asked:
+        why = f"{CPUS}={asked}, but this process may run on {usable} processors only"
+    if workers > 1:
+        why = f"{why}, which {workers} ranks share"
+    share = max(1, min(asked, usable) // workers)
+    return Setting(OMP, str(share), origin=launch.name, why=why)

@@ -1,21 +1,13 @@
-"""Remove the caches of a node after the last of its ranks has ended.
-
-Slurm kills the processes of a step about 10 ms after its last task, and a container with its own
-process ids ends with its first process. So nothing can be removed after the rank. With
-``--remove-caches`` lumi-entry stays: it starts the program as its child, forwards signals, and
-exits as the program did. Each lumi-entry holds a shared lock on the folder, which the kernel
-releases in any case. The last one gets an exclusive lock, and removes the folder before it ends.
-
-If all processes of a step are killed at once (``scancel`` of a step, or of a job that ignores
-TERM), the folder stays until this user's next run on the node with ``--remove-caches``.
-"""
+"""Remove the caches of a node after the last of its ranks has ended."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
 import resource
+import shutil
 import signal
 from typing import NoReturn
 
@@ -29,6 +21,11 @@ _NOT_FORWARDED = {getattr(signal, name) for name in (*_FAULTS, *_STOPS)}
 _PR_SET_PDEATHSIG = 1
 
 
+# Slurm kills the processes of a step about 10 ms after its last task, and a container with its own
+# process ids ends with its first process. So nothing can be removed after the rank. With
+# ``--remove-caches`` lumi-entry stays: it starts the program as its child, forwards signals, and
+# exits as the program did. Each lumi-entry holds a shared lock on the folder, which the kernel
+# releases in any case. The last one gets an exclusive lock, and removes the folder before it ends.
 def hold(path: str) -> None:
     """Lock the private folder ``path`` until the program ends, then remove it.
 
@@ -44,7 +41,10 @@ def hold(path: str) -> None:
     if child:
         _guard(child, path, lock, awaited)
     os.close(lock)
-    _end_with(guard)
+    # Let the kernel kill this process when its parent dies: kill -9 of a rank may hit either.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != guard:
+        os._exit(_KILLED + signal.SIGKILL)
     if ignored:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -72,13 +72,6 @@ def _guard(child: int, path: str, lock: int, awaited: set[signal.Signals]) -> No
         _remove(path, lock)
     finally:
         _end_as(status)
-
-
-def _end_with(guard: int) -> None:
-    """Let the kernel kill this process when its parent dies: kill -9 of a rank may hit either."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != guard:
-        os._exit(_KILLED + signal.SIGKILL)
 
 
 def _outlived(child: int, awaited: set[signal.Signals]) -> int:
@@ -110,6 +103,8 @@ def _end_as(status: int) -> NoReturn:
     os._exit(os.WEXITSTATUS(status))
 
 
+# If all processes of a step are killed at once (``scancel`` of a step, or of a job that ignores
+# TERM), the folder stays until this user's next run on the node with ``--remove-caches``.
 def _sweep(path: str) -> None:
     base, own = os.path.split(path)
     stem = f"lumi-{os.geteuid()}-"
@@ -123,50 +118,34 @@ def _sweep(path: str) -> None:
 
 
 def _remove(path: str, lock: int | None = None) -> None:
-    """Remove the folder ``path``, unless another process has locked it."""
     try:
         own = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) if lock is None else lock
         # Raises BlockingIOError if another process has locked it.
         fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if is_private(os.fstat(own)) and _is_at(path, own):
-            _remove_all(own, path)
+            _remove_all(path)
         os.close(own)
     except OSError:  # the rank has ended; nothing can be reported
         return
 
 
-def _remove_all(own: int, path: str) -> None:
+def _remove_all(path: str) -> None:
     for _ in range(TRIES):
         try:
-            _empty(own)
-            os.rmdir(path)
+            shutil.rmtree(path)
         except OSError:  # processes that outlived the program still write there
-            continue
-        return
+            _permit(path)
+        else:
+            return
 
 
-def _empty(folder: int) -> None:
-    """Remove the content of an open folder; links are removed, their targets are not."""
-    for name in os.listdir(folder):
-        try:
-            os.unlink(name, dir_fd=folder)
-        except IsADirectoryError:
-            inner = _open(name, folder)
-            try:
-                os.fchmod(inner, 0o700)
-                _empty(inner)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=folder)
-
-
-def _open(name: str, folder: int) -> int:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    try:
-        return os.open(name, flags, dir_fd=folder)
-    except PermissionError:  # the program changed its mode
-        os.chmod(name, 0o700, dir_fd=folder)
-        return os.open(name, flags, dir_fd=folder)
+def _permit(path: str) -> None:
+    """Permit the removal of folders whose mode the program changed."""
+    for folder, names, _ in os.walk(path):
+        for name in (os.path.join(folder, each) for each in names):
+            with contextlib.suppress(OSError):
+                if not os.path.islink(name):
+                    os.chmod(name, 0o700)
 
 
 def _is_at(path: str, descriptor: int) -> bool:

@@ -2,8 +2,12 @@
 
 The platform lists the variables and the place of each. All caches on the node lie in one folder
 below /tmp, or below TMPDIR if that is on the node. Its name holds user, job and step, so all ranks
-of a node use the same one. Every user may write in /tmp, so the folder must be the user's own,
-closed to others and not a link. If another user has taken the name, all ranks use the next one.
+of a node use the same one; caches that the next step needs lie in one whose name has no step. Every
+user may write in /tmp, so the folder must be the user's own, closed to others and not a link. If
+another user has taken the name, all ranks use the next one.
+
+PyTorch's flight recorder writes what each rank was doing when a collective timed out, long after
+the start, so its folder must outlive the job.
 """
 
 from __future__ import annotations
@@ -19,22 +23,24 @@ from ..node.private_folder import is_private, open_private
 from . import cache_removal
 from .context import Context
 
-NAMES = 8
-"""Names to try if other users have taken them."""
+_RECORDER = "flight-recorder"
+NAMES = 8  # names to try if other users have taken them
+# The variables from which libraries derive the default of each; the user's values have priority
+# (huggingface_hub/constants.py, torch/hub.py, triton/runtime/cache.py, vllm/envs.py).
 FOLLOWS = {
+    "HF_HOME": ("XDG_CACHE_HOME",),
     "HF_HUB_CACHE": ("HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"),
     "TORCH_HOME": ("XDG_CACHE_HOME",),
     "TRITON_CACHE_DIR": ("TRITON_HOME",),
+    "VLLM_CACHE_ROOT": ("XDG_CACHE_HOME",),
 }
-"""The variables from which libraries derive the default of each; the user's values have priority
-(huggingface_hub/constants.py, torch/hub.py, triton/runtime/cache.py)."""
+# AITER compiles under a lock for which all ranks with the same folder wait (aiter issue 887).
 OF_EACH_RANK = {"AITER_JIT_DIR"}
-"""AITER compiles under a lock for which all ranks with the same folder wait (aiter issue 887)."""
+# File systems that several nodes share; one on FUSE may be.
 OFF_THE_NODE = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "dvs", "fuse", "gpfs", "lustre", "nfs", "nfs4"),
     *("panfs", "smb3", "wekafs"),
 }
-"""File systems that several nodes share; one on FUSE may be."""
 
 
 def settings(context: Context) -> Iterator[Setting]:
@@ -61,8 +67,8 @@ def settings(context: Context) -> Iterator[Setting]:
         folder = os.path.join(home, row["folder"])
         if name in OF_EACH_RANK:
             folder = f"{folder}-{context.number('LOCAL_RANK') or 0}"
-        if place == "node":
-            context.caches = [*(context.caches or [home]), folder]
+        if place in _ON_NODE:
+            context.caches.setdefault(home, []).append(folder)
         origin = context.platform.get("name", DEFAULT)
         yield Setting(
             name, folder, origin=origin, why="; ".join(filter(None, (row.get("reason"), why)))
@@ -70,35 +76,28 @@ def settings(context: Context) -> Iterator[Setting]:
 
 
 def _is_slurm_s(name: str, context: Context) -> bool:
-    """Return whether this is the TMPDIR that Slurm itself sets if the user sets none.
-
-    Slurm sets it for the batch script and the first task of each node only (_make_tmpdir in its
-    slurmstepd), so ranks would differ.
-    """
+    """Return whether this is the TMPDIR that Slurm itself sets if the user sets none."""
+    # Slurm sets it for the batch script and the first task of each node only (_make_tmpdir in its
+    # slurmstepd), so ranks would differ.
     return name == "TMPDIR" and "SLURM_JOB_ID" in context.env and context.env.get(name) == "/tmp"
 
 
 def make(context: Context) -> None:
     """Create the folders on the node; raise LaunchError if that fails."""
-    if not context.caches:
-        return
-    home, *folders = context.caches
+    home = ""
     try:
-        if context.options.remove_caches:
-            cache_removal.hold(home)
-        else:
-            os.close(open_private(home))
-        for folder in folders:
-            os.makedirs(folder, 0o700, exist_ok=True)
+        for home, folders in context.caches.items():
+            if context.options.remove_caches:
+                cache_removal.hold(home)
+            else:
+                os.close(open_private(home))
+            for folder in folders:
+                os.makedirs(folder, 0o700, exist_ok=True)
     except OSError as error:
-        raise LaunchError(
-            f"cannot create a folder for caches: {error.strerror}",
-            where=error.filename or home,
-            why="it holds the compiled code and the temporary files of this node's ranks",
-            hint="free disk space there, or export TMPDIR as a writable folder on the node",
-            code=UNFIT,
-            shown=True,
-        ) from None
+        what, where = f"cannot create a folder for caches: {error.strerror}", error.filename or home
+        why = "it holds the compiled code and the temporary files of this node's ranks"
+        hint = "free disk space there, or export TMPDIR as a writable folder on the node"
+        raise LaunchError(what, where, why, hint, code=UNFIT, shown=True) from None
 
 
 def base(context: Context) -> tuple[str, str]:
@@ -112,20 +111,26 @@ def base(context: Context) -> tuple[str, str]:
     return "", "; ".join(reasons)
 
 
-def _on_node(context: Context) -> tuple[str, str]:
-    """Return the folder on the node, which may not exist yet, and the reason."""
+def _of_job(context: Context) -> tuple[str, str]:
+    """Return the folder for all steps; what a step removes at its end lies in its own."""
+    run = context.run_id()
+    return _on_node(context, run if context.options.remove_caches else run.partition(".")[0])
+
+
+def _on_node(context: Context, run: str) -> tuple[str, str]:
+    """Return the folder of a run on the node, which may not exist yet, and the reason."""
     folder, why = base(context)
     if folder:
         once = "-once" if context.options.remove_caches else ""
-        stem = f"lumi-{os.geteuid()}-{context.run_id()}".rstrip("-") + once
+        stem = f"lumi-{os.geteuid()}-{run}".rstrip("-") + once
         for number in range(NAMES):
             path = os.path.join(folder, f"{stem}-{number}" if number else stem)
             if _is_free_or_ours(path):
                 return path, f"on the node, in {folder}" + (f" ({why})" if why else "")
         why = f"other users have taken every name like {stem} in {folder}"
-    context.warnings.append(
-        f"no folder on the node for caches, so they stay in their default folders: {why}"
-    )
+    warning = f"no folder on the node for caches, so they stay in their default folders: {why}"
+    if warning not in context.warnings:
+        context.warnings.append(warning)
     return "", why
 
 
@@ -157,14 +162,10 @@ def file_system(path: str, node: Node) -> str:
     for line in node.text("proc/self/mountinfo").splitlines():
         fields, _, rest = line.partition(" - ")
         # Of several mounts on a folder, the last is visible.
-        point = os.path.join(_unescaped(fields.split(" ")[4]), "")
+        point = os.path.join(fields.split(" ")[4].replace("\\040", " "), "")
         if within.startswith(point) and len(point) >= len(found):
             found, kind = point, rest.split(" ")[0]
     return kind
-
-
-def _unescaped(text: str) -> str:
-    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 
 
 def _is_free_or_ours(path: str) -> bool:
@@ -193,4 +194,40 @@ def on_scratch(context: Context) -> tuple[str, str]:
     return os.path.join(folder, user), f"in {folder}, not in the home folder"
 
 
-_HOMES = {"node": _on_node, "scratch": on_scratch}
+def _in_home(context: Context) -> tuple[str, str]:
+    home = context.env.get("HOME", "")
+    return (os.path.join(home, ".cache"), "") if home else ("", "HOME is not set")
+
+
+_ON_NODE = {"node": lambda context: _on_node(context, context.run_id()), "job": _of_job}
+_HOMES = {**_ON_NODE, "scratch": on_scratch, "home": _in_home}
+
+
+def recorder_prefix(context: Context) -> tuple[str | None, str]:
+    """Return the start of the files' names and the reason; None leaves it to PyTorch.
+
+    The files lie in the folder of ``--log-dir``, else in the user's folder on /scratch, which is
+    noted in ``context.recorder`` for ``make_recorder``.
+    """
+    stem = f"{context.run_id()}-{_RECORDER}-rank".lstrip("-")
+    if context.options.log_dir:
+        return os.path.join(os.path.abspath(context.options.log_dir), stem), "--log-dir"
+    home, why = on_scratch(context)
+    if not home:
+        return None, why
+    context.recorder = os.path.join(home, _RECORDER)
+    return os.path.join(context.recorder, stem), why
+
+
+def make_recorder(context: Context) -> None:
+    """Create the folder on /scratch; a failure is only a warning."""
+    if not context.recorder or context.number("LOCAL_RANK"):
+        return
+    try:
+        os.makedirs(os.path.dirname(context.recorder), exist_ok=True)
+        os.close(open_private(context.recorder))
+    except OSError as error:
+        context.notes.append(
+            f"warning: PyTorch's flight recorder cannot write to {context.recorder}: "
+            f"{error.strerror} (choose a folder with --log-dir)"
+        )

@@ -8,7 +8,31 @@ from typing import Any, NamedTuple
 from ..environment import Setting, is_number, kept, optional_number
 from ..launch.launchers import NONE, SLURM, Launch
 from ..node.hardware import Gpu, Node
-from .options import DIRECT, Options
+
+AUTO, DIRECT = "auto", "direct"
+LAUNCHERS = (AUTO, DIRECT, "torchrun", "accelerate", "deepspeed")
+VISIBILITIES = ("hip", "rocr", "none")
+PROFILERS = ("rocprofv3", "rocprof", "torch")
+
+
+class Options(NamedTuple):
+    """The value of each option, by default as without it. ``lumi-entry --help`` explains them."""
+
+    launcher: str = AUTO
+    nproc: int = 0
+    launcher_args: str = ""
+    print_env: bool = False
+    json: bool = False
+    gpu_visibility: str = "none"
+    allow_gpu_sharing: bool = False
+    no_bind: bool = False
+    affinity_report: bool = False
+    log_dir: str = ""
+    profile: str = ""
+    profiler: str = ""
+    smi: bool = False
+    preflight: bool = False
+    remove_caches: bool = False
 
 
 class Start(NamedTuple):
@@ -53,26 +77,18 @@ class Context:
         options: Options | None = None,
         program: Sequence[str] = (),
     ) -> None:
-        self.env = env
-        self.launch = launch
+        self.env, self.launch, self.program = env, launch, program
         self.node = node or Node()
-        self.platform = platform or {}
-        self.options = options or Options()
-        self.program = program
+        self.platform, self.options = platform or {}, options or Options()
         self.start = Start(DIRECT, "")
-        self.warnings: list[str] = []
-        """Printed by one rank."""
-        self.notes: list[str] = []
-        """Printed by this rank."""
-        self.gpu: Gpu | None = None
-        """The GPU of this rank, if it has exactly one."""
-        self.sharers = 1
-        """The number of ranks that use this GPU."""
+        self.warnings: list[str] = []  # printed by one rank
+        self.notes: list[str] = []  # printed by this rank
+        self.gpu: Gpu | None = None  # the GPU of this rank, if it has exactly one
+        self.sharers = 1  # the number of ranks that use this GPU
         self.binding: Binding | None = None
-        self.caches: list[str] = []
-        """Folders to create before the start: the one that holds all others, then each cache."""
-        self.recorder = ""
-        """The folder to create for PyTorch's flight recorder."""
+        # Folders to create before the start: caches by the folder that holds them.
+        self.caches: dict[str, list[str]] = {}
+        self.recorder = ""  # the folder to create for PyTorch's flight recorder
 
     def number(self, name: str) -> int | None:
         """Return a variable of this rank such as LOCAL_RANK, set by the launcher or by hand."""
@@ -88,9 +104,8 @@ class Context:
     def default(self, name: str, value: str | None, *, origin: str, why: str) -> Setting:
         """Return a setting that the user's variable overrides, even an empty one."""
         if name in self.env:
-            return kept(
-                self.env, name, "set already" if self.env[name] else "set to nothing; left so"
-            )
+            why = "set already" if self.env[name] else "set to nothing; left so"
+            return kept(self.env, name, why)
         return Setting(name, value, origin=origin, why=why)
 
     def run_id(self) -> str:

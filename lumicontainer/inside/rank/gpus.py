@@ -1,17 +1,4 @@
-"""Find the GPU of a rank: number LOCAL_RANK of those that it sees.
-
-Three filters hide GPUs, from the outside in: Slurm's cgroup; ROCR_VISIBLE_DEVICES for the runtime
-(Slurm sets it to all GPUs of the step); HIP_VISIBLE_DEVICES, or else CUDA_VISIBLE_DEVICES, for HIP
-and PyTorch. Each counts the GPUs that the outer filter leaves from 0. So the variables cannot all
-hold the number of a GPU in the node.
-
-By default every rank sees every GPU of the job, and the program uses number LOCAL_RANK, as under
-torchrun. DDP, DeepSpeed, Horovod and Lightning do so; if a rank saw only its own GPU, they would
-ask for a device that does not exist. ``--gpu-visibility hip`` is for programs that use the first
-GPU: HIP shows one, while ROCr keeps the others for copies between GPUs. ``rocr`` hides the others
-from ROCr too. ROCr copies only to GPUs that it registers, and only newer versions register hidden
-ones (BuildTopology in ROCR-Runtime, amd_topology.cpp).
-"""
+"""Find the GPU of a rank: number LOCAL_RANK of those that it sees."""
 
 from __future__ import annotations
 
@@ -27,18 +14,22 @@ from .context import Context
 ROCR = "ROCR_VISIBLE_DEVICES"
 HIP = "HIP_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
+# The GPUs of all tasks of the step on this node (gres_common_gpu_set_env in Slurm,
+# src/plugins/gres/common/gres_common.c).
 _GRANTED = "SLURM_GPUS_ON_NODE"
-"""The GPUs of all tasks of the step on this node (gres_common_gpu_set_env in Slurm,
-src/plugins/gres/common/gres_common.c)."""
 
 
+# Three filters hide GPUs, from the outside in: Slurm's cgroup; ROCR_VISIBLE_DEVICES for the runtime
+# (Slurm sets it to all GPUs of the step); HIP_VISIBLE_DEVICES, or else CUDA_VISIBLE_DEVICES, for
+# HIP and PyTorch. Each counts the GPUs that the outer filter leaves from 0. So the variables cannot
+# all hold the number of a GPU in the node.
 class Visible:
     """The GPUs that the kernel, then ROCr, then HIP shows to this rank."""
 
     def __init__(self, context: Context) -> None:
         env = context.env
+        # The variables that are set.
         self.names = [name for name in (ROCR, HIP, CUDA) if env.get(name)]
-        """The variables that are set."""
         self.by_kernel = context.node.gpus()
         self.by_rocr = self.by_kernel
         # An empty value hides all of them (RvdFilter in ROCR-Runtime, amd_filter_device.cpp).
@@ -46,17 +37,14 @@ class Visible:
             self.by_rocr = _chosen(env[ROCR], self.by_kernel, repeats=False)
         self.by_hip = self.by_rocr
         # An empty HIP_VISIBLE_DEVICES counts as not set (Device::init in ROCm/clr, rocdevice.cpp).
-        self.inner = HIP if env.get(HIP) else CUDA
-        """The variable that HIP reads."""
+        self.inner = HIP if env.get(HIP) else CUDA  # the variable that HIP reads
         if env.get(self.inner):
             self.by_hip = _chosen(env[self.inner], self.by_rocr, repeats=True)
 
 
 def _chosen(text: str, gpus: list[Gpu], *, repeats: bool) -> list[Gpu]:
-    """Return the GPUs of a list of indices and UUIDs, in its order, up to the first invalid entry.
-
-    A repeated entry ends ROCr's list. HIP skips it (``repeats``), and accepts no blanks.
-    """
+    """Return the GPUs of a list of indices and UUIDs, up to the first invalid entry."""
+    # A repeated entry ends ROCr's list. HIP skips it (``repeats``), and accepts no blanks.
     found: list[Gpu] = []
     for word in text.split(","):
         gpu = _named(word if repeats else word.strip(), gpus)
@@ -95,7 +83,8 @@ def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
     local = context.number("LOCAL_RANK") or 0
     if ranks == 1:
         return gpus[0] if len(gpus) == 1 else None
-    if _in_task_cgroups(context, visible):
+    granted = optional_number(context.env, _GRANTED)
+    if context.node.hidden_gpus() and len(visible.by_kernel) < (granted or 0):
         context.warnings.append(
             f"each task sees only {_count(len(gpus))} of the {context.env[_GRANTED]} on its node "
             "(--gpus-per-task, --ntasks-per-gpu): they cannot copy to each other directly, and "
@@ -103,28 +92,15 @@ def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
             "--gres-flags=allow-task-sharing (Slurm 24.05 or newer)"
         )
         return gpus[0] if len(gpus) == 1 else None
-    if len(gpus) == 1 and _named_for_this_rank(context, visible):
+    # Users' wrapper scripts select a rank's GPU, and Slurm with --gres-flags=allow-task-sharing.
+    several = len(visible.by_kernel) > 1 and granted not in (0, 1)
+    if len(gpus) == 1 and visible.names and several:
         return gpus[0]
     if len(gpus) < (ranks or local + 1):
         if not context.options.allow_gpu_sharing:
             raise _too_few(context, visible, ranks or local + 1)
         context.sharers = -(-(ranks or 1) // len(gpus))
     return gpus[local % len(gpus)]
-
-
-def _in_task_cgroups(context: Context, visible: Visible) -> bool:
-    """Return whether the step has more GPUs on this node than this task may use."""
-    granted = optional_number(context.env, _GRANTED) or 0
-    return bool(context.node.hidden_gpus()) and len(visible.by_kernel) < granted
-
-
-def _named_for_this_rank(context: Context, visible: Visible) -> bool:
-    """Return whether a variable selects this GPU from several.
-
-    Users' wrapper scripts do so, and Slurm with --gres-flags=allow-task-sharing.
-    """
-    several = optional_number(context.env, _GRANTED) not in (0, 1)
-    return bool(visible.names) and len(visible.by_kernel) > 1 and several
 
 
 def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
@@ -134,15 +110,21 @@ def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
     more = f"use --gpus-per-node={ranks}"
     if ours >= ranks:
         more = f"unset {ROCR if count == len(visible.by_rocr) else visible.inner}"
-    return LaunchError(
+    what, start = (
         f"{ranks} ranks on this node, but they see {_count(count)}",
-        where=f"{where}; {seen}" if seen else where,
-        why="several ranks would share a GPU, and slow each other down",
-        hint=f"start {count} a node (--ntasks-per-node={count}), {more}, or permit it "
-        "with --allow-gpu-sharing",
+        f"start {count} a node",
     )
+    why = "several ranks would share a GPU, and slow each other down"
+    hint = f"{start} (--ntasks-per-node={count}), {more}, or permit it with --allow-gpu-sharing"
+    return LaunchError(what, f"{where}; {seen}" if seen else where, why, hint)
 
 
+# By default every rank sees every GPU of the job, and the program uses number LOCAL_RANK, as under
+# torchrun. DDP, DeepSpeed, Horovod and Lightning do so; if a rank saw only its own GPU, they would
+# ask for a device that does not exist. ``--gpu-visibility hip`` is for programs that use the first
+# GPU: HIP shows one, while ROCr keeps the others for copies between GPUs. ``rocr`` hides the others
+# from ROCr too. ROCr copies only to GPUs that it registers, and only newer versions register hidden
+# ones (BuildTopology in ROCR-Runtime, amd_topology.cpp).
 def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
     gpu, choice = context.gpu, context.options.gpu_visibility
     ours = context.launch.name != TORCHRUN

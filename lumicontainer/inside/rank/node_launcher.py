@@ -3,13 +3,7 @@
 The launcher starts lumi-entry once a rank, with the same words; each of these then decides for its
 own rank, as under ``srun``. The process that starts the launcher decides only MASTER_ADDR and
 MASTER_PORT: if it were bound to cores or saw one GPU, all of its ranks would share these.
-
-torchrun and accelerate use the static rendezvous: ``--node-rank 0`` names the first node. The
-other one, c10d, compares host names to choose the agent that listens, and fails if a node has
-several names or interfaces.
 """
-
-from __future__ import annotations
 
 import base64
 import json
@@ -21,19 +15,17 @@ from ..environment import Setting, optional_number
 from ..errors import LaunchError, misused
 from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, Launch, one_a_node
 from ..launch.program import interpreter
-from .context import Context, Start
+from .context import AUTO, DIRECT, Context, Start
 from .gpus import CUDA, HIP, ROCR, Visible
-from .options import AUTO, DIRECT
 
-ACCELERATE = "accelerate"
+# Programs and modules that start ranks.
 _LAUNCHERS = (
     *("torchrun", "torch.distributed.run", "torch.distributed.launch", "horovodrun"),
     *("accelerate", "accelerate.commands.launch"),
     *("deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch"),
 )
-"""Programs and modules that start ranks."""
+# Set for ranks of a launcher that lumi-entry started: accelerate sets nothing for a lone rank.
 STARTED = "LUMI_ENTRY_LAUNCHER"
-"""Set for ranks of a launcher that lumi-entry started: accelerate sets nothing for a lone rank."""
 
 
 def choose(context: Context) -> Start:
@@ -49,7 +41,7 @@ def choose(context: Context) -> Start:
         if processes:
             raise misused("--nproc needs a launcher, but --launcher is direct")
         return Start(DIRECT, "--launcher direct")
-    gpus = visible_gpus(context)
+    gpus = _visible_gpus(context)
     if wanted == AUTO and not processes:
         if not _one_for_all(context, gpus):
             return Start(DIRECT, "the launcher makes the ranks")
@@ -71,8 +63,7 @@ def starts_ranks(program: Sequence[str]) -> bool:
     return os.path.basename(name if kind == "--" else kind) in _LAUNCHERS
 
 
-def visible_gpus(context: Context) -> int:
-    """Return the number of GPUs that this process sees, else that Slurm gave it."""
+def _visible_gpus(context: Context) -> int:
     env = context.env
     if context.platform.get("accelerator") == "rocm":
         return len(Visible(context).by_hip)
@@ -105,7 +96,6 @@ def local_rank_argument(context: Context, command: list[str]) -> list[str]:
 
 
 def _one_for_all(context: Context, gpus: int) -> bool:
-    """Return whether a task of Slurm has several GPUs for a program that starts no ranks."""
     return (
         context.launch.name == SLURM
         and gpus > 1
@@ -119,24 +109,25 @@ def _check_alone(env: Mapping[str, str], launch: Launch) -> None:
     if one_a_node(env, launch):
         return
     if launch.name == NONE:
-        raise LaunchError(
-            "--launcher and ranks numbered by hand exclude each other",
-            where=f"WORLD_SIZE={env.get('WORLD_SIZE')}",
-            why="a launcher numbers the ranks that it starts",
-            hint="unset RANK and WORLD_SIZE, or use --launcher direct",
+        what = "--launcher and ranks numbered by hand exclude each other"
+        where, why = (
+            f"WORLD_SIZE={env.get('WORLD_SIZE')}",
+            "a launcher numbers the ranks that it starts",
         )
-    raise LaunchError(
-        "--launcher needs one task a node, but there are several",
-        where=f"launched by {launch.title}, {launch.fact('WORLD_SIZE')} tasks",
-        why="each task would start all ranks of its node",
-        hint="start one task a node (srun --ntasks-per-node=1), or use --launcher direct",
-    )
+        raise LaunchError(what, where, why, "unset RANK and WORLD_SIZE, or use --launcher direct")
+    what = "--launcher needs one task a node, but there are several"
+    where = f"launched by {launch.title}, {launch.fact('WORLD_SIZE')} tasks"
+    hint = "start one task a node (srun --ntasks-per-node=1), or use --launcher direct"
+    raise LaunchError(what, where, "each task would start all ranks of its node", hint)
 
 
 def _more(context: Context) -> list[str]:
     return context.options.launcher_args.split()
 
 
+# torchrun and accelerate use the static rendezvous: ``--node-rank 0`` names the first node. The
+# other one, c10d, compares host names to choose the agent that listens, and fails if a node has
+# several names or interfaces.
 def _torchrun(context: Context, place: list[str]) -> tuple[str, list[str]]:
     nodes, rank, address, port = place
     name = ".".join(context.env[name] for name in context.launch.ids)
@@ -182,6 +173,6 @@ def _deepspeed(context: Context, place: list[str]) -> tuple[str, list[str]]:
 
 _MODULES: Mapping[str, Callable[[Context, list[str]], tuple[str, list[str]]]] = {
     TORCHRUN: _torchrun,
-    ACCELERATE: _accelerate,
+    "accelerate": _accelerate,
     DEEPSPEED: _deepspeed,
 }

@@ -3,29 +3,25 @@
 A row of the table may have conditions in ``when``; all of them must hold. An unknown fact, such as
 the version of ROCm in some images, does not hold: a missing setting costs speed, a wrong one hangs
 the run.
+
+Another table names variables that do harm here, the harmful values (all by default) and their
+conditions. An exported one is kept, and one rank warns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
-from ..environment import DEFAULT, Setting
+from ..environment import ANY, DEFAULT, INTERFACES, LOGS, PLUGINS, Setting, kept
 from ..launch.launchers import SLURM, nodes
 from ..version_range import holds
-from . import flight_recorder
+from . import caches
 from .context import Context
+from .node_launcher import STARTED
 
-PLUGINS = ("aws-ofi-nccl", "aws-ofi-rccl")
-"""The layers with RCCL's network plugin over libfabric."""
-ANY = "any"
-INTERFACES = "interfaces"
-"""A row's ``value_from``: the platform's network interfaces that are up."""
-LOGS = "logs"
-"""A row's ``value_from``: the start of the names of the flight recorder's files."""
-
-NO_USER_SITE = "PYTHONNOUSERSITE"
-"""Set on every platform; an empty value unsets it for Python."""
+NO_USER_SITE = "PYTHONNOUSERSITE"  # set on every platform; an empty value unsets it for Python
 _WHY_NO_USER_SITE = "packages in ~/.local, which the container sees, would hide the image's"
 
 _ROCM = "opt/rocm/.info/version"
@@ -36,42 +32,34 @@ NO_RENDEZVOUS_GET = "disable_rdzv_get"
 def settings(context: Context) -> Iterator[Setting]:
     """Decide each variable of the table by its first row that holds; without one it is unset."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
-    if not any(row["name"] == NO_USER_SITE for row in context.platform.get("variables", ())):
-        yield context.default(NO_USER_SITE, "1", origin=DEFAULT, why=_WHY_NO_USER_SITE)
     for row in context.platform.get("variables", ()):
         rows.setdefault(row["name"], []).append(row)
-    seen = Seen(context)
+    if NO_USER_SITE not in rows:
+        yield context.default(NO_USER_SITE, "1", origin=DEFAULT, why=_WHY_NO_USER_SITE)
     origin = f"platform {context.platform.get('name', '')}".strip()
     for name, choices in rows.items():
         others = (each for row in choices for each in row.get("unless_set", ()))
         other = next((each for each in others if each in context.env), None)
-        value, why = (None, f"{other} is set instead") if other else _choose(choices, seen)
+        value, why = (None, f"{other} is set instead") if other else _choose(choices, context)
         yield context.default(name, value, origin=origin, why=why)
 
 
-class Seen:
-    """Evaluate each condition of the table once."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self.found: dict[tuple[str, str], tuple[bool, str]] = {}
-
-    def holds(self, name: str, wanted: str) -> tuple[bool, str]:
-        """Return whether a condition holds, and the fact in a few words."""
-        if (name, wanted) not in self.found:
-            self.found[name, wanted] = CONDITIONS[name](self.context, wanted)
-        return self.found[name, wanted]
+def evaluated(row: Mapping[str, Any], context: Context) -> dict[str, tuple[bool, str]]:
+    """Return whether each condition of a row holds, and the fact in a few words."""
+    when = row.get("when", {})
+    return {name: CONDITIONS[name](context, wanted) for name, wanted in when.items()}
 
 
-def _choose(choices: list[Mapping[str, Any]], seen: Seen) -> tuple[str | None, str]:
+def _choose(choices: list[Mapping[str, Any]], context: Context) -> tuple[str | None, str]:
     failed: list[str] = []
     for row in choices:
-        results = {name: seen.holds(name, each) for name, each in row.get("when", {}).items()}
+        results = evaluated(row, context)
         unmet = next((name for name, (met, _) in results.items() if not met), "")
         if unmet:
             failed.append(f"{results[unmet][1]} (for {unmet}: {row['when'][unmet]})")
             continue
-        value, words = _value(row, seen.context)
+        origin = row.get("value_from")
+        value, words = _ORIGINS[origin](context) if origin else (row["value"], "")
         if value is None:
             failed.append(words)
             continue
@@ -80,22 +68,13 @@ def _choose(choices: list[Mapping[str, Any]], seen: Seen) -> tuple[str | None, s
     return None, f"left unset: {'; '.join(dict.fromkeys(failed))}"
 
 
-def _value(row: Mapping[str, Any], context: Context) -> tuple[str | None, str]:
-    origin = row.get("value_from")
-    return _ORIGINS[origin](context) if origin else (row["value"], "")
-
-
 def _interfaces(context: Context) -> tuple[str | None, str]:
     prefix = context.platform.get("interface_prefix", "")
     found = ",".join(each.name for each in context.node.interfaces(prefix) if each.up)
     return (found, "") if found else (None, f"no interface {prefix}* is up")
 
 
-_ORIGINS = {INTERFACES: _interfaces, LOGS: flight_recorder.prefix}
-
-
-def _rocm(context: Context) -> str | None:
-    return context.node.text(_ROCM) or _layer(context, "rocm")
+_ORIGINS = {INTERFACES: _interfaces, LOGS: caches.recorder_prefix}
 
 
 def _nodes(context: Context) -> int | None:
@@ -107,7 +86,7 @@ def _nodes(context: Context) -> int | None:
 
 
 def _version_of(layer: str) -> Callable[[Context], str | None]:
-    return lambda context: _layer(context, layer)
+    return lambda context: context.platform.get("layers", {}).get(layer) or None
 
 
 def _within(what: str, find: Callable[[Context], str | int | None]) -> Condition:
@@ -137,7 +116,6 @@ def _plugin(context: Context, wanted: str) -> tuple[bool, str]:
 
 
 def _device(context: Context, wanted: str) -> tuple[bool, str]:
-    """Return whether there is a device of a class of the kernel; ``cxi`` is Slingshot's."""
     found = context.node.names(f"sys/class/{wanted}")
     return (True, "") if found else (False, f"no {wanted} device")
 
@@ -154,7 +132,9 @@ def _network(context: Context, wanted: str) -> tuple[bool, str]:
     ]
     if wanted == NO_RENDEZVOUS_GET and enabled:
         words = f"{enabled[0]} still has rdzv_get_en=1"
-        context.warnings.append(f"srun got --network={wanted}, but {words}: alt_read is not used")
+        warning = f"srun got --network={wanted}, but {words}: alt_read is not used"
+        if warning not in context.warnings:
+            context.warnings.append(warning)
         return False, words
     return True, f"srun --network={wanted}"
 
@@ -162,7 +142,7 @@ def _network(context: Context, wanted: str) -> tuple[bool, str]:
 Condition = Callable[[Context, str], tuple[bool, str]]
 
 CONDITIONS: dict[str, Condition] = {
-    "rocm": _within("ROCm", _rocm),
+    "rocm": _within("ROCm", lambda each: each.node.text(_ROCM) or _version_of("rocm")(each)),
     "plugin": _plugin,
     "pytorch": _within("PyTorch", _version_of("pytorch")),
     "libfabric": _within("libfabric", _version_of("libfabric")),
@@ -172,8 +152,53 @@ CONDITIONS: dict[str, Condition] = {
     "device": _device,
     "network": _network,
 }
-"""The conditions of rows."""
 
 
-def _layer(context: Context, name: str) -> str | None:
-    return context.platform.get("layers", {}).get(name) or None
+def judge_discouraged(context: Context, settings: list[Setting]) -> None:
+    """Add a warning for each discouraged variable, and the reason to its setting.
+
+    Ranks of a launcher that lumi-entry started do not warn: that lumi-entry has.
+    """
+    for row in context.platform.get("discouraged", ()):
+        if not is_meant(row, context.env.get(row["name"], "")):
+            continue
+        results = evaluated(row, context).values()
+        if not all(met for met, _ in results):
+            continue
+        _explain(row, context.env, settings)
+        if STARTED not in context.env:
+            context.warnings.append(_warning(row, context.env, [words for _, words in results]))
+
+
+def is_meant(row: Mapping[str, Any], value: str) -> bool:
+    """Return whether a row of the table is about a value; an empty value never is."""
+    if not value:
+        return False
+    if "allowed_values" in row:
+        return not _matches(value, row["allowed_values"])
+    return "values" not in row or _matches(value, row["values"])
+
+
+def _matches(value: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _explain(row: Mapping[str, Any], env: Mapping[str, str], settings: list[Setting]) -> None:
+    name = row["name"]
+    if all(each.name != name for each in settings):
+        settings.append(kept(env, name))
+    more = f"; discouraged: {row['reason']} [{row['source']}]"
+    settings[:] = [
+        each._replace(why=each.why + more) if each.name == name else each for each in settings
+    ]
+
+
+def _warning(row: Mapping[str, Any], env: Mapping[str, str], facts: Iterable[str]) -> str:
+    value = env[row["name"]][:80]
+    shown = value if value.isprintable() else ascii(value)
+    found = ", ".join(filter(None, facts))
+    return (
+        f"{row['name']}={shown} is kept, but discouraged here{f' ({found})' if found else ''}\n"
+        f"    why: {row['reason']} [{row['source']}]\n"
+        f"   hint: {row['hint']}"
+    )

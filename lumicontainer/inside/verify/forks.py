@@ -1,13 +1,13 @@
-"""Start checks from a process that has imported what they share.
+"""Start checks in Python from a process that has imported what they share.
 
 Several checks import PyTorch, which takes 2 s of processor time. A server imports the modules of a
-check's ``imports`` once; the process of each such check is forked from it, below a reaper of its
-own, with the check's environment, session, output and temporary folder.
+check's ``imports`` once; the process of each check is forked from it, below a reaper of its own,
+with the check's environment, session, output and temporary folder.
 
 lumi-verify sends a message to a server: its length, with descriptors attached, then JSON.
 ``{"modules": [...]}`` with a socket forks another server, which imports these and sends a number
-when it can serve. ``{"file": ..., "environment": {...}}`` with the output, the lifeline and a pipe
-for the status forks a check; the answer is the pid of its reaper.
+when it can serve. ``{"file": ..., "environment": {...}, "nice": ...}`` with the output, the
+lifeline and a pipe for the status forks a check; the answer is the pid of its reaper.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 from ..launch.program import find, interpreter
 from . import python_check, reaper
 from .python_check import NUMBER
+from .resources import Env
 
 _TICK = 0.1
 
@@ -78,7 +79,7 @@ class Server:
     def extended(self, modules: Sequence[str]) -> Server:
         """Return a server, forked from this one, that imports modules; it is not ready."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, self._lock:
             self._send({"modules": list(modules)}, [theirs.fileno()])
         return Server(ours)
 
@@ -90,13 +91,15 @@ class Server:
                 return bool(self._door.recv(NUMBER.size))
         return False
 
-    def started(self, file: str, env: Mapping[str, str]) -> tuple[Forked, int]:
+    def started(self, file: str, env: Env) -> tuple[Forked, int]:
         """Start a check; return it, and the descriptor whose closing ends it."""
         (read, output), (kept, lifeline), (status, ended) = os.pipe(), os.pipe(), os.pipe()
         given = [output, kept, ended]
         try:
             with self._lock:
-                self._send({"file": file, "environment": dict(env)}, given)
+                # A server has the nice value of the whole process, and a check that of its thread.
+                nice = os.getpriority(os.PRIO_PROCESS, 0)
+                self._send({"file": file, "environment": dict(env), "nice": nice}, given)
                 (pid,) = NUMBER.unpack(self._door.recv(NUMBER.size, socket.MSG_WAITALL))
         except Exception as error:
             for each in (read, lifeline, status):
@@ -124,19 +127,17 @@ class Servers:
         self._reaper: subprocess.Popen[bytes] | None = None
         self._lifeline = -1
 
-    def prepare(self, modules: Sequence[str], env: Mapping[str, str], seconds: float) -> None:
+    def prepare(self, modules: Sequence[str], env: Env, seconds: float) -> None:
         """Begin to start the server that imports ``modules``; ``having`` waits for it."""
         key = tuple(modules)
         if key not in self._preparing:
             self._preparing[key] = Thread(target=self.having, args=(key, env, seconds))
             self._preparing[key].start()
 
-    def having(
-        self, modules: Sequence[str], env: Mapping[str, str], seconds: float
-    ) -> Server | None:
-        """Return the server that has imported ``modules``; None if that fails.
+    def having(self, modules: Sequence[str], env: Env, seconds: float) -> Server | None:
+        """Return the server that has imported ``modules``, or as many of them as can be imported.
 
-        ``seconds`` is the time limit for the import.
+        ``seconds`` is the time limit for one import. None if no server can be started.
         """
         key = tuple(modules)
         with self._locks.setdefault(key, Lock()):
@@ -147,18 +148,16 @@ class Servers:
                     self._found[key] = None
             return self._found[key]
 
-    def _started(
-        self, modules: tuple[str, ...], env: Mapping[str, str], seconds: float
-    ) -> Server | None:
+    def _started(self, modules: tuple[str, ...], env: Env, seconds: float) -> Server | None:
         if not modules:
             return self._first(env)
         above = self.having(modules[:-1], env, seconds)
         if above is None:
             return None
         server = above.extended(modules[-1:])
-        return server if server.ready(seconds, self._stop) else None
+        return server if server.ready(seconds, self._stop) else above
 
-    def _first(self, env: Mapping[str, str]) -> Server:
+    def _first(self, env: Env) -> Server:
         ours, theirs = socket.socketpair()
         kept, self._lifeline = os.pipe()
         program = os.path.abspath(python_check.__file__)

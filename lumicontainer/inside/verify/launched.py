@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from ..errors import UNFIT, LaunchError
+from ..errors import INTERRUPTED, UNFIT, LaunchError
 from ..launch import launchers
 from ..launch.hostlist import HostlistError, expand
 from . import outcome
@@ -17,7 +20,7 @@ from .channel import client, keys, protocol, server
 from .local import NODE, ONCE, RANKS, Runner
 from .outcome import ERROR, Outcome
 from .process import Stop
-from .resources import MPI, Place
+from .resources import MPI, Check, Place
 
 _TICK = 0.2
 _NEXT, _SELDOM = 0.1, 1.0
@@ -43,7 +46,7 @@ class LaunchedRunner(Runner):
         self._layout = layout(env)
         self._with_mpi = ""
 
-    def unmet_need(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
+    def unmet_need(self, check: Check) -> tuple[str, str] | None:
         """Return a need of a check that is not met; only one check a step can use MPI."""
         unmet = super().unmet_need(check)
         if unmet or check.get("runs", ONCE) != RANKS or not check.get("needs", {}).get("mpi"):
@@ -56,7 +59,7 @@ class LaunchedRunner(Runner):
         self._with_mpi = check["name"]
         return None
 
-    def run(self, check: Mapping[str, Any]) -> Outcome:
+    def run(self, check: Check) -> Outcome:
         """Run a check on its ranks; return the outcome."""
         self.begin(check)
         runs = check.get("runs", ONCE)
@@ -79,9 +82,11 @@ class LaunchedRunner(Runner):
         lost = [each for each in absent if not each.host or each.host not in here]
         return outcome.together([*result, *lost])
 
-    def gather(self, *, checks: str, seconds: float) -> None:
+    def gather(self, checks: Sequence[Check], seconds: float) -> None:
         """Let the other ranks join, for at most ``seconds``."""
         place = self.place
+        if place.ranks == 1:
+            return
         candidates = protocol.ports(self.env, place.launch)
         key = keys.given(self.env)
         listener = server.listen(protocol.address(self.env, place.launch), candidates)
@@ -90,24 +95,25 @@ class LaunchedRunner(Runner):
             port = int(listener.getsockname()[1])
             written = keys.publish(keys.files(self.env, place.launch), port, key)
             self._withdraw_key = partial(keys.withdraw, written, port, key)
-        self.server = server.Server(listener, place.ranks, key=key, checks=checks)
+        self.server = server.Server(listener, place.ranks, key=key, checks=_fingerprint(checks))
         self.server.await_all(seconds, lambda: self.stop.why)
         if not self._all_absent():
             self._withdraw_key()
 
-    def dismiss(self) -> None:
-        """End the other ranks."""
+    def close(self) -> None:
+        """End the processes that serve several checks, and the other ranks."""
+        super().close()
         self._withdraw_key()
         if self.server:
             self.server.close()
 
-    def own(self, check: Mapping[str, Any], rank: int) -> Outcome:
+    def own(self, check: Check, rank: int) -> Outcome:
         """Run this rank's process of a check, with the launcher's variables and open files."""
         if check.get("runs", ONCE) != RANKS:
             return self.process(check, rank)
         return self._process(check, rank, self.env, files=True)
 
-    def halt(self, check: Mapping[str, Any], why: str) -> None:
+    def halt(self, check: Check, why: str) -> None:
         """End a check on every rank."""
         super().halt(check, why)
         if self.server:
@@ -136,7 +142,7 @@ class LaunchedRunner(Runner):
             result.host = self._layout[rank]
         return result
 
-    def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
+    def late(self, check: Check, rank: int) -> Outcome:
         """Return the outcome of a rank that does not answer in time."""
         result = super().late(check, rank)
         result.host = self.absent(rank).host
@@ -169,6 +175,10 @@ class LaunchedRunner(Runner):
         return result
 
 
+def _fingerprint(checks: Sequence[Check]) -> str:
+    return hashlib.sha256(json.dumps(checks, sort_keys=True).encode()).hexdigest()
+
+
 def _of_absent(what: str, absent: Sequence[Outcome]) -> Outcome:
     names = [f"rank {each.rank}{f' on {each.host}' if each.host else ''}" for each in absent[:8]]
     more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
@@ -197,82 +207,79 @@ def layout(env: Mapping[str, str]) -> list[str]:
     return [node for node, count in zip(nodes, counts) for _ in range(count)]
 
 
-class Search:
-    """Find rank 0 from another rank, and keep the reason of a failure."""
-
-    def __init__(self, runner: LaunchedRunner) -> None:
-        self._env = runner.env
-        self._given = keys.given(runner.env)
-        self._ports = protocol.ports(runner.env, runner.place.launch)
-        self._files = keys.files(runner.env, runner.place.launch)
-        self.where = protocol.address(runner.env, runner.place.launch)
-        self.why = ""
-
-    def offers(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each port at which rank 0 may listen, with its key."""
-        if self._given:
-            yield from ((port, self._given) for port in self._ports)
-            return
-        known = set()
-        for path in self._files:
-            try:
-                offer = keys.read(path)
-            except keys.UntrustedError as error:
-                self.why = f"its key cannot be trusted: {error}"
-                continue
-            if offer and offer not in known:
-                known.add(offer)
-                yield offer
-        if not known and not self.why:
-            self.why = (
-                f"there is no key of rank 0 in {' or '.join(map(os.path.dirname, self._files))}"
-            )
-
-    def once(self, me: Mapping[str, Any]) -> client.Connection | None:
-        """Join rank 0; on failure keep the reason."""
-        for port, key in self.offers():
-            try:
-                return client.join(self.where, port, key=key, me=me)
-            except client.RefusedError as error:
-                self.why = f"port {port}: {error}"
-            except OSError as error:
-                self.why = self.why or f"port {port}: {error.strerror or error}"
-        return None
+def _offers(runner: LaunchedRunner) -> Iterator[tuple[int, bytes] | str]:
+    """Yield each port at which rank 0 may listen, with its key; or why a key is not used."""
+    given = keys.given(runner.env)
+    if given:
+        yield from ((port, given) for port in protocol.ports(runner.env, runner.place.launch))
+        return
+    known = set()
+    for path in keys.files(runner.env, runner.place.launch):
+        try:
+            offer = keys.read(path)
+        except keys.UntrustedError as error:
+            yield f"its key cannot be trusted: {error}"
+            continue
+        if offer and offer not in known:
+            known.add(offer)
+            yield offer
 
 
-def find(runner: LaunchedRunner, *, checks: str, seconds: float) -> client.Connection | None:
+def find(
+    runner: LaunchedRunner, *, checks: Sequence[Check], seconds: float
+) -> client.Connection | None:
     """Return the connection to rank 0, None after an interrupt.
 
     Raises LaunchError if rank 0 is not found within ``seconds``.
     """
-    place, search = runner.place, Search(runner)
-    me = {"rank": place.rank, "node": place.node, "host": place.host, "checks": checks}
+    place, why = runner.place, ""
+    where = protocol.address(runner.env, place.launch)
+    me = {"rank": place.rank, "node": place.node, "host": place.host}
+    me["checks"] = _fingerprint(checks)
     end, pause = time.monotonic() + seconds, _NEXT
     while time.monotonic() < end and not runner.stop.why:
-        connection = search.once(me)
-        if connection:
-            return connection
+        for offer in _offers(runner):
+            if isinstance(offer, str):
+                why = offer
+                continue
+            try:
+                return client.join(where, offer[0], key=offer[1], me=me)
+            except client.RefusedError as error:
+                why = f"port {offer[0]}: {error}"
+            except OSError as error:
+                why = why or f"port {offer[0]}: {error.strerror or error}"
         time.sleep(pause)
         pause = min(1.5 * pause, _SELDOM)
     if runner.stop.why:
         return None
-    raise LaunchError(
-        f"rank {place.rank} did not find rank 0 within {seconds:.0f} s",
-        where=search.where,
-        why=search.why,
-        hint="read the messages of rank 0, and run the same image on every rank; if the nodes "
-        f"share no folder: {keys.SET_ONE}",
-        code=UNFIT,
-    )
+    folders = map(os.path.dirname, keys.files(runner.env, place.launch))
+    what = f"rank {place.rank} did not find rank 0 within {seconds:.0f} s"
+    why = why or f"there is no key of rank 0 in {' or '.join(folders)}"
+    hint = "read the messages of rank 0, and run the same image on every rank; if the nodes share"
+    raise LaunchError(what, where, why, f"{hint} no folder: {keys.SET_ONE}", code=UNFIT)
 
 
-def serve(
-    runner: LaunchedRunner, connection: client.Connection, checks: Sequence[Mapping[str, Any]]
-) -> str:
+def serve_rank_0(runner: LaunchedRunner, checks: Sequence[Check], *, seconds: float) -> int:
+    """Serve rank 0 to its end; return the exit code. Print only that the connection is lost."""
+    try:
+        connection = find(runner, checks=checks, seconds=seconds)
+    except LaunchError as error:
+        error.shown = launchers.first_of_node(os.environ)
+        raise
+    if connection is None:
+        return INTERRUPTED
+    why = serve(runner, connection, checks)
+    if why and why.startswith("rank 0") and launchers.first_of_node(os.environ):
+        place = runner.place
+        sys.stderr.write(f"error: {why} (reported by rank {place.rank} on {place.host})\n")
+    return INTERRUPTED if why else 0
+
+
+def serve(runner: LaunchedRunner, connection: client.Connection, checks: Sequence[Check]) -> str:
     """Execute orders of rank 0 until it ends this rank; return the reason of an early end."""
     known = {check["name"]: check for check in checks}
 
-    def run_check(check: Mapping[str, Any], number: int) -> None:
+    def run_check(check: Check, number: int) -> None:
         try:
             result = runner.own(check, runner.place.rank)
         except Exception as error:  # noqa: BLE001 - a rank that says nothing is waited for

@@ -16,11 +16,10 @@ from typing import Any
 from ..checking import CHECK, REPORT, home
 from ..launch.program import find, interpreter
 from . import outcome, process
-from .channel.keys import GIVEN
 from .forks import Server, ServerError, Servers
 from .outcome import ERROR, PASSED, Outcome
 from .process import Start
-from .resources import Place, alone
+from .resources import GIVEN, Check, Env, Place, alone
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
 AFTER = 10
@@ -29,6 +28,9 @@ LATE = 30
 """Seconds to wait for a rank after its time limit."""
 SOON = 3
 """Seconds for other ranks to answer after a signal: Slurm soon kills them."""
+BESIDE = 5
+"""What is added to the nice value of processes that run beside servers. These import one module
+after the other, which takes longest."""
 _ONE = {"WORLD_SIZE": "1"}
 """Set for a single process: below Slurm's daemon lumi-entry would refuse to start without it."""
 _ENTRY = "bin/lumi-entry"
@@ -40,7 +42,7 @@ class Runner:
     """Run checks on a machine without a launcher; their processes write to ``folder``."""
 
     def __init__(
-        self, place: Place, env: Mapping[str, str], folder: str, *, stop: process.Stop | None = None
+        self, place: Place, env: Env, folder: str, *, stop: process.Stop | None = None
     ) -> None:
         self.place = place
         self.env = env
@@ -49,21 +51,24 @@ class Runner:
         self._halted: dict[str, str] = {}
         self._servers = Servers(lambda: self.stop.why)
 
-    def unmet_need(self, check: Mapping[str, Any]) -> tuple[str, str] | None:
+    def unmet_need(self, check: Check) -> tuple[str, str] | None:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None."""
         return self.place.unmet_need(check)
 
-    def prepare(self, checks: Sequence[Mapping[str, Any]]) -> None:
+    def prepare(self, checks: Sequence[Check]) -> None:
         """Begin to import the modules that checks share; other checks can run meanwhile."""
         env = without_key({**alone(self.env), **_ONE})
         for check in filter(self.is_forked, checks):
-            self._servers.prepare(check["imports"], env, check["timeout_seconds"])
+            self._servers.prepare(check.get("imports", ()), env, check["timeout_seconds"])
 
-    def is_forked(self, check: Mapping[str, Any]) -> bool:
+    def is_forked(self, check: Check) -> bool:
         """Return whether a check is forked from a process that has imported its modules."""
         # What a driver of GPUs sets up at an import does not work in a forked process.
         once = check.get("runs", ONCE) == ONCE
-        return bool(check.get("imports")) and once and not self.place.gpus
+        return check["file"].endswith(".py") and once and not self.place.gpus
+
+    def gather(self, checks: Sequence[Check], seconds: float) -> None:
+        """Let other ranks join; there are none without a launcher."""
 
     def close(self) -> None:
         """End the processes that serve several checks."""
@@ -73,7 +78,7 @@ class Runner:
         """Return an error about missing ranks; there are none without a launcher."""
         return None
 
-    def run(self, check: Mapping[str, Any]) -> Outcome:
+    def run(self, check: Check) -> Outcome:
         """Run a check with all of its processes; return the outcome."""
         self.begin(check)
         if check.get("runs", ONCE) != RANKS:
@@ -90,23 +95,21 @@ class Runner:
             }
             return outcome.together(self.gathered(check, jobs))
 
-    def ranks(self, check: Mapping[str, Any]) -> int:
+    def ranks(self, check: Check) -> int:
         """Return the number of ranks for a check: the number that it needs, at least one a GPU."""
         needs: Mapping[str, Any] = check.get("needs", {})
         gpus = self.place.gpus if needs.get("gpus") else 1
         return max(int(needs.get("tasks", 1)), gpus)
 
-    def begin(self, check: Mapping[str, Any]) -> None:
+    def begin(self, check: Check) -> None:
         """Reset ``halt`` for a check."""
         self._halted.pop(check["name"], None)
 
-    def halt(self, check: Mapping[str, Any], why: str) -> None:
+    def halt(self, check: Check, why: str) -> None:
         """End the processes of a check for the reason ``why``."""
         self._halted[check["name"]] = why
 
-    def gathered(
-        self, check: Mapping[str, Any], jobs: Mapping[int, Future[Outcome]]
-    ) -> list[Outcome]:
+    def gathered(self, check: Check, jobs: Mapping[int, Future[Outcome]]) -> list[Outcome]:
         """Wait for processes. If a rank fails, end the others, which would wait for it."""
         bound = check.get("runs", ONCE) == RANKS
         begun = time.monotonic()
@@ -127,14 +130,14 @@ class Runner:
             job.result() if job.done() else self.late(check, rank) for rank, job in jobs.items()
         ]
 
-    def late(self, check: Mapping[str, Any], rank: int) -> Outcome:
+    def late(self, check: Check, rank: int) -> Outcome:
         """Return the outcome of a rank that does not answer."""
         why = f"no answer within {check['timeout_seconds'] + process.STACKS + LATE} s"
         return Outcome(ERROR, why, rank=rank)
 
     def process(
         self,
-        check: Mapping[str, Any],
+        check: Check,
         rank: int = 0,
         *,
         before: Sequence[str] = (),
@@ -149,9 +152,9 @@ class Runner:
 
     def _process(
         self,
-        check: Mapping[str, Any],
+        check: Check,
         rank: int,
-        env: Mapping[str, str],
+        env: Env,
         *,
         before: Sequence[str] = (),
         files: bool = False,
@@ -169,15 +172,15 @@ class Runner:
             # Temporary files of killed processes are removed with the folder.
             own.update({} if ranks else {"TMPDIR": folder})
             path = os.path.join(home(), check["file"])
+            alone = partial(process.started, files=files)
+            start = alone if files or before else self._start(check, env)
             ended = process.run(
                 [*before, *command(path, env, ranks=ranks)],
                 {**env, **own},
                 seconds=check["timeout_seconds"],
                 stop=lambda: self._halted.get(check["name"], ""),
                 at_once=lambda: self.stop.why,
-                start=partial(process.started, files=files)
-                if files or before
-                else self._start(check, env),
+                start=start,
             )
             with open(report, encoding="utf-8", errors="replace") as stream:
                 written = stream.read()
@@ -191,21 +194,25 @@ class Runner:
         result.host = self.place.host
         return result
 
-    def _start(self, check: Mapping[str, Any], env: Mapping[str, str]) -> Start:
+    def _start(self, check: Check, env: Env) -> Start:
         """Return how a process of a check starts: from a server, if there is one for it."""
         if not self.is_forked(check):
             return process.started
-        server = self._servers.having(check["imports"], env, check["timeout_seconds"])
+        server = self._servers.having(check.get("imports", ()), env, check["timeout_seconds"])
         return partial(_forked, server) if server else process.started
 
 
-def _forked(
-    server: Server, command: Sequence[str], env: Mapping[str, str]
-) -> tuple[process.Process, int]:
+def _forked(server: Server, command: Sequence[str], env: Env) -> tuple[process.Process, int]:
     try:
         return server.started(command[-1], env)
     except ServerError:
         return process.started(command, env)
+
+
+def runs_beside_others(check: Check) -> bool:
+    """Return whether a check is one process that needs no GPU and measures nothing."""
+    alone = check["level"] == "perf" or check.get("needs", {}).get("gpus")
+    return check.get("runs", ONCE) == ONCE and not alone
 
 
 def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:
@@ -215,12 +222,12 @@ def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:
     return f"ended {AFTER} s after rank {', '.join(failed[:8])} did not pass"
 
 
-def without_key(env: Mapping[str, str]) -> dict[str, str]:
+def without_key(env: Env) -> dict[str, str]:
     """Return the environment of a check, which it may print, without the key of the ranks."""
     return {name: value for name, value in env.items() if name != GIVEN}
 
 
-def command(path: str, env: Mapping[str, str], *, ranks: bool) -> list[str]:
+def command(path: str, env: Env, *, ranks: bool) -> list[str]:
     """Return the command of a check; ranks start by lumi-entry, as users' do."""
     if path.endswith(".py"):
         started = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_check.py")
@@ -232,14 +239,9 @@ def command(path: str, env: Mapping[str, str], *, ranks: bool) -> list[str]:
 
 def by_hand(rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return the variables of a rank, which a launcher would set."""
-    return {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    own = dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank))
+    sizes = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(ranks))
+    return {**own, **sizes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def reserved_port() -> socket.socket:
@@ -250,7 +252,7 @@ def reserved_port() -> socket.socket:
     return holder
 
 
-def writable_folder(env: Mapping[str, str], *, places: Sequence[str] = ()) -> str:
+def writable_folder(env: Env, *, places: Sequence[str] = ()) -> str:
     """Return a writable folder: TMPDIR, or one that every machine has.
 
     Raises OSError, with the reason for each folder, if there is none.

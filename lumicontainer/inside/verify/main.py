@@ -1,27 +1,24 @@
 """``lumi-verify``: select the checks, run them, report their outcomes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
 
-from ..errors import UNFIT, LaunchError
+from ..errors import INTERRUPTED, UNFIT, LaunchError
 from ..launch.cleanenv import check as check_not_cleaned
 from ..launch.launchers import first_of_node, is_rank_0
 from ..node.hardware import Node
-from . import launched, options, report
-from .local import ONCE, Runner, writable_folder
+from . import options, report
+from .local import BESIDE, Runner, runs_beside_others, writable_folder
 from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits
 from .process import Stop
-from .resources import Place
+from .resources import Check, Place
 
-INTERRUPTED = 130
 _RANKS = {
     "name": "lumi-verify/ranks",
     "summary": "every rank of the step stays until the last check",
@@ -59,15 +56,15 @@ def _run(given: argparse.Namespace) -> int:
         return 0
     stop = Stop()
     _listen_for_signals(stop)
-    seen = options.fingerprint(checks)
-    if place.rank:
-        return _serve(place, stop, checks=checks, seen=seen, seconds=given.wait)
     runner: Runner = Runner(place, os.environ, _folder(), stop=stop)
     if place.launched:
+        from . import launched  # noqa: PLC0415 - 50 ms, for the cryptography of its channel
+
         runner = launched.LaunchedRunner(place, os.environ, runner.folder, stop=stop)
+        if place.rank:
+            return launched.serve_rank_0(runner, checks, seconds=given.wait)
     try:
-        if isinstance(runner, launched.LaunchedRunner) and place.ranks > 1:
-            runner.gather(checks=seen, seconds=given.wait)
+        runner.gather(checks, given.wait)
         # After the others have joined, so that they end too if its files cannot be written.
         written = report.Report(
             due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
@@ -78,44 +75,19 @@ def _run(given: argparse.Namespace) -> int:
             written.add(_RANKS, lost)
     finally:
         runner.close()
-        if isinstance(runner, launched.LaunchedRunner):
-            runner.dismiss()
     written.finish(stop.why)
     if stop.why:
         return INTERRUPTED
     return int(any(each.state in (FAILED, ERROR) for each in written.results.values()))
 
 
-def _serve(
-    place: Place, stop: Stop, *, checks: Sequence[Mapping[str, Any]], seen: str, seconds: float
-) -> int:
-    """Serve rank 0; print only that the connection to it is lost."""
-    runner = launched.LaunchedRunner(place, os.environ, _folder(), stop=stop)
-    try:
-        connection = launched.find(runner, checks=seen, seconds=seconds)
-    except LaunchError as error:
-        error.shown = first_of_node(os.environ)
-        raise
-    if connection is None:
-        return INTERRUPTED
-    why = launched.serve(runner, connection, checks)
-    if why and why.startswith("rank 0") and first_of_node(os.environ):
-        sys.stderr.write(f"error: {why} (reported by rank {place.rank} on {place.host})\n")
-    return INTERRUPTED if why else 0
-
-
 def _folder() -> str:
     try:
         return writable_folder(os.environ)
     except OSError as error:
-        raise LaunchError(
-            "lumi-verify needs a writable folder",
-            where=os.uname().nodename,
-            why=str(error),
-            hint="set TMPDIR to a writable folder, or bind one: singularity exec --bind FOLDER",
-            code=UNFIT,
-            local=True,
-        ) from None
+        what, host = "lumi-verify needs a writable folder", os.uname().nodename
+        hint = "set TMPDIR to a writable folder, or bind one: singularity exec --bind FOLDER"
+        raise LaunchError(what, host, str(error), hint, code=UNFIT, local=True) from None
 
 
 def _listen_for_signals(stop: Stop) -> None:
@@ -137,14 +109,14 @@ def _listen_for_signals(stop: Stop) -> None:
 
 
 def run(
-    checks: Sequence[Mapping[str, Any]],
+    checks: Sequence[Check],
     runner: Runner,
     required: Sequence[str],
     written: report.Report,
 ) -> None:
-    """Run checks, those of one process in parallel, and report each outcome.
+    """Run checks, some of them in parallel, and report each outcome.
 
-    Checks on GPUs and measurements run alone. An interrupted check has no outcome.
+    An interrupted check has no outcome.
     """
     due = []
     for check in checks:
@@ -154,31 +126,34 @@ def run(
         else:
             written.note(check, Outcome(FAILED if unmet[0] in required else SKIPPED, unmet[1]))
 
-    def one(check: Mapping[str, Any]) -> None:
+    def one(check: Check) -> None:
         if runner.stop.why:
             return
         outcome = held_to_limits(runner.run(check), check)
         if not runner.stop.why:
             written.note(check, outcome)
 
-    # Checks of later layers import the most, so they start first, except those that wait until a
-    # server has imported their modules.
-    light = [check for check in reversed(due) if _light(check)]
+    # Checks of later layers take the most time, so they start first, except those that wait until
+    # a server has imported their modules.
+    layers = [check["name"].partition("/")[0] for check in due]
+    light = [check for check in due if runs_beside_others(check)]
+    light.sort(key=lambda check: -layers.index(check["name"].partition("/")[0]))
     runner.prepare(light)
-    light.sort(key=runner.is_forked)
-    with ThreadPoolExecutor(side_by_side()) as pool:
+    light.sort(key=lambda check: len(check.get("imports", ())))
+    importing = any(len(check.get("imports", ())) > 1 for check in light)
+    lower = partial(os.nice, BESIDE if importing else 0)  # On Linux, of one thread.
+    with ThreadPoolExecutor(_side_by_side(importing), initializer=lower) as pool:
         for done in [pool.submit(one, check) for check in light]:
             done.result()
     for check in due:
-        if not _light(check):
+        if not runs_beside_others(check):
             one(check)
 
 
-def _light(check: Mapping[str, Any]) -> bool:
-    alone = check["level"] == "perf" or check.get("needs", {}).get("gpus")
-    return check.get("runs", ONCE) == ONCE and not alone
+def _side_by_side(importing: bool) -> int:
+    """Return the number of parallel checks: one a processor, at most 4 because of their memory.
 
-
-def side_by_side() -> int:
-    """Return the number of parallel checks: one a processor, at most 4 because of their memory."""
-    return min(4, len(os.sched_getaffinity(0)))
+    Servers that import one after the other are waited for at the end: they get a processor of
+    their own.
+    """
+    return max(1, min(4, len(os.sched_getaffinity(0)) - importing))

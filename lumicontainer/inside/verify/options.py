@@ -1,32 +1,27 @@
 """Read lumi-verify's command line, and select checks."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import fnmatch
-import hashlib
-import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 from .. import __version__
 from ..checking import home, record
-from ..errors import MISUSED, LaunchError
-from .resources import NEEDS
+from ..errors import LaunchError
+from .resources import NEEDS, Check
 
 LEVELS = ("quick", "full", "perf")
 CHECKS = "checks.json"
-WAIT = 120
-"""Seconds for all ranks to start: nodes read an image of some GB at the same time."""
+WAIT = 120  # seconds for all ranks to start: nodes read an image of some GB at the same time
 
 
 class _Parser(argparse.ArgumentParser):
     """Raise errors, so that only one of many ranks prints them."""
 
     def error(self, message: str) -> NoReturn:
-        raise LaunchError(message, where="lumi-verify", hint="lumi-verify --help", code=MISUSED)
+        raise LaunchError(message, "lumi-verify", hint="lumi-verify --help")
 
 
 def read(words: Sequence[str]) -> argparse.Namespace:
@@ -43,13 +38,8 @@ def read(words: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--json", metavar="FILE", help="write the results, or the list, as JSON; - for stdout")
     add("--junit", metavar="FILE", help="write the results as JUnit XML")
-    add(
-        "--wait",
-        metavar="SECONDS",
-        type=_seconds,
-        default=WAIT,
-        help="time limit for all ranks to start (default: %(default)s)",
-    )
+    summary = "time limit for all ranks to start (default: %(default)s)"
+    add("--wait", metavar="SECONDS", type=_seconds, default=WAIT, help=summary)
     add("--version", action="version", version=f"lumi-verify {__version__}")
     return parser.parse_args(words)
 
@@ -57,26 +47,12 @@ def read(words: Sequence[str]) -> argparse.Namespace:
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Add the options that select checks; ``lumicontainer verify`` has them too."""
     add = parser.add_argument
-    add(
-        "--level",
-        choices=LEVELS,
-        default="quick",
-        help="which checks to run (default: %(default)s)",
-    )
-    add(
-        "-k",
-        metavar="NAME",
-        action="append",
-        default=[],
-        dest="names",
-        help="only checks, of any level, whose name contains NAME or matches it with * and ?",
-    )
-    add(
-        "--require",
-        metavar="WHAT[,WHAT]",
-        default="",
-        help=f"fail checks, instead of skipping them, without one of: {', '.join(NEEDS)}",
-    )
+    summary = "which checks to run (default: %(default)s)"
+    add("--level", choices=LEVELS, default="quick", help=summary)
+    summary = "only checks, of any level, whose name contains NAME or matches it with * and ?"
+    add("-k", metavar="NAME", action="append", default=[], dest="names", help=summary)
+    summary = f"fail checks, instead of skipping them, without one of: {', '.join(NEEDS)}"
+    add("--require", metavar="WHAT[,WHAT]", default="", help=summary)
     add("--list", action="store_true", help="list the checks; run none")
 
 
@@ -97,33 +73,22 @@ def required_kinds(text: str) -> list[str]:
     return kinds
 
 
-def every_check() -> list[Mapping[str, Any]]:
+def every_check() -> list[Check]:
     """Return the rows of checks.json; raise LaunchError if it cannot be read."""
-    where = os.path.join(home(), CHECKS)
     try:
-        checks: list[Mapping[str, Any]] = record(CHECKS)
+        checks: list[Check] = record(CHECKS)
     except (OSError, ValueError) as error:
         why = f"it cannot be read: {error}"
     else:
         if isinstance(checks, list):
             return checks
         why = "there is no such file"
-    raise LaunchError(
-        "cannot read the list of the image's checks",
-        where=where,
-        why=why,
-        hint="rebuild the image, and bind nothing over this folder",
-    )
+    where = os.path.join(home(), CHECKS)
+    hint = "rebuild the image, and bind nothing over this folder"
+    raise LaunchError("cannot read the list of the image's checks", where, why, hint)
 
 
-def fingerprint(checks: Sequence[Mapping[str, Any]]) -> str:
-    """Return a digest of an image's checks."""
-    return hashlib.sha256(json.dumps(checks, sort_keys=True).encode()).hexdigest()
-
-
-def chosen(
-    checks: Sequence[Mapping[str, Any]], level: str, names: Sequence[str]
-) -> list[Mapping[str, Any]]:
+def chosen(checks: Sequence[Check], level: str, names: Sequence[str]) -> list[Check]:
     """Return the checks to run; raise LaunchError if a name matches none.
 
     The full name of a check selects only this one, not others that contain it.
@@ -136,13 +101,9 @@ def chosen(
     if missing:
         near = difflib.get_close_matches(missing[0], every, 3, 0.5)
         names_all = "lumi-verify --level perf --list"
-        raise LaunchError(
-            f"check not found: '{missing[0]}'",
-            where="-k",
-            why=f"the image has {len(checks)} checks",
-            hint=f"did you mean {' or '.join(near)}? {names_all}" if near else names_all,
-            code=MISUSED,
-        )
+        why = f"the image has {len(checks)} checks"
+        hint = f"did you mean {' or '.join(near)}? {names_all}" if near else names_all
+        raise LaunchError(f"check not found: '{missing[0]}'", "-k", why, hint)
     return [each for each in checks if any(_named(each["name"], name, every) for name in names)]
 
 

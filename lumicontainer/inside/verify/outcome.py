@@ -1,7 +1,5 @@
 """The outcome of a check, and how it follows from how its processes ended."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -12,18 +10,16 @@ from typing import Any
 from ..checking import FAILED as EXIT_FAILED
 from ..checking import SKIPPED as EXIT_SKIPPED
 from .process import Ended
+from .resources import Check
 
 PASSED, FAILED, SKIPPED, ERROR = "passed", "failed", "skipped", "error"
+# From the best to the worst: of several ranks the worst is the check's.
 OUTCOMES = (PASSED, SKIPPED, FAILED, ERROR)
-"""From the best to the worst: of several ranks the worst is the check's."""
-_REASONS = 20
-"""Lines of output that are shown as the reason."""
+_REASONS = 20  # lines of output that are shown as the reason
+# The innermost line of a stack that faulthandler prints; the main thread's is the last one.
 _INNERMOST = re.compile(r"(?m)\(most recent call first\):\n +(.+)$")
-"""The innermost line of a stack that faulthandler prints; the main thread's is the last one."""
-_LONGEST = 400
-"""Characters of a line of a reason."""
-OUTPUT = 1 << 20
-"""Characters of output that are kept of all ranks together."""
+_LONGEST = 400  # characters of a line of a reason
+OUTPUT = 1 << 20  # characters of output that are kept of all ranks together
 
 
 @dataclass
@@ -44,7 +40,6 @@ class Outcome:
     seconds: float = 0.0
     measured: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
-    left: list[int] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         """Return the outcome as plain data for JSON."""
@@ -56,13 +51,13 @@ _TYPES = {
     "seconds": (float, int),
 }
 _MOST_SECONDS = 1e9
+# The types of the fields of a row that ``judge`` returns.
 _OF_MEASURED: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("name", "unit", "source", "unjudged"), (str,)),
     **dict.fromkeys(("minimum", "maximum"), (int, float)),
     "value": (int, float, type(None)),
     "holds": (bool, type(None)),
 }
-"""The types of the fields of a row that ``judge`` returns."""
 
 
 def from_plain(data: Mapping[str, Any]) -> Outcome:
@@ -70,12 +65,10 @@ def from_plain(data: Mapping[str, Any]) -> Outcome:
     for name, kinds in _TYPES.items():
         if type(data.get(name)) not in kinds:
             raise ValueError(f"'{name}' of an outcome must be of the type {kinds[0].__name__}")
-    rows = all(type(pid) is int for pid in data["left"]) and all(
-        isinstance(row, dict) for row in data["ranks"]
-    )
+    rows = all(isinstance(row, dict) for row in data["ranks"])
     # Comparisons with NaN are false.
     if not rows or not 0 <= data["seconds"] < _MOST_SECONDS or data["state"] not in OUTCOMES:
-        raise ValueError("an outcome has an invalid state, time, rank or process")
+        raise ValueError("an outcome has an invalid state, time or rank")
     if not all(map(_is_measured, data["measured"])):
         raise ValueError("an outcome has an invalid measured value")
     return Outcome(**{name: data[name] for name in _TYPES})
@@ -91,7 +84,7 @@ def _is_measured(row: Any) -> bool:
 
 
 def of_process(
-    ended: Ended, report: str, *, check: Mapping[str, Any], architecture: str, rank: int = 0
+    ended: Ended, report: str, *, check: Check, architecture: str, rank: int = 0
 ) -> Outcome:
     """Return the outcome of one process of a check; ``report`` is the content of REPORT.
 
@@ -100,7 +93,6 @@ def of_process(
     outcome = Outcome(*_state(ended, check), output=ended.output, rank=rank)
     outcome.halted = ended.code is None and bool(ended.why)
     outcome.seconds = ended.seconds
-    outcome.left = list(ended.left)
     for row in _rows(report):
         if "fact" in row:
             outcome.facts[row["fact"]] = row.get("value")
@@ -126,28 +118,22 @@ def _rows(report: str) -> Iterable[Mapping[str, Any]]:
             yield row
 
 
-def _state(ended: Ended, check: Mapping[str, Any]) -> tuple[str, str]:
-    last = shortened(ended.output)
+def _state(ended: Ended, check: Check) -> tuple[str, str]:
+    lines = ended.output.strip().splitlines()[-_REASONS:]
+    last = "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines)
     if ended.code is None:
         what = ended.why or f"not finished after {check['timeout_seconds']} s"
         return FAILED, f"{what}\n{last}".strip()
     if ended.code == 0:
         return PASSED, ""
-    if ended.code == EXIT_SKIPPED:
-        return SKIPPED, last or "it gives no reason"
-    if ended.code == EXIT_FAILED:
-        return FAILED, last or "it gives no reason"
+    if ended.code in (EXIT_SKIPPED, EXIT_FAILED):
+        state = SKIPPED if ended.code == EXIT_SKIPPED else FAILED
+        return state, last or "it gives no reason"
     how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
     return ERROR, f"ended with {how}\n{last}".strip()
 
 
-def shortened(output: str) -> str:
-    """Return the last lines of an output, each shortened."""
-    lines = output.strip().splitlines()[-_REASONS:]
-    return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines)
-
-
-def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -> dict[str, Any]:
+def judge(row: Mapping[str, Any], check: Check, architecture: str) -> dict[str, Any]:
     """Return a measured value with its threshold, and whether it holds (None if not judged).
 
     A value that is not a finite number misses its threshold, and is None in JSON.
@@ -171,7 +157,7 @@ def judge(row: Mapping[str, Any], check: Mapping[str, Any], architecture: str) -
     return facts
 
 
-def held_to_limits(outcome: Outcome, check: Mapping[str, Any]) -> Outcome:
+def held_to_limits(outcome: Outcome, check: Check) -> Outcome:
     """Return the outcome of a check: skipped if it has limits but none was judged.
 
     A check reports the reason for not measuring as ``unjudged``.
@@ -190,17 +176,12 @@ def held_to_limits(outcome: Outcome, check: Mapping[str, Any]) -> Outcome:
 
 def missing(row: Mapping[str, Any]) -> str:
     """Return a message that a value misses its threshold."""
-    unit, value = row["unit"], row["value"]
-    if "minimum" in row:
-        limit, word = row["minimum"], "less than"
-    else:
-        limit, word = row["maximum"], "more than"
+    name, unit, value = row["name"], row["unit"], row["value"]
+    limit, word = (row["minimum"], "less") if "minimum" in row else (row["maximum"], "more")
+    wanted = f"{word} than {limit:g} {unit} ({row['source']})"
     if value is None:
-        word = "no less than" if "minimum" in row else "no more than"
-        return (
-            f"{row['name']} is not a number, but must be {word} {limit:g} {unit} ({row['source']})"
-        )
-    return f"{row['name']} is {value:.4g} {unit}, {word} {limit:g} {unit} ({row['source']})"
+        return f"{name} is not a number, but must be no {wanted}"
+    return f"{name} is {value:.4g} {unit}, {wanted}"
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:
@@ -215,20 +196,26 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
         worst = next(one for one in every if one.halted)
         own = every
     alike = [one for one in own if one.state == worst.state and one.halted == worst.halted]
-    result = Outcome(worst.state, _reason(alike, every), rank=alike[0].rank)
-    result.host = alike[0].host
-    result.halted = worst.halted
-    result.output = worst.output if worst.state == PASSED else outputs(every)
-    result.seconds = max(one.seconds for one in every)
-    result.left = [pid for one in every for pid in one.left]
     several = len(every) > 1
-    for one in every:
-        of = {"rank": one.rank} if several else {}
-        result.measured += [{**row, **of} for row in one.measured]
-        for name, value in one.facts.items():
-            result.facts.setdefault(name, value)
-    result.ranks = [_row(one) for one in every] if several else []
-    return result
+    facts: dict[str, Any] = {}
+    for one in reversed(every):
+        facts.update(one.facts)
+    return Outcome(
+        worst.state,
+        _reason(alike, every),
+        output=worst.output if worst.state == PASSED else _outputs(every),
+        rank=alike[0].rank,
+        host=alike[0].host,
+        halted=worst.halted,
+        ranks=[_row(one) for one in every] if several else [],
+        seconds=max(one.seconds for one in every),
+        measured=[
+            {**row, **({"rank": one.rank} if several else {})}
+            for one in every
+            for row in one.measured
+        ],
+        facts=facts,
+    )
 
 
 def _row(one: Outcome) -> dict[str, Any]:
@@ -236,16 +223,14 @@ def _row(one: Outcome) -> dict[str, Any]:
     return {**facts, "reason": one.reason.partition("\n")[0], "seconds": round(one.seconds, 2)}
 
 
-def outputs(every: Sequence[Outcome]) -> str:
+def _outputs(every: Sequence[Outcome]) -> str:
     """Return the end of each process's output, below a line with its rank."""
     if len(every) == 1:
         return every[0].output
     share = OUTPUT // len(every)
-    return "".join(f"{_of(one)}:\n{one.output[-share:].rstrip()}\n\n" for one in every)
-
-
-def _of(one: Outcome) -> str:
-    return f"rank {one.rank} on {one.host}" if one.host else f"rank {one.rank}"
+    heads = (f"rank {one.rank}{f' on {one.host}' if one.host else ''}" for one in every)
+    ends = (one.output[-share:].rstrip() for one in every)
+    return "".join(f"{head}:\n{end}\n\n" for head, end in zip(heads, ends))
 
 
 def _reason(alike: Sequence[Outcome], every: Sequence[Outcome]) -> str:

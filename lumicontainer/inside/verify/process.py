@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Union
 
@@ -16,23 +17,19 @@ from ..checking import REPORT
 from ..launch.program import interpreter
 from . import reaper
 from .forks import Forked
+from .resources import Env
 
-MOST = 1 << 20
-"""Bytes of output to keep, from its end."""
-STACKS = 3
-"""Seconds in which hanging processes, on all ranks, may print their stacks."""
-_TICK = 0.1
-"""Seconds between two looks at a running process."""
+MOST = 1 << 20  # bytes of output to keep, from its end
+STACKS = 3  # seconds in which hanging processes, on all ranks, may print their stacks
+_TICK = 0.1  # seconds between two looks at a running process
 _LEAST_TICK = 0.005
-_CHUNK = 1 << 16
-_ROUNDS = 50
-"""How often remaining processes are killed: they may start others meanwhile."""
+_ROUNDS = 50  # how often remaining processes are killed: they may start others meanwhile
+# Seconds between the signal that prints stacks and the one that also ends the process.
 _ABORTS = 0.3
-"""Seconds between the signal that prints stacks and the one that also ends the process."""
 
 
 Process = Union[subprocess.Popen[bytes], Forked]
-Start = Callable[[Sequence[str], Mapping[str, str]], tuple[Process, int]]
+Start = Callable[[Sequence[str], Env], tuple[Process, int]]
 
 
 @dataclass
@@ -45,20 +42,18 @@ class Stop:
 class Ended(NamedTuple):
     """How a process ended: its exit code (negative: a signal); None if lumi-verify ended it.
 
-    ``why`` is the reason for that, "" after the time limit. ``left`` are processes that could not
-    be ended, such as one that waits in a driver.
+    ``why`` is the reason for that, "" after the time limit.
     """
 
     code: int | None
     output: str
     seconds: float
-    left: Sequence[int] = ()
     why: str = ""
 
 
 def run(
     command: Sequence[str],
-    env: Mapping[str, str],
+    env: Env,
     *,
     seconds: float,
     stop: Callable[[], str] = str,
@@ -84,25 +79,22 @@ def run(
         stacks = "" if code is not None or at_once() else _stacks(process, output, at_once)
     finally:
         os.close(lifeline)
-        left = end(process, f"{REPORT}={env[REPORT]}".encode(), output)
+        end(process, f"{REPORT}={env[REPORT]}".encode(), output)
     text = output.text() + stacks
     taken = time.monotonic() - begun
-    return Ended(code, text, seconds=taken, left=left, why=(why or "") if code is None else "")
+    return Ended(code, text, seconds=taken, why=(why or "") if code is None else "")
 
 
-def started(
-    command: Sequence[str], env: Mapping[str, str], *, files: bool = False
-) -> tuple[Process, int]:
+def started(command: Sequence[str], env: Env, *, files: bool = False) -> tuple[Process, int]:
     """Start a command below the reaper; return it, and the descriptor whose closing ends it.
 
     With ``files`` it inherits all open files, for example those of a launcher for MPI.
     """
     kept, lifeline = os.pipe()
     os.set_inheritable(kept, True)
-    started = [interpreter(), "-ISB", os.path.abspath(reaper.__file__), str(kept)]
     try:
         process = subprocess.Popen(
-            [*started, *command],
+            [interpreter(), "-ISB", os.path.abspath(reaper.__file__), str(kept), *command],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -135,12 +127,10 @@ class _Output:
     def read(self, seconds: float) -> None:
         """Read the next output; return as soon as there is some, or after ``seconds``."""
         if not self._open:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                return
         elif self._poll.poll(seconds * 1000):
-            chunk = os.read(self._stream.fileno(), _CHUNK)
+            chunk = os.read(self._stream.fileno(), 1 << 16)
             self._open = bool(chunk)
             if not chunk:
                 self._stream.close()
@@ -164,7 +154,7 @@ def _stacks(process: Process, output: _Output, at_once: Callable[[], str]) -> st
     running = reaper.below(process.pid)
     lines = "".join(f"  {line}\n" for line in map(_described, running) if line)
     deaf = []
-    for pid in filter(_is_python, running):
+    for pid in (pid for pid in running if _text(pid, "comm").startswith("python")):
         if _catches(pid, signal.SIGUSR1):
             _send(pid, signal.SIGUSR1)
         elif _catches(pid, signal.SIGABRT):
@@ -185,33 +175,32 @@ def _described(pid: int) -> str:
     return f"{pid} {words[:200]}{f' (waits in {waits})' if waits else ''}" if words else ""
 
 
-def _is_python(pid: int) -> bool:
-    return _text(pid, "comm").startswith("python")
-
-
 def _catches(pid: int, number: int) -> bool:
     """Return whether a process has a handler for a signal; without one the signal ends it."""
     caught = re.search(r"(?m)^SigCgt:\s*(\w+)$", _text(pid, "status"))
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
-def _text(pid: int, name: str) -> str:
+def _bytes(pid: int, name: str) -> bytes:
+    """Return a file of a process; empty if it has ended, or is another user's."""
     try:
-        with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as stream:
+        with open(f"/proc/{pid}/{name}", "rb") as stream:
             return stream.read()
     except OSError:
-        return ""
+        return b""
+
+
+def _text(pid: int, name: str) -> str:
+    return _bytes(pid, name).decode(errors="replace")
 
 
 def _send(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
         os.kill(pid, number)
-    except OSError:  # it has ended, or is another user's
-        return
 
 
-def end(process: Process, mark: bytes, output: _Output) -> list[int]:
-    """Wait until the reaper ``process`` has killed all; return the pids of remaining processes.
+def end(process: Process, mark: bytes, output: _Output) -> None:
+    """Wait until the reaper ``process`` has killed all.
 
     If the reaper was killed, ``mark`` in their environment identifies its processes.
     """
@@ -220,28 +209,19 @@ def end(process: Process, mark: bytes, output: _Output) -> list[int]:
         output.read(_LEAST_TICK)
     if process.poll() is None:
         process.kill()
-    left: list[int] = []
     for _ in range(_ROUNDS):
-        left = list(marked(mark))
+        left = list(_marked(mark))
         for pid in left:
             _send(pid, signal.SIGKILL)
         if not left:
             break
         time.sleep(0.02)
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):  # it waits in a driver
         process.wait(1)
-    except subprocess.TimeoutExpired:
-        left.append(process.pid)
     output.rest()
-    return left
 
 
-def marked(mark: bytes) -> Iterator[int]:
-    """Yield the pids of processes whose environment holds ``mark``."""
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/environ", "rb") as stream:
-                if mark in stream.read().split(b"\0"):
-                    yield int(name)
-        except OSError:  # it has ended, or is another user's
-            continue
+def _marked(mark: bytes) -> Iterator[int]:
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if mark in _bytes(pid, "environ").split(b"\0"):
+            yield pid

@@ -10,8 +10,8 @@ of ``forks.Server``, whose messages are documented there.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
-import importlib.util
 import json
 import os
 import runpy
@@ -25,24 +25,27 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-BROKEN = 70
-"""As ``checking.BROKEN``; this file runs without the package."""
+BROKEN = 70  # as ``checking.BROKEN``; this file runs without the package
+# The length of a message, the pid of a process, or the status of waitpid(2).
 NUMBER = struct.Struct("=q")
-"""The length of a message, the pid of a process, or the status of waitpid(2)."""
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_REAPER = f"{os.path.basename(_PACKAGE)}.verify.reaper"
 
 
 def main() -> None:
     """Run the file as a program, or serve."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    here = os.path.dirname(os.path.abspath(__file__))
     # The search path needs the folder of the check and that of lumi_inside, not this file's.
     sys.path.pop(0)
-    sys.path.append(os.path.dirname(os.path.dirname(here)))
+    sys.path.append(os.path.dirname(_PACKAGE))
     if sys.argv[1] != "--serve":
         run(sys.argv[1])
         return
     door = socket.socket(fileno=int(sys.argv[2]))
+    # A third of an import's time would be the search for garbage in what it defines.
+    gc.disable()
+    importlib.import_module(_REAPER)
     if (path := _served(door)) is not None:
         run(path)
         sys.exit()
@@ -141,29 +144,21 @@ def _report_ended(statuses: dict[int, int]) -> None:
 
 def _as_check(message: Mapping[str, Any], output: int, lifeline: int, status: int) -> str:
     """Make this process the reaper of a check; return the file in the process of the check."""
-    reaper = _reaper()
+    reaper = importlib.import_module(_REAPER)
     os.close(status)
     os.setsid()
+    os.setpriority(os.PRIO_PROCESS, 0, message["nice"])
     for standard in (1, 2):
         os.dup2(output, standard)
     os.close(output)
     os.environ.clear()
     os.environ.update(message["environment"])
     tempfile.tempdir = None
+    gc.freeze()
+    gc.enable()
     path: str = message["file"]
     reaper.supervise(lifeline, lambda: None)
     return path
-
-
-def _reaper() -> Any:
-    spec = importlib.util.spec_from_file_location(
-        "reaper", os.path.join(os.path.dirname(os.path.abspath(__file__)), "reaper.py")
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ the pipe LIFELINE, which also happens if lumi-verify dies. It ends as the comman
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -17,15 +18,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-REPORT = "LUMI_VERIFY_REPORT"
-"""As ``checking.REPORT``; this file runs without the package."""
+REPORT = "LUMI_VERIFY_REPORT"  # as ``checking.REPORT``; this file runs without the package
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_NOT_FOUND = 127
-"""A shell's exit code if the command is not found."""
-PATIENCE = 2
-"""Seconds for killed processes to end; those that wait in a driver do not."""
+_NOT_FOUND = 127  # A shell's exit code if the command is not found
+PATIENCE = 2  # seconds for killed processes to end; those that wait in a driver do not
+# Signals for lumi-verify, even if they are sent to all processes.
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals for lumi-verify, even if they are sent to all processes."""
 
 
 def below(pid: int) -> list[int]:
@@ -56,7 +54,7 @@ def supervise(lifeline: int, run: Callable[[], None]) -> None:
     parent = os.getppid()
     os.set_inheritable(lifeline, False)
     libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # A check that crashes writes no core file to the current folder.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     for number in _ENDING:
@@ -96,8 +94,7 @@ def _forked(libc: ctypes.CDLL) -> int:
     signal.set_wakeup_fd(-1)
     for number in (*_ENDING, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != own:
         os._exit(_NOT_FOUND)
     return 0
@@ -116,13 +113,9 @@ def _execute(command: Sequence[str]) -> None:
 
 def _reaped(child: int) -> int | None:
     status = None
-    try:
-        ended, how = os.waitpid(-1, os.WNOHANG)
-        while ended:
-            status = how if ended == child else status
-            ended, how = os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return status
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            status = ended[1] if ended[0] == child else status
     return status
 
 
@@ -131,10 +124,8 @@ def _kill_all() -> None:
     end = time.monotonic() + PATIENCE
     while (left := below(os.getpid())) and time.monotonic() < end:
         for pid in left:
-            try:
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
                 os.kill(pid, signal.SIGKILL)
-            except OSError:  # it has ended, or is another user's
-                continue
         time.sleep(0.005)
         _reaped(0)
 

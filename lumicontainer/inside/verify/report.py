@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,16 +19,15 @@ from .. import __version__
 from ..checking import record
 from ..errors import LaunchError
 from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED, Outcome
-from .resources import Place
+from .resources import Check, Place
 
-FORM = 1
-"""The version of the JSON's form."""
+FORM = 1  # the version of the JSON's form
 STDOUT = "-"
-_PARTIAL = ".partial"
+_OF_PLACE = ("host", "nodes", "ranks", "gpus", "architecture", "network")
 _UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def listed(checks: Sequence[Mapping[str, Any]]) -> str:
+def listed(checks: Sequence[Check]) -> str:
     """Return a line a check: its name, level, and what it proves."""
     width = max((len(each["name"]) for each in checks), default=0)
     return "".join(
@@ -35,7 +35,7 @@ def listed(checks: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def write_list(checks: Sequence[Mapping[str, Any]], json_file: str | None) -> None:
+def write_list(checks: Sequence[Check], json_file: str | None) -> None:
     """Print the checks as lines, or write them as JSON."""
     if json_file is None:
         sys.stdout.write(listed(checks))
@@ -43,7 +43,7 @@ def write_list(checks: Sequence[Mapping[str, Any]], json_file: str | None) -> No
     write(json_file, as_json({"form": FORM, "checks": list(checks)}))
 
 
-def line(check: Mapping[str, Any], outcome: Outcome) -> str:
+def line(check: Check, outcome: Outcome) -> str:
     """Return the lines about a check's outcome."""
     text = f"{outcome.state:8} {check['name']} ({outcome.seconds:.1f} s)"
     if outcome.state == PASSED:
@@ -54,48 +54,15 @@ def line(check: Mapping[str, Any], outcome: Outcome) -> str:
     return f"{text}\n    why: {reason}\n   hint: {check['hint']}\n"
 
 
-def result(
-    checks: Sequence[Mapping[str, Any]],
-    results: Mapping[str, Outcome],
-    *,
-    place: Place,
-    level: str,
-    begun: float,
-) -> dict[str, Any]:
-    """Return all results as plain data, with thresholds beside the measured values.
-
-    ``begun`` is a time in seconds since 1970.
-    """
-    resolved = record("resolved.json")
-    rows = [_row(check, results[check["name"]]) for check in checks if check["name"] in results]
-    return {
-        "form": FORM,
-        "lumicontainer": __version__,
-        "image": {name: resolved.get(name, "") for name in ("recipe", "platform", "profile")},
-        "level": level,
-        "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begun)),
-        "seconds": round(time.time() - begun, 2),
-        "place": {
-            "host": place.host,
-            "nodes": place.nodes,
-            "ranks": place.ranks,
-            "gpus": place.gpus,
-            "architecture": place.architecture,
-            "network": place.network,
-        },
-        "counts": counts(rows),
-        "checks": rows,
-    }
-
-
-def _row(check: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+def row(check: Check, outcome: Outcome) -> dict[str, Any]:
+    """Return a check with its outcome."""
     results = {name: check[name] for name in ("name", "summary", "level", "hint")}
     return {**results, **outcome.plain(), "seconds": round(outcome.seconds, 2)}
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return the number of checks in each state."""
-    states = [row["state"] for row in rows]
+    states = [each["state"] for each in rows]
     return {state: states.count(state) for state in OUTCOMES}
 
 
@@ -108,33 +75,29 @@ def summary(result: Mapping[str, Any]) -> str:
     return f"{total} {word}: {states or 'none'}, in {result['seconds']:.1f} s\n"
 
 
+@dataclass
 class Report:
     """Report each outcome at once on stderr and in the files.
 
     So results are not lost if everything is killed, as srun does on Ctrl-C.
     """
 
-    def __init__(
-        self,
-        checks: Sequence[Mapping[str, Any]],
-        *,
-        place: Place,
-        level: str,
-        json_file: str | None = None,
-        junit_file: str | None = None,
-    ) -> None:
-        self.results: dict[str, Outcome] = {}
-        self._checks = list(checks)
-        self._of: dict[str, Any] = {"place": place, "level": level, "begun": time.time()}
-        self._json = json_file
-        self._junit = junit_file
-        self._lock = threading.Lock()
-        for file in filter(None, (json_file, junit_file)):
+    checks: list[Check]
+    place: Place
+    level: str
+    json_file: str | None = None
+    junit_file: str | None = None
+    results: dict[str, Outcome] = field(default_factory=dict)
+    begun: float = field(default_factory=time.time)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        for file in filter(None, (self.json_file, self.junit_file)):
             check_writable(file)
 
-    def note(self, check: Mapping[str, Any], outcome: Outcome) -> None:
+    def note(self, check: Check, outcome: Outcome) -> None:
         """Report the outcome of a check."""
-        total = len(self._checks)
+        total = len(self.checks)
         with self._lock:
             self.results[check["name"]] = outcome
             count = f"[{len(self.results):{len(str(total))}}/{total}]"
@@ -142,44 +105,54 @@ class Report:
             sys.stderr.flush()
             # If the disk is full, ``finish`` reports it.
             with contextlib.suppress(LaunchError):
-                self._write(_NOT_ENDED, _is_file)
+                self._write("lumi-verify did not finish", _is_file)
 
-    def add(self, check: Mapping[str, Any], outcome: Outcome) -> None:
+    def add(self, check: Check, outcome: Outcome) -> None:
         """Report the outcome of an additional check."""
-        self._checks.append(check)
+        self.checks.append(check)
         self.note(check, outcome)
 
     def finish(self, interrupted: str) -> None:
         """Write the files, and print the last line to stdout unless a file goes there."""
         results = self._write(interrupted, lambda _: True)
-        if not any(file and _is_stdout(file) for file in (self._json, self._junit)):
+        if not any(file and _is_stdout(file) for file in (self.json_file, self.junit_file)):
             sys.stdout.write(summary(results))
 
     def _write(self, interrupted: str, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
         """Write the selected files; return the results."""
-        results = result(self._checks, self.results, **self._of)
+        results = self._result()
         results["interrupted"] = interrupted
-        if self._junit and wanted(self._junit):
-            write(self._junit, as_junit(self._with_missing(results, interrupted)))
-        if self._json and wanted(self._json):
-            write(self._json, as_json(results))
+        if self.junit_file and wanted(self.junit_file):
+            write(self.junit_file, as_junit(self._with_missing(results, interrupted)))
+        if self.json_file and wanted(self.json_file):
+            write(self.json_file, as_json(results))
         return results
+
+    def _result(self) -> dict[str, Any]:
+        resolved = record("resolved.json")
+        known = self.results
+        rows = [row(each, known[each["name"]]) for each in self.checks if each["name"] in known]
+        return {
+            "form": FORM,
+            "lumicontainer": __version__,
+            "image": {name: resolved.get(name, "") for name in ("recipe", "platform", "profile")},
+            "level": self.level,
+            "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.begun)),
+            "seconds": round(time.time() - self.begun, 2),
+            "place": {name: getattr(self.place, name) for name in _OF_PLACE},
+            "counts": counts(rows),
+            "checks": rows,
+        }
 
     def _with_missing(self, results: Mapping[str, Any], why: str) -> Mapping[str, Any]:
         """Return the results with an error for each check without an outcome.
 
         JUnit XML has no other form for incomplete results.
         """
-        left = [
-            _row(check, Outcome(ERROR, why))
-            for check in self._checks
-            if check["name"] not in self.results
-        ]
+        known, lost = self.results, Outcome(ERROR, why)
+        left = [row(each, lost) for each in self.checks if each["name"] not in known]
         rows = [*results["checks"], *left]
         return {**results, "checks": rows, "counts": counts(rows)}
-
-
-_NOT_ENDED = "lumi-verify did not finish"
 
 
 def check_writable(file: str) -> None:
@@ -223,7 +196,7 @@ def _replaced(file: str, content: bytes) -> bool:
 
     If only the file is bound into the container, its folder is the image's.
     """
-    partial = f"{file}{_PARTIAL}"
+    partial = f"{file}.partial"
     try:
         with open(partial, "wb") as stream:
             stream.write(content)
@@ -250,12 +223,9 @@ def _is_stdout(file: str) -> bool:
 
 
 def _unwritable(file: str, error: OSError) -> LaunchError:
-    return LaunchError(
-        f"cannot write '{file}'",
-        where=os.getcwd(),
-        why="the pipe has no reader" if error.errno == errno.ENXIO else error.strerror or "",
-        hint="choose a file in an existing, bound and writable folder, or - for stdout",
-    )
+    why = "the pipe has no reader" if error.errno == errno.ENXIO else error.strerror or ""
+    hint = "choose a file in an existing, bound and writable folder, or - for stdout"
+    return LaunchError(f"cannot write '{file}'", os.getcwd(), why, hint)
 
 
 def as_json(results: Mapping[str, Any]) -> bytes:
@@ -277,17 +247,17 @@ def as_junit(results: Mapping[str, Any]) -> bytes:
         timestamp=results["begun"].rstrip("Z"),
         hostname=results["place"]["host"],
     )
-    for row in results["checks"]:
-        layer, _, name = row["name"].partition("/")
+    for each in results["checks"]:
+        layer, _, name = each["name"].partition("/")
         case = ElementTree.SubElement(
-            suite, "testcase", classname=layer, name=name, time=str(row["seconds"])
+            suite, "testcase", classname=layer, name=name, time=str(each["seconds"])
         )
-        tag = {FAILED: "failure", ERROR: "error", SKIPPED: "skipped"}.get(row["state"])
+        tag = {FAILED: "failure", ERROR: "error", SKIPPED: "skipped"}.get(each["state"])
         if tag:
-            first = row["reason"].partition("\n")[0]
+            first = each["reason"].partition("\n")[0]
             problem = ElementTree.SubElement(case, tag, message=printable(first))
-            problem.text = printable(f"{row['reason']}\nhint: {row['hint']}")
-        ElementTree.SubElement(case, "system-out").text = printable(row["output"])
+            problem.text = printable(f"{each['reason']}\nhint: {each['hint']}")
+        ElementTree.SubElement(case, "system-out").text = printable(each["output"])
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     return bytes(ElementTree.tostring(suites, "utf-8", xml_declaration=True))

@@ -10,8 +10,7 @@ from typing import Any
 from . import protocol
 from .protocol import ANSWER_SECONDS, MOST, GoneError, Seal
 
-_SEND = 60
-"""Seconds for sending a message, even if rank 0 is busy."""
+_SEND = 60  # seconds for sending a message, even if rank 0 is busy
 
 
 class RefusedError(Exception):
@@ -28,12 +27,21 @@ class Connection:
         self._poll.register(stream, select.POLLIN)
         self._seal: Seal
 
-    def exchange_hello(self, key: bytes) -> None:
-        """Exchange the first lines, which determine the key of the connection."""
+    def join(self, key: bytes, me: Mapping[str, Any]) -> None:
+        """Exchange the first lines, which determine the key of the connection, and ask to join."""
         own = protocol.number()
         self._stream.sendall(protocol.hello(own))
         zero = protocol.number_of_hello(self._line(ANSWER_SECONDS) or b"")
         self._seal = Seal(key, zero, own, is_zero=False)
+        self.send(me)
+        try:
+            answer = self.next(ANSWER_SECONDS)
+        except GoneError:
+            raise RefusedError("it closes the connection, as it does if the keys differ") from None
+        if answer is None:
+            raise RefusedError(f"no answer within {ANSWER_SECONDS} s")
+        if answer.get("welcome") is not True:
+            raise RefusedError(f"rank 0 answers: {answer.get('refused')}")
 
     def next(self, seconds: float) -> dict[str, Any] | None:
         """Return the next message, None after ``seconds``.
@@ -82,8 +90,7 @@ def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Connect
     stream.settimeout(_SEND)
     connection = Connection(stream)
     try:
-        connection.exchange_hello(key)
-        _ask(connection, me)
+        connection.join(key, me)
     except (ValueError, GoneError) as error:
         connection.close()
         raise RefusedError(str(error)) from None
@@ -91,16 +98,3 @@ def join(where: str, port: int, *, key: bytes, me: Mapping[str, Any]) -> Connect
         connection.close()
         raise
     return connection
-
-
-def _ask(connection: Connection, me: Mapping[str, Any]) -> None:
-    """Ask to join, and check that rank 0 answers."""
-    connection.send(me)
-    try:
-        answer = connection.next(ANSWER_SECONDS)
-    except GoneError:
-        raise RefusedError("it closes the connection, as it does if the keys differ") from None
-    if answer is None:
-        raise RefusedError(f"no answer within {ANSWER_SECONDS} s")
-    if answer.get("welcome") is not True:
-        raise RefusedError(f"rank 0 answers: {answer.get('refused')}")

@@ -1,10 +1,4 @@
-"""The key that authenticates the ranks of a step, and its distribution by rank 0.
-
-Other users of the node can find out everything that a launcher sets. So rank 0 creates a random
-key, and writes it to a file that only its user can read, in folders that other ranks may share.
-LUMI_VERIFY_SECRET replaces the file: only its user can read the environment of a process too
-(``/proc/PID/environ``).
-"""
+"""The key that authenticates the ranks of a step, and its distribution by rank 0."""
 
 from __future__ import annotations
 
@@ -15,19 +9,23 @@ import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...errors import MISUSED, UNFIT, LaunchError
+from ...errors import ENVIRONMENT, UNFIT, LaunchError
 from ...launch.launchers import Launch
+from ..resources import GIVEN
 
-GIVEN = "LUMI_VERIFY_SECRET"
+# Other users of the node can find out everything that a launcher sets. So rank 0 creates a random
+# key, and writes it to a file that only its user can read, in folders that other ranks may share.
+# LUMI_VERIFY_SECRET (GIVEN) replaces the file: only its user can read the environment of a process
+# too (``/proc/PID/environ``).
+
+# A command that sets a secret for later steps.
 SET_ONE = f"export {GIVEN}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"
-"""A command that sets a secret for later steps."""
-LEAST = 16
-"""The least characters of a secret: 64 bits as hexadecimal digits."""
+LEAST = 16  # the least characters of a secret: 64 bits as hexadecimal digits
+# Variables that identify a step, and are not secret. MPICH's mpiexec sets none.
 _OF_STEP = (
     *("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_LAUNCHER_PORT", "SLURM_SRUN_COMM_PORT"),
     *("PMI_JOBID", "MASTER_PORT", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
 )
-"""Variables that identify a step, and are not secret. MPICH's mpiexec sets none."""
 _OF_NODE = ("/dev/shm", "/tmp")
 _LINE = re.compile(rb"(\d{1,5}) ([0-9a-f]{64})\n")
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,13 +47,8 @@ def given(env: Mapping[str, str]) -> bytes | None:
     if not secret:
         return None
     if len(secret) < LEAST:
-        raise LaunchError(
-            f"{GIVEN} is too short",
-            where="the environment of this process",
-            why=f"it has {len(secret)} characters, but needs at least {LEAST}",
-            hint=SET_ONE,
-            code=MISUSED,
-        )
+        why = f"it has {len(secret)} characters, but needs at least {LEAST}"
+        raise LaunchError(f"{GIVEN} is too short", ENVIRONMENT, why, SET_ONE)
     text = f"{of_step(env)} {secret}"
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
@@ -94,13 +87,10 @@ def publish(paths: Sequence[str], port: int, key: bytes) -> list[str]:
         else:
             written.append(path)
     if not written:
-        raise LaunchError(
-            "cannot share a key with the other ranks",
-            where=os.uname().nodename,
-            why="; ".join(refused) or "there is no folder that all ranks share",
-            hint=f"start the ranks in a folder of yours that all nodes share, or {SET_ONE}",
-            code=UNFIT,
-        )
+        what, host = "cannot share a key with the other ranks", os.uname().nodename
+        why = "; ".join(refused) or "there is no folder that all ranks share"
+        hint = f"start the ranks in a folder of yours that all nodes share, or {SET_ONE}"
+        raise LaunchError(what, host, why, hint, code=UNFIT)
     return written
 
 
@@ -149,7 +139,6 @@ def _untrusted(seen: os.stat_result) -> str:
 
 
 def _write(path: str, content: bytes) -> None:
-    """Write a file that only this user can read, and rename it when it is complete."""
     partial = f"{path}.{os.urandom(8).hex()}"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600)
     try:

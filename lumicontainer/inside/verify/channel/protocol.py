@@ -16,8 +16,6 @@ Orders can only run or end one of the image's own checks by its name; answers ca
 outcome.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import os
@@ -31,16 +29,12 @@ from ...launch.rendezvous import FIRST_PORT, PORTS, port_of
 from ...launch.rendezvous import address as _address
 
 PROTOCOL = 2
-PLACES = 5
-"""The number of ports to try: other programs may use the first ones."""
+PLACES = 5  # the number of ports to try: other programs may use the first ones
 _APART = 1999
-MOST = 1 << 25
-"""Bytes of a line; an outcome has at most a megabyte of output."""
-ANSWER_SECONDS = 10
-"""Seconds for rank 0 to answer a rank that joins."""
+MOST = 1 << 25  # bytes of a line; an outcome has at most a megabyte of output
+ANSWER_SECONDS = 10  # seconds for rank 0 to answer a rank that joins
 _HELLO = re.compile(b"lumi-verify %d ([0-9a-f]{32})" % PROTOCOL)
-_ZERO, _OTHER = b"0 ", b"n "
-"""The directions of messages: from rank 0, and to it."""
+_ZERO, _OTHER = b"0 ", b"n "  # the directions of messages: from rank 0, and to it
 
 
 class GoneError(Exception):

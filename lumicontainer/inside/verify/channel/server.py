@@ -19,19 +19,16 @@ from ..outcome import Outcome, from_plain
 from . import protocol
 from .protocol import MOST, ForgedError, GoneError, Seal
 
-_GREETING = 1 << 12
-"""Bytes of a line before authentication."""
-_HANDSHAKE = 5
-"""Seconds for a new connection to authenticate."""
+_GREETING = 1 << 12  # bytes of a line before authentication
+_HANDSHAKE = 5  # seconds for a new connection to authenticate
+# Connections without authentication, in addition to the number of ranks. For one more the oldest is
+# closed, so that idle connections do not block ranks.
 _MOST_UNAUTHENTICATED = 256
-"""Connections without authentication, in addition to the number of ranks. For one more the oldest
-is closed, so that idle connections do not block ranks."""
 _TICK = 0.2
-_OWN_FILES = 128
-"""The most open files of rank 0, in addition to the connections."""
+_OWN_FILES = 128  # the most open files of rank 0, in addition to the connections
 
 
-class Peer:
+class _Peer:
     """One connection: of a rank, once it is authenticated."""
 
     def __init__(self, stream: socket.socket) -> None:
@@ -49,8 +46,6 @@ class Peer:
             chunk = self.stream.recv(1 << 16)
         except BlockingIOError:
             return
-        except OSError as error:
-            raise GoneError(f"its connection broke: {error.strerror}") from None
         if not chunk:
             raise GoneError("lumi-verify or its node has ended")
         *whole, rest = chunk.split(b"\n")
@@ -63,7 +58,7 @@ class Peer:
         yield from whole
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; those of rank 0 are short, and fit into the socket's buffer."""
+        # Messages of rank 0 are short, and fit into the socket's buffer.
         assert self.seal is not None
         self.stream.send(self.seal.packed(message))
 
@@ -73,18 +68,16 @@ class Server:
 
     def __init__(self, listener: socket.socket, ranks: int, *, key: bytes, checks: str) -> None:
         self.ranks = ranks
-        self.peers: dict[int, Peer] = {}
+        self.peers: dict[int, _Peer] = {}
         self._key = key
         self._checks = checks
         self._listener = listener
         self._changed = threading.Condition()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        self._unauthenticated: dict[Peer, None] = {}
-        self.gone: dict[int, str] = {}
-        """Why each rank that is missing now has left."""
-        self.hosts: dict[int, str] = {}
-        """The node of each rank that has joined."""
+        self._unauthenticated: dict[_Peer, None] = {}
+        self.gone: dict[int, str] = {}  # why each rank that is missing now has left
+        self.hosts: dict[int, str] = {}  # the node of each rank that has joined
         self._count = 0
         self._open = True
         _allow_files(ranks + _MOST_UNAUTHENTICATED + _OWN_FILES)
@@ -134,7 +127,7 @@ class Server:
         self._thread.join(2 * _TICK)
         self._listener.close()
 
-    def _send(self, peer: Peer, message: Mapping[str, Any]) -> None:
+    def _send(self, peer: _Peer, message: Mapping[str, Any]) -> None:
         try:
             peer.send(message)
         except OSError as error:
@@ -150,10 +143,11 @@ class Server:
                         self._receive(key.data)
                     self._changed.notify_all()
             with self._changed:
-                while self._unauthenticated and _is_slow(self._oldest()):
+                now = time.monotonic()
+                while self._unauthenticated and now - self._oldest().since > _HANDSHAKE:
                     self._drop(self._oldest(), "")
 
-    def _oldest(self) -> Peer:
+    def _oldest(self) -> _Peer:
         return next(iter(self._unauthenticated))
 
     def _accept(self) -> None:
@@ -171,7 +165,7 @@ class Server:
             self._drop(self._oldest(), "")
         stream.setblocking(False)
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        peer = Peer(stream)
+        peer = _Peer(stream)
         self._unauthenticated[peer] = None
         self._selector.register(stream, selectors.EVENT_READ, peer)
         try:
@@ -179,7 +173,7 @@ class Server:
         except OSError:
             self._drop(peer, "")
 
-    def _receive(self, peer: Peer) -> None:
+    def _receive(self, peer: _Peer) -> None:
         try:
             for line in peer.lines():
                 if peer.seal is None:
@@ -198,8 +192,7 @@ class Server:
         except ValueError:
             self._drop(peer, "a message is invalid")
 
-    def _admit(self, peer: Peer, message: Mapping[str, Any]) -> None:
-        """Accept a rank of this step that has the same checks."""
+    def _admit(self, peer: _Peer, message: Mapping[str, Any]) -> None:
         protocol.check_fields(message, {"rank": int, "node": str, "host": str, "checks": str})
         rank, why = message["rank"], ""
         if not 0 < rank < self.ranks or rank in self.peers:
@@ -218,7 +211,7 @@ class Server:
         peer.send({"welcome": True})
 
     @staticmethod
-    def _take_outcome(peer: Peer, message: Mapping[str, Any]) -> None:
+    def _take_outcome(peer: _Peer, message: Mapping[str, Any]) -> None:
         protocol.check_fields(message, {"id": int, "outcome": dict})
         outcome = from_plain(message["outcome"])
         outcome.rank, outcome.host = peer.rank, peer.host
@@ -227,7 +220,7 @@ class Server:
             raise ValueError("no such order")
         answer.set_result(outcome)
 
-    def _drop(self, peer: Peer, why: str) -> None:
+    def _drop(self, peer: _Peer, why: str) -> None:
         if peer.stream.fileno() < 0:
             return
         self._selector.unregister(peer.stream)
@@ -250,10 +243,6 @@ def _allow_files(count: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _is_slow(peer: Peer) -> bool:
-    return time.monotonic() - peer.since > _HANDSHAKE
-
-
 def listen(where: str, candidates: Sequence[int]) -> socket.socket:
     """Return a socket that listens at the first free port; raise LaunchError without one."""
     host = LOOPBACK if where == LOOPBACK else ""
@@ -266,10 +255,6 @@ def listen(where: str, candidates: Sequence[int]) -> socket.socket:
         else:
             listener.setblocking(False)
             return listener
-    raise LaunchError(
-        "rank 0 cannot listen for the others",
-        where=f"ports {', '.join(map(str, candidates))} of {os.uname().nodename}",
-        why=why,
-        hint="run lumi-verify in another step, which has other ports",
-        code=UNFIT,
-    )
+    where = f"ports {', '.join(map(str, candidates))} of {os.uname().nodename}"
+    hint = "run lumi-verify in another step, which has other ports"
+    raise LaunchError("rank 0 cannot listen for the others", where, why, hint, code=UNFIT)
