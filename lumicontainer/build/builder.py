@@ -1,23 +1,31 @@
 """The values of a build, and of one run of a step's program."""
 
-from __future__ import annotations
-
+import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
 from lumicontainer.build.cache import store as cache
+from lumicontainer.build.cache.shared.shared import SharedCache
 from lumicontainer.build.cache.store import Entry
+from lumicontainer.build.runtimes.runtime import Runtime, Sandbox
+from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.build.workspace import Workspace
-from lumicontainer.core.plan.plan import Plan
-from lumicontainer.engines import Engine
+from lumicontainer.core.model import LayerFile
+from lumicontainer.core.plan.steps import MEMORY_PER_JOB, Plan
+from lumicontainer.engines import StepMounts
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.machine import free_memory
 from lumicontainer.host.site import Site
+from lumicontainer.jobs.builds import CompileJobs
+from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Progress, Task
+from lumicontainer.system.waiting import POLL
 
 _SILENCE = 30.0
 """Minutes; the compiler of DeepSpeed's largest source is silent for some of them."""
@@ -29,10 +37,7 @@ Stack: TypeAlias = "tuple[Entry, ...]"
 
 
 def silence_limit() -> float | None:
-    """Return the seconds without output after which a step is ended; None for no limit.
-
-    Raises ``InputError`` if LUMICONTAINER_SILENCE is not a number of minutes.
-    """
+    """Return the seconds of silence that end a step; raise ``InputError`` if invalid."""
     named = os.environ.get("LUMICONTAINER_SILENCE", "")
     try:
         minutes = float(named) if named else _SILENCE
@@ -49,20 +54,31 @@ class Builder:
     """Hold the values of a build."""
 
     plan: Plan
-    engine: Engine
+    runtime: Runtime
     site_of: Callable[[], Site]
     """Return the settings of the host; reading pip's configuration takes 0.4 s."""
     progress: Progress
     cache: cache.Cache
     place: Workspace
-    jobs: int
+    jobs: int | None = None
+    """The compile jobs of a step that the user asked for."""
     fresh: bool = False
     secrets: Mapping[str, Path] = field(default_factory=dict)
     proven: dict[str, Entry] = field(default_factory=dict)
     """The cached objects whose bytes this build has verified, by name."""
+    shared: SharedCache | None = None
+    refused: set[str] = field(default_factory=set)
+    """The objects that cannot be taken from the shared cache, and the reasons that were shown."""
     silence: float | None = field(default_factory=silence_limit)
+    compile_jobs: CompileJobs | None = None
+    """Compiles layers in Slurm jobs; None to compile them here."""
     began: float = field(default_factory=time.time)
     """In seconds since 1970."""
+
+    def jobs_of(self, memory_per_job: int) -> int:
+        """Return the compile jobs of a step: as many as cores and free memory allow."""
+        cores = len(os.sched_getaffinity(0))
+        return self.jobs or max(1, min(cores, free_memory() // memory_per_job))
 
     def cached(self) -> Stack:
         """Return the cached layers from the base up; their bytes are not verified."""
@@ -74,6 +90,22 @@ class Builder:
                 break
             found.append(entry)
         return tuple(found)
+
+    def intact(self) -> Stack:
+        """Return the cached layers from the base up whose bytes this build has verified."""
+        return tuple(takewhile(lambda entry: entry.name in self.proven, self.cached()))
+
+    async def use(self, name: str) -> int:
+        """Lock an object against pruning until the build ends; return the lock's descriptor."""
+        while (held := flock.shared(self.cache.use_lock(name))) is None:
+            await asyncio.sleep(POLL)
+        self.place.locks.append(held)
+        return held
+
+    def release(self, held: int) -> None:
+        """Release the lock of an object that is not used."""
+        self.place.locks.remove(held)
+        os.close(held)
 
     @property
     def site(self) -> Site:
@@ -91,8 +123,18 @@ class StepRun:
     task: Task
     apart: bool = False
     """Discard the changes: run in an overlay, or in a tree of its own."""
+    as_user: bool = False
+    """The program needs no rights of root."""
     secret_names: Sequence[str] = ()
+    files: Iterable[LayerFile] = ()
+    """What the host writes into the tree before the program runs."""
     output: Path | None = None
+    memory_per_job: int = MEMORY_PER_JOB
+
+    @property
+    def jobs(self) -> int:
+        """Return the number of compile jobs."""
+        return self.builder.jobs_of(self.memory_per_job)
 
     @property
     def root(self) -> Path:
@@ -119,6 +161,22 @@ class StepRun:
     def sandbox(self) -> Path:
         """Return the folder that has the tree and its state."""
         return self.root / "sandbox" if self.apart else self.builder.place.sandbox
+
+    def command(self, inside: Sequence[str], first: Sequence[str] = ()) -> list[str]:
+        """Return the command that runs ``inside`` in the sandbox.
+
+        If it runs as the user, root runs ``first`` before.
+        """
+        layers = [entry.layer for entry in self.below]
+        mounts = StepMounts(self.temporary, self.binds())
+        tree, state = self.sandbox / "tree", self.sandbox / STATE
+        sandbox = Sandbox(self.root, tree, layers, mounts, state, self.apart, self.as_user, first)
+        return self.builder.runtime.step(sandbox, inside)
+
+    @property
+    def writes(self) -> Sequence[Path]:
+        """Return the folders that are written, beside those of the build and the cache."""
+        return [self.output.parent] if self.output else []
 
     def binds(self) -> dict[Path, str]:
         """Return the host paths that the program sees, with their container paths."""

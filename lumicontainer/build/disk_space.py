@@ -1,25 +1,30 @@
 """Estimate the disk space of a build from the cache, and require it before the build starts."""
 
-from __future__ import annotations
-
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.build.cache.store import Cache, object_name
 from lumicontainer.build.workspace import NEED_TREE
-from lumicontainer.core.plan.plan import BASE, Plan
+from lumicontainer.core.plan.steps import BASE, Plan
 from lumicontainer.errors import Problem, SpaceError
+from lumicontainer.host.machine import free_memory
+from lumicontainer.inside.node.hardware import Node
+from lumicontainer.inside.rank.caches import OFF_THE_NODE, file_system
 from lumicontainer.system import units
+from lumicontainer.system.os_errors import refused
 
 _MIB = 1 << 20
 _UNKNOWN = 200 * _MIB
-"""Bytes of a layer that was never built here: PyTorch's has 300 MB, most have less than 50."""
+"""Bytes of a layer that was never built here and expects nothing: most have less than 50 MB."""
 _EXPANSION = 4
 """The size of a tree relative to its squashfs (543 MB of pytorch-deepspeed unpack to 1.9 GB)."""
 _SPARE = 64 * _MIB
+_BLOCK = 4096
 _INODES = 50_000
+_IN_MEMORY = ("tmpfs", "ramfs")
 
 
 class Need(NamedTuple):
@@ -33,32 +38,35 @@ class Need(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Hold the bytes of a plan's layers: cached ones, and those to be built."""
+    """Hold the packed bytes of a plan's layers: cached ones, and those to be built."""
 
     cached: int = 0
     known: tuple[int, ...] = ()
     """Sizes of earlier builds of layers to be built."""
-    unknown: int = 0
-    """The number of layers to be built that were never built here."""
+    expected: tuple[int, ...] = ()
+    """Estimates for the layers to be built that were never built here."""
 
     @property
     def missing(self) -> int:
         """Return the bytes of all layers to be built."""
-        return sum(self.known) + self.unknown * _UNKNOWN
+        return sum(self.known) + sum(self.expected)
 
     def temporary(self, *, flat: bool, unpacked: bool) -> int:
         """Return the bytes of the tree, unless it is unpacked, and of the largest step."""
         if not (flat or self.missing):
             return _SPARE
         tree = 0 if unpacked else _EXPANSION * self.cached
-        built = _EXPANSION * (self.missing + max(self.known, default=0))
-        return tree + max(built, NEED_TREE if self.unknown else 0) + _SPARE
+        built = _EXPANSION * (self.missing + max(self.known + self.expected, default=0))
+        return tree + max(built, NEED_TREE if self.expected else 0) + _SPARE
 
 
 def sizes(plan: Plan, cache: Cache) -> Sizes:
     """Return the sizes of a plan's layers."""
     earlier = {entry.step: entry.size for entry in cache.entries() if entry.kind == "layer"}
-    cached, known, unknown = 0, [], 0
+    first, *others = plan.resolved.included()
+    unpacked = {layer.name: layer.content.expects.size for layer in others}
+    unpacked[BASE] = first.content.expects.size
+    cached, known, expected = 0, [], []
     parent: str | None = ""
     for name, key in [(BASE, plan.base_key), *((step.name, step.key) for step in plan.steps)]:
         entry = cache.entry(object_name(key, parent)) if parent is not None else None
@@ -68,39 +76,80 @@ def sizes(plan: Plan, cache: Cache) -> Sizes:
         elif name in earlier:
             known.append(earlier[name])
         else:
-            unknown += 1
-    return Sizes(cached, tuple(known), unknown)
+            expected.append(unpacked.get(name, 0) // _EXPANSION or _UNKNOWN)
+    return Sizes(cached, tuple(known), tuple(expected))
 
 
 def needs(
     found: Sizes, *, temporary: Path, cache: Path, output: Path, flat: bool, unpacked: bool
 ) -> list[Need]:
     """Return what each folder of a build needs; ``unpacked`` if the tree of the layers exists."""
-    inodes = _INODES if found.known or found.unknown or flat else 100
-    work, image = found.temporary(flat=flat, unpacked=unpacked), found.cached + found.missing
+    inodes = _INODES if found.known or found.expected or flat else 100
+    work = found.temporary(flat=flat, unpacked=unpacked)
+    files = Need("the build's files", temporary, work, inodes, "LUMICONTAINER_TMPDIR")
+    return [files, *results(found, cache=cache, output=output)]
+
+
+def results(found: Sizes, *, cache: Path, output: Path) -> list[Need]:
+    """Return what the folders of a build's results need."""
+    image = found.cached + found.missing + _SPARE
     return [
-        Need("the build's files", temporary, work, inodes, "LUMICONTAINER_TMPDIR"),
-        Need("the cache", cache, found.missing + _SPARE, 100, "LUMICONTAINER_CACHE"),
-        Need("the image", output.parent, image + _SPARE, 2, "--output"),
+        cache_need(cache, found.missing),
+        Need("the image", output.parent, image, 2, "--output"),
     ]
+
+
+def cache_need(root: Path, size: int) -> Need:
+    """Return what a cache needs to get objects of ``size`` bytes."""
+    return Need("the cache", root, size + _SPARE, 100, "LUMICONTAINER_CACHE")
+
+
+def shared_warning(temporary: Path, node: Node | None = None) -> Problem | None:
+    """Return the warning about a temporary folder on a file system that nodes share."""
+    kind = file_system(str(temporary), node or Node())
+    if kind.partition(".")[0] not in OFF_THE_NODE:
+        return None
+    what = "the temporary folder is on a file system that nodes share"
+    why = f"a build unpacks up to 100,000 files there, which takes long on {kind}"
+    hint = "export LUMICONTAINER_TMPDIR=/tmp, or another folder of the node"
+    return Problem(what, str(temporary), why, hint, level="warning")
 
 
 def require(wanted: Sequence[Need]) -> None:
     """Raise ``SpaceError`` with every folder that has too little free space.
 
-    Quotas count if the file system reports them, as Lustre does for a project.
+    Quotas count if the file system reports them, as Lustre does for a project. A quota that is used
+    up is found by writing a file.
     """
-    problems = []
-    for need in wanted:
-        state = os.statvfs(need.folder)
-        free = state.f_bavail * state.f_frsize
-        hint = f"free some space, or name another place with {need.option}"
-        what = f"not enough space for {need.what}"
-        if free < need.size:
-            why = f"it needs {units.size(need.size)}, and {units.size(free)} are free"
-            problems.append(Problem(what, str(need.folder), why, hint))
-        if state.f_files and state.f_favail < need.inodes:
-            why = f"it needs {need.inodes} inodes, and {state.f_favail} are free"
-            problems.append(Problem(what, str(need.folder), why, hint))
-    if problems:
+    if problems := [problem for need in wanted for problem in _problems(need)]:
         raise SpaceError(*problems)
+
+
+def _problems(need: Need) -> list[Problem]:
+    what, other = f"not enough space for {need.what}", f"name another place with {need.option}"
+    state, hint = os.statvfs(need.folder), f"free some space, or {other}"
+    free, reasons = state.f_bavail * state.f_frsize, []
+    if free < need.size:
+        reasons.append(f"it needs {units.size(need.size)}, and {units.size(free)} are free")
+    elif file_system(str(need.folder), Node()) in _IN_MEMORY and free_memory() < need.size:
+        memory = f"{units.size(free_memory())} of memory are free"
+        reasons.append(f"it is in memory: it needs {units.size(need.size)}, and {memory}")
+        hint = f"{other}, or give the job more memory: --mem, or SBATCH_MEM_PER_NODE"
+    if state.f_files and state.f_favail < need.inodes:
+        reasons.append(f"it needs {need.inodes} inodes, and {state.f_favail} are free")
+    found = [Problem(what, str(need.folder), why, hint) for why in reasons]
+    return found or _unwritable(need, what, other)
+
+
+def _unwritable(need: Need, what: str, hint: str) -> list[Problem]:
+    try:
+        with tempfile.TemporaryFile(dir=need.folder) as file:
+            file.write(bytes(_BLOCK))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        found = refused(error, what, str(need.folder), hint)
+        if not isinstance(found, SpaceError):
+            raise
+        return list(found.problems)
+    return []

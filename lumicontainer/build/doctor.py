@@ -1,24 +1,27 @@
 """Check what this host can build and run; each finding has a hint for what is missing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
-from lumicontainer.build.cache.store import Cache, size_limit
-from lumicontainer.build.workspace import NEED_TREE, temporary_root
+from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
+from lumicontainer.build.cache.store import Cache
+from lumicontainer.build.cache.usage import size_limit
+from lumicontainer.build.runtimes import RUNTIMES, usable
+from lumicontainer.build.workspace import NEED_TREE
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.engines import ENGINES
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.host import machine
 from lumicontainer.host.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.system import process, units, user_namespaces
+from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.files.user_cache import cache_root
 
 
-@dataclass(frozen=True)
-class HostFinding:
+class HostFinding(NamedTuple):
     """Hold one finding; ``state`` is ``ok``, ``missing`` or ``note``."""
 
     what: str
@@ -31,7 +34,27 @@ def diagnose() -> list[HostFinding]:
     """Check everything that building and running need; change nothing."""
     notes = [_finding(what, "note", look) for what, look in _NOTES.items()]
     needs = [_finding(what, "ok", look) for what, look in _NEEDS.items()]
-    return notes + needs + [_program(name, why, package) for name, why, package in _PROGRAMS]
+    needs += [_program(name, why, package) for name, why, package in _PROGRAMS]
+    runtimes = _runtimes()
+    if any(each.state == "ok" for each in runtimes):
+        # What another runtime needs does not keep this host from building.
+        needs = [each._replace(state="note") if _is_note(each) else each for each in needs]
+    return notes + runtimes + needs
+
+
+def _runtimes() -> list[HostFinding]:
+    """Return a finding for each runtime; one that can be used is enough."""
+    found = [_finding(f"runtime {name}", "ok", partial(_usable, name)) for name in RUNTIMES]
+    used = [each.state for each in found].count("ok")
+    return [each._replace(state="note") if used and each.state != "ok" else each for each in found]
+
+
+def _is_note(finding: HostFinding) -> bool:
+    return finding.state == "missing" and finding.what in _OF_NAMESPACES
+
+
+def _usable(name: str) -> str:
+    return f"can build: lumicontainer build --runtime {usable(name).name}"
 
 
 def _finding(what: str, state: str, look: Callable[[], str]) -> HostFinding:
@@ -61,15 +84,14 @@ _PROGRAMS = (
 
 def _program(name: str, why: str, package: str) -> HostFinding:
     path = process.find(name) or (process.find("squashfuse") if name == "squashfuse_ll" else None)
-    if path is None:
-        return HostFinding(
-            name, "missing", f"not found; it {why}", f"install the package {package}"
-        )
-    return HostFinding(name, "ok", str(path))
+    if path:
+        return HostFinding(name, "ok", str(path))
+    return HostFinding(name, "missing", f"not found; it {why}", f"install the package {package}")
 
 
 def _platform() -> str:
-    platform = machine.detect_platform(open_catalog())
+    catalog = open_catalog()
+    platform = catalog.platform(machine.platform_here(catalog.detected()))
     return f"{platform.name}: {platform.summary}"
 
 
@@ -81,30 +103,33 @@ def _rights() -> str:
 
 def _cache() -> str:
     store = Cache(cache_root())
-    size = sum(entry.size for entry in store.entries())
-    return f"{units.size(size)} of {units.size(size_limit())} in {store.root}"
+    entries = list(store.entries())
+    size = sum(entry.size for entry in entries)
+    return f"{units.size(size)} of {units.size(size_limit(store, entries))} in {store.root}"
+
+
+def _shared_cache() -> str:
+    shared = SharedCache.named()
+    if shared is None:
+        return f"none; {FOLDER} names one"
+    shared.require()
+    return f"{units.count(len(shared.names()), 'object')} in {shared.root}"
 
 
 def _engine() -> str:
     hint = "make engine in a checkout, or ask your system's support"
-    path = machine.engine_path()
+    path = next(filter(None, map(process.find, ENGINES)), None)
     if path is None:
-        raise _missing("neither apptainer nor singularity is installed", hint)
+        raise _missing(f"neither {' nor '.join(ENGINES)} is installed", hint)
     try:
-        version = process.capture([str(path), "--version"]).strip()
+        return f"{process.capture([str(path), '--version']).strip()} ({path})"
     except LumicontainerError as error:
         raise _missing(f"{path} does not start: {error}", hint) from error
-    return f"{version} ({path})"
 
 
 def _namespaces() -> str:
     user_namespaces.require_namespaces()
     return "available"
-
-
-def _subordinate_ids() -> str:
-    users, _ = user_namespaces.own_ids()
-    return f"{users.length} from {users.start}"
 
 
 def _fuse() -> str:
@@ -117,7 +142,11 @@ def _fuse() -> str:
 def _disk_space() -> str:
     root = temporary_root()
     free = shutil.disk_usage(root).free
-    seen = f"{units.size(free)} in {root}; a build needs {units.size(NEED_TREE)}"
+    catalog = open_catalog()
+    platforms = map(catalog.platform, catalog.names("platform"))
+    needs = {each.name: each.expects.size for each in platforms if each.expects.size}
+    more = "".join(f", one for {name} {units.size(size)}" for name, size in needs.items())
+    seen = f"{units.size(free)} in {root}; a build needs {units.size(NEED_TREE)}{more}"
     if free < NEED_TREE:
         raise _missing(seen, "name another place with LUMICONTAINER_TMPDIR")
     return seen
@@ -131,16 +160,19 @@ def _mirror() -> str:
 
 def _keyring() -> str:
     if not DEBIAN_KEYRING.is_file():
-        hint = "install the package debian-archive-keyring"
-        raise _missing(f"{DEBIAN_KEYRING} not found", hint)
+        raise _missing(f"{DEBIAN_KEYRING} not found", "install the package debian-archive-keyring")
     return str(DEBIAN_KEYRING)
 
 
-_NOTES = {"platform": _platform, "rights": _rights, "cache": _cache}
+_OF_NAMESPACES = (
+    *("user namespaces", "subordinate ids", "/dev/fuse"),
+    *("newuidmap", "fuse-overlayfs", "squashfuse_ll"),
+)
+_NOTES = {"platform": _platform, "rights": _rights, "cache": _cache, "shared cache": _shared_cache}
 _NEEDS = {
     "engine": _engine,
     "user namespaces": _namespaces,
-    "subordinate ids": _subordinate_ids,
+    "subordinate ids": lambda: "{1} from {0}".format(*user_namespaces.own_ids()[0]),
     "/dev/fuse": _fuse,
     "disk space": _disk_space,
     "Debian mirror": _mirror,

@@ -1,53 +1,49 @@
 """Build an image: build missing layers, pack them, check the image, and rename it."""
 
-from __future__ import annotations
-
 import asyncio
-import contextlib
-import fcntl
-import os
+import functools
+import gzip
+import json
 import re
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.build import disk_space, layers
 from lumicontainer.build.builder import Builder, Stack
-from lumicontainer.build.cache import store
+from lumicontainer.build.cache import store, usage
+from lumicontainer.build.cache.shared import fetch
 from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_space
-from lumicontainer.build.layers import Run
+from lumicontainer.build.run import Run
+from lumicontainer.build.runtimes.runtime import Runtime
+from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.build.workspace import remove_tree
-from lumicontainer.core.model import LayerFile, Platform
-from lumicontainer.core.plan.plan import Compile, Plan, Step
+from lumicontainer.core.model import Platform
+from lumicontainer.core.plan.steps import Compile, Step
 from lumicontainer.core.render.render import render, render_notes
-from lumicontainer.engines import ENGINES, Engine
-from lumicontainer.errors import InputError, Problem
-from lumicontainer.host import machine
-from lumicontainer.host.site import require_keyring
+from lumicontainer.engines import ENGINES
+from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.host.machine import free_memory
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.inside.image import listing
-from lumicontainer.system import process, units, user_namespaces
+from lumicontainer.inside.image.listing import PlainLayer
+from lumicontainer.system import process, units
 from lumicontainer.system.files import no_links, trust
+from lumicontainer.system.files.partial import partial_file, remove_leftovers, require_folder_of
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
-from lumicontainer.system.waiting import task_group
+from lumicontainer.system.waiting import completed, task_group
 
 PACKS = ("layered", "flat")
-_MEMORY_OF_A_JOB = 2 << 30
-"""The memory of a compiler for a source with PyTorch's headers (measured: 1.6 GB)."""
 
 
 def check_output(output: Path) -> None:
     """Raise ``InputError`` if the output cannot be written or would replace another file."""
-    if not output.parent.is_dir():
-        what = "the image's folder does not exist"
-        raise InputError(Problem(what, str(output.parent), hint="create it"))
-    if not os.access(output.parent, os.W_OK | os.X_OK):
-        what = "cannot write to the image's folder"
-        raise InputError(Problem(what, str(output.parent), hint="name another --output"))
+    require_folder_of(output, "image")
     # The image is checked, and so executed, before it gets its name.
     if problem := trust.doubt(output.parent, "the image's folder", "--output", owners=False):
         raise InputError(problem)
@@ -71,23 +67,12 @@ def check_replaced(output: Path) -> None:
         raise InputError(Problem("the image has an overlay of yours", str(output), why, hint))
 
 
-def check_host(plan: Plan) -> None:
-    """Raise ``HostError`` if this host cannot build."""
-    if plan.bootstrap.agent == "debootstrap":
-        require_keyring()
-    with_ids = user_namespaces.namespace_command()
-    # First without ids: if no namespace can be created, unshare of util-linux 2.38 hangs when it
-    # maps ids by newuidmap.
-    for command in (user_namespaces.PLAIN_NAMESPACE, with_ids):
-        user_namespaces.require_namespaces(command)
-
-
-def choose_pack(wanted: str | None, engine: Engine, platform: Platform) -> str:
+def choose_pack(wanted: str | None, runtime: Runtime, platform: Platform) -> str:
     """Return the form of the image: the wanted one, else what all its engines can read.
 
     Raises ``InputError`` if this host's engine cannot read the wanted form.
     """
-    here = engine.stacks
+    here = runtime.stacks
     there = ENGINES[platform.engine].reads_layers if platform.engine else here
     if wanted == "layered" and not here:
         why = "fuse-overlayfs is missing, or it is SingularityCE, which shows only the lowest layer"
@@ -96,25 +81,40 @@ def choose_pack(wanted: str | None, engine: Engine, platform: Platform) -> str:
     return wanted or ("layered" if here and there else "flat")
 
 
-def compression_of(engine: Engine, platform: Platform) -> str:
+def compression_of(runtime: Runtime, platform: Platform) -> str:
     """Return a compression that the engines of this host and of the platform can read."""
-    named = [engine.compression]
-    if platform.engine:
-        named.append(ENGINES[platform.engine].compression)
-    return "gzip" if "gzip" in named else "zstd"
+    there = ENGINES[platform.engine].compression if platform.engine else "zstd"
+    return "gzip" if "gzip" in (runtime.compression, there) else "zstd"
 
 
-async def build(builder: Builder, output: Path, *, form: str, verify: bool = True) -> Stack:
+def build_file(builder: Builder, output: Path, *, pack: str | None, verify: bool) -> None:
+    """Build an image file; then note which layers it has, and prune the cache."""
+    begun = time.monotonic()
+    form = choose_pack(pack, builder.runtime, builder.plan.resolved.platform)
+    usage.wanted_limit()  # An invalid size ends the command before it builds.
+    stack = completed(build(builder, output, form=form, verify=verify))
+    entries = list(builder.cache.entries())
+    used = usage.note(builder.cache, output, stack, entries)
+    builder.cache.prune(usage.size_limit(builder.cache, entries), keep=used)
+    size = f"{output.stat().st_size / 1e6:.0f} MB"
+    builder.progress.say(f"{output.name}: {size} in {time.monotonic() - begun:.0f} s")
+
+
+async def build(
+    builder: Builder, output: Path, *, form: str, verify: bool = True, more: int = 0
+) -> Stack:
     """Build the image, and rename it when it is complete and its checks have passed.
 
-    ``form`` is one of ``PACKS``; without ``verify`` no check runs. Returns the layers. Raises
-    ``StepError`` if a step fails, ``ExaminedError`` if a check fails; an old image then stays.
+    ``form`` is one of ``PACKS``; without ``verify`` no check runs; ``more`` steps follow. Returns
+    the layers. Raises ``StepError`` if a step fails, ``ExaminedError`` if a check fails; an old
+    image then stays.
     """
-    _remove_leftovers(output)
+    remove_leftovers(output)
     builder.cache.reclaim()
-    require_space(builder, output, form=form)
     try:
-        return await _build(builder, output, form=form, verify=verify)
+        await fetch.fetch(builder)
+        require_space(builder, output, form=form)
+        return await _build(builder, output, form=form, verify=verify, more=more)
     except OSError as error:
         full = no_space(builder, str(error), output=output)
         raise full or refused(error, "cannot build the image") from error
@@ -128,19 +128,27 @@ def require_space(builder: Builder, output: Path, *, form: str) -> None:
     disk_space.require(disk_space.needs(found, **places, flat=form == "flat", unpacked=unpacked))
 
 
-async def _build(builder: Builder, output: Path, *, form: str, verify: bool) -> Stack:
+async def _build(builder: Builder, output: Path, *, form: str, verify: bool, more: int) -> Stack:
     missing = _missing_steps(builder)
     compiles = sum(step.compiled is not None for step in missing)
     unpacks = bool(missing) and len(builder.cached()) > 0 and not builder.fresh
-    builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify)
-    stack = await assemble(builder)
-    with _partial(output) as partial:
-        labels = {} if verify else {CHECKED_LABEL: "no"}
-        await _pack(builder, stack, partial, form=form, labels=labels)
-        if verify:
-            await smoke.require_checks(builder, stack, partial, every=form == "flat")
-        else:
-            builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
+    builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify + more)
+    await layers.begin(builder)
+    labels = {} if verify else {CHECKED_LABEL: "no"}
+    with partial_file(output) as partial:
+        async with task_group() as group:
+            beginning = group.create_task(_begin(builder, partial, form, labels))
+            stack = await _stacked(builder)
+        await _pack(
+            builder, stack, partial, beginning.result() or _head(builder, stack, form, labels)
+        )
+        async with task_group() as group:
+            # The disk takes as long for a large image as some checks.
+            group.create_task(asyncio.to_thread(sync, partial))
+            if verify:
+                await smoke.require_checks(builder, stack, partial, every=form == "flat")
+            else:
+                builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
         partial.replace(output)
         sync(output.parent)
     return stack
@@ -148,16 +156,21 @@ async def _build(builder: Builder, output: Path, *, form: str, verify: bool) -> 
 
 async def assemble(builder: Builder) -> Stack:
     """Return the layers of the plan, cached or built."""
-    plan = builder.plan
     await layers.begin(builder)
+    return await _stacked(builder)
+
+
+async def _stacked(builder: Builder) -> Stack:
+    plan = builder.plan
     base = await layers.base_layer(builder)
     ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
     ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
-    slots = asyncio.Semaphore(parallel_compiles(builder.jobs))
+    missing = [step for step in _missing_steps(builder) if step.compiled]
+    slots = asyncio.Semaphore(_compiles_at_once(builder, missing))
     async with task_group() as group:
         compiling = {
             step.key: group.create_task(_compile(builder, step.compiled, ready, slots))
-            for step in _missing_steps(builder)
+            for step in missing
             if step.compiled
         }
         stack: Stack = (base,)
@@ -166,6 +179,19 @@ async def assemble(builder: Builder) -> Stack:
             stack = (*stack, await layers.step_layer(builder, step, stack, wheels))
             ready[step.key].set_result(stack)
     return stack
+
+
+async def compile_layer(builder: Builder, name: str) -> store.Entry:
+    """Compile the wheels of one layer into the cache, on the cached layers below it.
+
+    Raises ``InputError`` if the layer compiles nothing, or if a layer below is not cached.
+    """
+    compiles = {step.name: step.compiled for step in builder.plan.steps if step.compiled}
+    if name not in compiles:
+        what, hint = f"the layer '{name}' compiles nothing", did_you_mean(name, compiles)
+        raise InputError(Problem(what, "--only-compile", hint=hint))
+    below = await layers.cached_below(builder, compiles[name])
+    return await layers.wheels(builder, compiles[name], below)
 
 
 def _done(stack: Stack) -> asyncio.Future[Stack]:
@@ -191,49 +217,28 @@ async def _compile(
         return await layers.wheels(builder, compiled, below)
 
 
-def parallel_compiles(jobs: int) -> int:
+def _compiles_at_once(builder: Builder, steps: Iterable[Step]) -> int:
     """Return how many layers may compile at the same time; memory is the limit, not cores."""
-    return max(1, machine.free_memory() // (jobs * _MEMORY_OF_A_JOB))
+    if builder.compile_jobs:
+        return builder.compile_jobs.at_once
+    memory = [builder.jobs_of(step.memory_per_job) * step.memory_per_job for step in steps]
+    return max(1, free_memory() // max(memory, default=1))
 
 
-def default_jobs() -> int:
-    """Return the number of compile jobs that cores and free memory of this host allow."""
-    cores = len(os.sched_getaffinity(0))
-    return max(1, min(cores, machine.free_memory() // _MEMORY_OF_A_JOB))
+class _Head(NamedTuple):
+    """Hold what an image file has before its last layers."""
+
+    form: str
+    definition: str
+    labels: Mapping[str, str]
+    layout: sif.Layout
+    copied: Sequence[sif.Partition] = ()
+    listings: Mapping[str, PlainLayer] = {}
+    """The files of its layers, by the names of the objects."""
 
 
-@contextmanager
-def _partial(output: Path) -> Iterator[Path]:
-    """Yield a locked temporary file for the image, and remove it if it is still there at the end.
-
-    The lock lets other builds remove only the files of killed builds.
-    """
-    while True:
-        descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.partial-", dir=output.parent)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Another build may have removed it before it was locked.
-        if os.fstat(descriptor).st_nlink:
-            break
-        os.close(descriptor)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _remove_leftovers(output: Path) -> None:
-    """Remove the partial images of killed builds."""
-    for path in output.parent.iterdir():
-        if path.name.startswith(f".{output.name}.partial-"):
-            with contextlib.suppress(OSError), path.open("r+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
-
-
-async def _pack(
-    builder: Builder, stack: Stack, partial: Path, *, form: str, labels: Mapping[str, str]
-) -> None:
+def _head(builder: Builder, stack: Stack, form: str, labels: Mapping[str, str]) -> _Head:
+    """Return the head of an image that has no layer yet; ``stack`` has its base."""
     plan = builder.plan
     definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
     labels = {
@@ -244,55 +249,105 @@ async def _pack(
     }
     attributes = {"labels": labels, "deffile": definition}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
-    layout = sif.layout(definition, metadata)
+    return _Head(form, definition, labels, sif.layout(definition, metadata))
+
+
+async def _begin(
+    builder: Builder, partial: Path, form: str, labels: Mapping[str, str]
+) -> _Head | None:
+    """Copy the layers that need no step into a layered image, while the steps run."""
+    below = builder.intact()
+    if form == "flat" or not below:
+        return None
+    head = await asyncio.to_thread(_head, builder, below, form, labels)
+    copied = await _copy(below, partial, head, lambda *_: None)
+
+    def read() -> Mapping[str, PlainLayer]:
+        found = ((entry.name, _listing(builder.cache.listing(entry))) for entry in below)
+        return {name: listed for name, listed in found if listed is not None}
+
+    return head._replace(copied=copied, listings=await asyncio.to_thread(read))
+
+
+async def _copy(
+    stack: Stack, partial: Path, head: _Head, reached: squashfs.Reached
+) -> Sequence[sif.Partition]:
+    """Copy the layers of ``stack`` that an image does not have yet; return all places."""
+    new = stack[len(head.copied) :]
+    parts = [squashfs.Packed(entry.layer, entry.sha256(store.LAYER)) for entry in new]
+    offset = squashfs.end(head.copied) if head.copied else head.layout.offset
+    copy = functools.partial(squashfs.copy_layers, parts, partial, offset)
+    return [*head.copied, *await asyncio.to_thread(copy, reached=reached)]
+
+
+async def _pack(builder: Builder, stack: Stack, partial: Path, head: _Head) -> None:
     with builder.progress.step("pack") as task:
         run = Run(builder, "pack", stack, task)
         run.output = partial
         notes = run.root / "notes"
-        write_tree(notes, render_notes(plan, document=definition, labels=labels))
-        if form == "layered":
-            await _write_listing(run, notes)
-            packed = run.root / store.LAYER
-            await layers.squash(run, notes, packed)
-            top = packed.read_bytes()
-            # Save disk space for the tree, its layers and the image.
-            await asyncio.to_thread(remove_tree, run.root)
-            builder.place.drop_log(run.name)
-            parts = [squashfs.Packed(entry.layer, entry.sha256(store.LAYER)) for entry in stack]
-            await asyncio.to_thread(
-                squashfs.join, parts, top, partial, layout, reached=task.reached
-            )
-        else:
-            await _flatten(run, notes, partial, layout=layout)
+        files = render_notes(builder.plan, document=head.definition, labels=head.labels)
+        no_links.write_tree(notes, files)
+        if head.form == "flat":
+            await _flatten(run, notes, partial, layout=head.layout)
+            return
+        squashfs.require_number(len(stack), partial)
+        async with task_group() as group:
+            copying = group.create_task(_copy(stack, partial, head, task.reached))
+            top = await _notes_layer(run, notes, head.listings)
+        await asyncio.to_thread(
+            squashfs.complete_layers, partial, head.layout, copying.result(), top
+        )
 
 
-async def _write_listing(run: Run, notes: Path) -> None:
-    """Put the list of the image's files into ``notes``, below the number of layers under it."""
-    layers_of_image = [*await layers.listings(run), listing.of_layer(str(notes))]
+async def _notes_layer(run: Run, notes: Path, known: Mapping[str, PlainLayer]) -> bytes:
+    """Return the squashfs of ``notes``, with the list of the image's files.
+
+    The first line of the list is the number of layers under it. ``known`` are lists of layers by
+    the names of their objects.
+    """
+    layers_of_image = [*await _listings(run, known), listing.of_layer(str(notes))]
     listed = await asyncio.to_thread(lambda: listing.dump(listing.merged(layers_of_image)))
     (notes / listing.FILE).write_text(f"{len(run.below)}\n{listed}\n")
     (notes / listing.FILE).chmod(0o644)
+    packed = run.root / store.LAYER
+    await asyncio.to_thread(squashfs.pack_as_root, notes, packed, "zstd")
+    top = packed.read_bytes()
+    await asyncio.to_thread(remove_tree, run.root)
+    run.builder.place.drop_log(run.name)
+    return top
 
 
-def write_tree(folder: Path, files: Iterable[LayerFile]) -> None:
-    """Write files and their folders, independent of the umask."""
-    for file in files:
-        path = folder / file.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.content)
-        path.chmod(file.mode)
-    for each in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
-        each.chmod(0o755)
+async def _listings(run: Run, known: Mapping[str, PlainLayer]) -> list[PlainLayer]:
+    found = []
+    for entry in run.below:
+        path = run.builder.cache.listing(entry)
+        listed = known.get(entry.name) or _listing(path)
+        if listed is None:
+            words = [str(entry.layer), str(run.root / "listed"), str(path)]
+            await run.module("lumicontainer.build.tree.list_layer", *words)
+            listed = _listing(path)
+        assert listed is not None
+        found.append(listed)
+    return found
+
+
+def _listing(path: Path) -> PlainLayer | None:
+    try:
+        listed: PlainLayer = json.loads(gzip.decompress(path.read_bytes()))
+    except (OSError, EOFError, zlib.error, ValueError):
+        return None
+    return listed
 
 
 async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) -> None:
     run.builder.place.sandbox_layers = []  # Remove the mount points of steps.
     await run.prepare()
     tree = run.builder.place.sandbox / "tree"
-    await run.namespaced(*no_links.copy_command(notes, tree))
+    await run.as_root(*no_links.copy_command(notes, tree))
     resolved = run.builder.plan.resolved
-    compression = compression_of(run.builder.engine, resolved.platform)
-    await layers.squash(run, tree, partial, layout.offset, compression)
+    compression = compression_of(run.builder.runtime, resolved.platform)
+    words = map(str, (tree, tree.parent / STATE, partial, layout.offset, compression))
+    await run.module("lumicontainer.build.tree.pack", *words)
     size = partial.stat().st_size - layout.offset
     await asyncio.to_thread(
         squashfs.complete, partial, layout, [sif.Partition(layout.offset, size)]

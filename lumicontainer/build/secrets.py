@@ -1,14 +1,12 @@
 """Pass secret files to steps, and keep them out of layers, keys, logs and images."""
 
-from __future__ import annotations
-
 import os
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lumicontainer.core.plan.plan import Plan
+from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines.apptainer import DIVIDERS
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.system.terminal import masking
@@ -35,17 +33,14 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
         # Path.expanduser raises where there is no such user.
         secret, path = match["id"], Path(os.path.expanduser(match["src"])).absolute()  # noqa: PTH111
         if secret not in wanted:
+            what = f"no layer requires the secret '{secret}'"
             hint = did_you_mean(secret, wanted) or "no layer of this recipe requires a secret"
-            problems.append(
-                Problem(f"no layer requires the secret '{secret}'", "--secret", hint=hint)
-            )
+            problems.append(Problem(what, "--secret", hint=hint))
         problems += _unfit(path)
         found[secret] = path
     for secret in wanted.keys() - found.keys():
-        hint = f"add --secret id={secret},src=FILE"
-        problems.append(
-            Problem(f"the layer '{wanted[secret]}' requires the secret '{secret}'", hint=hint)
-        )
+        what = f"the layer '{wanted[secret]}' requires the secret '{secret}'"
+        problems.append(Problem(what, hint=f"add --secret id={secret},src=FILE"))
     if problems:
         raise InputError(*problems)
     for path in found.values():
@@ -75,14 +70,16 @@ def leaks(wheel: Path) -> list[str]:
     """
     if not masking.searched():
         return []
-    own = [wheel.name] if masking.holds(os.fsencode(wheel.name)) else []
+    return list(dict.fromkeys(name for name, part in _parts(wheel) if masking.holds(part)))
+
+
+def _parts(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    yield wheel.name, os.fsencode(wheel.name)
     try:
         with zipfile.ZipFile(wheel) as archive:
-            own += [wheel.name] if masking.holds(archive.comment) else []
-            return own + [each for each in archive.namelist() if _holds(archive, each)]
+            yield wheel.name, archive.comment
+            for name in archive.namelist():
+                yield name, name.encode()
+                yield name, archive.read(name)
     except zipfile.BadZipFile:
-        return own or ([wheel.name] if masking.holds(wheel.read_bytes()) else [])
-
-
-def _holds(archive: zipfile.ZipFile, name: str) -> bool:
-    return masking.holds(name.encode()) or masking.holds(archive.read(name))
+        yield wheel.name, wheel.read_bytes()

@@ -2,7 +2,7 @@
 
     $LUMICONTAINER_TMPDIR, else $TMPDIR, else /var/tmp
     └── lumicontainer-<uid>/          0700, owned by the user
-        └── <recipe>-<random>/        one build
+        └── <recipe>-<random>/        one build; of another runtime: <recipe>.<runtime>-<random>
             ├── lock                  held by the build while it runs
             ├── sandbox/              the tree in which layers are built, and its state
             ├── step-<step>/          one running step: its /tmp, and the overlay if it compiles
@@ -13,27 +13,30 @@ leaves everything. The next build of the recipe reuses the sandbox and removes t
 removes what killed builds left.
 """
 
-from __future__ import annotations
-
 import contextlib
-import fcntl
 import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lumicontainer.build.tree.snapshot import STATE
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.host.docker import container
 from lumicontainer.system import flock, process
-from lumicontainer.system.files import trust
-from lumicontainer.system.files.user_cache import is_private
-from lumicontainer.system.os_errors import refused
+from lumicontainer.system.files.temporary import (
+    creating,
+    guard,
+    recipe_of,
+    rename_unused,
+    temporary_root,
+)
 from lumicontainer.system.user_namespaces import namespace_command
 
+DOCKER = "docker"
+"""The runtime whose trees belong to root."""
 LOCK = ".lock"
 """The suffix of a recipe's name while ``lock`` asks for its pins, beside a build of it."""
 SANDBOX = "sandbox"
@@ -41,6 +44,10 @@ _IDLE = "idle"
 """A file in a folder whose processes have all ended."""
 FAILED = "failed.json"
 """A file in a folder that is kept for inspection; it describes the failure."""
+_REMOVE = """\
+find "$1" -type d ! -perm -u=rwx -exec chmod u+rwx {} ';' 2>/dev/null
+exec rm -rf --one-file-system -- "$1"
+"""
 NEED_TREE = 4 << 30
 """Free bytes that every build needs; the tree of PyTorch takes 2.3 GB."""
 
@@ -74,44 +81,21 @@ class Workspace:
             log.parent.rmdir()
 
 
-def temporary_folder() -> Path:
-    """Return the folder for temporary files; raise ``HostError`` if others could replace it."""
-    named = os.environ.get("LUMICONTAINER_TMPDIR") or os.environ.get("TMPDIR") or "/var/tmp"
-    if problem := trust.doubt(Path(named), "the temporary folder", "LUMICONTAINER_TMPDIR"):
-        raise HostError(problem)
-    return Path(named)
-
-
-def temporary_root() -> Path:
-    """Return the user's folder for builds, created with mode 0700.
-
-    Raises ``HostError`` if it is not private or others could replace it.
-    """
-    root = temporary_folder() / f"lumicontainer-{os.getuid()}"
-    with _creating(root):
-        root.mkdir(mode=0o700, exist_ok=True)
-        private = is_private(root)
-    if not private:
-        why = "it is not a folder of yours with mode 0700"
-        hint = "remove it, or name another place with LUMICONTAINER_TMPDIR"
-        raise HostError(Problem("the folder for builds is not private", str(root), why, hint))
-    return root
-
-
 @contextmanager
-def workspace(recipe: str) -> Iterator[Workspace]:
+def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
     """Create the folder of one build, and remove what earlier builds left.
 
-    The sandbox of an earlier build of the recipe is reused. At the end the sandbox stays, or the
-    whole folder if ``keep`` is set; an interrupted build leaves nothing.
+    The sandbox of an earlier build of the recipe by the same runtime is reused. At the end the
+    sandbox stays, or the whole folder if ``keep`` is set; an interrupted build leaves nothing.
     """
     root = temporary_root()
-    with _creating(root):
+    recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
+    with creating(root):
         place, lock, stale = _entered(root, recipe)
     done = False
     try:
         for folder in stale:
-            _remove_renamed(folder, wait=_recipe_of(folder) in (recipe, recipe + LOCK))
+            _remove_renamed(folder, wait=recipe_of(folder) in (recipe, recipe + LOCK))
         yield place
         done = True
     finally:
@@ -125,31 +109,22 @@ def workspace(recipe: str) -> Iterator[Workspace]:
             os.close(each)
 
 
-@contextmanager
-def _creating(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        other = "name another place with LUMICONTAINER_TMPDIR"
-        raise refused(error, "cannot create the folder of a build", str(root), other) from error
-
-
 def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
     def is_stale(folder: Path) -> bool:
         kept = any((folder / name).exists() for name in (_IDLE, FAILED))
-        own = _recipe_of(folder) in (recipe, recipe + LOCK)
+        own = recipe_of(folder) in (recipe, recipe + LOCK)
         return folder.name.startswith(".") or not kept or own
 
     # Under the guard, no other build sees a new folder that has no lock yet. A folder that was
     # renamed earlier may be half removed, so its sandbox is not reused.
-    with _guard(root):
+    with guard(root):
         place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
         lock = flock.exclusive(place.root / "lock")
         stale = []
-        for folder, was_renamed in _rename_unused(root, is_stale):
+        for folder, was_renamed in rename_unused(root, is_stale):
             stale.append(folder)
             usable = (folder / _IDLE).exists() and (folder / SANDBOX / STATE).exists()
-            reusable = usable and not was_renamed and _recipe_of(folder) == recipe
+            reusable = usable and not was_renamed and recipe_of(folder) == recipe
             if reusable and not place.sandbox.exists():
                 (folder / SANDBOX).rename(place.sandbox)
     assert lock is not None
@@ -164,48 +139,19 @@ def _leave_sandbox(root: Path, place: Workspace) -> None:
     for each in place.root.iterdir():
         if each.name not in (SANDBOX, "lock"):
             remove_tree(each)
-    with _guard(root):
-        unused = [each for each, _ in _rename_unused(root, _is_left)]
+    with guard(root):
+        unused = [each for each, _ in rename_unused(root, _is_left)]
         others = (each for each in root.glob("[!.]*") if each != place.root)
-        same = (each for each in others if _recipe_of(each) == _recipe_of(place.root))
+        same = (each for each in others if recipe_of(each) == recipe_of(place.root))
         if any((each / SANDBOX).exists() for each in same):
             unused.append(place.root.rename(place.root.with_name(f".{place.root.name}")))
     for folder in unused:
         _remove_renamed(folder, wait=False)
 
 
-def _recipe_of(folder: Path) -> str:
-    return folder.name.lstrip(".").rpartition("-")[0]
-
-
 def _is_left(folder: Path) -> bool:
     """Return whether a folder has only the sandbox of an ended build."""
     return {each.name for each in folder.iterdir()} <= {SANDBOX, "lock", _IDLE}
-
-
-@contextmanager
-def _guard(root: Path) -> Iterator[None]:
-    with (root / ".guard").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _rename_unused(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[Path, bool]]:
-    """Rename wanted folders without a running build; yield each, and whether it was renamed before.
-
-    The caller holds the guard. A renamed folder starts with a dot.
-    """
-    for folder in root.iterdir():
-        # Another build may remove a renamed folder at any time.
-        with contextlib.suppress(FileNotFoundError):
-            if not folder.is_dir() or not wanted(folder):
-                continue
-            if folder.name.startswith("."):
-                yield folder, True
-            elif (lock := flock.exclusive(folder / "lock")) is not None:
-                renamed = folder.rename(folder.with_name(f".{folder.name}"))
-                os.close(lock)
-                yield renamed, False
 
 
 def _remove_renamed(folder: Path, *, wait: bool) -> None:
@@ -231,18 +177,26 @@ def remove_tree(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    namespace = namespace_command() if os.getuid() != 0 else []
     signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     if threading.current_thread() is not threading.main_thread():
         signals = ()  # Only the main thread gets signals.
     before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
-    command = [*namespace, "rm", "-rf", "--one-file-system", "--", str(folder)]
     try:
-        process.capture(command)
-    except process.ProgramError:
-        # rm fails if another build removes the same folder.
+        with contextlib.suppress(process.ProgramError):  # As while another build removes it.
+            process.capture(["sh", "-c", _REMOVE, "sh", str(folder)])
         if folder.exists():
-            process.capture(command)
+            process.capture(
+                [*_owners_of(folder), "rm", "-rf", "--one-file-system", "--", str(folder)]
+            )
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _owners_of(folder: Path) -> list[str]:
+    """Return the prefix of a command that can change the files of all owners in a folder."""
+    if os.getuid() == 0:
+        return []
+    if any(f".{DOCKER}-" in name for name in folder.parts):
+        return container.command(container.on_host(str(temporary_root())), ())
+    return namespace_command()

@@ -1,16 +1,15 @@
 """Explain which objects of a plan are cached, and why an object is not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lumicontainer.build.cache.store import Entry, object_name
-from lumicontainer.core.plan.plan import BASE, Plan
+from lumicontainer.build.cache.store import Entry, object_name, step_name
+from lumicontainer.core.plan.steps import BASE, Plan
 
 CACHED, MISSING, OPEN = "cached", "missing", "cached if the layers below do not change"
+SHARED = "in the shared cache"
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,20 @@ class Needed:
     below: str | None
     """The digest of the tree below it; None if that is not known yet."""
     state: str
+    publisher: str = ""
+    """Who published it, if it is in the shared cache."""
 
     @property
     def name(self) -> str:
         """Return the name of its step in a build."""
-        return f"{self.step}: compile" if self.kind == "wheels" else self.step
+        return step_name(self.step, self.kind)
+
+
+_FIXED = {
+    "parent": "the layer below changed",
+    "compiled": "the compiled wheels changed",
+    "program": "the template of steps changed",
+}
 
 
 @dataclass(frozen=True)
@@ -45,23 +53,13 @@ class InputChange:
         return ".".join(self.path)
 
     def __str__(self) -> str:
-        fixed = {
-            "parent": "the layer below changed",
-            "compiled": "the compiled wheels changed",
-            "program": "the template of steps changed",
-        }
+        change = _FIXED.get(self.name) or f"{_words(self.before)} → {_words(self.now)}"
         if self.path[0] == "files" and len(self.path) > 1:
-            return f"{self.name}: {self._file()}"
-        change = fixed.get(self.name) or f"{_words(self.before)} → {_words(self.now)}"
+            change = "new" if self.before is None else "removed"
+            if self.before and self.now:
+                (mode, digest), (new_mode, new_digest) = self.before, self.now
+                change = "changed" if digest != new_digest else f"mode {mode} → {new_mode}"
         return f"{self.name}: {change}"
-
-    def _file(self) -> str:
-        if self.before is None:
-            return "new"
-        if self.now is None:
-            return "removed"
-        (mode, digest), (new_mode, new_digest) = self.before, self.now
-        return "changed" if digest != new_digest else f"mode {mode} → {new_mode}"
 
 
 def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
@@ -75,8 +73,11 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
     ) -> str | None:
         """Add an object; return the digest of its tree, or None if it is not cached."""
         entry = cached.get(object_name(key, below)) if below is not None else None
-        state = CACHED if entry else OPEN if below is None and key in keys else MISSING
-        found.append(Needed(name, kind, key, inputs, below, state))
+        state = OPEN if below is None and key in keys else MISSING
+        publisher = entry.publisher if entry else ""
+        if entry:
+            state = SHARED if publisher else CACHED
+        found.append(Needed(name, kind, key, inputs, below, state, publisher))
         return entry.tree if entry else None
 
     tree = add(BASE, "layer", plan.base_key, plan.base_inputs, "")
@@ -96,11 +97,9 @@ def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[Input
         return []
     if not (isinstance(before, Mapping) and isinstance(now, Mapping)):
         return [InputChange(path, before, now)]
-    return [
-        difference
-        for name in sorted(before.keys() | now.keys())
-        for difference in differences(before.get(name), now.get(name), (*path, name))
-    ]
+    names = sorted(before.keys() | now.keys())
+    pairs = [(each, before.get(each), now.get(each)) for each in names]
+    return [one for name, a, b in pairs for one in differences(a, b, (*path, name))]
 
 
 def closest(part: Needed, entries: Sequence[Entry]) -> Entry | None:

@@ -7,7 +7,9 @@
     │   └── sums                sha256 of each of these, as sha256sum(1) writes and checks them
     ├── listings/<digest>       the files of a layer, as its image lists them
     ├── held/<hash>             a check that passed for a step, or an image file without damage
+    ├── jobs/<job>/             the log of a Slurm job that runs or failed
     ├── images/<hash>           which image uses which objects
+    ├── facts/<hash>            the packages of an image that was extended
     ├── bad/<name>-<time>/      a damaged object with the reason
     └── locks/<name>.{use,make}
 
@@ -15,23 +17,22 @@ The name of an object is the hash of its step's key and of the tree below it. An
 name when it is complete and flushed, and all its bytes are verified before use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.build.cache import drafts
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import flock
 from lumicontainer.system.files.trust import make_folders
 from lumicontainer.system.files.user_cache import is_private, require_own
@@ -40,10 +41,8 @@ from lumicontainer.system.os_errors import refused
 
 LISTING = "listing"
 """The list of a layer's files in a draft: derived from the layer, so not part of the object."""
-DEFAULT_SIZE = 8 << 30
-"""Bytes: 60 % of LUMI's smallest home quota (20 GB) stay free."""
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_ELSEWHERE = "name another place with LUMICONTAINER_CACHE"
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,18 @@ class Entry:
     size: int = field(compare=False)
     used: float = field(compare=False)
     """The time of its last use, in seconds since 1970."""
+    publisher: str = field(default="", compare=False)
+    """Who vouches for an object of a shared cache."""
 
     @property
     def tree(self) -> str:
         """Return the digest of the tree of a layer and all layers below it."""
         return hashlib.sha256(f"{self.parent} {self.digest}".encode()).hexdigest()
+
+    @property
+    def shown(self) -> str:
+        """Return the name of its step in a build."""
+        return step_name(self.step, self.kind)
 
     @property
     def layer(self) -> Path:
@@ -86,23 +92,13 @@ def object_name(key: str, parent: str) -> str:
     return hashlib.sha256(f"{key} {parent}".encode()).hexdigest()
 
 
+def step_name(step: str, kind: str) -> str:
+    """Return the name in a build of the step that makes an object."""
+    return f"{step}: compile" if kind == "wheels" else step
+
+
 class Damaged(Exception):  # noqa: N818 - callers catch it
     """An object differs from what was stored."""
-
-
-def parse_size(text: str, where: str) -> int:
-    """Return a size such as ``500M`` in bytes; raise ``InputError`` naming ``where`` if invalid."""
-    parts = re.fullmatch(r"(?ai)([0-9]{1,15}(?:\.[0-9]+)?) ?(?:([KMGT])i?)?B?", text.strip())
-    if parts is None:
-        raise InputError(Problem(f"invalid size {text!r}", where, hint="write it like 500M or 8G"))
-    return int(float(parts[1]) * _UNITS[(parts[2] or "").upper()])
-
-
-def size_limit() -> int:
-    """Return the size in bytes to which a build prunes the cache."""
-    variable = "LUMICONTAINER_CACHE_SIZE"
-    named = os.environ.get(variable)
-    return parse_size(named, variable) if named else DEFAULT_SIZE
 
 
 class Cache:
@@ -110,22 +106,25 @@ class Cache:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._read: dict[str, tuple[tuple[int, int], Entry | None]] = {}
 
-    def open(self) -> Cache:
+    def open(self) -> Self:
         """Create missing folders; raise ``HostError`` if the cache cannot be written."""
         try:
             make_folders(self.root)
             # Another user may have created the folder meanwhile.
             require_own(self.root)
             if not is_private(self.root):
-                raise _not_private(self.root, "it is not a folder of yours with mode 0700")
+                why = "it is not a folder of yours with mode 0700"
+                private = f"chmod 700 {shlex.quote(str(self.root))}, or " * self.root.is_dir()
+                hint = private + _ELSEWHERE
+                raise HostError(Problem("the cache is not private", str(self.root), why, hint))
             for name in ("objects", "listings", "held", "images", "bad", "locks"):
                 (self.root / name).mkdir(exist_ok=True, mode=0o700)
             if not os.access(self.root / "locks", os.W_OK):
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         except OSError as error:
-            other = "name another place with LUMICONTAINER_CACHE"
-            raise refused(error, "cannot write to the cache", str(self.root), other) from error
+            raise refused(error, "cannot write to the cache", str(self.root), _ELSEWHERE) from error
         return self
 
     def folder(self, name: str) -> Path:
@@ -135,17 +134,19 @@ class Cache:
     def entry(self, name: str) -> Entry | None:
         """Return an object without verifying it; None if it is missing.
 
-        All facts are read here, because a prune may remove the object at any time.
+        All facts are read here, because a prune may remove the object at any time. They are read
+        once, because a build asks several times for all objects.
         """
         folder = self.folder(name)
         try:
-            data = json.loads((folder / ENTRY).read_bytes())
-            facts = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}
-            facts["digest"] = _digest((folder / SUMS).read_text())
-            size = sum(path.stat().st_size for path in folder.iterdir())
-            return Entry(folder, name, **facts, size=size, used=folder.stat().st_mtime)
-        except (OSError, ValueError, KeyError, TypeError):
+            info, used = (folder / ENTRY).stat(), folder.stat().st_mtime
+            version, found = self._read.get(name, (None, None))
+            if version != (info.st_ino, info.st_mtime_ns):
+                found = _read_entry(folder)
+                self._read[name] = (info.st_ino, info.st_mtime_ns), found
+        except OSError:
             return None
+        return found and replace(found, used=used)
 
     def names(self) -> list[str]:
         """Return the names of all objects, damaged or not."""
@@ -153,10 +154,7 @@ class Cache:
 
     def entries(self) -> Iterator[Entry]:
         """Yield every object."""
-        for name in self.names():
-            entry = self.entry(name)
-            if entry:
-                yield entry
+        yield from filter(None, map(self.entry, self.names()))
 
     def proven(self, name: str) -> Entry | None:
         """Return a verified object; None if it is missing, or damaged and so moved aside."""
@@ -179,16 +177,13 @@ class Cache:
             prove(folder)
             return ""
         # A build may have replaced it while it was read; with the lock, no build does.
-        held = flock.exclusive(self.make_lock(name))
-        try:
-            prove(folder)
-        except Damaged as error:
-            if held is not None:
-                self._move_aside(folder, str(error))
-            return str(error)
-        finally:
-            if held is not None:
-                os.close(held)
+        with flock.attempt(self.make_lock(name)) as unused:
+            try:
+                prove(folder)
+            except Damaged as error:
+                if unused:
+                    self._move_aside(folder, str(error))
+                return str(error)
         return ""
 
     def damaged(self) -> list[Path]:
@@ -206,18 +201,14 @@ class Cache:
 
     def draft(self, name: str) -> Path:
         """Return a new folder for building an object; the caller holds its ``make_lock``."""
-        draft = self.root / "objects" / f".{name}"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
-        return draft
+        return drafts.create(self.root / "objects", name)
 
     def reclaim(self) -> None:
-        """Remove the drafts of killed builds."""
+        """Remove the drafts of killed builds, of other hosts only if they are old."""
         for draft in (self.root / "objects").glob(".*"):
-            held = flock.exclusive(self.make_lock(draft.name.split(".")[1]))
-            if held is not None:
-                shutil.rmtree(draft, ignore_errors=True)
-                os.close(held)
+            with flock.attempt(self.make_lock(drafts.name_of(draft))) as unused:
+                if unused and not drafts.may_grow_elsewhere(draft):
+                    shutil.rmtree(draft, ignore_errors=True)
 
     def store(self, draft: Path, about: Mapping[str, Any]) -> Entry:
         """Write the sums of a draft, flush it, and give it its name.
@@ -225,38 +216,63 @@ class Cache:
         ``about`` has key, step, kind, parent and inputs. An object with this name is removed; no
         build may use it.
         """
-        name = draft.name[1:]
         listing = draft / LISTING
         listed = listing.read_bytes() if listing.exists() else b""
         listing.unlink(missing_ok=True)
-        text = json.dumps(about, indent=1, sort_keys=True)
-        (draft / ENTRY).write_text(f"{text}\n")
-        files = sorted(draft.iterdir())
-        sums = "".join(f"{sha256(path)}  {path.name}\n" for path in files)
-        (draft / SUMS).write_text(sums)
-        for path in (*draft.iterdir(), draft):
-            sync(path)
-        self._delete(self.folder(name))
-        draft.replace(self.folder(name))
-        sync(self.root / "objects")
-        entry = self.entry(name)
-        assert entry is not None
+        (draft / ENTRY).write_text(f"{json.dumps(about, indent=1, sort_keys=True)}\n")
+        sums = [f"{sha256(path)}  {path.name}\n" for path in sorted(draft.iterdir())]
+        (draft / SUMS).write_text("".join(sums))
+        entry = self.keep(draft)
         if listed:
             self.listing(entry).write_bytes(listed)
         return entry
+
+    def keep(self, draft: Path) -> Entry:
+        """Flush a complete draft and give it its name; the same conditions as for ``store``.
+
+        An object that another node stored since the draft was created stays.
+        """
+        name = drafts.name_of(draft)
+        for path in (*draft.iterdir(), draft):
+            sync(path)
+        while not (self._stored_elsewhere(draft) or self._renamed(draft)):
+            pass
+        sync(self.root / "objects")
+        entry = self.entry(name)
+        assert entry is not None
+        return entry
+
+    def _stored_elsewhere(self, draft: Path) -> bool:
+        name, born = drafts.name_of(draft), drafts.born(draft)
+        with contextlib.suppress(Damaged, FileNotFoundError):
+            if self.made_since(name, born):
+                prove(self.folder(name))
+                shutil.rmtree(draft)
+                return True
+        return False
+
+    def _renamed(self, draft: Path) -> bool:
+        """Give a draft its name; return False if another node was faster."""
+        folder = self.folder(drafts.name_of(draft))
+        self._delete(folder)
+        try:
+            draft.replace(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
+        return True
 
     def listing(self, entry: Entry) -> Path:
         """Return where the list of a layer's files lies; it may be missing or damaged."""
         return self.root / "listings" / entry.digest
 
-    def remove(self, entry: Entry) -> bool:
-        """Remove an object unless a build uses it; return whether it was removed."""
-        held = flock.exclusive(self.use_lock(entry.name))
-        if held is None:
-            return False
-        self._delete(entry.folder)
-        os.close(held)
-        return True
+    def remove(self, entry: Entry, *, dry: bool = False) -> bool:
+        """Remove an object unless a build uses it or ``dry`` is set; return whether none does."""
+        with flock.attempt(self.use_lock(entry.name)) as unused:
+            if unused and not dry:
+                self._delete(entry.folder)
+            return unused
 
     def _delete(self, folder: Path) -> None:
         # Rename first, so that an interrupted removal leaves no incomplete object.
@@ -265,13 +281,6 @@ class Cache:
             folder.replace(gone)
             shutil.rmtree(gone, ignore_errors=True)
 
-    def unused(self, entry: Entry) -> bool:
-        """Return whether no build uses an object."""
-        held = flock.exclusive(self.use_lock(entry.name))
-        if held is not None:
-            os.close(held)
-        return held is not None
-
     def made_since(self, name: str, moment: float) -> bool:
         """Return whether an object was built since ``moment``, in seconds since 1970."""
         try:
@@ -279,28 +288,27 @@ class Cache:
         except OSError:
             return False
 
-    def prune(self, limit: int, keep: Collection[str] = (), *, dry: bool = False) -> list[Entry]:
+    def prune(
+        self, limit: int, keep: Collection[str] = (), *, before: float = 0, dry: bool = False
+    ) -> list[Entry]:
         """Remove the least recently used objects until the cache has at most ``limit`` bytes.
 
-        Objects in ``keep`` and objects that a build uses stay. Returns the removed objects; with
-        ``dry`` none is removed.
+        Compiled wheels go last: they are small, and compiling is what takes longest. What was last
+        used ``before`` a moment goes too. Objects in ``keep`` and objects that a build uses stay.
+        Returns the removed objects; ``dry`` keeps all.
         """
-        take = self.unused if dry else self.remove
-        entries = sorted(self.entries(), key=lambda entry: entry.used)
+        entries = sorted(self.entries(), key=lambda entry: (entry.kind == "wheels", entry.used))
         total, gone = sum(entry.size for entry in entries), []
         for entry in entries:
-            if total > limit and entry.name not in keep and take(entry):
+            old = total > limit or entry.used < before
+            if old and entry.name not in keep and self.remove(entry, dry=dry):
                 total -= entry.size
                 gone.append(entry)
-        if not dry:
-            self._drop_listings()
-        return gone
-
-    def _drop_listings(self) -> None:
-        kept = {entry.digest for entry in self.entries()}
-        for path in (self.root / "listings").iterdir():
+        kept = {entry.digest for entry in entries if entry not in gone}
+        for path in (self.root / "listings").iterdir() if not dry else ():
             if path.name not in kept:
                 path.unlink(missing_ok=True)
+        return gone
 
     def use_lock(self, name: str) -> Path:
         """Return the file with a shared lock while an object is used."""
@@ -319,42 +327,68 @@ class Cache:
         (self.root / "held" / check).touch()
 
 
-def prove(folder: Path) -> None:
-    """Raise ``Damaged`` if a byte of an object differs from what was stored.
+def _read_entry(folder: Path) -> Entry | None:
+    about, sums = (folder / ENTRY).read_bytes(), (folder / SUMS).read_bytes()
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return parse_entry(folder, about, sums, size=size, used=0)
 
-    Raises ``FileNotFoundError`` if the object is missing.
+
+def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: float) -> Entry | None:
+    """Return the object of ``folder`` with the content of its two records; None if invalid."""
+    try:
+        data = json.loads(about)
+        facts = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}
+        rows = [row for row in sums.decode().splitlines() if not row.endswith(f"  {ENTRY}")]
+        digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
+        return Entry(folder, folder.name, **facts, digest=digest, size=size, used=used)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def prove(folder: Path, name: str = "") -> None:
+    """Raise ``Damaged`` if a byte of an object differs, ``FileNotFoundError`` if it is missing.
+
+    ``name`` is its name if that of the folder differs.
     """
     if not folder.is_dir():
         raise FileNotFoundError(folder)
     try:
-        # Not splitlines(), which accepts a damaged line end as another kind of it.
-        lines = (folder / SUMS).read_bytes().decode().removesuffix("\n").split("\n")
-        rows = [line.split("  ", 1) for line in lines]
-        named = {name: digest for digest, name in rows}
-        found = {path.name for path in folder.iterdir()} - {SUMS}
-        if found != named.keys():
-            raise Damaged(f"its files differ from its sums: {sorted(found ^ named.keys())}")
-        for name, digest in named.items():
-            if sha256(folder / name) != digest:
-                raise Damaged(f"{name} has changed: its sha256 differs")
-        about = json.loads((folder / ENTRY).read_bytes())
-        if object_name(about["key"], about["parent"]) != folder.name:
-            raise Damaged("it belongs to another object")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        names = {path.name for path in folder.iterdir()}
+        prove_files(names, lambda file: (folder / file).open("rb"), name or folder.name)
+    except OSError as error:
         raise Damaged(str(error)) from error
 
 
-def _digest(sums: str) -> str:
-    rows = [line for line in sums.splitlines() if not line.endswith(f"  {ENTRY}")]
-    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader], name: str) -> None:
+    """Raise ``Damaged`` if a byte of the files of the object ``name`` differs."""
+
+    def read(file: str) -> bytes:
+        with opened(file) as stream:
+            return stream.read()
+
+    named, found = sums_of(read(SUMS)), {*names} - {SUMS}
+    if found != named.keys():
+        raise Damaged(f"its files differ from its sums: {sorted(found ^ named.keys())}")
+    for file, digest in named.items():
+        with opened(file) as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
+                raise Damaged(f"{file} has changed: its sha256 differs")
+    try:
+        about = json.loads(read(ENTRY))
+        if object_name(about["key"], about["parent"]) != name:
+            raise Damaged("it belongs to another object")
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(str(error)) from error
 
 
-def _not_private(root: Path, why: str) -> HostError:
-    # Path.is_dir raises where a folder above is closed (Python 3.11).
-    there = os.path.isdir(root)  # noqa: PTH112
-    private = f"chmod 700 {shlex.quote(str(root))}, or " if there else ""
-    hint = f"{private}name another place with LUMICONTAINER_CACHE"
-    return HostError(Problem("the cache is not private", str(root), why, hint))
+def sums_of(content: bytes) -> dict[str, str]:
+    """Return the sha256 of each file that sums name; raise ``Damaged`` if they are invalid."""
+    try:
+        # Not splitlines(), which accepts a damaged line end as another kind of it.
+        rows = [line.split("  ", 1) for line in content.decode().removesuffix("\n").split("\n")]
+        return {name: digest for digest, name in rows}
+    except ValueError as error:
+        raise Damaged(f"its sums are invalid: {error}") from error
 
 
 def sha256(path: Path) -> str:

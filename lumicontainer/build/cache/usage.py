@@ -5,13 +5,11 @@
 A record is valid while the image exists with the same key.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +17,10 @@ from lumicontainer.build.cache.store import Cache, Entry
 from lumicontainer.errors import InputError
 from lumicontainer.image import records
 from lumicontainer.system.files.write import write_whole
+from lumicontainer.system.units import parse_size
+
+DEFAULT_SIZE = 8 << 30
+"""Bytes: 60 % of LUMI's smallest home quota (20 GB) stay free."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +40,19 @@ class Use:
             return False
 
 
-def note(store: Cache, image: Path, stack: Sequence[Entry]) -> None:
-    """Record the layers of an image, and the wheels installed in them."""
+def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[Entry]) -> list[str]:
+    """Record the layers of an image and the wheels installed in them; return their names.
+
+    The wheels are among ``entries``.
+    """
     wanted = {str(entry.inputs.get("compiled")) for entry in stack}
-    wheels = [e for e in store.entries() if e.kind == "wheels" and e.key in wanted]
-    facts = {
-        "image": str(image),
-        "key": stack[-1].key,
-        "objects": [entry.name for entry in (*stack, *wheels)],
-        "time": int(time.time()),
-    }
+    wheels = [e for e in entries if e.kind == "wheels" and e.key in wanted]
+    objects = [entry.name for entry in (*stack, *wheels)]
+    key = stack[-1].key
+    facts = {"image": str(image), "key": key, "objects": objects, "time": int(time.time())}
     name = hashlib.sha256(os.fsencode(image)).hexdigest()
     write_whole(store.root / "images" / name, json.dumps(facts).encode())
+    return objects
 
 
 def uses(store: Cache) -> Iterator[Use]:
@@ -60,3 +63,26 @@ def uses(store: Cache) -> Iterator[Use]:
             yield Use(path, str(facts["image"]), str(facts["key"]), tuple(facts["objects"]))
         except (OSError, ValueError, KeyError, TypeError):
             yield Use(path)
+
+
+def wanted_limit() -> int | None:
+    """Return the size in bytes that LUMICONTAINER_CACHE_SIZE sets.
+
+    Raises ``InputError`` if it is invalid.
+    """
+    variable = "LUMICONTAINER_CACHE_SIZE"
+    named = os.environ.get(variable)
+    return parse_size(named, variable) if named else None
+
+
+def size_limit(store: Cache, entries: Iterable[Entry]) -> int:
+    """Return the size in bytes to which a build prunes the cache of ``entries``.
+
+    LUMICONTAINER_CACHE_SIZE sets it. Otherwise the largest image in use must fit twice, so that a
+    change of its recipe keeps what the new image shares with the old one.
+    """
+    if (wanted := wanted_limit()) is not None:
+        return wanted
+    sizes = {entry.name: entry.size for entry in entries}
+    images = (sum(sizes.get(name, 0) for name in use.objects) for use in uses(store))
+    return max(DEFAULT_SIZE, 2 * max(images, default=0))

@@ -1,7 +1,5 @@
 """Build the layers of a plan twice and report the files that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -30,7 +28,7 @@ async def check(builder: Builder) -> list[ChangedFile]:
     """Build every step in a separate cache, and return the differences from the usual build."""
     once = await assemble(builder)
     store = Cache(builder.place.root / "second").open()
-    twice = await assemble(replace(builder, cache=store, proven={}))
+    twice = await assemble(replace(builder, cache=store, proven={}, shared=None))
     reasons = {layer.name: layer.not_reproducible for layer in builder.plan.resolved.included()}
     found: list[ChangedFile] = []
     for one, other in zip(once, twice, strict=True):

@@ -1,7 +1,5 @@
 """Parse the scripts of an image with bash and Python, without running them."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.yaml.validators import COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.system import process
-from lumicontainer.system.terminal.text import clean
+from lumicontainer.system.terminal.output import clean
 
 _LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}

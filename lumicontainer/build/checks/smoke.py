@@ -1,7 +1,5 @@
 """Run the checks of a packed image in it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
@@ -10,16 +8,16 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.failures import failure
-from lumicontainer.build.failures.failure import last_lines
+from lumicontainer.build.runtimes.runtime import PackedImage
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.model.check import LEVELS
-from lumicontainer.core.plan.plan import VERIFY, Plan
+from lumicontainer.core.plan.constants import VERIFY
+from lumicontainer.core.plan.steps import Plan
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.host import machine
 from lumicontainer.inside.checking import HOST_PATHS
@@ -30,6 +28,15 @@ from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import locked
 
 PASSED, SKIPPED = "passed", "skipped"
+Row: TypeAlias = Mapping[str, Any]
+"""A check with its result, as lumi-verify reports it."""
+
+
+class Due(NamedTuple):
+    """Hold one check of an image, and the mark under which its success is recorded."""
+
+    check: Check
+    mark: str
 
 
 async def require_checks(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
@@ -48,6 +55,8 @@ async def require_checks(builder: Builder, stack: Stack, partial: Path, *, every
                 )
             if due:
                 await _run(builder, partial, due, task)
+    if unproven := builder.runtime.unproven:
+        builder.progress.say(f"not checked: {unproven}")
 
 
 async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) -> None:
@@ -63,19 +72,11 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
         _log(builder, "check", output.getvalue())
         what = f"cannot check the image ({process.describe(status)})"
         _, refusal = _refused(builder, partial)
-        raise ExaminedError(Problem(what, why=last_lines(output.getvalue())), refusal)
+        raise ExaminedError(Problem(what, why=process.last_lines(output.getvalue())), refusal)
     failed = _failed(builder, due, json.loads(found)["checks"])
     if failed:
         kept, refusal = _refused(builder, partial)
         raise ExaminedError(*(_problem(builder, *each, kept=kept) for each in failed), refusal)
-
-
-@dataclass(frozen=True)
-class Due:
-    """Hold one check of an image, and the mark under which its success is recorded."""
-
-    check: Check
-    mark: str
 
 
 def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
@@ -105,16 +106,18 @@ def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[
     chosen = [word for name in names for word in ("-k", name)]
     words = [VERIFY, "--json", "-", *chosen]
     environment = {HOST_PATHS: _host_paths(builder)}
-    return builder.engine.execute(image, words, binds=(), environment=environment)
+    return builder.runtime.check(_packed(builder, image), words, environment)
+
+
+def _packed(builder: Builder, image: Path) -> PackedImage:
+    return PackedImage(image, builder.place.sandbox / "tree")
 
 
 def _host_paths(builder: Builder) -> str:
     return ":".join(map(str, (builder.place.root.parent, cache_root())))
 
 
-def _failed(
-    builder: Builder, due: Sequence[Due], rows: Sequence[Mapping[str, Any]]
-) -> list[tuple[Check, Mapping[str, Any]]]:
+def _failed(builder: Builder, due: Sequence[Due], rows: Sequence[Row]) -> list[tuple[Check, Row]]:
     """Record the passed checks, report the skipped ones, and return the failed ones."""
     states = {row["name"]: row for row in rows}
     failed = []
@@ -130,9 +133,7 @@ def _failed(
     return failed
 
 
-def _problem(
-    builder: Builder, check: Check, row: Mapping[str, Any], *, kept: Path | None
-) -> Problem:
+def _problem(builder: Builder, check: Check, row: Row, *, kept: Path | None) -> Problem:
     hint = row["hint"]
     if kept:
         # A check that searches for folders of the build gets them from the environment.
@@ -153,7 +154,7 @@ def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
     kept = builder.place.root / "image.sif"
     try:
         shutil.copyfile(partial, kept)
-        command = builder.engine.execute(kept, ["bash"], binds=())
+        command = builder.runtime.check(_packed(builder, kept), ["bash"])
         how = failure.keep(builder, "check", builder.place.root / "logs", command)
     except OSError as error:
         builder.place.keep = False
@@ -168,4 +169,4 @@ def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
 
 def rerun_command(image: Path, name: str, options: Sequence[str] = ()) -> str:
     """Return the command line that runs one check of an image."""
-    return process.quoted(["lumicontainer", "verify", str(image), *options, "-k", name])
+    return shlex.join(["lumicontainer", "verify", str(image), *options, "-k", name])

@@ -1,7 +1,5 @@
 """Follow the log of debootstrap, because the engines discard its output."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,10 +1,9 @@
 """Report why a step failed, and keep its state for inspection."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -12,41 +11,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lumicontainer
-from lumicontainer.build import sandbox
 from lumicontainer.build.builder import STAGED, Builder, StepRun
 from lumicontainer.build.failures import missing_packages
 from lumicontainer.build.workspace import FAILED
-from lumicontainer.core.plan.plan import STAGE
-from lumicontainer.core.schema.sources import FOLDER
-from lumicontainer.errors import (
-    DOWNLOAD_FAILED,
-    DownloadError,
-    InputError,
-    LumicontainerError,
-    Problem,
-    SpaceError,
-    StepError,
-)
+from lumicontainer.core.model.source import FOLDER
+from lumicontainer.core.plan.constants import STAGE
+from lumicontainer.core.plan.steps import STEP_ENVIRONMENT
+from lumicontainer.errors import DownloadError, InputError, Problem, SpaceError, StepError
 from lumicontainer.system import process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
-from lumicontainer.system.user_namespaces import namespace_command
 
 _NOT_DOWNLOADED = re.compile(
-    "|".join(
-        (
-            r"^error: the base is made of other packages than its lock says",
-            r"^FATAL: .* conveyor failed to get:",
-            r"^E: (?:Unable to (?:locate package|fetch)|Failed to fetch) ",
-            r"^E: Version '.*' for '.*' was not found",
-            r"^ERROR: (?:No matching distribution found|THESE PACKAGES DO NOT MATCH THE HASHES)",
-        )
-    ),
-    re.MULTILINE,
+    r"(?m)^error: the base is made of other packages than its lock says"
+    r"|^FATAL: .* conveyor failed to get:"
+    r"|^E: (?:Unable to (?:locate package|fetch)|Failed to fetch) "
+    r"|^E: Version '.*' for '.*' was not found"
+    r"|^ERROR: (?:No matching distribution found|THESE PACKAGES DO NOT MATCH THE HASHES)"
 )
 """Messages in the last lines of a step that report a failed download: of the base's own check, the
 engine (its conveyor downloads a base), apt and pip. Their exit codes do not say so."""
+_VERSION_GONE = re.compile(r"(?m)^E: Version '.*' for '.*' was not found")
+_NEW_LOCK = "write a new lock, or name a mirror of the lock's time: LUMICONTAINER_MIRROR=URL"
 _NO_SPACE = (*FULL, *TOO_LARGE)
 _NOT_KEPT = 'echo "passwords and secrets were not kept: they are *** here" >&2\n'
 OPENER = "shell"
@@ -54,12 +41,7 @@ OPENER = "shell"
 
 def tail(log: Path) -> str:
     """Return the last lines of a log."""
-    return last_lines(log.read_text())
-
-
-def last_lines(text: str) -> str:
-    """Return the last lines of a program's output."""
-    return "\n".join(text.rstrip("\n").splitlines()[-20:])
+    return process.last_lines(log.read_text())
 
 
 def no_space(builder: Builder, text: str, *, output: Path | None = None) -> SpaceError | None:
@@ -71,20 +53,16 @@ def no_space(builder: Builder, text: str, *, output: Path | None = None) -> Spac
     if any(words in why for words in TOO_LARGE):
         what = "cannot write a file as large as the build needs"
         return SpaceError(Problem(what, why=why, hint=file_size_hint()))
-    places = {
-        "the temporary folder": builder.place.root.parent,
-        "the cache": builder.cache.root,
-    }
+    places = {"the temporary folder": builder.place.root.parent, "the cache": builder.cache.root}
     if output is not None:
         places["the image's folder"] = output.parent
     name, where = min(places.items(), key=lambda item: shutil.disk_usage(item[1]).free)
-    hint = (
-        "free some space, or name other places with LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE or "
-    )
-    return SpaceError(Problem(f"{name} is full", str(where), why, f"{hint}--output"))
+    options = "LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE or --output"
+    hint = f"free some space, or name other places with {options}"
+    return SpaceError(Problem(f"{name} is full", str(where), why, hint))
 
 
-def step_failure(run: StepRun, status: int) -> LumicontainerError:
+def step_failure(run: StepRun, status: int) -> InputError | SpaceError | StepError:
     """Return the error for a step that ended with ``status``."""
     log = run.builder.place.log(run.name)
     if full := no_space(run.builder, tail(log), output=run.output):
@@ -92,21 +70,20 @@ def step_failure(run: StepRun, status: int) -> LumicontainerError:
     hint = _hint(run, log)
     if missing := _absent(run, log.read_text()):
         return InputError(*missing, Problem(f"the step '{run.name}' failed", hint=hint))
-    what = f"the step '{run.name}' failed ({process.describe(status)})"
-    why = tail(log)
-    not_downloaded = status == DOWNLOAD_FAILED or _NOT_DOWNLOADED.search(why)
-    return (DownloadError if not_downloaded else StepError)(Problem(what, why=why, hint=hint))
+    what, why = f"the step '{run.name}' failed ({process.describe(status)})", tail(log)
+    if _VERSION_GONE.search(why):
+        hint = f"{_NEW_LOCK}\n{hint}"
+    problem = Problem(what, why=why, hint=hint)
+    not_downloaded = status == DownloadError.code or _NOT_DOWNLOADED.search(problem.why)
+    return DownloadError(problem) if not_downloaded else StepError(problem)
 
 
 def _absent(run: StepRun, text: str) -> list[Problem]:
-    name = run.name.partition(": ")[0]
-    for layer in run.builder.plan.resolved.included():
-        if layer.name == name:
-            missing = missing_packages.absent(text)
-            names = no_links.packages_listed(run.sandbox / "tree") if missing else ()
-            found = (missing_packages.problem_of(each, layer, names) for each in missing)
-            return [each for each in found if each]
-    return []
+    name, missing = run.name.partition(": ")[0], missing_packages.absent(text)
+    names = no_links.packages_listed(run.sandbox / "tree") if missing else ()
+    layers = [each for each in run.builder.plan.resolved.included() if each.name == name]
+    found = (missing_packages.problem_of(each, of, names) for of in layers for each in missing)
+    return [each for each in found if each]
 
 
 def silent_failure(run: StepRun, report: str) -> StepError:
@@ -116,13 +93,9 @@ def silent_failure(run: StepRun, report: str) -> StepError:
     with log.open("a") as file:
         file.write(f"ended after {minutes:g} min without output; its processes:\n{report}\n")
     longer = "if it needs longer: export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
-    return StepError(
-        Problem(
-            f"the step '{run.name}' printed nothing for {minutes:g} min and was ended",
-            why="\n".join(filter(None, (last, "its processes at that time:", report))),
-            hint=f"{_hint(run, log)}\n{longer}",
-        )
-    )
+    what = f"the step '{run.name}' printed nothing for {minutes:g} min and was ended"
+    why = "\n".join(filter(None, (last, "its processes at that time:", report)))
+    return StepError(Problem(what, why=why, hint=f"{_hint(run, log)}\n{longer}"))
 
 
 def _hint(run: StepRun, log: Path) -> str:
@@ -136,26 +109,17 @@ def _hint(run: StepRun, log: Path) -> str:
 
 def leak_failure(run: StepRun, names: Sequence[str]) -> StepError:
     """Return the error for a step that wrote a secret into its result."""
-    return StepError(
-        Problem(
-            f"the step '{run.name}' left a secret in its files",
-            "\n".join(names),
-            why="the files of a step are kept and shipped",
-            hint='use the file in "$secrets" without copying its content',
-        )
-    )
+    why = "the files of a step are kept and shipped"
+    hint = 'use the file in "$secrets" without copying its content'
+    what = f"the step '{run.name}' left a secret in its files"
+    return StepError(Problem(what, "\n".join(names), why, hint))
 
 
 def left_failure(run: StepRun, names: Sequence[str]) -> StepError:
     """Return the error for a step that left other files than wheels."""
-    return StepError(
-        Problem(
-            f"the step '{run.name}' left unexpected files",
-            "\n".join(map(ascii, names)),
-            why="only wheels are kept, and no links, which may lead to files of the host",
-            hint='put only wheels into "$wheels"',
-        )
-    )
+    why = "only wheels are kept, and no links, which may lead to files of the host"
+    what, hint = f"the step '{run.name}' left unexpected files", 'put only wheels into "$wheels"'
+    return StepError(Problem(what, "\n".join(map(ascii, names)), why, hint))
 
 
 def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
@@ -166,12 +130,10 @@ def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
     (place.root / FAILED).write_text(json.dumps(facts))
     _scrub(builder)
     opener = place.root / OPENER
-    opener.write_text(f"#!/bin/sh\nexec {process.quoted(command)}\n")
+    opener.write_text(f"#!/bin/sh\nexec {shlex.join(command)}\n")
     opener.chmod(0o700)
-    return (
-        f"open a shell in the failed step: lumicontainer debug {recipe}\n"
-        "(it is kept until the next build of this recipe)"
-    )
+    shell = f"open a shell in the failed step: lumicontainer debug {recipe}"
+    return f"{shell}\n(it is kept until the next build of this recipe)"
 
 
 def _scrub(builder: Builder) -> None:
@@ -180,7 +142,7 @@ def _scrub(builder: Builder) -> None:
     program = [sys.executable, "-X", "utf8", "-m", "lumicontainer.build.failures.scrub"]
     program += [str(builder.place.root), str(int(builder.began) - 1)]
     # A namespace of root could not change root's own files.
-    start = namespace_command() if os.getuid() != 0 else []
+    start = builder.runtime.as_root() if os.getuid() != 0 else []
     package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
     process.capture([*start, *program], env={**os.environ, **package}, given=masking.dumped())
 
@@ -192,11 +154,11 @@ def _shell(run: StepRun) -> list[str]:
 for file in /tmp/{STAGED}/site.sh {STAGE}/values.sh; do
     if [ -e "$file" ]; then . "$file"; fi
 done
-export wheels=/tmp/{STAGED}/wheels sources={STAGE}/{FOLDER} jobs={run.builder.jobs}
+{STEP_ENVIRONMENT}export wheels=/tmp/{STAGED}/wheels sources={STAGE}/{FOLDER} jobs={run.jobs}
 if [ -d {STAGE}/layer ]; then cd {STAGE}/layer; fi
 echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
 {_NOT_KEPT if masking.searched() else ""}unset PROMPT_COMMAND
 PS1='{run.name}> '
 """
     rc = no_links.write_new(run.staged, settings)
-    return sandbox.command(run, ["bash", "--rcfile", f"/tmp/{STAGED}/{rc.name}", "-i"])
+    return run.command(["bash", "--rcfile", f"/tmp/{STAGED}/{rc.name}", "-i"])

@@ -1,30 +1,22 @@
 """Find the packages that apt and pip report as missing, and where the recipe names them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lumicontainer.core.model import SdistSource
-from lumicontainer.core.resolve.facts import normal
+from lumicontainer.core.model import requirements
+from lumicontainer.core.model.source import sdists
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.core.resolve.decisions import ResolvedLayer
 from lumicontainer.core.resolve.inputs import requirement_files
-from lumicontainer.core.resolve.resolve import ResolvedLayer
-from lumicontainer.core.schema import requirements
 from lumicontainer.core.yaml.readers import Text
 from lumicontainer.errors import Problem, did_you_mean
 
 _UNREACHED = re.compile(
-    "|".join(
-        (
-            r"^(?:W: |E: )?Failed to fetch",
-            r"^Err:[0-9]",
-            r"^WARNING: (?:Retrying|[0-9]{3} |.*timed out)",
-            r"(?i:could not (?:fetch url|resolve|connect)|temporary failure)",
-            r"(?i:connection (?:broken|refused))",
-        )
-    ),
-    re.MULTILINE,
+    r"(?m)^(?:W: |E: )?Failed to fetch|^Err:[0-9]"
+    r"|^WARNING: (?:Retrying|[0-9]{3} |.*timed out)"
+    r"|(?i:could not (?:fetch url|resolve|connect)|temporary failure)"
+    r"|(?i:connection (?:broken|refused))"
 )
 """Messages about a server that did not answer: then no package is known to be absent."""
 _APT_NAME = re.compile(
@@ -36,6 +28,10 @@ _PIP = re.compile(
     r" \(from versions: (.*)\)"
 )
 _SHOWN = 8
+_PLACES = {
+    "apt": ("Debian package", "apt's sources", "add its repository (the key 'apt_repositories')"),
+    "pip": ("Python package", "the configured index", "name another index by pip config"),
+}
 
 
 class Absent(NamedTuple):
@@ -69,28 +65,20 @@ def problem_of(of: Absent, layer: ResolvedLayer, names: Iterable[str] = ()) -> P
     where = next((place for word, place in _named(layer) if _is(of, word)), "")
     if not where:
         return None
-    source = "Debian package" if of.kind == "apt" else "Python package"
-    place = "apt's sources" if of.kind == "apt" else "the configured index"
+    source, place, other = _PLACES[of.kind]
     name, version = _parted(of)
     if not version or (of.kind == "pip" and not of.offered):
         what = f"{source} '{name}' not found in {place}"
         near = did_you_mean(name, names) if names else ""
-        hint = near if near.startswith("did") else f"correct the name, or {_other(of)}"
+        hint = near if near.startswith("did") else f"correct the name, or {other}"
         return Problem(what, where, hint=hint)
     why = f"it has {', '.join(of.offered[-_SHOWN:])}" if of.offered else ""
     hint = f"write one of these, or {name} alone" if why else f"write {name} alone, and lock it"
     return Problem(f"{source} '{name}' has no version '{version}' in {place}", where, why, hint)
 
 
-def _other(of: Absent) -> str:
-    if of.kind == "apt":
-        return "add its repository (the key 'apt_repositories' of a layer)"
-    return "name another index by pip config"
-
-
 def _parted(of: Absent) -> tuple[str, str]:
-    sign = "=" if of.kind == "apt" else "=="
-    name, _, version = of.word.partition(sign)
+    name, _, version = of.word.partition("=" if of.kind == "apt" else "==")
     return (name, version) if of.kind == "apt" else (re.split(r"[^\w.-]", name)[0], version)
 
 
@@ -106,7 +94,7 @@ def _named(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
     named = (*layer.content.apt, *layer.content.python)
     yield from ((word, str(word.place)) for word in named if isinstance(word, Text))
     version = next((each for each in layer.settings if each.name == "version"), None)
-    python = [each.sdist for each in layer.content.sources if isinstance(each, SdistSource)]
+    python = [each.sdist for each in sdists(layer.content.sources)]
     if version is not None:
         for name in (*python, *(each.package for each in layer.content.pip_installs)):
             yield f"{name}=={version.value}", version.place

@@ -6,8 +6,6 @@ SECRETS is the output of ``masking.dumped``. Only files that changed since SECON
 read: no program can set back their ctime.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

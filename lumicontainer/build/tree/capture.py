@@ -1,29 +1,28 @@
 """Make a layer of the changes in a tree since its last state. Runs in a user namespace.
 
-Usage: python -m lumicontainer.build.tree.capture TREE STATE DRAFT [--drop PATH]... <SECRETS
+Usage: python -m lumicontainer.build.tree.capture TREE STATE DRAFT [OPTION]...
 
 Changed files are hard-linked into a folder beside the tree, which has the form of an upper folder.
 DRAFT gets the layer. STATE describes the tree, first before the changes, then after them; without
-STATE all files are new.
+STATE all files are new. An ordinary user's tree has its owners in RECORD. Stdin has the secrets;
+it ends when the changes are complete, and until then only STATE is read.
 """
 
-from __future__ import annotations
-
 import argparse
-import gc
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lumicontainer.build.cache.store import INDEX, LAYER, LISTING
-from lumicontainer.build.tree import list_layer
-from lumicontainer.build.tree.index import FILE, FOLDER, GONE, Row, write_index
+from lumicontainer.build.tree import list_layer, without_root
+from lumicontainer.build.tree.index import FILE, FOLDER, GONE, Index, Row, with_links, write_index
+from lumicontainer.build.tree.owners import read_record
 from lumicontainer.build.tree.snapshot import (
-    State,
-    families,
+    Prints,
+    TreeState,
     print_of,
     read_state,
     scan,
@@ -31,7 +30,10 @@ from lumicontainer.build.tree.snapshot import (
     state_of,
     write_state,
 )
+from lumicontainer.build.tree.without_root import ORDINARY
 from lumicontainer.image import squashfs
+from lumicontainer.system import process
+from lumicontainer.system.files.write import give_to_owners
 from lumicontainer.system.os_errors import guarded
 from lumicontainer.system.terminal import masking
 
@@ -40,20 +42,10 @@ LEAKS = "leaks"
 
 
 _MARK = ".wh."
+_SETUID = stat.S_ISUID | stat.S_ISGID
 
 
-def changed(now: Mapping[str, Row], below: Mapping[str, Row]) -> set[str]:
-    """Return the paths that differ from the layers below, with all hard links of their files."""
-    different = {path for path, row in now.items() if below.get(path) != row}
-    for names in families(now).values():
-        if not different.isdisjoint(names):
-            different.update(names)
-    return different
-
-
-def without_mounts(
-    paths: set[str], now: Mapping[str, Row], below: Mapping[str, Row], drop: Iterable[str]
-) -> set[str]:
+def without_mounts(paths: set[str], now: Index, below: Index, drop: Iterable[str]) -> set[str]:
     """Return ``paths`` without empty folders that were created as mount points."""
     kept = set(paths)
     for mount in drop:
@@ -67,25 +59,25 @@ def without_mounts(
     return kept
 
 
-def collect(tree: Path, upper: Path, now: Mapping[str, Row], rows: Mapping[str, Row]) -> None:
+def collect(tree: Path, upper: Path, now: Index, rows: Index) -> None:
     """Fill ``upper`` with the paths of ``rows``; a removed path becomes a whiteout."""
     upper.mkdir()
     upper.chmod(0o755)
     for path, row in sorted(rows.items()):
         _make_folders(upper, path.rpartition("/")[0], now)
         if row.kind == GONE:
-            os.mknod(upper / path, stat.S_IFCHR, 0)
+            if not ORDINARY:
+                os.mknod(upper / path, stat.S_IFCHR, 0)
         elif row.kind == FOLDER:
             _make_folders(upper, path, now)
         else:
             os.link(tree / path, upper / path, follow_symlinks=False)
 
 
-def layer_rows(
-    now: Mapping[str, Row], below: Mapping[str, Row], drop: Iterable[str]
-) -> dict[str, Row]:
+def layer_rows(now: Index, below: Index, drop: Iterable[str]) -> dict[str, Row]:
     """Return the index of the layer that turns ``below`` into ``now``."""
-    rows = {path: now[path] for path in without_mounts(changed(now, below), now, below, drop)}
+    changed = with_links({path for path, row in now.items() if below.get(path) != row}, now)
+    rows = {path: now[path] for path in without_mounts(changed, now, below, drop)}
     for path in below.keys() - now.keys():
         folder = path.rpartition("/")[0]
         if not folder or (folder in now and now[folder].kind == FOLDER):
@@ -96,14 +88,14 @@ def layer_rows(
     return rows
 
 
-def _make_folders(upper: Path, path: str, now: Mapping[str, Row]) -> None:
+def _make_folders(upper: Path, path: str, now: Index) -> None:
     if not path or (upper / path).is_dir():
         return
     _make_folders(upper, path.rpartition("/")[0], now)
     set_folder(upper / path, now[path])
 
 
-def leaking(tree: Path, rows: Mapping[str, Row]) -> list[str]:
+def leaking(tree: Path, rows: Index) -> list[str]:
     """Return the paths of a layer with a secret in content, name, link target or attributes.
 
     Layers have no extended attributes, but the tree has them.
@@ -125,38 +117,57 @@ def _shows(path: Path, name: str, row: Row) -> bool:
     return row.kind == FILE and masking.holds(path.read_bytes())
 
 
-def compare(tree: Path, state: Path, draft: Path, given: argparse.Namespace) -> None:
+def compare(before: TreeState, given: argparse.Namespace) -> None:
     """Make the layer, and write the state of the tree."""
-    before = read_state(state)
-    known = state_of(tree, scan(tree), before)
-    now = {path: each.row for path, each in known.items()}
-    below = {path: each.row for path, each in before.items()}
-    rows = layer_rows(now, below, given.drop)
+    with without_root.opened(given.tree) as modes:
+        prints, now = _layer(before, given, modes)
+    prints |= {path: print_of((given.tree / path).lstat()) for path in modes}
+    write_state(given.state, TreeState(prints, now))
+
+
+def _layer(
+    before: TreeState, given: argparse.Namespace, modes: dict[str, int]
+) -> tuple[Prints, dict[str, Row]]:
+    """Make the layer; return the prints and rows of the tree. ``modes`` differ from the disk's."""
+    tree, draft, prints = given.tree, given.draft, scan(given.tree)
+    now = state_of(tree, prints, before, read_record(given.owners) if ORDINARY else None)
+    now.rows.update({path: now.rows[path]._replace(mode=mode) for path, mode in modes.items()})
+    if given.clear_setuid:
+        _clear_setuid(tree, now.rows, modes)
+    rows = layer_rows(now.rows, before.rows, given.drop)
     if names := sorted(path for path in rows if path.rpartition("/")[2].startswith(_MARK)):
         named = "".join(f"\n  /{path}" for path in names)
         sys.exit(f"error: engines read names that begin with {_MARK} as removals:{named}")
     upper = tree.parent / "upper"
     if upper.exists():
         shutil.rmtree(upper)
-    collect(tree, upper, now, rows)
+    collect(tree, upper, now.rows, rows)
     write_index(draft / INDEX, rows)
     if leaks := leaking(tree, rows):
         (draft / LEAKS).write_bytes(masking.masked_bytes(os.fsencode("\n".join(leaks))))
     else:
         os.environ.pop("SOURCE_DATE_EPOCH", None)
-        squashfs.squash_here(upper, draft / LAYER)
-        list_layer.write(upper, draft / LISTING)
+        changed = {path: row.mode for path, row in rows.items()}
+        with without_root.pack_options(upper, rows, changed) as options:
+            process.run([*squashfs.squash_command(upper, draft / LAYER), *options])
+        list_layer.write(upper, draft / LISTING, rows)
     shutil.rmtree(upper)
-    _update_prints(tree, known, rows)
-    write_state(state, known)
+    give_to_owners(draft.iterdir())
+    # Hard links change the ctime of files.
+    prints |= {path: print_of((tree / path).lstat()) for path in rows if path in prints}
+    return prints, now.rows
 
 
-def _update_prints(tree: Path, known: State, paths: Iterable[str]) -> None:
-    """Update the prints of files, because hard links change their ctime."""
-    for path in paths:
-        if path in known:
-            info = (tree / path).lstat()
-            known[path] = known[path]._replace(print=print_of(info))
+def _clear_setuid(tree: Path, rows: dict[str, Row], modes: dict[str, int]) -> None:
+    """Clear setuid and setgid of the files in the folders for programs."""
+    for path, row in rows.items():
+        if row.kind == FILE and row.mode & _SETUID and path.startswith(("usr/", "opt/")):
+            mode = row.mode & ~_SETUID
+            rows[path] = row._replace(mode=mode)
+            if path in modes:
+                modes[path] = mode
+            else:
+                (tree / path).chmod(mode)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -164,12 +175,14 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     for name in ("tree", "state", "draft"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--owners", type=Path, default=Path("/nonexistent"))
+    parser.add_argument("--clear-setuid", action="store_true")
     parser.add_argument("--drop", action="append", default=[])
     given = parser.parse_args(words)
+    before = read_state(given.state)
     masking.load(sys.stdin.buffer.read())
-    compare(given.tree, given.state, given.draft, given)
+    compare(before, given)
 
 
 if __name__ == "__main__":
-    gc.disable()  # 100,000 small objects without cycles: it saves a third of the time.
     sys.exit(guarded(main))

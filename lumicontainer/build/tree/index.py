@@ -4,8 +4,6 @@ A removed path is a character device 0/0 in the squashfs: a whiteout, which the 
 fuse-overlayfs read.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -13,15 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-FILE, FOLDER, SYMLINK, FIFO, SOCKET, DEVICE = (
-    "file",
-    "folder",
-    "symlink",
-    "fifo",
-    "socket",
-    "device",
-)
-GONE = "gone"
+FILE, FOLDER, SYMLINK, GONE = "file", "folder", "symlink", "gone"
+FIFO, SOCKET, DEVICE = "fifo", "socket", "device"
 
 
 class Row(NamedTuple):
@@ -37,13 +28,12 @@ class Row(NamedTuple):
     """The first name of a file with hard links."""
 
 
-_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: SYMLINK, stat.S_IFIFO: FIFO}
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: SYMLINK}
+_KINDS |= {stat.S_IFIFO: FIFO, stat.S_IFSOCK: SOCKET}
 
 
 def kind_of(info: os.stat_result) -> str:
     """Return the kind of a path from its stat result."""
-    if stat.S_ISSOCK(info.st_mode):
-        return SOCKET
     return _KINDS.get(stat.S_IFMT(info.st_mode), DEVICE)
 
 
@@ -51,35 +41,44 @@ Index = Mapping[str, Row]
 """Rows by path, without a leading slash and without the root."""
 
 
-class Placed(NamedTuple):
-    """Hold one path of merged layers, and the number of its layer."""
+class Merged(NamedTuple):
+    """Hold the rows of merged layers, and the number of the layer that each path is from."""
 
-    row: Row
-    layer: int
+    rows: dict[str, Row]
+    layer_of: dict[str, int]
 
 
-def merge(indexes: Iterable[Index]) -> dict[str, Placed]:
-    """Return the paths of merged layers, the lowest first.
-
-    ``link`` gets the number of the layer as prefix: equal names in two layers are two files.
-    """
-    merged: dict[str, Placed] = {}
+def merge(indexes: Iterable[Index]) -> Merged:
+    """Merge layers, the lowest first. Equal links in two layers are two files."""
+    rows: dict[str, Row] = {}
+    layer_of: dict[str, int] = {}
     for number, index in enumerate(indexes):
-        removed = [
-            f"{path}/"
-            for path, row in index.items()
-            if row.kind != FOLDER and path in merged and merged[path].row.kind == FOLDER
-        ]
-        if removed:
-            gone = tuple(removed)
-            merged = {path: each for path, each in merged.items() if not path.startswith(gone)}
-        for path, row in index.items():
-            if row.kind == GONE:
-                merged.pop(path, None)
-            else:
-                link = f"{number}:{row.link}" if row.link else ""
-                merged[path] = Placed(row._replace(link=link), number)
-    return dict(sorted(merged.items()))
+        both = index.keys() & rows.keys()
+        if gone := tuple(f"{p}/" for p in both if rows[p].kind == FOLDER != index[p].kind):
+            rows = {path: row for path, row in rows.items() if not path.startswith(gone)}
+        rows |= index
+        layer_of |= dict.fromkeys(index, number)
+        for path in [path for path, row in index.items() if row.kind == GONE]:
+            del rows[path]
+    names: dict[tuple[int, str], list[str]] = {}
+    for path, row in rows.items():
+        if row.link:
+            names.setdefault((layer_of[path], row.link), []).append(path)
+    set_links(rows, names.values())
+    return Merged(rows, layer_of)
+
+
+def set_links(rows: dict[str, Row], groups: Iterable[list[str]]) -> None:
+    """Set ``link`` in the rows of paths; each group has the names of one file."""
+    for paths in groups:
+        first = min(paths) if len(paths) > 1 else ""
+        rows.update({path: rows[path]._replace(link=first) for path in paths})
+
+
+def with_links(paths: set[str], rows: Index) -> set[str]:
+    """Return paths with all other names of their files."""
+    links = {row.link for path in paths if (row := rows.get(path)) and row.link}
+    return paths | {path for path, row in rows.items() if row.link in links}
 
 
 def differences(one: Index, other: Index) -> Iterator[tuple[str, str]]:

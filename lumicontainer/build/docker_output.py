@@ -1,0 +1,68 @@
+"""Leave an image in a Docker daemon, in place of an image file (``--output docker:NAME``)."""
+
+import re
+from pathlib import Path
+
+from lumicontainer.build import pipeline
+from lumicontainer.build.builder import Builder, Stack
+from lumicontainer.build.run import Run
+from lumicontainer.core.plan.constants import HOME, search_path
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.render.render import check_docker_variables
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.docker import daemon, image
+from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
+from lumicontainer.system.files.temporary import temporary_root
+
+PREFIX = "docker:"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?")
+
+
+def name_of(output: Path | str | None) -> str:
+    """Return the name of an image in the daemon; empty if ``output`` names a file.
+
+    Raises ``InputError`` for an invalid name.
+    """
+    text = str(output or "")
+    if not text.startswith(PREFIX):
+        return ""
+    name = text.removeprefix(PREFIX)
+    if not _NAME.fullmatch(name):
+        hint = "write it like --output docker:pytorch:2.13"
+        raise InputError(Problem(f"invalid name of an image '{name}'", "--output", hint=hint))
+    return name
+
+
+def is_current(plan: Plan, name: str) -> bool:
+    """Return whether the daemon's image of this name was built from the same inputs."""
+    labels = daemon.labels_of(daemon.connect(), name)
+    return labels.get(KEY_LABEL) == plan.steps[-1].key and labels.get(CHECKED_LABEL) == "yes"
+
+
+async def build(builder: Builder, name: str, *, verify: bool) -> Stack:
+    """Build the image file, check it, and leave its content in the daemon."""
+    file = builder.place.root / "image.sif"
+    plan = builder.plan
+    check_docker_variables(plan)
+    stack = await pipeline.build(builder, file, form="layered", verify=verify, more=1)
+    with builder.progress.step("docker") as task:
+        spec = image.ImageSpec(
+            str(file),
+            str(temporary_root()),
+            name,
+            labels=_labels(plan, checked=verify),
+            variables={**plan.environment, "PATH": search_path(plan.path)},
+            entry_point=[f"{HOME}/bin/lumi-entry"],
+        )
+        await Run(builder, "docker", stack, task).run(image.command(spec))
+    file.unlink()
+    return stack
+
+
+def _labels(plan: Plan, *, checked: bool) -> dict[str, str]:
+    return {
+        CHECKED_LABEL: "yes" if checked else "no",
+        KEY_LABEL: plan.steps[-1].key,
+        "org.opencontainers.image.title": plan.resolved.recipe.name,
+        "org.opencontainers.image.description": plan.resolved.recipe.summary,
+    }

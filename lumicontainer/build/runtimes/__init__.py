@@ -1,0 +1,64 @@
+"""What runs the programs of a build, and which one this host can use.
+
+A new runtime is a module with a class that satisfies ``Runtime``, and one line in ``RUNTIMES``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from lumicontainer.build.runtimes.docker import Docker
+from lumicontainer.build.runtimes.namespaces import Namespaces
+from lumicontainer.build.runtimes.proot import PRoot
+from lumicontainer.build.runtimes.runtime import Runtime
+from lumicontainer.errors import LumicontainerError, Problem
+
+RUNTIMES: Mapping[str, Callable[[], Runtime]]
+RUNTIMES = {"namespaces": Namespaces, "proot": PRoot, "docker": Docker}
+"""The fastest one first."""
+
+
+class Choice(NamedTuple):
+    """Hold the runtime of a build, and why this host cannot use the faster ones."""
+
+    runtime: Runtime
+    refusals: Mapping[str, Problem]
+
+    def describe(self) -> str:
+        """Return one line about it."""
+        why = "; ".join(f"{name}: {reason(each)}" for name, each in self.refusals.items())
+        return f"runtime: {self.runtime.name}" + (f" ({why})" if why else "")
+
+
+def usable(name: str) -> Runtime:
+    """Return a runtime; raise ``HostError`` if this host cannot build by it."""
+    runtime = RUNTIMES[name]()
+    runtime.require_host()
+    return runtime
+
+
+def choose(name: str | None = None) -> Choice:
+    """Return the named runtime, else the first that this host can use.
+
+    Raises ``HostError`` if this host can use none: with the hint of the first, and all reasons.
+    """
+    refusals: dict[str, LumicontainerError] = {}
+    for each in [name] if name else RUNTIMES:
+        try:
+            return Choice(usable(each), {n: e.problems[0] for n, e in refusals.items()})
+        except LumicontainerError as error:
+            refusals[each] = error
+    first, *others = refusals.values()
+    raise type(first)(*first.problems, *(problem for error in others for problem in error.problems))
+
+
+def expected(name: str | None) -> Runtime:
+    """Return the named runtime, which another host may be able to use, else the one of this host.
+
+    Raises ``HostError`` if none is named, and this host can use none.
+    """
+    return RUNTIMES[name]() if name else choose().runtime
+
+
+def reason(problem: Problem) -> str:
+    """Return a problem in one line."""
+    return ": ".join(filter(None, (problem.what, " ".join(problem.why.split()))))
