@@ -1,0 +1,154 @@
+"""Send a build to Slurm: the whole build as one job, and its compile steps as further jobs."""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.errors import (
+    DownloadError,
+    HostError,
+    InputError,
+    JobError,
+    LumicontainerError,
+    Problem,
+    SpaceError,
+    StepError,
+)
+from lumicontainer.jobs import command, follow, slurm
+from lumicontainer.jobs.command import CommandJob, Resources
+from lumicontainer.jobs.follow import Asked, Listener
+from lumicontainer.system.terminal.progress import Task
+
+FOLDERS = "jobs"
+"""The folder of the cache that has a folder for each job."""
+_ERRORS: tuple[type[LumicontainerError], ...] = (
+    *(InputError, HostError, StepError, DownloadError, SpaceError),
+)
+_LINES = 20
+_SPARE = 4 << 30
+"""Bytes of memory beside the compilers': where /tmp is in memory, the files of the step count."""
+
+
+class Invocation(NamedTuple):
+    """Hold a command line, which jobs repeat with more options."""
+
+    verb: Sequence[str]
+    """The program and the verb."""
+    arguments: Sequence[str]
+
+    def with_options(self, *options: str) -> list[str]:
+        """Return the command line with more options."""
+        return [*self.verb, *options, *self.arguments]
+
+
+@dataclass(frozen=True)
+class BuildJob:
+    """Hold what the job of a build works with."""
+
+    command: Invocation
+    asked: Asked
+    resources: Resources
+    cache: Path
+    output: Path
+
+
+def run(build: BuildJob, on_line: Callable[[str], None]) -> tuple[int, str]:
+    """Run a build as a job; return its exit code and its stdout.
+
+    Cancels the job and its compile jobs if this is interrupted. Raises ``JobError`` if the job
+    does not end by itself.
+    """
+    # A comma would separate two names for scancel.
+    stem = re.sub(r"[^\w.-]", "_", build.output.stem)
+    parent, prefix = build.cache / FOLDERS, f"lumi-build-{stem}-"
+    with command.folder_in(parent, prefix) as folder, _mark_beside(build.output) as mark:
+        words = build.command.with_options("--job", str(folder))
+        job = CommandJob(words, folder, build.asked, build.resources, (mark,))
+        try:
+            code = command.run(job, Listener(on_line, on_line))
+        except BaseException:
+            with suppress(HostError):
+                slurm.cancel([f"--name={folder.name}"])
+                slurm.wait_for_end([f"--name={folder.name}"])
+            raise
+        result = folder / command.RESULT
+        return code, result.read_text() if result.exists() else ""
+
+
+@contextmanager
+def _mark_beside(output: Path) -> Iterator[Path]:
+    """Create a file beside the image, by which the job knows that its node sees that folder."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.job-", dir=output.parent)
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class CompileJobs:
+    """Hold what the compile jobs of a build work with; they have the name of the build's job."""
+
+    command: Invocation
+    folder: Path
+    """The folder of the build's job."""
+    asked: Asked
+    cores: int
+    at_once: int
+    running: set[asyncio.Future[int]] = field(default_factory=set)
+
+    async def compile(self, layer: str, memory_per_job: int, task: Task) -> None:
+        """Compile a layer in a job of its own; cancel the job if this is cancelled.
+
+        If the node of the job dies, send one more job. If that dies too, or Slurm ends a job, wait
+        for the other jobs, whose wheels the next build takes.
+        """
+        try:
+            try:
+                await self._compile(layer, memory_per_job, task)
+            except command.LostJobError:
+                await self._compile(layer, memory_per_job, task)
+        except JobError:
+            if self.running:
+                task.waiting("its job failed; waiting for the other compile jobs")
+                await asyncio.wait(self.running)
+            raise
+
+    async def _compile(self, layer: str, memory_per_job: int, task: Task) -> None:
+        folder = Path(tempfile.mkdtemp(prefix=f"{layer}-", dir=self.folder))
+        resources = Resources(self.cores, self.cores * memory_per_job + _SPARE)
+        words = self.command.with_options("--only-compile", layer)
+        job = CommandJob(words, folder, self.asked, resources, name=self.folder.name)
+        listener = Listener(task.line, task.waiting)
+        with ThreadPoolExecutor(1) as thread:
+            loop = asyncio.get_running_loop()
+            running = loop.run_in_executor(thread, command.run, job, listener)
+            self.running.add(running)
+            try:
+                code = await asyncio.shield(running)
+            except asyncio.CancelledError:
+                listener.stop.set()
+                with suppress(follow.Interrupted, LumicontainerError):
+                    await running
+                raise
+            finally:
+                self.running.discard(running)
+        if code:
+            raise _failed(layer, code, folder / follow.LOG)
+
+
+def _failed(layer: str, code: int, log: Path) -> LumicontainerError:
+    """Return the error of a compile job that ended with an exit code."""
+    kind = next((each for each in _ERRORS if each.code == code), JobError)
+    text = log.read_text(errors="replace")
+    error = text.rpartition("\nerror: ")[2]
+    why = "\n".join(error.splitlines()[-_LINES:])
+    return kind(Problem(f"the compile job of '{layer}' failed (exit code {code})", str(log), why))

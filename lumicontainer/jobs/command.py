@@ -1,0 +1,152 @@
+"""Run a command as a Slurm job on one node, with the environment of this process.
+
+Slurm may store batch scripts and environments in its database. So the batch script only starts a
+second one, which has the command and its environment. That one is in a private folder.
+"""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.core.render.jinja import fill
+from lumicontainer.errors import JobError, Problem
+from lumicontainer.jobs import follow, slurm
+from lumicontainer.jobs.follow import Asked, Listener
+
+COMMAND, RESULT = "command.sh", "result"
+_OF_THE_HOST = re.compile(
+    r"SLURM_.*|BASH_FUNC_.*|TMPDIR|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS|HOSTNAME"
+    r"|PWD|OLDPWD|SHLVL|_"
+)
+"""Variables that name what only this host, or the job around this process, has."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SIGNALLED = 128
+"""Exit codes from here on are those of programs that a signal ended."""
+_KEPT = 7 * 86_400
+"""Seconds for which the folder of a failed job stays."""
+_CONTINUES = "repeat the command: it continues with the layers that are in the cache"
+_HINTS = (
+    ("CANCELLED", f"{_CONTINUES}; sacct --jobs={{number}} --format=State%40 prints who cancelled"),
+    ("TIMEOUT", "give the job more time with --time"),
+    ("OUT_OF_MEMORY", "use fewer --jobs, or export SBATCH_MEM_PER_NODE=MEMORY"),
+)
+_ENDED = re.compile("CANCELLED|TIMEOUT|DEADLINE|OUT_OF_MEMORY")
+"""States of jobs that would end in the same way a second time, or that somebody ended."""
+
+
+class LostJobError(JobError):
+    """The node of a job failed, or ended its processes."""
+
+
+class Resources(NamedTuple):
+    """Hold the cores of a job, and its memory in bytes; SBATCH_MEM_PER_NODE wins over it."""
+
+    cores: int
+    memory: int
+
+    def options(self) -> list[str]:
+        """Return the options of sbatch."""
+        return [f"--cpus-per-task={self.cores}", f"--mem={self.memory >> 20}M"]
+
+
+@dataclass(frozen=True)
+class CommandJob:
+    """Hold a command, and what its job asks for."""
+
+    command: Sequence[str]
+    folder: Path
+    """A private folder on a file system that all nodes see."""
+    asked: Asked
+    resources: Resources
+    marks: Sequence[Path] = ()
+    """Files that the job must find, and removes."""
+    name: str = ""
+    """The name of the job; empty for that of the folder."""
+
+
+@contextmanager
+def folder_in(parent: Path, prefix: str) -> Iterator[Path]:
+    """Create the private folder of a job; keep it if the job ran and failed.
+
+    Removes the folders of jobs that failed a week ago.
+    """
+    parent.mkdir(mode=0o700, exist_ok=True)
+    for old in parent.iterdir():
+        if time.time() - old.stat().st_mtime > _KEPT:
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    kept = False
+    try:
+        yield folder
+    except JobError:
+        kept = (folder / follow.LOG).exists()
+        raise
+    else:
+        kept = (folder / follow.ENDED).read_text() != "0\n"
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(job: CommandJob, listener: Listener) -> int:
+    """Run the command to its end; return its exit code. Its stdout is in the file ``RESULT``.
+
+    Raises ``JobError`` if Slurm refuses, cannot start or ends the job.
+    """
+    path = job.folder / COMMAND
+    path.touch(mode=0o600)
+    path.write_text(_script(job))
+    asked = replace(job.asked, more=(*job.asked.more, "--export=NIL", "--no-requeue"))
+    text = fill("job.sh.j2", script=str(path), options=job.resources.options())
+    try:
+        end = follow.run(job.folder, text, asked, listener, name=job.name)
+    finally:
+        path.unlink(missing_ok=True)
+    code = -1 if end.how else int((job.folder / follow.ENDED).read_text())
+    if 0 <= code < _SIGNALLED:
+        return code
+    raise _failure(job.folder, end)
+
+
+def _failure(folder: Path, end: follow.End) -> JobError:
+    if not end.how:
+        slurm.wait_for_end([f"--jobs={end.number}"])
+    how = end.how or slurm.last_state(end.number)
+    log = folder / follow.LOG
+    hint = next((hint for word, hint in _HINTS if word in how), _CONTINUES)
+    hint = hint.format(number=end.number)
+    if not log.exists():
+        how = f"{how}; its node did not write to this folder"
+        hint = "name a folder that all nodes see: export LUMICONTAINER_CACHE=FOLDER"
+    kind = JobError if _ENDED.search(how) else LostJobError
+    return kind(Problem(f"job {end.number} failed", str(log), how, hint))
+
+
+def _script(job: CommandJob) -> str:
+    seen = [*job.marks, Path(sys.executable)]
+    return fill(
+        "command.sh.j2",
+        environment=_environment(os.environ),
+        folder=str(job.folder),
+        current=str(Path.cwd()),
+        seen=[str(each) for each in seen],
+        marks=[str(each) for each in job.marks],
+        command=job.command,
+    )
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the job gets."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if _NAME.fullmatch(name) and not _OF_THE_HOST.fullmatch(name)
+    }

@@ -1,0 +1,170 @@
+"""Ask Slurm about a job: whether it can run, why it waits, how it ended."""
+
+import re
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lumicontainer.errors import HostError, JobError, Problem
+from lumicontainer.system import process
+from lumicontainer.system.terminal.output import clean
+
+ASKS = "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for"
+_LISTED = "sinfo --format='%P %D %l' lists each partition with its nodes and its longest time"
+_NOT_NOW = re.compile(
+    "Requested node configuration is not available|Requested nodes are busy"
+    "|Required node not available|Requested partition configuration not available now"
+)
+"""Errors of sbatch --test-only that may also come from nodes that are down or drained now
+(seen with Slurm 22.05: "Requested node configuration is not available")."""
+_IN_SERVICE = re.compile(r"up (idle|allocated|mixed|completing|planned|reserved)[^*]?")
+"""What sinfo prints of partitions and nodes that accept jobs; * marks nodes without an answer."""
+_TURN, _LONGEST_END = 0.5, 60.0
+"""Seconds: between two looks at a job that ends, and until Slurm kills one that does not."""
+_NEVER = re.compile(
+    r"Partition(Config|NodeLimit|TimeLimit)|BadConstraints|Invalid(Account|QOS)"
+    r"|(Account|QOS)NotAllowed|(Association|QOS)TimeLimit"
+    r"|(Assoc|QOS)Max\w*Per(Job|Node)\w*|QOSMin\w*|AssocMaxWall\w*|QOSMaxWall\w*"
+    r"|DependencyNeverSatisfied|DeadLine|ReservationDeleted"
+    r"|JobHeld(User|Admin)|JobHoldMaxRequeue|JobLaunchFailure|.*\bheld\b.*"
+    r"|.* not permitted to use this partition .*"
+)
+"""Reasons that last until somebody changes the job or Slurm's configuration
+(https://slurm.schedmd.com/job_reason_codes.html). All others can end by themselves: other jobs end
+(Resources, Priority, QOSGrp…, AssocGrp…, …PerUser, …PerAccount), a reservation or a maintenance is
+over (ReqNodeNotAvail, Reservation), nodes and partitions come back (NodeDown, PartitionDown)."""
+_TIME = re.compile(r"(?a)(?:(?P<d>\d{1,3})d)?(?:(?P<h>\d{1,4})h)?(?:(?P<m>\d{1,6})m(?:in)?)?")
+_LONG_TIME = re.compile(r"(?a)(?:\d{1,3}-)?\d{1,4}:[0-5]\d:[0-5]\d")
+_MINUTES = (("d", 1440), ("h", 60), ("m", 1))
+_HELD = ("REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+"""States of jobs that Slurm requeued, and holds."""
+_HINTS = (
+    ("Time|Wall", f"set --time or SBATCH_TIMELIMIT to what the partition allows; {_LISTED}"),
+    ("Partition|Node|Constraints", f"change --nodes or --partition; {_LISTED}"),
+    ("(?i)account", "name a project that may use the partition: --account PROJECT"),
+    ("HeldUser", "repeat the command, and do not hold the job"),
+    ("(?i)held|hold", "ask the site why it holds the job"),
+)
+
+
+class JobState(NamedTuple):
+    """Hold the state of a job and its reason, as squeue prints them."""
+
+    state: str
+    reason: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Return whether the job is in the queue."""
+        return self.state == "PENDING" or self.state in _HELD
+
+    @property
+    def never_starts(self) -> bool:
+        """Return whether the job stays in the queue until somebody changes something."""
+        return self.state in _HELD or (self.waits and bool(_NEVER.fullmatch(self.reason)))
+
+
+GONE, UNKNOWN = JobState(""), JobState("not known")
+"""The state of a job that is over, and if Slurm does not answer."""
+
+
+def time_limit(text: str) -> str:
+    """Return a time such as ``2h`` or ``1d12h``, or one in Slurm's long form, for sbatch.
+
+    Raises ``ValueError`` for other forms; Slurm reads ``2:00`` as two minutes.
+    """
+    if _LONG_TIME.fullmatch(text):
+        return text
+    parts = _TIME.fullmatch(text)
+    minutes = sum(int(parts[unit] or 0) * many for unit, many in _MINUTES) if parts else 0
+    if not minutes:
+        raise ValueError(f"expected a time such as 2h, 90m or 1d12h, got {text!r}")
+    return str(minutes)
+
+
+def require(hint: str) -> None:
+    """Raise ``HostError`` if this host has no Slurm; ``hint`` is the way without it."""
+    if process.find("sbatch") is None:
+        raise HostError(Problem("this host has no Slurm", why="sbatch is not on PATH", hint=hint))
+
+
+def check(options: Sequence[str], partition: str) -> None:
+    """Raise ``JobError`` if Slurm would never run a job; ``options`` are those of sbatch.
+
+    If nodes are out of service, Slurm cannot distinguish a job that waits from one that is too
+    large. The reason in the queue then decides.
+    """
+    done = process.finished(["sbatch", "--test-only", *options])
+    why = clean(done.stderr).strip()
+    if done.returncode and not (_NOT_NOW.search(why) and _out_of_service(partition)):
+        raise refused(why)
+
+
+def _out_of_service(partition: str) -> bool:
+    of = [f"--partition={partition}"] if partition else []
+    listed = process.finished(["sinfo", "--noheader", "--format=%a %T", *of])
+    lines = listed.stdout.splitlines()
+    return any(not _IN_SERVICE.fullmatch(line.strip()) for line in lines)
+
+
+def submit(options: Sequence[str]) -> str:
+    """Submit a job; return its number."""
+    try:
+        printed = process.capture(["sbatch", "--parsable", *options])
+    except process.ProgramError as error:
+        raise refused(error.problems[0].why) from error
+    return printed.strip().partition(";")[0]
+
+
+def cancel(words: Sequence[str]) -> None:
+    """Cancel jobs; ``words`` are those of scancel, which name them."""
+    process.capture(["scancel", *words])
+
+
+def wait_for_end(words: Sequence[str]) -> None:
+    """Wait until no job that the words of squeue name is in the queue, a minute at most."""
+    end = time.monotonic() + _LONGEST_END
+    while time.monotonic() < end:
+        listed = process.finished(["squeue", "--noheader", "--format=%i", *words])
+        if not listed.stdout.strip():
+            return
+        time.sleep(_TURN)
+
+
+def refused(why: str) -> JobError:
+    """Return the error of a job that sbatch refuses."""
+    hint = _hint(why, f"{ASKS}; {_LISTED}")
+    return JobError(Problem("Slurm refuses the job", "sbatch", why, hint))
+
+
+def stuck(number: str, state: JobState) -> JobError:
+    """Return the error of a job that cannot start by itself."""
+    reason = state.reason or state.state
+    what = f"Slurm cannot start the job: {reason}"
+    why = "waiting does not end this state; the job was cancelled"
+    return JobError(Problem(what, f"job {number}", why, _hint(reason, ASKS)))
+
+
+def _hint(reason: str, default: str) -> str:
+    return next((hint for words, hint in _HINTS if re.search(words, reason)), default)
+
+
+def look(number: str) -> JobState:
+    """Return the state of a job; ``UNKNOWN`` if Slurm is too busy to answer."""
+    command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"]
+    try:
+        state, _, reason = process.capture(command).strip().partition(" ")
+    except process.ProgramError as error:
+        return GONE if "Invalid job id" in str(error) else UNKNOWN
+    return JobState(state, "" if reason == "None" else reason)
+
+
+def last_state(number: str) -> str:
+    """Return in words how a job ended."""
+    try:
+        printed = process.capture(["scontrol", "--oneliner", "show", "job", number])
+    except process.ProgramError:
+        return "it ended, and Slurm no longer knows it"
+    fields = dict(word.split("=", 1) for word in printed.split() if "=" in word)
+    state, reason = fields.get("JobState", "it ended"), fields.get("Reason", "None")
+    return state if reason == "None" else f"{state}, reason {reason}"
