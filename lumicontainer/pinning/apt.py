@@ -1,75 +1,44 @@
 """Pin the versions that apt would install in an image, by asking it on the image's base."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.layers import base_layer
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
-from lumicontainer.core.plan.cleanup import PACKAGES
-from lumicontainer.core.plan.packages import APT_GET
-from lumicontainer.core.plan.plan import HOME, Plan, adding_repositories
-from lumicontainer.core.resolve.inputs import DEBOOTSTRAP
+from lumicontainer.core.plan.base import PACKAGES
+from lumicontainer.core.plan.constants import HOME
+from lumicontainer.core.plan.layer_step import APT_GET, adding_repositories
+from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
 from lumicontainer.pinning.container import Program, answers
 from lumicontainer.system.terminal.progress import Progress
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
 _PROGRAMS = f"{HOME}/.repositories"
-_ASK = """\
-have=()
-add() {{
-    # The script of a repository may use packages of the layers before.
-    {apt} install --no-install-recommends "${{have[@]}}"
-    have=()
-    bash "$1" && update
-}}
-update() {{
-    local status=0
-    {apt} update >"$answers/update" 2>&1 || status="$?"
-    cat "$answers/update"
-    return "$status"
-}}
-ask() {{
-    local number="$1"
-    shift
-    if {apt} install --simulate --no-install-recommends "${{have[@]}}" "$@" \\
-        >"$answers/$number" 2>"$answers/$number.why"; then
-        have+=("$@")
-        rm "$answers/$number.why"
-    else
-        rm "$answers/$number"
-        cat "$answers/update" >>"$answers/$number.why"
-        apt-cache pkgnames >"$answers/names"
-        cat "$answers/$number.why" >&2
-    fi
-}}
-"""
+_SCRIPT = Path(__file__).parent / "scripts/ask-apt.sh"
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """Hold the packages of a base, and the answers of its apt for the layers."""
 
     base: str
     """The sha256 of the list of its packages."""
     there: Mapping[str, str]
     """Their versions by name."""
-    layers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    layers: Mapping[str, Mapping[str, str]] = {}
     """By layer: the packages that apt would add, with dependencies; none for a refused layer."""
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = {}
     """By layer: the message of apt where it refuses the layer."""
     names: Sequence[str] = ()
     """All packages of the sources, where apt refuses a layer."""
 
 
-@dataclass(frozen=True)
-class LayerPackages:
+class LayerPackages(NamedTuple):
     """Hold the apt packages of a layer, and the program that adds its repositories, if any."""
 
     packages: Sequence[str]
@@ -80,7 +49,6 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     """Build the base of a plan, and ask its apt for the packages of the layers.
 
     debootstrap builds its base from the current packages of the mirror, never from the cache.
-    Raises the errors of a build.
     """
     wanted = {
         layer.name: LayerPackages(layer.content.apt, adding_repositories(layer))
@@ -92,7 +60,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
         return (await base_layer(builder),)
 
     asking = Program("apt", program(list(wanted.values())))
-    fresh = plan.bootstrap.agent == DEBOOTSTRAP
+    fresh = plan.bootstrap.by_debootstrap
     files = answers(plan, site, progress, program=asking, layers=base, fresh=fresh)
     found = {name: content.decode("utf-8", "replace") for name, content in files.items()}
     printed = {each: found[str(n)] for n, each in enumerate(wanted) if str(n) in found}
@@ -112,7 +80,7 @@ def program(wanted: Sequence[LayerPackages]) -> str:
     """
     text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
     if wanted:
-        text += _ASK.format(apt=APT_GET) + "update\n"
+        text += f'apt_get() {{ {APT_GET} "$@"; }}\n{_SCRIPT.read_text()}'
     for number, each in enumerate(wanted):
         if each.repositories:
             file = LayerFile(f"{number}.sh", 0o644, each.repositories.encode())

@@ -1,18 +1,15 @@
 """Run a program on layers in a container, to ask the tools of an image."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from lumicontainer.build import pipeline
+from lumicontainer.build import runtimes
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.layers import Run
+from lumicontainer.build.run import Run
 from lumicontainer.build.workspace import LOCK, remove_tree, workspace
-from lumicontainer.core.plan.plan import Plan
-from lumicontainer.engines import find_engine
+from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
@@ -34,14 +31,12 @@ def answers(
     layers: Callable[[Builder], Awaitable[Stack]],
     fresh: bool = False,
 ) -> dict[str, bytes]:
-    """Run a program on ``layers`` of a plan; return the files that it left, by name.
-
-    Raises the errors of a build.
-    """
-    pipeline.check_host(plan)
-    store, engine, jobs = Cache(cache_root()).open(), find_engine(), pipeline.default_jobs()
-    with workspace(plan.resolved.recipe.name + LOCK) as place:
-        builder = Builder(plan, engine, lambda: site, progress, store, place, jobs, fresh=fresh)
+    """Run a program on ``layers`` of a plan; return the files that it left, by name."""
+    runtime = runtimes.choose().runtime
+    runtime.require_plan(plan)
+    store = Cache(cache_root()).open()
+    with workspace(plan.resolved.recipe.name + LOCK, runtime.name) as place:
+        builder = Builder(plan, runtime, lambda: site, progress, store, place, fresh=fresh)
 
         async def run() -> dict[str, bytes]:
             stack = await layers(builder)

@@ -1,45 +1,33 @@
 """Make the lock of an image: ask the origin of each input for its current version."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.build.failures import missing_packages
-from lumicontainer.core.lock.lock import Lock, LockEntry, lock_of
-from lumicontainer.core.model import SdistSource, UrlSource
-from lumicontainer.core.plan.plan import Plan
-from lumicontainer.core.resolve.facts import facts_of, normal, wheel_package
-from lumicontainer.core.resolve.inputs import (
-    APT,
-    BUILD_REQUIREMENTS,
-    DEBOOTSTRAP,
-    GIT,
-    IMAGE,
-    PYTHON,
-    SDIST,
-    URL,
-    Input,
-    base_label,
-    inputs,
-)
-from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
+from lumicontainer.core.lock import Lock, LockEntry, lock_of
+from lumicontainer.core.model import source
+from lumicontainer.core.model.source import APT, DEBOOTSTRAP, IMAGE, PYTHON, SDIST, Input
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
+from lumicontainer.core.resolve.facts import facts_of
+from lumicontainer.core.resolve.inputs import BUILD_REQUIREMENTS, base_label, inputs
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
-from lumicontainer.host.mirrors import require_guarded
 from lumicontainer.host.site import Site, read_site
 from lumicontainer.pinning import apt, sdists, sources
-from lumicontainer.pinning.registry import pinned_image
-from lumicontainer.pinning.resolver import Resolver
+from lumicontainer.pinning.uv import Resolver
 from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of
 from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"
 _BASE = "apt on the base"
 _SHOWN = 8
+T = TypeVar("T")
 
 
 def make_lock(
@@ -54,13 +42,13 @@ def make_lock(
     Raises ``InputError`` where a recipe names a package that does not exist.
     """
     bootstrap = resolved.bootstrap
-    release = bootstrap.release if bootstrap.agent == DEBOOTSTRAP else ""
+    release = bootstrap.release if bootstrap.by_debootstrap else ""
     maker = _Maker(resolved, read_site(release, mirrors), progress, plan_of)
     for each in inputs(resolved):
         if each.pinned and each.kind != APT:
             maker.add(each, LockEntry(each.kind, each.name, each.where, each.given, RECIPE))
-    maker.fetched()
-    maker.on_the_base()
+    maker.sources()
+    maker.base()
     maker.python()
     if maker.wrong:
         raise InputError(*maker.wrong)
@@ -93,55 +81,53 @@ class _Maker:
         return [each for each in found if each.kind == APT or not each.pinned]
 
     def add(self, of: Input, entry: LockEntry) -> None:
-        """Add an entry for an input."""
         self.layers[of.layer].append(entry)
         if entry.open:
             self.progress.say(f"not pinned: {of.layer}: {of.label}: {entry.open}")
 
-    def pin(self, of: Input, pin: str, origin: str, index: str = "") -> None:
-        """Add the pin of an input."""
-        self.add(of, LockEntry(of.kind, of.name, of.where, pin, origin, index))
+    def pin(self, of: Input, pin: str, origin: str) -> None:
+        self.add(of, LockEntry(of.kind, of.name, of.where, pin, origin))
 
     def leave(self, of: Input, why: str) -> None:
-        """Leave an input open."""
         self.add(of, LockEntry(of.kind, of.name, of.where, open=why))
 
-    def find(self, of: Input, ask: Callable[[], str], origin: str, why: str) -> None:
-        """Add the pin that ``ask`` returns; on an error, report it and leave the input open."""
+    def attempt(self, ask: Callable[[], T]) -> T | None:
+        """Return an answer; on an error, report it and return None."""
         try:
-            pin = ask()
+            return ask()
         except SpaceError:
             raise
         except LumicontainerError as error:
             self.progress.say(str(error))
-            self.leave(of, why)
-        else:
+            return None
+
+    def find(self, of: Input, ask: Callable[[], str], origin: str, why: str) -> None:
+        """Add the pin that ``ask`` returns; on an error, leave the input open."""
+        if pin := self.attempt(ask):
             self.pin(of, pin, origin)
+        else:
+            self.leave(of, why)
 
-    def fetched(self) -> None:
+    def sources(self) -> None:
         """Pin the sources of steps, and the base image."""
-        for each in self.wanted(*_ASKED):
-            origin, why = _ASKED[each.kind]
-            self.find(each, partial(_fetched, each, self.site), origin, why)
+        for each in self.wanted(*sources.ORIGINS):
+            origin, why = sources.ORIGINS[each.kind]
+            self.find(each, partial(sources.current_pin, each, self.site), origin, why)
 
-    def on_the_base(self) -> None:
+    def base(self) -> None:
         """Pin the packages of the base, and the apt packages of the layers."""
         wanted = self.wanted(DEBOOTSTRAP, APT)
         if not wanted:
             return
-        try:
-            answers = apt.ask(self.plan_of(self._with_base()), self.site, self.progress)
-        except SpaceError:
-            raise
-        except LumicontainerError as error:
-            self.progress.say(str(error))
+        plan_of, site = self.plan_of, self.site
+        answers = self.attempt(lambda: apt.ask(plan_of(self._with_base()), site, self.progress))
+        if answers is None:
             for each in wanted:
                 self.leave(each, "the base could not be made here")
             return
         there = dict(answers.there)
-        for each in wanted:
-            if each.kind == DEBOOTSTRAP:
-                self.pin(each, answers.base, f"the list of its {len(answers.there)} packages")
+        for each in self.wanted(DEBOOTSTRAP):
+            self.pin(each, answers.base, f"the list of its {len(there)} packages")
         self.wrong += _refused(self.resolved, answers)
         for layer in self.layers:
             there |= answers.layers.get(layer, {})
@@ -151,18 +137,15 @@ class _Maker:
     def _apt(
         self, mine: Sequence[Input], closure: Mapping[str, str] | None, there: Mapping[str, str]
     ) -> None:
-        for each in mine:
-            name = _plain(each.name)
+        named = {each.name.partition("=")[0]: each for each in mine}
+        for name, each in named.items():
             if closure is None:
-                self.leave(
-                    each,
-                    "apt does not find it, its repository, or another package of its layer",
-                )
+                why = "apt does not find it, its repository, or another package of its layer"
+                self.leave(each, why)
             elif name not in there:
                 self.leave(each, "apt names no version of it")
             else:
                 self.pin(each, f"{name}={there[name]}", _BASE)
-        named = {_plain(each.name) for each in mine}
         for name, version in (closure or {}).items():
             if name not in named:
                 entry = LockEntry(APT, name, pin=f"{name}={version}", origin=_BASE, dependency=True)
@@ -170,7 +153,7 @@ class _Maker:
 
     def _with_base(self) -> Resolved:
         bootstrap, layer = self.resolved.bootstrap, self.resolved.layers[0].name
-        if bootstrap.agent == DEBOOTSTRAP:
+        if bootstrap.by_debootstrap:
             return self.resolved
         pins = [entry.pin for entry in self.layers[layer] if entry.kind == IMAGE and entry.pin]
         if not pins:
@@ -181,10 +164,8 @@ class _Maker:
         """Pin the Python packages of the image, and those that compile it."""
         wanted = self.wanted(PYTHON, SDIST)
         facts = facts_of(self.resolved)
-        python, glibc = (
-            next((fact.value for fact in facts.get(name, ()) if fact.value), "")
-            for name in ("python", "glibc")
-        )
+        found = [[each.value for each in facts.get(name, ())] for name in ("python", "glibc")]
+        python, glibc = (next(filter(None, values), "") for values in found)
         if not python:
             for each in wanted:
                 self.leave(each, "no layer says under 'provides' which Python the image has")
@@ -194,19 +175,18 @@ class _Maker:
     def _ask_layers(self, resolver: Resolver, wanted: Sequence[Input]) -> None:
         """Ask layer by layer: packages of the layers below are not installed twice."""
         below: dict[str, dict[str, str]] = {}
+        for each in wanted:
+            if each.kind == SDIST:
+                why = "pip did not find its source"
+                self.find(each, partial(resolver.pip.source, each.name), "its source", why)
         for layer in self.resolved.included():
-            mine = [each for each in wanted if each.layer == layer.name]
-            for each in mine:
-                if each.kind == SDIST:
-                    why = "pip did not find its source"
-                    self.find(each, partial(resolver.pip.source, each.name), "its source", why)
-            named = [each.name for each in mine if each.kind == PYTHON]
+            mine = [each for each in wanted if each.kind == PYTHON and each.layer == layer.name]
+            named = [each.name for each in mine]
             there, same = (_agreeing(each, named) for each in _seen_by(layer, below))
-            there |= dict(_brought(layer))
-            below[layer.name] = dict(_brought(layer))
-            files = {each.where for each in mine if each.kind == PYTHON}
-            for file in sorted(files, reverse=True):
-                group = [each for each in mine if each.kind == PYTHON and each.where == file]
+            below[layer.name] = _provided(layer)
+            there |= below[layer.name]
+            for file in sorted({each.where for each in mine}, reverse=True):
+                group = [each for each in mine if each.where == file]
                 if file == BUILD_REQUIREMENTS:
                     self._wheels(resolver, group, {}, {})
                     continue
@@ -231,9 +211,9 @@ class _Maker:
         for each in group:
             # The package of a layer below is not installed twice, and still pins the input.
             self._one_of({**self.known, **entries}, each)
-        named = set(map(normal, names))
+        others = entries.keys() - set(map(normal, names))
         self.layers[layer] += [
-            replace(entry, dependency=True) for name, entry in entries.items() if name not in named
+            entry._replace(dependency=True) for name, entry in entries.items() if name in others
         ]
         self.known |= {} if where == BUILD_REQUIREMENTS else entries
         return {normal(each.name): each.version for each in found}
@@ -257,8 +237,7 @@ class _Maker:
     def _of_sources(self, group: Sequence[Input], index: str, word: str) -> list[Wheel] | None:
         """Ask in the image, where code of sources may run; None where that fails."""
         layer, where = group[0].layer, group[0].where
-        lines = [f"--extra-index-url {index}"] if index else []
-        lines += [each.name for each in group]
+        lines = [*([f"--extra-index-url {index}"] if index else []), *(each.name for each in group)]
         try:
             if where:
                 what = f"a script of the layer reads '{where}', and could build it in another way"
@@ -283,25 +262,8 @@ class _Maker:
         if entry is None:
             self.leave(each, "a layer below provides it, from no index")
         else:
-            index = each.index_url or entry.index
-            self.add(each, replace(entry, name=each.name, where=each.where, index=index))
-
-
-_ASKED = {
-    IMAGE: ("its registry", "its registry did not return its digest"),
-    GIT: ("its repository", "its repository did not return the commit"),
-    URL: ("a download", "it could not be downloaded"),
-}
-"""By kind: the origin of a pin, and the reason why an input stays open."""
-
-
-def _fetched(wanted: Input, site: Site) -> str:
-    if wanted.kind == IMAGE:
-        return pinned_image(wanted.name, site.mirrors, site.trust)
-    require_guarded(wanted.name, site.mirrors)
-    if wanted.kind == GIT:
-        return sources.whole_commit(wanted.name, wanted.given, site.mirrors)
-    return sources.sha256_of(wanted.name, site.mirrors)
+            index = each.index_url or entry.index_url
+            self.add(each, entry._replace(name=each.name, where=each.where, index_url=index))
 
 
 def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
@@ -323,7 +285,7 @@ def _entry(wheel: Wheel, where: str, index: str) -> LockEntry:
     index = index if is_of(wheel, index) else ""
     if not wheel.sha256:
         why = "its index has no sha256 of it"
-        return LockEntry(PYTHON, normal(wheel.name), where, index=index, open=why)
+        return LockEntry(PYTHON, normal(wheel.name), where, index_url=index, open=why)
     return LockEntry(PYTHON, normal(wheel.name), where, wheel.line, wheel.file, index)
 
 
@@ -340,8 +302,8 @@ def _seen_by(
         last = max((order.index(name) for name in layer.requires if name in below), default=0)
         order = order[: last + 1]
     there = {name: version for each in order for name, version in below[each].items()}
-    all_of_them = {name: version for each in below.values() for name, version in each.items()}
-    return there, {name: v for name, v in all_of_them.items() if name not in there}
+    everything = [pair for each in below.values() for pair in each.items()]
+    return there, {name: version for name, version in everything if name not in there}
 
 
 def _agreeing(versions: Mapping[str, str], requirements: Iterable[str]) -> dict[str, str]:
@@ -350,20 +312,14 @@ def _agreeing(versions: Mapping[str, str], requirements: Iterable[str]) -> dict[
     for each in requirements:
         with suppress(InvalidRequirement):  # Pip reports it.
             wanted[normal(each)] = Requirement(each).specifier
-    return {
-        name: version
-        for name, version in versions.items()
-        if name not in wanted or wanted[name].contains(version, prereleases=True)
-    }
+
+    def agrees(name: str) -> bool:
+        return name not in wanted or wanted[name].contains(versions[name], prereleases=True)
+
+    return {name: versions[name] for name in filter(agrees, versions)}
 
 
-def _plain(name: str) -> str:
-    return name.partition("=")[0]
-
-
-def _brought(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
-    for source in layer.content.sources:
-        if isinstance(source, SdistSource):
-            yield normal(source.sdist), str(layer.values().get("version", ""))
-        elif isinstance(source, UrlSource):
-            yield from wheel_package(source.file)
+def _provided(layer: ResolvedLayer) -> dict[str, str]:
+    """Return the Python packages of a layer's sources, with their versions."""
+    found = source.python_packages(layer.content.sources, layer.values().get("version", ""))
+    return {normal(name): version for name, version in found}

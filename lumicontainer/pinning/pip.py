@@ -1,25 +1,24 @@
 """Find wheels and sources for an image by pip."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
-from lumicontainer.build.workspace import temporary_folder
-from lumicontainer.core.resolve.facts import normal
+from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.pinning import markers
 from lumicontainer.pinning.wheels import Query, Target, Wheel
 from lumicontainer.system import process
+from lumicontainer.system.files.temporary import temporary_folder
 
 _WITHOUT_CODE = Path(__file__).parents[1] / "host/scripts/pip_without_code.py"
 _GOT = re.compile(r"(?m)^\s*Got\s+([0-9a-f]{64})\s*$")
@@ -46,10 +45,10 @@ class Pip:
         while True:
             asking = replace(query, requirements=asked)
             found = {normal(each.name): each for each in self._ask(asking)}
-            needed = markers.needed(query.requirements, found, self.target.environment())
-            missing = [word for name, word in needed.items() if name not in {*found, *query.there}]
+            needs = needed(query.requirements, found, self.target.environment())
+            missing = [word for name, word in needs.items() if name not in {*found, *query.there}]
             if not missing:
-                return [each for name, each in found.items() if name in needed]
+                return [each for name, each in found.items() if name in needs]
             asked += missing
 
     def _ask(self, query: Query) -> list[Wheel]:
@@ -60,18 +59,17 @@ class Pip:
             report, wanted = place / "report.json", place / "wanted.txt"
             index = [f"--extra-index-url {query.index}"] if query.index else []
             wanted.write_text("".join(f"{line}\n" for line in [*index, *query.requirements]))
-            self._run(
-                folder,
-                *("install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"),
-                *("--target", str(place / "nothing"), "--report", str(report)),
-                *("--find-links", str(place), "--constraint", str(constraints)),
-                *(_BRIEF if index else ()),
-                *self._options(),
-                *("--requirement", str(wanted)),
-            )
-            own = place.as_uri() + "/"
+            words = ["install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"]
+            words += ["--target", str(place / "nothing"), "--report", str(report)]
+            words += ["--find-links", str(place), "--constraint", str(constraints)]
+            words += ["--python-version", self.target.python, "--implementation", "cp"]
+            words += [word for tag in self.target.platforms() for word in ("--platform", tag)]
+            words += ["--requirement", str(wanted), *(_BRIEF if index else ())]
+            done = self._finished(folder, *words)
+            if done.returncode:
+                raise process.ProgramError(["pip"], done.returncode, done.stderr)
             found = read_report(json.loads(report.read_bytes()))
-        return [each for each in found if not each.url.startswith(own)]
+        return [each for each in found if not each.url.startswith(f"{place.as_uri()}/")]
 
     def source(self, requirement: str) -> str:
         """Return the sha256 of the source distribution of a requirement.
@@ -103,24 +101,45 @@ class Pip:
             done = self._finished(folder, *words, requirement)
         return not done.returncode or _ENDED in done.stderr
 
-    def _options(self) -> list[str]:
-        words = ["--python-version", self.target.python, "--implementation", "cp"]
-        return words + [word for tag in self.target.platforms() for word in ("--platform", tag)]
-
-    def _run(self, folder: str, *words: str) -> None:
-        done = self._finished(folder, *words)
-        if done.returncode:
-            raise process.ProgramError(["pip"], done.returncode, done.stderr)
-
     def _finished(self, folder: str, *words: str) -> process.Finished:
-        """Run pip in a folder, without code of what it looks at; return how it ended."""
-        command = [*self._python, str(_WITHOUT_CODE), folder, *words]
+        """Run pip in a folder; it runs no code of a package."""
+        command = [self._python, str(_WITHOUT_CODE), folder, *words]
         # A pip that is ended leaves its temporary folders.
         settings = {"PIP_QUIET": "0", "TMPDIR": folder}
         return process.finished(command, env={**os.environ, **settings})
 
 
-def _python_for(python: str) -> list[str]:
+def needed(
+    requirements: Iterable[str], found: Mapping[str, Wheel], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a requirement, without its marker (PEP 508), for each package that is needed.
+
+    The keys are names of packages. ``found`` are the packages whose needs are known.
+    """
+    needs: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    left = list(_parsed(requirements))
+    while left:
+        requirement = left.pop()
+        requirement.marker = None
+        name = normal(requirement.name)
+        needs.setdefault(name, str(requirement))
+        for extra in {"", *requirement.extras} if name in found else ():
+            if (name, extra) not in seen:
+                seen.add((name, extra))
+                values = {**environment, "extra": extra}
+                below = _parsed(found[name].needs)
+                left += [each for each in below if not each.marker or each.marker.evaluate(values)]
+    return needs
+
+
+def _parsed(requirements: Iterable[str]) -> Iterator[Requirement]:
+    for each in requirements:
+        with suppress(InvalidRequirement):  # Pip reports it.
+            yield Requirement(each)
+
+
+def _python_for(python: str) -> str:
     """Return a Python of this host that has pip: if possible the image's version.
 
     Another version finds the same wheels, but evaluates markers for itself; see ``Pip.wheels``.
@@ -128,11 +147,9 @@ def _python_for(python: str) -> list[str]:
     same = f"{sys.version_info.major}.{sys.version_info.minor}" == python
     own, named = sys.executable, f"python{python}"
     for program in (*((own, named) if same else (named, own)), "python3", "python"):
-        try:
+        with suppress(LumicontainerError):
             process.capture([program, "-m", "pip", "--version"])
-        except LumicontainerError:
-            continue
-        return [program]
+            return program
     raise HostError(Problem("this host has no pip", hint="install the package python3-pip"))
 
 

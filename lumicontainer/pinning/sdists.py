@@ -4,35 +4,27 @@ The code of a source returns its requirements (PEP 517). That code runs in a con
 below, which are built by their pins. Its build backend has to be there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from lumicontainer.build import pipeline
-from lumicontainer.build.failures.failure import last_lines
-from lumicontainer.core.lock.lock import LockEntry, apply_lock, lock_of
+from lumicontainer.core.lock import LockEntry, apply_lock, lock_of
 from lumicontainer.core.model import LayerFile
-from lumicontainer.core.plan.plan import Plan, Step
-from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.yaml.pep508 import EXACT
+from lumicontainer.core.model.requirements import EXACT
+from lumicontainer.core.plan.steps import Plan, Step
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.site import Site
 from lumicontainer.pinning.container import Program, answers
 from lumicontainer.pinning.pip import read_report
 from lumicontainer.pinning.wheels import Wheel
+from lumicontainer.system import process
 from lumicontainer.system.terminal.progress import Progress
 
 _REPORT, _WHY, _WANTED = "report.json", "why", "lumicontainer-wanted.txt"
-_ASK = f"""\
-set -euo pipefail
-if ! python3 -m pip install --dry-run --no-input --no-build-isolation --prefer-binary \\
-    --report "$wheels/{_REPORT}" --requirement {_WANTED} 2>"$wheels/{_WHY}"; then
-    rm -f "$wheels/{_REPORT}"
-    cat "$wheels/{_WHY}" >&2
-fi
-"""
+_SCRIPT = Path(__file__).parent / "scripts/ask-pip.sh"
 _MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
 """How pip and Python report that a build backend is missing (pip 23 to 26)."""
 
@@ -57,7 +49,7 @@ def asking(
     files = (
         *(each for each in own.files if each.name not in (own.script, own.compile)),
         LayerFile(_WANTED, 0o644, "".join(f"{each}\n" for each in lines).encode()),
-        LayerFile(own.script, 0o755, _ASK.encode()),
+        LayerFile(own.script, 0o755, _SCRIPT.read_bytes()),
     )
     content = own.content._replace(locked=(), indexed={}, sources=sources)
     asks = own._replace(content=content, files=files, secrets=())
@@ -85,14 +77,16 @@ def without_secrets(step: Step) -> Step:
     return step._replace(secrets=(), compiled=compiled)
 
 
-def refused(layer: str, said: str) -> Problem:
+def refused(layer: str, printed: str) -> Problem:
     """Return the problem that the image's pip printed."""
-    if missing := _MISSING.findall(said):
+    if missing := _MISSING.findall(printed):
         what = f"a source is built with '{missing[-1]}', and no layer below '{layer}' has it"
-        last = said.rstrip().rpartition("\n")[2]
+        last = printed.rstrip().rpartition("\n")[2]
         return Problem(what, why=last, hint="name its package in 'packages' of one of them")
-    what = "the image's pip cannot read the requirements of a source"
-    return Problem(what, why=last_lines(said), hint="read its message; it must be pip 23 or later")
+    what, hint = "the image's pip cannot read the requirements of a source", "read its message"
+    return Problem(
+        what, why=process.last_lines(printed), hint=f"{hint}; it must be pip 23 or later"
+    )
 
 
 def read(report: bytes) -> list[Wheel]:
@@ -100,20 +94,18 @@ def read(report: bytes) -> list[Wheel]:
 
     Raises ``HostError`` where it holds more than names, versions and hashes.
     """
+    what, hint = "a source leaves an invalid report of pip", "choose another version of it"
     try:
-        said = json.loads(report)
-        found = read_report(said)
-        urls = [each["metadata"]["name"] for each in said["install"] if each["is_direct"]]
-        sound = all(map(_is_sound, found))
+        data = json.loads(report)
+        found = read_report(data)
+        urls = [each["metadata"]["name"] for each in data["install"] if each["is_direct"]]
+        if all(map(_is_sound, found)):
+            if not urls:
+                return found
+            what = f"a source needs {urls[0]!a} by its URL, which nothing pins"
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        sound = False
-    if not sound:
-        what, hint = "a source leaves an invalid report of pip", "choose another version of it"
-        raise HostError(Problem(what, hint=hint))
-    if urls:
-        what = f"a source needs {urls[0]!a} by its URL, which nothing pins"
-        raise HostError(Problem(what, hint="choose another version of it"))
-    return found
+        pass
+    raise HostError(Problem(what, hint=hint))
 
 
 def _is_sound(found: Wheel) -> bool:

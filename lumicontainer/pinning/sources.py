@@ -1,42 +1,57 @@
 """Find what the sources of layers are: all digits of commits, and the hashes of files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lumicontainer.build.workspace import temporary_folder
+from lumicontainer.core.model.source import GIT, IMAGE, URL, Input
 from lumicontainer.errors import DownloadError, Problem
-from lumicontainer.host.mirrors import mirrored
+from lumicontainer.host.mirrors import mirrored, require_guarded
+from lumicontainer.host.registry import pinned_image
+from lumicontainer.host.site import Site
 from lumicontainer.system import process
+from lumicontainer.system.files.temporary import temporary_folder
 from lumicontainer.system.terminal.masking import without_password
+
+ORIGINS = {
+    IMAGE: ("its registry", "its registry did not return its digest"),
+    GIT: ("its repository", "its repository did not return the commit"),
+    URL: ("a download", "it could not be downloaded"),
+}
+"""By kind: the origin of a pin, and the reason why an input has none."""
+
+
+def current_pin(wanted: Input, site: Site) -> str:
+    """Ask the origin of an input, whose kind is in ``ORIGINS``, for its pin."""
+    if wanted.kind == IMAGE:
+        return pinned_image(wanted.name, site.mirrors, site.trust)
+    require_guarded(wanted.name, site.mirrors)
+    if wanted.kind == GIT:
+        return whole_commit(wanted.name, wanted.given, site.mirrors)
+    return sha256_of(wanted.name, site.mirrors)
 
 
 def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
-    """Return all 40 digits of a commit that a repository's branches or tags hold.
-
-    Raises ``DownloadError`` where none of its commits begins so, or several do.
-    """
+    """Return all 40 digits of a repository's commit; raise ``DownloadError`` unless one fits."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         there, home = mirrored(url, mirrors), Path(folder)
         # A repository of another user is read all the same: nothing of it is run.
         (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
         there = _set_password_apart(there, home)
         environment = _environment(home, there)
-        bare = ["git", "-C", str(home / "bare")]
-        clone = ["git", "clone", "--quiet", "--bare", "--filter=tree:0", there, str(home / "bare")]
-        process.capture(clone, env=environment)
-        found = []
-        for name in process.capture(
-            [*bare, "rev-parse", f"--disambiguate={commit}"], env=environment
-        ).split():
-            kind = process.capture([*bare, "cat-file", "-t", name], env=environment).strip()
-            found += [name] if kind == "commit" else []
+
+        def git(*words: str) -> str:
+            return process.capture(["git", *words], env=environment)
+
+        bare = str(home / "bare")
+        git("clone", "--quiet", "--bare", "--filter=tree:0", there, bare)
+        names = git("-C", bare, "rev-parse", f"--disambiguate={commit}").split()
+        found = [each for each in names if git("-C", bare, "cat-file", "-t", each) == "commit\n"]
     if len(found) != 1:
         what = f"the commit {commit} is ambiguous" if found else f"there is no commit {commit}"
         raise DownloadError(Problem(what, url, hint="correct the commit"))
@@ -58,27 +73,17 @@ def _set_password_apart(url: str, home: Path) -> str:
 
 def _environment(home: Path, there: str) -> dict[str, str]:
     """Return an environment in which neither the user's nor the system's git settings count."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name == "GIT_SSL_CAINFO" or not name.startswith(("GIT_", "XDG_CONFIG"))
-    }
-    scheme = there.partition(":")[0]
-    own = {
-        "HOME": str(home),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": f"https:{scheme}",
-    }
+    dropped = re.compile(r"(?!GIT_SSL_CAINFO\Z)(GIT_|XDG_CONFIG)")
+    kept = {name: value for name, value in os.environ.items() if not dropped.match(name)}
+    own = {"HOME": str(home), "GIT_ALLOW_PROTOCOL": f"https:{there.partition(':')[0]}"}
+    own |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
     return kept | own
 
 
 def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
     """Return the sha256 of what is downloaded from a URL; raise ``ProgramError`` where it fails."""
     there = mirrored(url, mirrors)
-    scheme = there.partition(":")[0]
-    protocols = {"file": "=file", "http": "=http,https"}.get(scheme, "=https")
+    protocols = {"file": "=file", "http": "=http,https"}.get(there.partition(":")[0], "=https")
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         file = Path(folder) / "file"
         words = ["--disable", "--fail", "--location", "--globoff", "--silent", "--show-error"]

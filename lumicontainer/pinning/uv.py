@@ -1,16 +1,14 @@
-"""Find the wheels for an image by uv, which takes a tenth of pip's time.
+"""Find the wheels for an image by uv, which takes a tenth of pip's time, else by pip.
 
 Uv decides for the Python, the glibc and the markers of the image. It takes indexes, proxies and
 certificates from pip's configuration: the image's pip installs from the same places.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -18,10 +16,12 @@ from typing import cast
 from packaging.markers import Environment
 from packaging.pylock import PackageWheel, Pylock, PylockSelectError, PylockValidationError
 
-from lumicontainer.build.workspace import temporary_folder
 from lumicontainer.host.site import pip_settings
-from lumicontainer.pinning.wheels import Query, Target, Wheel, write_stand_in
+from lumicontainer.host.uv import Sources, find_uv, write_stand_in
+from lumicontainer.pinning.pip import Pip
+from lumicontainer.pinning.wheels import Query, Target, Wheel
 from lumicontainer.system import process
+from lumicontainer.system.files.temporary import temporary_folder
 
 _OPTIONS = (
     *("pip", "compile", "--format", "pylock.toml", "--no-config", "--no-header", "--quiet"),
@@ -30,23 +30,37 @@ _OPTIONS = (
     # As pip does: the best version of all indexes.
     *("--index-strategy", "unsafe-best-match"),
 )
-_TRUE = ("1", "true", "yes", "on", "y", "t")
-"""The words by which pip switches an option on."""
 
 
-def find_uv() -> Path | None:
-    """Return the uv of this Python's environment, else that of PATH; None where there is none."""
-    own = Path(sys.executable).with_name("uv")
-    return own if own.is_file() else process.find("uv")
+class Resolver:
+    """Resolve the Python packages of one image, and report by which program."""
+
+    def __init__(self, target: Target, say: Callable[[str], None]) -> None:
+        self.pip = Pip(target)
+        self._uv, self._say = find_uv(), say
+        slower = "pip: uv not found; it is faster: pip install 'lumicontainer[lock]'"
+        self._say(f"resolver of Python packages: {self._uv or slower}")
+
+    def wheels(self, query: Query) -> list[Wheel]:
+        """Return the wheels of requirements and of all that they need; see ``Pip.wheels``.
+
+        If uv fails, pip decides: an index may be unreachable, and ``build`` explains the messages
+        of pip only.
+        """
+        if self._uv:
+            try:
+                return wheels(self._uv, self.pip.target, query)
+            except process.ProgramError as error:
+                names = ", ".join([*query.requirements[:3], *["…"][: len(query.requirements) > 3]])
+                why = " ".join(error.problems[0].why.split()).removeprefix("error: ")
+                self._say(f"note: pip resolves {names}, because uv failed: {why}")
+        return self.pip.wheels(query)
 
 
 def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
-    """Return the wheels of requirements and of all that they need, as ``Pip.wheels`` does.
-
-    Raises ``ProgramError`` if uv finds none that fit together.
-    """
+    """Return what ``Pip.wheels`` does; raise ``ProgramError`` if no wheels fit together."""
     settings = pip_settings()
-    sources = _Sources(settings, query.index)
+    sources = Sources(settings, query.index)
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         uv = _Uv(program, target, Path(folder).resolve(), settings, brief=bool(query.index))
         constraints = query.write_constraints(uv.folder)
@@ -58,8 +72,6 @@ def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
 
 @dataclass(frozen=True)
 class _Uv:
-    """Run uv for a target, with a folder for its files and for stand-ins."""
-
     program: Path
     target: Target
     folder: Path
@@ -71,18 +83,15 @@ class _Uv:
         wanted, lock = self.folder / "wanted.txt", self.folder / "pylock.toml"
         wanted.write_text("".join(f"{line}\n" for line in [*lines, f"--find-links {self.folder}"]))
         lock.unlink(missing_ok=True)
-        command = [
-            *(str(self.program), *_OPTIONS, *words, "--python", sys.executable),
-            *("--python-version", self.target.python),
-            *("--python-platform", self.target.uv_platform()),
-            *("--output-file", str(lock), str(wanted)),
-        ]
+        command = [str(self.program), *_OPTIONS, *words, "--python", sys.executable]
+        command += ["--python-version", self.target.python]
+        command += ["--python-platform", self.target.uv_platform()]
+        command += ["--output-file", str(lock), str(wanted)]
         done = process.finished(command, env=self._environment())
         if done.returncode:
             raise process.ProgramError(["uv"], done.returncode, done.stderr)
-        own = f"{self.folder.as_uri()}/"
         found = read_lock(lock.read_text(), self.target)
-        return [each for each in found if not each.url.startswith(own)]
+        return [each for each in found if not each.url.startswith(f"{self.folder.as_uri()}/")]
 
     def best_files(self, found: Sequence[Wheel], sources: Sequence[Sequence[str]]) -> list[Wheel]:
         """Return the wheels with the best file of each version in all sources.
@@ -93,20 +102,15 @@ class _Uv:
         for each in found:
             write_stand_in(self.folder, each.name, "0")
         lines = [f"{each.name}<={each.version.partition('+')[0]}" for each in found]
-        files = [
-            each
-            for source in reversed(sources)
-            for each in self.compile([*source, *lines], "--no-deps")
-        ]
         order = {tag: number for number, tag in enumerate(self.target.tags())}
-        return [
-            min(
-                (file for file in files if (file.name, file.version) == (each.name, each.version)),
-                key=lambda file: min(order[tag] for tag in file.tags if tag in order),
-                default=each,
-            )
-            for each in found
-        ]
+        best: dict[tuple[str, str], tuple[int, Wheel]] = {}
+        for source in reversed(sources):
+            for each in self.compile([*source, *lines], "--no-deps"):
+                rank = min(order[tag] for tag in each.tags if tag in order)
+                known = best.setdefault((each.name, each.version), (rank, each))
+                if rank < known[0]:
+                    best[each.name, each.version] = (rank, each)
+        return [best.get((each.name, each.version), (0, each))[1] for each in found]
 
     def _environment(self) -> dict[str, str]:
         own = {name for name in os.environ if name.startswith("UV_")} - {"UV_CACHE_DIR"}
@@ -124,10 +128,7 @@ class _Uv:
 
 
 def read_lock(text: str, target: Target) -> list[Wheel]:
-    """Return the wheels that a pylock.toml (PEP 751) selects for an image.
-
-    Raises ``ProgramError`` where it selects anything else.
-    """
+    """Return the wheels that a pylock.toml (PEP 751) selects; raise ``ProgramError`` otherwise."""
     found = []
     environment = cast(Environment, target.environment())
     try:
@@ -140,27 +141,3 @@ def read_lock(text: str, target: Target) -> list[Wheel]:
     except (tomllib.TOMLDecodeError, PylockValidationError, PylockSelectError) as error:
         raise process.ProgramError(["uv"], 0, str(error)) from error
     return found
-
-
-class _Sources:
-    """The options of pip's sources. They stand in a file, because URLs may hold passwords."""
-
-    def __init__(self, settings: Mapping[str, str], index: str) -> None:
-        links = settings.get("find-links", "").split()
-        indexes = [*settings.get("extra-index-url", "").split(), *filter(None, [index])]
-        default = settings.get("index-url", "")
-        self._no_index = settings.get("no-index", "").lower() in _TRUE
-        self._links = [f"--find-links {each}" for each in links]
-        self._default = [f"--index-url {default}"] if default else []
-        self._extra = [] if self._no_index else indexes
-
-    def together(self) -> list[str]:
-        """Return the lines of requirements that name all sources."""
-        first = ["--no-index"] if self._no_index else self._default
-        return [*first, *(f"--extra-index-url {each}" for each in self._extra), *self._links]
-
-    def each(self) -> list[list[str]]:
-        """Return the lines that name one source, for each source in the order of pip."""
-        links = [["--no-index", *self._links]] if self._links or self._no_index else []
-        default = [] if self._no_index else [self._default]
-        return [*links, *default, *([f"--index-url {each}"] for each in self._extra)]

@@ -1,28 +1,24 @@
 """Describe wheels, and the Python and glibc of the image that installs them."""
 
-from __future__ import annotations
-
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from packaging.markers import default_environment
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from lumicontainer.core.resolve.facts import OLD_GLIBC, normal
+from lumicontainer.core.model.wheel_names import OLD_GLIBC, normal
+from lumicontainer.host.uv import write_stand_in
 
-_STAND_IN = "in.the.image"
-"""Marks the version of a stand-in for a package that the image has already."""
 _UV_GLIBC = (17, 28, *range(31, 41))
 """The minor versions of glibc 2 that uv has a platform for (uv 0.13)."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """Hold the Python and the glibc of an image, such as 3.11 and 2.36."""
 
     python: str
@@ -53,18 +49,16 @@ class Target:
 
     def environment(self) -> dict[str, str]:
         """Return the values of markers in the image, on the kind of machine of this host."""
-        full = f"{self.python}.0"
-        own = {"python_version": self.python, "python_full_version": full}
-        own["implementation_version"] = full
-        return {name: str(value) for name, value in default_environment().items()} | own
+        full = dict.fromkeys(("python_full_version", "implementation_version"), f"{self.python}.0")
+        host = {name: str(value) for name, value in default_environment().items()}
+        return {**host, **full, "python_version": self.python}
 
     def _glibc(self) -> tuple[int, int]:
         found = re.match(r"([0-9]+)\.([0-9]+)", self.glibc)
         return (int(found[1]), int(found[2])) if found else (2, 17)
 
 
-@dataclass(frozen=True)
-class Wheel:
+class Wheel(NamedTuple):
     """Hold one wheel to install."""
 
     name: str
@@ -119,24 +113,3 @@ class Query:
         path = folder / "constraints.txt"
         path.write_text("".join(f"{line}\n" for line in lines))
         return path
-
-
-def write_stand_in(folder: Path, name: str, version: str) -> str:
-    """Write a wheel that stands for a package that is there; return the constraint that takes it.
-
-    No other package has its local version, which meets the same requirements as the public part.
-    It needs nothing: the image has the needs of the package too.
-    """
-    public, plus, local = version.partition("+")
-    marked = f"{public}+{local}{'.' if plus else ''}{_STAND_IN}"
-    file = re.sub(r"[-_.]+", "_", name)
-    notes = f"{file}-{marked}.dist-info"
-    with zipfile.ZipFile(folder / f"{file}-{marked}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(
-            f"{notes}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {marked}\n"
-        )
-        wheel.writestr(
-            f"{notes}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{notes}/RECORD", "")
-    return f"{name}=={marked}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetch one source of a layer into the folder $sources, and check it before use.
 #
-#   fetch.sh git URL COMMIT FOLDER [submodules]    a plain tree of the commit, without .git
+#   fetch.sh git URL COMMIT FOLDER [SUBMODULE…]    a plain tree of the commit, without .git
 #   fetch.sh url URL FILE [SHA256]
 #
 # Errors name the URL of the layer, not the mirror's.
@@ -121,7 +121,7 @@ whole_commit() {
 }
 
 fetch_git() {
-    local url="$1" commit="$2" name="$3" submodules="${4:-}" whole
+    local url="$1" commit="$2" name="$3" whole
     local tree="$work/tree" target="$sources/$3"
     need git
     [ "${#commit}" -eq 40 ] || require_guarded "$(mirrored "$url")"
@@ -141,9 +141,10 @@ fetch_git() {
     if [ "$commit" != "$whole" ]; then
         echo "note: the commit $commit of '$name' is $whole; write all 40 digits to pin it" >&2
     fi
-    if [ -n "$submodules" ]; then
-        try git submodule update --quiet --init --recursive --depth 1 ||
-            try git submodule update --quiet --init --recursive ||
+    shift 3
+    if [ "$#" -gt 0 ]; then
+        try git submodule update --quiet --init --recursive --depth 1 -- "$@" ||
+            try git submodule update --quiet --init --recursive -- "$@" ||
             fail "cannot fetch a submodule of '$name'" "$(output)" \
                 "name a mirror of its URL too: lumicontainer build --mirror FROM=TO"
     fi
