@@ -1,0 +1,141 @@
+"""Explain why wanted packages do not fit an image, as a tree, with the ways out."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.extending.resolution import Question, Resolution
+from lumicontainer.host.uv import STAND_IN
+from lumicontainer.system import process
+
+_NEEDS = re.compile(r"([A-Za-z0-9][\w.-]*)==(\S+?) depends on (\S+?)(?=,? (?:and|we)\b|\s|$)")
+"""How uv reports a requirement of one version (uv 0.7 to 0.13)."""
+_YOURS = re.compile(r"you require (\S+?)(?=,? (?:and|we)\b|\s|$)")
+_CHOSEN = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)==(\S+)$")
+_ASK = "check names and versions; the indexes are those of pip's configuration"
+_MOST = 20
+"""How many packages of the image are looked at, a second each."""
+
+
+class Conflict(NamedTuple):
+    """Hold a requirement that a package of the image does not meet."""
+
+    asker: str
+    """The package that has the requirement, with its version; empty for the user's own."""
+    needs: Requirement
+
+    @property
+    def name(self) -> str:
+        """Return the package of the image."""
+        return normal(self.needs.name)
+
+    @property
+    def wanted(self) -> str:
+        """Return its name and the versions that would do."""
+        return f"{self.name} {','.join(sorted(map(str, self.needs.specifier), reverse=True))}"
+
+
+def explain(
+    resolution: Resolution, question: Question, failure: process.ProgramError
+) -> InputError:
+    """Return why nothing fits: each package of the image that stands in the way.
+
+    The newest versions that fit together without the image are asked for. Each of its packages that
+    does not fit them is let go in turn.
+    """
+    image = str(resolution.container.image)
+    what, why = "the wanted packages do not fit the image", _plain(failure.problems[0].why)
+    everything = question._replace(changeable=frozenset(resolution.facts.packages))
+    try:
+        alone = resolution.compile(everything, "--no-header", "--no-annotate")
+    except process.ProgramError as error:
+        what, why = "these packages cannot be installed together", _plain(error.problems[0].why)
+        return InputError(Problem(what, image, why, _ASK))
+    chosen = dict(_CHOSEN.findall(alone))
+    found = list(_conflicts(resolution, question, chosen))
+    if not found:
+        return InputError(Problem(what, image, why, _ASK))
+    tree = "\n".join(_tree(resolution, found))
+    return InputError(Problem(what, image, tree, "\nor ".join(_ways_out(resolution, found))))
+
+
+def _conflicts(
+    resolution: Resolution, question: Question, chosen: dict[str, str]
+) -> Iterator[Conflict]:
+    pins = [f"{n}=={v}" for n, v in chosen.items() if normal(n) not in resolution.facts.packages]
+    asking = question._replace(lines=[*question.lines, *pins])
+    for _ in range(_MOST):
+        try:
+            resolution.compile(asking, "--no-header", "--no-annotate")
+        except process.ProgramError as error:
+            found = [each for each in _read(error.problems[0].why) if _differs(resolution, each)]
+            new = [each for each in found if each.name not in asking.changeable]
+            if not new:
+                return
+            yield from new
+            names = {each.name for each in new}
+            asking = asking._replace(changeable=asking.changeable | names)
+        else:
+            return
+
+
+def _read(text: str) -> Iterator[Conflict]:
+    """Yield the requirements in a message of uv; ``text`` may be folded into lines."""
+    plain = " ".join(text.split())
+    rows = [(f"{name} {_plain(version)}", needs) for name, version, needs in _NEEDS.findall(plain)]
+    for asker, needs in [*rows, *(("", needs) for needs in _YOURS.findall(plain))]:
+        try:
+            yield Conflict(asker, Requirement(needs.rstrip(",.")))
+        except InvalidRequirement:
+            continue
+
+
+def _differs(resolution: Resolution, conflict: Conflict) -> bool:
+    installed = resolution.facts.packages.get(conflict.name)
+    wanted = conflict.needs.specifier
+    if STAND_IN in str(wanted):
+        return False
+    return installed is not None and not wanted.contains(installed.version, prereleases=True)
+
+
+def _tree(resolution: Resolution, found: Sequence[Conflict]) -> Iterator[str]:
+    packages = resolution.facts.packages
+    for asker in dict.fromkeys(each.asker for each in found):
+        yield asker or "your requirements"
+        own = [each for each in found if each.asker == asker]
+        for number, each in enumerate(own, start=1):
+            sign = "└──" if number == len(own) else "├──"
+            row = packages[each.name]
+            verb = "need" if not asker else "needs"
+            text = f"{sign} {verb} {each.wanted}"
+            yield f"{text}; the image has {row.version}{_protection(resolution, each.name)}"
+
+
+def _protection(resolution: Resolution, name: str) -> str:
+    compiled = resolution.facts.compiled_against(name)
+    if compiled:
+        return f", and {', '.join(compiled)} were compiled against it"
+    return (
+        ", and it is compiled against PyTorch" if resolution.facts.packages[name].protected else ""
+    )
+
+
+def _ways_out(resolution: Resolution, found: Sequence[Conflict]) -> Iterator[str]:
+    if askers := [each for each in dict.fromkeys(each.asker for each in found) if each]:
+        yield f"ask for another version of {' or '.join(each.split()[0] for each in askers)}"
+    yield f"build an image with {', '.join(dict.fromkeys(each.wanted for each in found))}"
+    names = dict.fromkeys(each.name for each in found)
+    options = " ".join(f"--allow-change {name}" for name in names)
+    broken = [other for name in names for other in resolution.facts.compiled_against(name)]
+    risk = f"; {', '.join(dict.fromkeys(broken))} may then crash" if broken else ""
+    yield f"put others before the image's: {options}{risk}"
+
+
+def _plain(text: str) -> str:
+    """Return a text of uv without the marks of stand-ins."""
+    plain = text.replace(f".{STAND_IN}", "").replace(f"+{STAND_IN}", "")
+    return plain.partition("cause: ")[2] or plain.removeprefix("error: ")

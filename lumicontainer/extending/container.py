@@ -1,0 +1,59 @@
+"""Run uv in an image: it sees the image's Python, and code of a source never runs on the host."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lumicontainer.engines import find_engine, prefixed
+from lumicontainer.errors import HostError, Problem, SpaceError
+from lumicontainer.host.site import Site, read_site
+from lumicontainer.host.uv import find_uv
+from lumicontainer.system import process
+from lumicontainer.system.files.trust import make_folders
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.os_errors import FULL
+
+_PROBE = "/opt/lumicontainer/probe"
+
+
+@dataclass(frozen=True)
+class Container:
+    """Start programs in an image, which see ``folder`` and ``code`` at their paths on the host."""
+
+    image: Path
+    folder: Path
+    site: Site
+    code: tuple[Path, ...] = ()
+
+    def uv(self, *words: str, variables: Mapping[str, str] | None = None) -> process.Finished:
+        """Run uv; return its exit status and output."""
+        cache = cache_root() / "uv"
+        make_folders(cache)
+        binds = [f"{find_uv()}:{_PROBE}/uv:ro", str(cache), str(self.folder), *map(str, self.code)]
+        binds += [f"{each}:{each}:ro" for each in self.site.folders]
+        settings = {"TMPDIR": str(self.folder), "UV_CACHE_DIR": str(cache), **(variables or {})}
+        settings["PYC_INVALIDATION_MODE"] = "UNCHECKED_HASH"  # The squashfs changes all times.
+        if self.site.trust:
+            binds.append(f"{self.site.trust}:{_PROBE}/ca.crt:ro")
+            settings["SSL_CERT_FILE"] = f"{_PROBE}/ca.crt"
+        settings |= _proxies(self.site.environment)
+        command = [f"{_PROBE}/uv", *words, "--no-config", "--color", "never", "--quiet"]
+        started = find_engine().execute(self.image, command, binds=binds, way="containall")
+        done = process.finished(started, env={**os.environ, **prefixed(settings)})
+        if done.returncode and any(word in done.stderr for word in FULL):
+            hint = "free some space, or name other places: LUMICONTAINER_TMPDIR and _CACHE"
+            raise SpaceError(Problem("no space for the packages", str(self.folder), hint=hint))
+        return done
+
+
+def open_container(image: Path, folder: Path, code: Sequence[Path]) -> Container:
+    """Return what starts programs in an image; raise ``HostError`` if this host has no uv."""
+    if find_uv() is None:
+        hint = "pip install 'lumicontainer[lock]'"
+        raise HostError(Problem("uv not found; it resolves the packages", "PATH", hint=hint))
+    return Container(image, folder, read_site(""), tuple(code))
+
+
+def _proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.lower().endswith("_proxy")}

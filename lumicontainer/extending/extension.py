@@ -1,0 +1,136 @@
+"""Make an extension: resolve, install and pack what it adds to an image."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.extending import conflicts, hashes, install
+from lumicontainer.extending.container import Container, open_container
+from lumicontainer.extending.facts import Facts, identity, read_facts
+from lumicontainer.extending.install import Installation
+from lumicontainer.extending.record import NAME, Record, key_of, read_record
+from lumicontainer.extending.resolution import Question, Resolution
+from lumicontainer.extending.wanted import Wanted
+from lumicontainer.image import squashfs
+from lumicontainer.system import process, units
+from lumicontainer.system.files.partial import held, partial_file, remove_leftovers
+from lumicontainer.system.files.temporary import plain_folder
+from lumicontainer.system.files.write import sync, write_whole
+from lumicontainer.system.os_errors import refused
+from lumicontainer.system.terminal.progress import Progress
+
+
+class Order(NamedTuple):
+    """Hold what a user orders: an image with more packages."""
+
+    image: Path
+    wanted: Wanted
+    changeable: frozenset[str]
+    """The packages of the image that may be replaced."""
+    command: str
+
+    def key(self) -> str:
+        """Return the key of the extension."""
+        files = {str(each): _setup(each) for each in self.wanted.code}
+        inputs = {"lines": self.wanted.lines, "changeable": sorted(self.changeable), "code": files}
+        given = {name: sorted(each) for name, each in self.wanted.hashes.items()}
+        facts = read_facts(self.image)
+        of_image = {"image": identity(self.image), "protected": facts.protected()}
+        return key_of({**inputs, "hashes": given, **of_image})
+
+
+def _setup(folder: Path) -> str:
+    """Return what decides the metadata of the user's own code."""
+    names = ("pyproject.toml", "setup.py", "setup.cfg")
+    return "".join((folder / n).read_text() for n in names if (folder / n).is_file())
+
+
+def is_current(order: Order, output: Path) -> bool:
+    """Return whether a file is the ordered extension."""
+    try:
+        record, lock = read_record(output), lock_path(output).read_bytes()
+    except (InputError, OSError):
+        return False
+    return record.key == order.key() and record.lock == hashlib.sha256(lock).hexdigest()
+
+
+def lock_path(output: Path) -> Path:
+    """Return the place of the lock of an extension; PEP 751 decides the form of its name."""
+    return output.with_name(f"pylock.{output.stem.replace('.', '-')}.toml")
+
+
+def make(order: Order, output: Path, progress: Progress) -> Record:
+    """Write an extension and its lock; the old files stay until the new ones are whole.
+
+    Raises ``InputError`` if the packages do not fit the image, ``StepError`` if one cannot be
+    built, and ``SpaceError`` on a full disk.
+    """
+    remove_leftovers(output)
+    with built(order, progress) as (tree, lock, record), partial_file(output) as partial:
+        try:
+            with progress.step("pack"):
+                squashfs.pack_as_root(tree, partial, squashfs.compression(order.image))
+            sync(partial)
+            with held(output.parent):
+                write_whole(lock_path(output), lock.encode())
+                partial.replace(output)
+        except OSError as error:
+            raise refused(error, "cannot write the extension", str(output)) from error
+    return record
+
+
+@contextmanager
+def built(order: Order, progress: Progress) -> Iterator[tuple[Path, str, Record]]:
+    """Yield the tree of an extension, the text of its lock, and its record."""
+    with plain_folder("extension+") as folder:
+        container = open_container(order.image, folder.resolve(), order.wanted.code)
+        with progress.step("resolve"):
+            facts = read_facts(order.image)
+            _check(order, facts)
+            lock = _resolved(container, facts, order)
+        count = units.count(len(install.rows(lock)), "package")
+        with progress.step(f"install {count}"):
+            installation = Installation(container, facts)
+            installation.install(lock)
+            installation.require_no_hiding(order.changeable)
+            installation.require_fitting_libraries(order.changeable)
+        packages = installation.distributions()
+        for warning in facts.hidden(packages):
+            progress.say(str(warning))
+        record = Record(
+            key=order.key(),
+            image=order.image.name,
+            identity=identity(order.image),
+            packages=packages,
+            code=tuple(map(str, order.wanted.code)),
+            command=order.command,
+            protected=facts.protected(),
+            lock=hashlib.sha256(lock.encode()).hexdigest(),
+        )
+        (installation.tree / NAME).write_bytes(record.content())
+        installation.tree.chmod(0o755)
+        yield installation.tree, lock, record
+
+
+def _resolved(container: Container, facts: Facts, order: Order) -> str:
+    resolution = Resolution(container, facts)
+    question = Question(order.wanted.lines, order.changeable)
+    try:
+        given = order.wanted.hashes
+        return hashes.require(resolution.lock(question, sources=bool(given)), given)
+    except process.ProgramError as error:
+        raise conflicts.explain(resolution, question, error) from error
+
+
+def _check(order: Order, facts: Facts) -> None:
+    """Raise ``InputError`` if the image cannot meet what is ordered."""
+    if order.wanted.python not in ("", facts.python):
+        what = f"the environment needs Python {order.wanted.python}"
+        hint = f"build an image with it, or write python={facts.python}"
+        raise InputError(Problem(what, why=f"the image has {facts.python}", hint=hint))
+    if unknown := sorted(order.changeable - set(facts.packages)):
+        what = f"the image has no package '{unknown[0]}' that could change"
+        raise InputError(Problem(what, str(order.image), hint="lumicontainer inspect --packages"))

@@ -1,0 +1,165 @@
+"""Read what an extension must fit: the Python and the packages of an image."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.markers import default_environment
+from packaging.requirements import InvalidRequirement, Requirement
+
+from lumicontainer import inside
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.image import records, sif_format
+from lumicontainer.system import process
+from lumicontainer.system.files.regular import state_of
+from lumicontainer.system.files.trust import make_folders
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.files.write import write_whole
+
+_CODE = Path(inside.__file__).parent
+_PROBE = "/opt/lumicontainer/probe"
+_PRINT = f"import sys; sys.path.insert(0, '{_PROBE}'); from inside.image.facts import main; main()"
+_MOST = 64 << 20
+"""The most bytes that an image may print about itself."""
+_KEPT = 50
+"""The most images whose facts are remembered, with 50 KB each."""
+_TEXT = records.Kind("text", frozenset({str}))
+FACTS: records.Schema = {
+    "python": _TEXT,
+    "libraries": [_TEXT],
+    "packages": {
+        "*": {"version": _TEXT, "requires": [_TEXT], "modules": [_TEXT], "protected": _TEXT}
+    },
+}
+
+
+class Installed(NamedTuple):
+    """Hold one package of an image."""
+
+    version: str
+    requires: tuple[str, ...]
+    modules: tuple[str, ...]
+    protected: str
+    """The sha256 of its list of files, if others were compiled against it, or it against others."""
+
+
+class Facts(NamedTuple):
+    """Hold the Python of an image, such as 3.11, and its packages by their plain names."""
+
+    python: str
+    packages: Mapping[str, Installed]
+    libraries: frozenset[str] = frozenset()
+    """The names of PyTorch's and Triton's libraries."""
+
+    def needs(self, name: str) -> dict[str, str]:
+        """Return the requirements of a package that others of the image meet, by their names."""
+        found = {}
+        for requirement in map(_parsed, self.packages[name].requires):
+            if requirement is None or not self._applies(requirement):
+                continue
+            other = self.packages.get(normal(requirement.name))
+            if other and requirement.specifier.contains(other.version, prereleases=True):
+                found[normal(requirement.name)] = f"{requirement.name}{requirement.specifier}"
+        return found
+
+    def users(self, name: str) -> list[str]:
+        """Return the packages that need another one."""
+        return [each for each in self.packages if name in self.needs(each)]
+
+    def protected(self) -> dict[str, str]:
+        """Return the sha256 of each protected package, by its name."""
+        return {name: row.protected for name, row in self.packages.items() if row.protected}
+
+    def compiled_against(self, name: str) -> list[str]:
+        """Return the packages that were compiled against PyTorch or Triton."""
+        roots = ("torch", "triton")
+        return [each for each in self.protected() if each != name] if name in roots else []
+
+    def hidden(self, added: Mapping[str, str]) -> Iterator[Problem]:
+        """Yield a warning for each package of the image that an added one hides."""
+        for name in sorted(added.keys() & self.packages.keys()):
+            what = f"{name} {added[name]} hides {self.packages[name].version} of the image"
+            others = ", ".join(self.compiled_against(name))
+            why = f"{others} were compiled against that and may crash" if others else ""
+            yield Problem(what, why=why, level="warning")
+
+    def _applies(self, requirement: Requirement) -> bool:
+        marker = requirement.marker
+        if marker is None:
+            return True
+        host = {key: str(value) for key, value in default_environment().items()}
+        full = dict.fromkeys(("python_full_version", "implementation_version"), f"{self.python}.0")
+        return marker.evaluate({**host, **full, "python_version": self.python, "extra": ""})
+
+
+def _parsed(text: str) -> Requirement | None:
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
+
+
+def read_facts(image: Path) -> Facts:
+    """Return the facts of an image; its Python is asked once, until the file changes.
+
+    Raises ``InputError`` if its answer is invalid.
+    """
+    known = _place(image)
+    with contextlib.suppress(OSError, records.RecordError):
+        return _parse(known.read_bytes())
+    answer = _ask(image)
+    try:
+        found = _parse(answer)
+    except records.RecordError as error:
+        hint = "lumicontainer inspect --check finds changed bytes; rebuild the image"
+        what = "the image does not list its packages"
+        raise InputError(Problem(what, str(image), str(error), hint)) from error
+    # The name differs if the file changed meanwhile.
+    if known == _place(image):
+        _remember(known, answer)
+    return found
+
+
+def _place(image: Path) -> Path:
+    """Return where the answer of an image is remembered; other code of ours may ask for more."""
+    files = sorted(each for part in ("image", "elf") for each in (_CODE / part).glob("*.py"))
+    code = b"".join(each.read_bytes() for each in files)
+    name = hashlib.sha256(f"{state_of(image)} {identity(image)}".encode() + code).hexdigest()
+    return cache_root() / "facts" / name
+
+
+def _ask(image: Path) -> bytes:
+    command = ["python3", "-I", "-B", "-c", _PRINT]
+    mount = f"{_CODE}:{_PROBE}/inside:ro"
+    started = find_engine().execute(image, command, binds=[mount], way="containall")
+    return process.capture_bytes(started, limit=_MOST)
+
+
+def _remember(known: Path, answer: bytes) -> None:
+    with contextlib.suppress(OSError):
+        make_folders(known.parent)
+        write_whole(known, answer)
+        for old in sorted(known.parent.iterdir(), key=lambda each: each.stat().st_mtime)[:-_KEPT]:
+            old.unlink()
+
+
+def _parse(answer: bytes) -> Facts:
+    data: Any = records.parse(answer, FACTS)
+    rows = {
+        name: Installed(
+            row["version"], tuple(row["requires"]), tuple(row["modules"]), row["protected"]
+        )
+        for name, row in data["packages"].items()
+    }
+    return Facts(data["python"], rows, frozenset(data["libraries"]))
+
+
+def identity(image: Path) -> str:
+    """Return the identity of an image, which a build derives from the hashes of all its parts."""
+    with image.open("rb") as file:
+        header = sif_format.read_header(file.read(sif_format.HEADER_SIZE))
+    return header.identity.hex() if header else ""

@@ -1,0 +1,114 @@
+"""Make an extension a layer of a new image: a copy of the old one with one more file system."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from lumicontainer.core.plan.constants import HOME, MANIFEST
+from lumicontainer.engines import ENGINES
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.extending.extension import Order, built
+from lumicontainer.extending.record import Record, key_of
+from lumicontainer.image import inspect, records, sif, squashfs
+from lumicontainer.inside.image.user_software import LAYERS
+from lumicontainer.system.files.no_links import write_tree
+from lumicontainer.system.files.partial import partial_file, remove_leftovers
+from lumicontainer.system.files.write import sync
+from lumicontainer.system.os_errors import refused
+from lumicontainer.system.terminal.progress import Progress
+
+_LABEL = "org.lumicontainer.extension"
+_PACKAGES = "packages.json"
+_PIECE = 8 << 20
+
+
+def check_image(order: Order) -> None:
+    """Raise ``InputError`` if no layer can be put on an image, or the code is elsewhere."""
+    image, problems = order.image, []
+    compression = squashfs.compression(image)
+    if not any(each.reads_layers for each in ENGINES.values() if each.compression == compression):
+        why = f"its engine, which reads {compression}, shows the lowest layer of an image only"
+        hint = "write a file beside it: -o FILE, and run --with FILE"
+        problems.append(Problem("cannot put a layer on this image", str(image), why, hint))
+    if any(each.form == sif.EXT3 for each in sif.partitions(image)):
+        hint = "name the image without it"
+        problems.append(Problem("the image has an overlay of yours", str(image), hint=hint))
+    if order.wanted.code:
+        why, hint = "it is bound when the image starts", "use -o FILE in place of --into"
+        problems.append(Problem("your own code cannot be in the image", "--editable", why, hint))
+    if problems:
+        raise InputError(*problems)
+
+
+def is_current(order: Order, output: Path) -> bool:
+    """Return whether an image is the ordered one."""
+    return output.exists() and records.labels(output).get(_LABEL) == order.key()
+
+
+def make(order: Order, output: Path, progress: Progress) -> Record:
+    """Write a new image, and rename it when it is whole; raise what ``extension.make`` does."""
+    remove_leftovers(output)
+    with built(order, progress) as (tree, _, record), partial_file(output) as partial:
+        try:
+            with progress.step("pack"):
+                layer = tree.with_name("layer")
+                _fill(layer, tree, order.image, record)
+                packed = tree.with_name("layer.sqsh")
+                squashfs.pack_as_root(layer, packed, squashfs.compression(order.image))
+                _write(order, partial, packed)
+            sync(partial)
+            partial.replace(output)
+        except OSError as error:
+            raise refused(error, "cannot write the image", str(output)) from error
+    return record
+
+
+def _fill(layer: Path, tree: Path, image: Path, record: Record) -> None:
+    """Move the packages to their place, and write the image's records with them."""
+    number = len([each for each in sif.partitions(image) if each.name.startswith("overlay")])
+    place = layer / LAYERS[1:] / f"{number:02}"
+    place.parent.mkdir(parents=True)
+    tree.rename(place)
+    listed = {kind: dict(rows) for kind, rows in records.packages(image).items()}
+    listed["python"] = {**listed.get("python", {}), **record.packages}
+    content = f"{json.dumps(listed, indent=1)}\n".encode()
+    sums = _sums(inspect.recorded(image, MANIFEST), {_PACKAGES: content})
+    home = layer / HOME[1:]
+    write_tree(home, [(_PACKAGES, 0o644, content), (MANIFEST, 0o644, sums)])
+
+
+def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
+    """Return the list of hashes of an image's records with those of changed files."""
+    digests = {f"./{name}": hashlib.sha256(each).hexdigest() for name, each in changed.items()}
+    lines = (line.partition("  ") for line in text.decode().splitlines())
+    return "".join(f"{digests.get(name, old)}  {name}\n" for old, _, name in lines).encode()
+
+
+def _write(order: Order, target: Path, packed: Path) -> None:
+    """Write the parts of the old image and the new layer, with a record of all digests."""
+    image = order.image
+    found = records.metadata(image)
+    key = {inspect.KEY_LABEL: key_of({"image": records.key(image), "extension": order.key()})}
+    labels = {**found.labels, **key, _LABEL: order.key()}
+    attributes = {"labels": labels, "deffile": found.definition or ""}
+    metadata = {"data": {"attributes": attributes}, "type": "container"}
+    layout = sif.layout(found.definition or "", metadata)
+    offset, parts = layout.offset, []
+    with target.open("r+b") as file, image.open("rb") as old, packed.open("rb") as new:
+        rows = [(old, each.offset, each.size) for each in sif.partitions(image)]
+        for source, start, size in [*rows, (new, 0, packed.stat().st_size)]:
+            source.seek(start)
+            file.truncate(offset)
+            file.seek(offset)
+            _copy(source, file, size)
+            parts.append(sif.Partition(offset, size))
+            offset = sif.align(offset + size)
+    squashfs.complete(target, layout, parts)
+
+
+def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    while size > 0 and (piece := source.read(min(size, _PIECE))):
+        target.write(piece)
+        size -= len(piece)

@@ -1,0 +1,73 @@
+"""Mount extensions when an image starts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from lumicontainer.engines.apptainer import require_option_path
+from lumicontainer.errors import LockError, LumicontainerError, Problem
+from lumicontainer.extending.facts import identity, read_facts
+from lumicontainer.extending.record import Record, read_record
+from lumicontainer.host.binds import Needs
+from lumicontainer.host.host_libraries import Mount
+
+FOLDER = "/user-software"
+MOST = 9
+
+
+def extended(needs: Needs, image: Path, files: Sequence[Path]) -> Needs:
+    """Return what an image needs with extensions, of which later ones win.
+
+    Raises ``InputError`` for another file, and ``LockError`` if one was made for another image.
+    """
+    found = [(file, read_record(file)) for file in files]
+    own = identity(image)
+    if strange := [_other_image(file, each, image) for file, each in found if each.identity != own]:
+        raise LockError(*strange)
+    mounts = [mount for number, pair in enumerate(found, 1) for mount in _mounts(number, *pair)]
+    unique = {mount.target: mount for mount in mounts}
+    return needs._replace(
+        mounts=(*needs.mounts, *unique.values()),
+        problems=(*needs.problems, *_collisions(found)),
+    )
+
+
+def _mounts(number: int, file: Path, record: Record) -> Iterator[Mount]:
+    source = require_option_path(file.absolute())
+    target = FOLDER if number == 1 else f"{FOLDER}-{number}"
+    count = len(record.packages)
+    reason = f"{count} Python packages that come before the image's"
+    yield Mount(source, target, reason, "image-src=/")
+    for folder in record.code:
+        yield Mount(folder, folder, f"the code that {file.name} refers to")
+
+
+def _collisions(found: Sequence[tuple[Path, Record]]) -> Iterator[Problem]:
+    seen: dict[str, tuple[Path, str]] = {}
+    for file, record in found:
+        for name, version in record.packages.items():
+            first = seen.get(name)
+            if first and first[1] != version:
+                what = f"{file.name} has {name} {version}, and {first[0].name} has {first[1]}"
+                why = f"programs get {version}, because {file.name} is named later"
+                hint = "leave one of them out, or make one extension of both"
+                yield Problem(what, why=why, hint=hint, level="warning")
+            seen[name] = (file, version)
+
+
+def _other_image(file: Path, record: Record, image: Path) -> Problem:
+    what = f"{file.name} was made for another image"
+    why = f"{image.name} was rebuilt since, or it was made for another {record.image}"
+    if changed := ", ".join(_changed(record, image)):
+        why += f"; the files of {changed} differ, and packages are compiled against them"
+    return Problem(what, str(file), why, f"make it for this image: {record.command}")
+
+
+def _changed(record: Record, image: Path) -> Iterator[str]:
+    """Yield the protected packages whose files changed, if the image can say so."""
+    with suppress(LumicontainerError):
+        facts = read_facts(image)
+        for name, known in record.protected.items():
+            if facts.protected().get(name) != known:
+                found = facts.packages.get(name)
+                yield f"{name} {found.version}" if found else name

@@ -1,0 +1,71 @@
+"""Describe an extension: the record in it, and the key that names its content."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.image import records
+from lumicontainer.system import process
+
+NAME = "lumicontainer.json"
+FORM = 1
+"""Counts the ways in which extensions were made: another way makes other keys."""
+_TEXT = records.Kind("text", frozenset({str}))
+_SCHEMA: records.Schema = {
+    "key": _TEXT,
+    "image": _TEXT,
+    "identity": _TEXT,
+    "packages": {"*": _TEXT},
+    "code": [_TEXT],
+    "command": _TEXT,
+    "protected?": {"*": _TEXT},
+    "lock?": _TEXT,
+}
+
+
+class Record(NamedTuple):
+    """Hold what an extension says about itself."""
+
+    key: str
+    image: str
+    """The name of the image's file."""
+    identity: str
+    """The identity of the image."""
+    packages: Mapping[str, str]
+    """The versions of its packages, by name."""
+    code: tuple[str, ...]
+    """The folders of the user's own code, which are bound at the same path."""
+    command: str
+    """The command that made it."""
+    protected: Mapping[str, str] = {}
+    """The sha256 of each protected package of the image, by name."""
+    lock: str = ""
+    """The sha256 of its lock."""
+
+    def content(self) -> bytes:
+        """Return the bytes of the record."""
+        return f"{json.dumps(self._asdict(), indent=1, sort_keys=True)}\n".encode()
+
+
+def key_of(inputs: Mapping[str, Any]) -> str:
+    """Return the key of an extension that is made of ``inputs``."""
+    text = json.dumps({"form": FORM, **inputs}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_record(path: Path) -> Record:
+    """Return the record of an extension; raise ``InputError`` for another file."""
+    hint = "lumicontainer extend writes such files"
+    if not path.is_file():
+        raise InputError(Problem("extension not found", str(path), hint=hint))
+    try:
+        command = ["unsquashfs", "-cat", str(path), NAME]
+        data = records.parse(process.capture_bytes(command, limit=1 << 20), _SCHEMA)
+    except (process.ProgramError, records.RecordError) as error:
+        why = error.problems[0].why if isinstance(error, process.ProgramError) else str(error)
+        raise InputError(Problem("the file is not an extension", str(path), why, hint)) from error
+    fields = {name: data[name] for name in Record._fields if name in data}
+    return Record(**{**fields, "code": tuple(data["code"])})

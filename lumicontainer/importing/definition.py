@@ -1,0 +1,201 @@
+"""Read definitions of Apptainer and Singularity.
+
+spython's parser reads the lines of sections. It knows no line numbers and no bootstrap but docker,
+and it changes the indentation of scripts (seen with 0.3.14), so these are read here.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.importing.copies import Copies
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, Origin
+from lumicontainer.importing.environment import add_path, add_variable
+from lumicontainer.importing.script import ShellReader
+from lumicontainer.importing.shell_split import expand
+from lumicontainer.importing.spython_parsers import section as parsed
+
+_NOT_NEEDED = {
+    "labels": "the image records what it holds",
+    "help": "lumicontainer inspect prints what an image holds",
+}
+_REFUSED = {
+    "setup": "it runs on the host, and no step does",
+    "test": "write it as a check: a script in checks/ of the layer",
+    "pre": "it runs on the host, and no step does",
+}
+_ARGUMENT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
+class Section(NamedTuple):
+    """Hold one section of a definition, or its header."""
+
+    line: int
+    name: str
+    rest: str
+    """What stands behind its name."""
+    lines: tuple[str, ...]
+
+
+def sections(text: str) -> Iterator[Section]:
+    """Yield the header (``bootstrap``) and the sections of each stage, with their lines."""
+    line, name, rest, found = 1, "bootstrap", "", list[str]()
+    for number, each in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        bare = each.strip()
+        begins = bare.startswith("%") and not bare.startswith("%%")
+        if begins or re.match(r"(?i)bootstrap\s*:", bare):
+            if any(map(str.strip, found)):
+                yield Section(line, name, rest, tuple(found))
+            line, found = number, []
+            name, rest = "bootstrap", ""
+            if begins:
+                name, _, rest = bare[1:].partition(" ")
+            else:
+                found = [each]
+            continue
+        found.append(each)
+    if found or name != "bootstrap":
+        yield Section(line, name.lower(), rest.strip(), tuple(found))
+
+
+def read_definition(draft: Draft, name: str, text: str) -> None:
+    """Add the header and the sections of a definition; raise ``InputError`` if it has no header."""
+    arguments: dict[str, str] = {}
+    for each in sections(text):
+        if each.name == "arguments":
+            arguments |= dict(_pair(line, "=") for line in each.lines if "=" in line)
+    whole = _ARGUMENT.sub(lambda found: arguments.get(found[1], found[0]), text)
+    found = list(sections(whole))
+    heads = [number for number, each in enumerate(found) if _is_header(each)]
+    if not heads:
+        hint = "a definition begins with Bootstrap: and From:"
+        raise InputError(Problem("expected a definition of Apptainer", name, hint=hint))
+    reader = _Reader(draft, name)
+    for number, each in enumerate(found):
+        if number < heads[-1] and heads[0] <= number:
+            reader.leave_out(each)
+        else:
+            reader.read(each)
+
+
+def _is_header(each: Section) -> bool:
+    return each.name == "bootstrap" and any(
+        re.match(r"(?i)\s*bootstrap\s*:", line) for line in each.lines
+    )
+
+
+def _pair(line: str, separator: str) -> tuple[str, str]:
+    name, _, value = line.partition(separator)
+    return name.strip(), value.strip().strip('"')
+
+
+class _Reader:
+    def __init__(self, draft: Draft, file: str) -> None:
+        self.draft = draft
+        self.file = file
+        self.copies = Copies(draft)
+        self.shell = ShellReader(draft, file, self.copies.find)
+
+    def leave_out(self, each: Section) -> None:
+        if each.name == "bootstrap":
+            text = " ".join(line.strip() for line in each.lines if line.strip())
+            why = "only the last stage becomes the image"
+            self.draft.refuse(Origin(self.file, each.line), text, why)
+
+    def read(self, each: Section) -> None:
+        origin, text = Origin(self.file, each.line), f"%{each.name} {each.rest}".strip()
+        name = each.name.lower()
+        if name in _NOT_NEEDED:
+            self.draft.note(origin, text, NOT_NEEDED, _NOT_NEEDED[name])
+        elif read := self._READERS.get(name):
+            read(self, origin, text, each)
+        else:
+            why = _REFUSED.get(name, "this section has no counterpart")
+            self.draft.refuse(origin, text, why)
+
+    def _header(self, origin: Origin, text: str, each: Section) -> None:
+        pairs = dict(
+            _pair(line, ":") for line in each.lines if ":" in line and line.strip()[0] != "#"
+        )
+        keys = {name.lower(): value.partition(" #")[0].strip() for name, value in pairs.items()}
+        if "bootstrap" not in keys:
+            return
+        agent = keys["bootstrap"].lower()
+        text = "; ".join(f"{name}: {value}" for name, value in pairs.items())
+        image = {"debootstrap": "debian"}.get(agent, keys.get("from", ""))
+        if agent in ("docker", "debootstrap", "library", "docker-daemon", "oras"):
+            self.draft.replace_image(origin, text, image)
+        else:
+            why = f"no base comes from the bootstrap '{agent}'; the base is {self.draft.goal.base}"
+            self.draft.refuse(origin, text, why)
+
+    def _arguments(self, origin: Origin, text: str, each: Section) -> None:
+        del each
+        self.draft.note(origin, text, CARRIED, "their defaults stand where {{ NAME }} stood")
+
+    def _files(self, origin: Origin, text: str, each: Section) -> None:
+        if each.rest:
+            self.draft.refuse(origin, text, "only the last stage becomes the image")
+            return
+        for number, line in enumerate(each.lines, each.line + 1):
+            for pair in parsed("files", [line]).files:
+                source, _, target = str(pair).partition(" ")
+                place = target.strip() or f"/{source.lstrip('/')}"
+                at = Origin(self.file, number)
+                if source.startswith("/"):
+                    self.draft.refuse(at, line.strip(), "it is not below the definition's folder")
+                else:
+                    self.copies.add(at, line.strip(), source, place)
+
+    def _environment(self, origin: Origin, text: str, each: Section) -> None:
+        del text
+        for number, line in enumerate(each.lines, origin.number + 1):
+            at = Origin(self.file, number)
+            found = parsed("environment", [line]).environ
+            if not found and line.strip() and not line.strip().startswith("#"):
+                self.draft.refuse(
+                    at, line.strip(), "only variables with a value can be carried over"
+                )
+            for assignment in found if not line.strip().startswith("#") else ():
+                self._variables(at, line.strip(), str(assignment))
+
+    def _variables(self, origin: Origin, text: str, assignments: str) -> None:
+        try:
+            words = shlex.split(assignments, comments=True)
+        except ValueError:
+            words = []
+        code = any(mark in assignments for mark in ("$(", "`", ";"))
+        if code or not words or not all("=" in word for word in words):
+            self.draft.refuse(origin, text, "it is more than variables with a value")
+            return
+        for word in words:
+            name, _, value = word.partition("=")
+            self._variable(origin, word, name, expand(value, self.draft.environment))
+
+    def _variable(self, origin: Origin, text: str, name: str, value: str) -> None:
+        if name == "PATH" or name.endswith("_PATH"):
+            add_path(self.draft, origin, name, value)
+        elif "$" in value:
+            self.draft.refuse(origin, text, "it has a variable without a known value")
+        else:
+            add_variable(self.draft, origin, name, value)
+
+    def _post(self, origin: Origin, text: str, each: Section) -> None:
+        del text
+        self.shell.read("\n".join(each.lines), origin.number + 1, {})
+
+    def _start(self, origin: Origin, text: str, each: Section) -> None:
+        command = next((line.strip() for line in each.lines if line.strip()), "")
+        self.draft.start(origin, text, command.removeprefix("exec "))
+
+    _READERS: Mapping[str, Any] = {
+        "bootstrap": _header,
+        "arguments": _arguments,
+        "files": _files,
+        "environment": _environment,
+        "post": _post,
+        "runscript": _start,
+        "startscript": _start,
+    }

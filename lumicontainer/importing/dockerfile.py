@@ -1,0 +1,308 @@
+"""Read Dockerfiles.
+
+spython's parser reads single instructions. It knows no line numbers, stages, heredocs, options of
+``COPY`` or ``ENV NAME several words`` (seen with 0.3.14), so these are read here.
+"""
+
+import contextlib
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lumicontainer.core.yaml.validators import RESERVED
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.importing.copies import Copies
+from lumicontainer.importing.draft import (
+    CARRIED,
+    NOT_CARRIED,
+    NOT_NEEDED,
+    Draft,
+    Origin,
+    hazard,
+)
+from lumicontainer.importing.environment import add_path, add_variable
+from lumicontainer.importing.requirements import url_source
+from lumicontainer.importing.script import ShellReader
+from lumicontainer.importing.shell_split import expand
+from lumicontainer.importing.spython_parsers import instruction as parsed
+
+_NOT_NEEDED = {
+    "EXPOSE": "containers of Apptainer use the host's network",
+    "VOLUME": "folders of the host are bound when the image runs",
+    "USER": "Apptainer runs as the user who calls it",
+    "LABEL": "the image records what it holds",
+    "MAINTAINER": "the image records what it holds",
+    "STOPSIGNAL": "Apptainer runs no service",
+    "HEALTHCHECK": "lumi-verify runs the image's checks",
+    "SHELL": "scripts run under bash",
+}
+_HEREDOC = re.compile(r"<<(-?)\s*([\"']?)(\w+)\2")
+_OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
+
+
+class Instruction(NamedTuple):
+    """Hold one instruction of a Dockerfile."""
+
+    line: int
+    last: int
+    name: str
+    text: str
+    """What stands behind the name, with its line breaks."""
+    bodies: tuple[str, ...] = ()
+    """The content of its heredocs."""
+
+
+def instructions(text: str) -> Iterator[Instruction]:
+    """Yield the instructions of a Dockerfile with their lines."""
+    lines = [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
+    at = 0
+    while at < len(lines):
+        first, whole = at, lines[at]
+        at += 1
+        if not whole.strip() or whole.lstrip().startswith("#"):
+            continue
+        while whole.rstrip().endswith("\\") and at < len(lines):
+            # Comments between continued lines are left out.
+            following = "\\" if lines[at].lstrip().startswith("#") else lines[at] or "\\"
+            whole = f"{whole.rstrip()[:-1]}\\\n{following}"
+            at += 1
+        name, _, rest = whole.lstrip().partition(" ")
+        bodies = []
+        for _, _, word in _HEREDOC.findall(rest) if name.upper() in ("RUN", "COPY", "ADD") else ():
+            end = next((n for n in range(at, len(lines)) if lines[n].strip() == word), len(lines))
+            bodies.append("".join(f"{line}\n" for line in lines[at:end]))
+            at = end + 1
+        yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(bodies))
+
+
+def _exec_form(text: str) -> list[str]:
+    """Return the words of ``["a", "b"]``; nothing for other text."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(text)
+        if isinstance(found, list):
+            return list(map(str, found))
+    return []
+
+
+class _Stage(NamedTuple):
+    name: str
+    base: str
+    first: Instruction
+    body: list[Instruction]
+
+
+def read_dockerfile(draft: Draft, name: str, text: str) -> None:
+    """Add the instructions of the last stage, and of the stages that it begins with.
+
+    Raises ``InputError`` if the file has no FROM.
+    """
+    if found := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
+        hint = "continue lines with a backslash, and remove the directive"
+        raise InputError(Problem("cannot read another escape character", name, found[0], hint))
+    before: list[Instruction] = []
+    stages: list[_Stage] = []
+    values: dict[str, str] = {}
+    for each in instructions(text):
+        if each.name == "FROM":
+            base, _, stage = _from(each.text)
+            stages.append(_Stage(stage.lower(), expand(base, values), each, []))
+        elif stages:
+            stages[-1].body.append(each)
+        else:
+            before.append(each)
+            values |= dict(_assignments(each.text)) if each.name == "ARG" else {}
+    if not stages:
+        hint = "name a Dockerfile, a definition, requirements.txt or environment.yml"
+        raise InputError(Problem("expected a Dockerfile with FROM", name, hint=hint))
+    _Reader(draft, name, values, stages).read(before)
+
+
+def _from(text: str) -> tuple[str, str, str]:
+    bare = re.sub(r"^(--\S+\s+)+", "", text.replace("\\\n", " "))
+    base, _, rest = bare.partition(" ")
+    found = re.fullmatch(r"(?i)\s*as\s+(\S+)\s*", rest)
+    return base, "as", found[1] if found else ""
+
+
+def _assignments(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the variables of ENV or ARG; without a value it is empty."""
+    joined = text.replace("\\\n", " ")
+    if old := re.fullmatch(r"(\w+)\s+([^=\s].*|[^\s]*\s.*)", joined, re.DOTALL):
+        yield old[1], old[2].strip().strip('"')
+        return
+    for word in shlex.split(joined):
+        name, _, value = word.partition("=")
+        yield name, value
+
+
+class _Reader:
+    def __init__(
+        self, draft: Draft, file: str, given: Mapping[str, str], stages: Sequence[_Stage]
+    ) -> None:
+        self.draft = draft
+        self.file = file
+        self.given = given
+        self.stages = stages
+        self.values: dict[str, str] = {}
+        self.copies = Copies(draft)
+        self.shell = ShellReader(draft, file, self.copies.find)
+
+    def read(self, before: Sequence[Instruction]) -> None:
+        used = self._used()
+        for each in before:
+            why = "it chooses the base image, which the platform chooses here"
+            self.draft.note(self._at(each), f"{each.name} {each.text}", NOT_NEEDED, why)
+        for stage in self.stages:
+            if stage in used:
+                self._from(stage)
+                for each in stage.body:
+                    self._instruction(each)
+            else:
+                self._leave_out(stage)
+
+    def _used(self) -> list[_Stage]:
+        """Return the last stage and those that it is made from, the first one first."""
+        named = {stage.name: stage for stage in self.stages if stage.name}
+        chain = [self.stages[-1]]
+        while (below := named.get(chain[0].base.lower())) and below not in chain:
+            chain.insert(0, below)
+        return chain
+
+    def _leave_out(self, stage: _Stage) -> None:
+        last = stage.body[-1].last if stage.body else stage.first.last
+        what = f"FROM {stage.first.text}"
+        why = f"only the last stage becomes the image; lines {stage.first.line} to {last} do not"
+        read = any(
+            re.search(rf"from={re.escape(stage.name)}\b", each.text, re.IGNORECASE)
+            for other in self.stages
+            for each in other.body
+            if stage.name
+        )
+        self.draft.note(self._at(stage.first), what, NOT_CARRIED if read else NOT_NEEDED, why)
+
+    def _at(self, each: Instruction) -> Origin:
+        return Origin(self.file, each.line)
+
+    def _from(self, stage: _Stage) -> None:
+        text = f"FROM {stage.first.text}"
+        if any(stage.base.lower() == each.name for each in self.stages if each.name):
+            self.draft.note(self._at(stage.first), text, CARRIED, "the stage is above")
+        else:
+            self.draft.replace_image(self._at(stage.first), text, stage.base)
+
+    def _instruction(self, each: Instruction) -> None:
+        origin, text = self._at(each), f"{each.name} {each.text}"
+        try:
+            if each.name in _NOT_NEEDED:
+                self.draft.note(origin, text, NOT_NEEDED, _NOT_NEEDED[each.name])
+            elif read := self._READERS.get(each.name):
+                read(self, origin, text, each)
+            else:
+                self.draft.refuse(origin, text, "this instruction has no counterpart")
+        except (ValueError, IndexError) as error:
+            self.draft.refuse(origin, text, f"it cannot be read: {error}")
+
+    def _arg(self, origin: Origin, text: str, each: Instruction) -> None:
+        for name, value in _assignments(each.text):
+            known = expand(value, self.values) or self.given.get(name, "")
+            self.values[name] = known
+            if self.draft.decided("environment", name, origin, text):
+                continue
+            if name in RESERVED or name.startswith(("LD_", "BASH_FUNC")) or "$" in known:
+                self.draft.refuse(origin, text, "a parameter cannot have this name or value")
+                continue
+            self.draft.parameters[name] = known
+            self.draft.note(origin, text, CARRIED, f"as the parameter {name}")
+
+    def _env(self, origin: Origin, text: str, each: Instruction) -> None:
+        del text
+        for name, value in _assignments(each.text):
+            if name == "PATH" or name.endswith("_PATH"):
+                add_path(self.draft, origin, name, expand(value, self.values))
+                continue
+            known = re.sub(r"\$\{?\w+\}?", "", expand(value, self.values))
+            self.values[name] = known
+            self.draft.parameters.pop(name, None)
+            add_variable(self.draft, origin, name, known)
+
+    def _workdir(self, origin: Origin, text: str, each: Instruction) -> None:
+        folder = expand(str(parsed(each.name, each.text).workdir), self.values)
+        path = folder if folder.startswith("/") else f"{self.shell.folder}/{folder}"
+        block = f"mkdir -p {shlex.quote(path)}\n"
+        why = "it has a variable without a known value" if "$" in path else hazard(block)
+        self.shell.folder, self.shell.lost = path, ("", "")
+        if used := self.shell.used(path):
+            self.shell.lost = (path, self.shell.missing[used])
+            self.draft.note(origin, text, self.shell.missing[used], f"{used} is not there")
+        elif why:
+            self.shell.lost = (path, NOT_CARRIED)
+            self.draft.refuse(origin, text, why)
+        else:
+            self.draft.script.append(block)
+            why = "for later lines; a container starts in your folder"
+            self.draft.note(origin, text, CARRIED, why)
+
+    def _run(self, origin: Origin, text: str, each: Instruction) -> None:
+        rest = each.text
+        while option := _OPTION.match(rest):
+            rest = rest[option.end() :].lstrip("\\\n \t")
+            if option[1] == "mount" and "type=cache" not in (option[2] or ""):
+                why = "it needs a mount of another stage or a secret: see 'secrets' of layer.yaml"
+                self.draft.refuse(origin, text, why)
+                return
+        lines = "\n" * each.text.count("\n", 0, len(each.text) - len(rest))
+        if words := _exec_form(rest):
+            rest = shlex.join(words)
+        elif each.bodies:
+            lines, rest = "\n", "".join(each.bodies)
+        self.shell.read(lines + rest, each.line, self.values)
+
+    def _copy(self, origin: Origin, text: str, each: Instruction) -> None:
+        rest = each.text.replace("\\\n", " ")
+        while option := _OPTION.match(rest):
+            rest = rest[option.end() :]
+            if option[1] == "from":
+                why = f"'{option[2]}' does not become the image; install it, or name a source"
+                self.draft.refuse(origin, text, why)
+                return
+        rest = expand(rest, self.values)
+        if each.bodies:
+            target = self._target(rest.split()[-1])
+            self.copies.add_text(origin, text, each.bodies[0], target)
+            return
+        *sources, target = _exec_form(rest) or shlex.split(rest)
+        many = len(sources) > 1
+        place = self._target(target if not many or target.endswith("/") else f"{target}/")
+        for source in sources:
+            text = f"{each.name} {source} {target}" if many else text
+            if "://" in source:
+                self.draft.refuse_source(origin, text, url_source(source))
+            elif each.name == "ADD" and re.search(r"\.(tar|tgz|tar\.\w+)$", source):
+                self.draft.refuse(origin, text, "unpack it in a RUN line, or name it as a source")
+            else:
+                self.copies.add(origin, text, source, place)
+
+    def _target(self, path: str) -> str:
+        end = "/" if path.endswith("/") or path in (".", "./") else ""
+        whole = path if path.startswith("/") else f"{self.shell.folder or '/'}/{path}"
+        parts = [part for part in whole.split("/") if part not in ("", ".")]
+        return f"/{'/'.join(parts)}{end}" if parts else "/"
+
+    def _start(self, origin: Origin, text: str, each: Instruction) -> None:
+        recipe = parsed(each.name, each.text.replace("\\\n", " "))
+        found: Any = recipe.cmd or recipe.entrypoint
+        command = shlex.join(found) if isinstance(found, list) else str(found)
+        self.draft.start(origin, text, command)
+
+    _READERS: Mapping[str, Any] = {
+        "ARG": _arg,
+        "ENV": _env,
+        "WORKDIR": _workdir,
+        "RUN": _run,
+        "COPY": _copy,
+        "ADD": _copy,
+        "CMD": _start,
+        "ENTRYPOINT": _start,
+    }

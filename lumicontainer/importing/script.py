@@ -1,0 +1,252 @@
+"""Turn the shell text of ``RUN`` and ``%post`` into packages, and lines of ``install.sh``."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from lumicontainer.core.yaml.validators import apt_package
+from lumicontainer.importing import conda
+from lumicontainer.importing.draft import (
+    CARRIED,
+    NOT_CARRIED,
+    NOT_NEEDED,
+    Draft,
+    Origin,
+    fault,
+    hazard,
+)
+from lumicontainer.importing.replacements import find, table
+from lumicontainer.importing.requirements import (
+    add_pip,
+    git_source,
+    package_of,
+    read_named,
+    url_source,
+)
+from lumicontainer.importing.shell_split import ShellCommand, expand, split, words
+from lumicontainer.system import process
+
+_PIP = re.compile(r"(?:python[\d.]*\s+-m\s+)?pip[\d.]*\s+install\b|uv\s+pip\s+install\b")
+_CONDA = re.compile(r"(?:conda|mamba|micromamba)\s+(install|create|env\s+(?:create|update))\b")
+_INSTALLERS = re.compile(r"(?i)(mini|mamba|ana)(conda|forge)|micromamba|get-pip\.py")
+_ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip|sh|run)$")
+_ASSIGNMENT = re.compile(r"\w+=\S*")
+_UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
+_UNKNOWN = "it has a variable without a known value"
+
+
+class ShellReader:
+    """Read the shell text of one file, whose folders and variables go on from line to line."""
+
+    def __init__(self, draft: Draft, file: str, find_file: Callable[[str], str]) -> None:
+        self.draft = draft
+        self.file = file
+        self.find_file = find_file
+        """Returns the name in the folder of what a path of the image was copied from."""
+        self.folder = ""
+        """Where commands run."""
+        self.lost = ("", "")
+        """The folder where they would run if it were there, and the outcome of what would."""
+        self.missing: dict[str, str] = {}
+        """Names of what is not downloaded, each with the outcome of what uses it."""
+
+    def read(self, text: str, first: int, values: Mapping[str, str]) -> None:
+        """Add the commands of a text whose first line has the number ``first``."""
+        kept: list[str] = []
+        lost, known = self.lost, dict(values)
+        for command in split(text):
+            origin = Origin(self.file, first + command.offset)
+            away = re.match(r"cd\s+(\S*)", command.text)
+            if lost[0] and not (away and away[1].startswith("/")):
+                why = f"it runs in {lost[0]}, which is not there"
+                self.draft.note(origin, command.text, lost[1], why)
+                lost = self.lost if away else lost
+            elif self._is_kept(origin, command, known):
+                kept.append(command.text)
+                known |= _assigned(command, known)
+                lost = ("", "") if away else lost
+            elif away:
+                lost = away[1], self.draft.lines[-1].outcome
+        if any(not re.match(r"cd\s", each) for each in kept):
+            self._keep(Origin(self.file, first), kept)
+
+    def _keep(self, origin: Origin, kept: Sequence[str]) -> None:
+        enter = [f"cd {shlex.quote(self.folder)}"] if self.folder else []
+        body = "\n".join([*enter, *kept])
+        self.draft.script.append(
+            f"# {origin.file}:{origin.number}\n# shellcheck disable=all\n(\n{body}\n)\n"
+        )
+
+    def _is_kept(self, origin: Origin, command: ShellCommand, values: Mapping[str, str]) -> bool:
+        """Add what becomes of a command; return whether it is a line of the script."""
+        text, plain = command.text, _plain(command.text)
+        found = None if command.compound else words(plain, values)
+        if found is None:
+            unknown = not command.compound and bool(re.search(table()["downloads"], text))
+            why = _UNKNOWN if unknown else find("commands", plain).get("refuse", "")
+            return self._is_other_kept(origin, text, expand(plain, values), why)
+        found = _without_options(found)
+        if not found or self._read_installer(origin, text, found):
+            return False
+        name = " ".join(found)
+        if self.draft.decided("commands", name, origin, text):
+            return False
+        return self._is_other_kept(origin, text, expand(plain, values))
+
+    def _read_installer(self, origin: Origin, text: str, found: Sequence[str]) -> bool:
+        joined = " ".join(found)
+        if re.match(r"apt(-get)?\s", joined) and "install" in found:
+            self._add_apt(origin, found[found.index("install") + 1 :])
+        elif _PIP.match(joined):
+            rest = found[found.index("install") + 1 :]
+            for name in add_pip(self.draft, origin, rest):
+                self._read_requirements(origin, name)
+        elif conda_verb := _CONDA.match(joined):
+            self._add_conda(origin, text, found, conda_verb[1])
+        else:
+            return False
+        return True
+
+    def _read_requirements(self, origin: Origin, path: str) -> None:
+        text = f"pip install -r {path}"
+        read_named(self.draft, origin, text, self.find_file(self._absolute(path)))
+
+    def _absolute(self, path: str) -> str:
+        return str(PurePosixPath(self.folder or "/") / path)
+
+    def _add_apt(self, origin: Origin, found: Sequence[str]) -> None:
+        draft = self.draft
+        values = {n for n, word in enumerate(found, 1) if word in ("-t", "-o", "-c")}
+        wanted = [
+            word for n, word in enumerate(found) if n not in values and not word.startswith("-")
+        ]
+        for text in dict.fromkeys(wanted):
+            package, _, version = text.partition("=")
+            if draft.decided("apt", package, origin, f"apt {text}"):
+                continue
+            if fault(apt_package, package):
+                draft.refuse(origin, f"apt {text}", "it is not the name of a Debian package")
+                continue
+            draft.apt.setdefault(package, origin)
+            why = f"in the version of {draft.goal.base}" if version else ""
+            draft.note(origin, f"apt {text}", CARRIED, why)
+
+    def _add_conda(self, origin: Origin, text: str, found: Sequence[str], verb: str) -> None:
+        left = list(found[2 if verb in ("install", "create") else 3 :])
+        while left:
+            word = left.pop(0)
+            if word in ("-f", "--file") and left:
+                name = self.find_file(self._absolute(left.pop(0)))
+                self._read_environment(origin, text, name)
+            elif word in ("-c", "--channel", "-n", "--name", "-p", "--prefix"):
+                left = left[1:]
+            elif not word.startswith("-"):
+                conda.add_package(self.draft, origin, word)
+
+    def _read_environment(self, origin: Origin, text: str, name: str) -> None:
+        if not name:
+            self.draft.refuse(origin, text, "the file is not below the folder of what is imported")
+            return
+        conda.read_environment(self.draft, name)
+        self.draft.note(origin, text, CARRIED, f"the lines of {name} are above")
+
+    def _is_other_kept(self, origin: Origin, text: str, plain: str, why: str = "") -> bool:
+        """Add what becomes of a command that installs no packages by name."""
+        draft = self.draft
+        if self._read_download(origin, text, plain):
+            return False
+        if used := self.used(plain) or self.used(text):
+            draft.note(origin, text, self.missing[used], f"it uses {used}, which is not there")
+            return False
+        if re.search(r"/etc/apt/|sources\.list", text):
+            why = "name a script that does it under apt_repositories of the layer"
+        elif re.search(table()["downloads"], text):
+            why = why or _UNPINNED
+        if why := why or hazard(text) or _syntax_error(text):
+            draft.refuse(origin, text, why)
+            return False
+        draft.note(origin, text, CARRIED)
+        return True
+
+    def used(self, text: str) -> str:
+        """Return what is missing and a text names; empty if it names none of it."""
+        named = re.findall(r"[\w.+${}-]+", text)
+        return next((name for name in self.missing if name in named), "")
+
+    def _read_download(self, origin: Origin, text: str, plain: str) -> bool:
+        git = re.search(r"\bgit\s+clone\b(.*)", plain.replace("\\\n", " "), re.DOTALL)
+        urls = re.findall(r"(?:https?|ftp)://[^\s'\"|;)&>]+", plain)
+        if not urls:
+            return False
+        if _INSTALLERS.search(urls[0]) and not git:
+            return self._drop_conda(origin, text, urls[0])
+        if git:
+            source = _clone(git[1], urls[0])
+            self.missing[source["folder"]] = NOT_CARRIED
+        elif re.search(r"\b(curl|wget|aria2c)\b", plain):
+            source = url_source(urls[0], _saved_as(plain))
+            self.missing[source["file"]] = NOT_CARRIED
+            self.missing[_ARCHIVE.sub("", PurePosixPath(urls[0]).name)] = NOT_CARRIED
+        else:
+            return False
+        named = source.get("folder", "")
+        package = package_of(named)
+        if find("python", package, self.draft.goal.accelerator):
+            self.missing[named] = NOT_NEEDED
+            return self.draft.decided("python", package, origin, text)
+        self.draft.refuse_source(origin, text, source)
+        return True
+
+    def _drop_conda(self, origin: Origin, text: str, url: str) -> bool:
+        saved = _saved_as(text) or PurePosixPath(url).name
+        self.missing[PurePosixPath(saved).name] = NOT_NEEDED
+        self.draft.replace(origin, text, "python", "the layer has Python and pip")
+        return True
+
+
+def _assigned(command: ShellCommand, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a command sets to values which are known."""
+    found = [] if command.compound else words(command.text, values) or []
+    pairs = [each.partition("=") for each in found[found[:1] == ["export"] :]]
+    plain = all(name.isidentifier() and equals for name, equals, _ in pairs)
+    return {name: value for name, _, value in pairs} if plain else {}
+
+
+def _plain(text: str) -> str:
+    """Return a command without ``sudo`` and the variables that are set for it alone."""
+    found = text.replace("\\\n", " ").split(" ")
+    while found and (found[0] in ("", "sudo", "env", "-E") or _ASSIGNMENT.fullmatch(found[0])):
+        found.pop(0)
+    return " ".join(found) or text
+
+
+def _without_options(found: list[str]) -> list[str]:
+    """Return the words of a command of apt without options before what it does."""
+    if found[:1] not in (["apt"], ["apt-get"]):
+        return found
+    first = next((n for n, word in enumerate(found[1:], 1) if not word.startswith("-")), 1)
+    return [found[0], *found[first:]]
+
+
+def _clone(rest: str, url: str) -> dict[str, str]:
+    behind = [word for word in rest.partition(url)[2].split() if not word.startswith("-")]
+    folder = (
+        PurePosixPath(behind[0]).name if behind and re.fullmatch(r"[\w./-]+", behind[0]) else ""
+    )
+    return git_source(url, folder)
+
+
+def _saved_as(text: str) -> str:
+    """Return the name of the file that a download is written to; empty if its URL names it."""
+    option = r"-[a-zA-Z]*O" if re.search(r"\bwget\b", text) else r"-[a-zA-Z]*o"
+    form = rf"(?:\s{option}|--output(?:-document)?)[= ]\s*([\w./+-]+)(?![\w./+:-])"
+    found = re.search(form, text) or re.search(r"[^>&]>\s*([\w./+-]+)", text)
+    name = PurePosixPath(found[1]).name if found else ""
+    return name if re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name) else ""
+
+
+def _syntax_error(text: str) -> str:
+    command = ["bash", "--norc", "--noprofile", "-O", "extglob", "-n"]
+    done = process.finished(command, env={"PATH": "/usr/bin:/bin"}, given=text.encode())
+    return "bash cannot parse it" if done.returncode or done.stderr else ""

@@ -1,0 +1,128 @@
+"""Split shell text into commands, without running or expanding any of it."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`|(?<!\S)\#[^\n]*"""
+    r"""|<<<|<<-?\s*(?P<quote>["']?)(?P<word>[\w.]+)(?P=quote)|&&|;;|[;\n(){}]""",
+    re.DOTALL,
+)
+_DEPTH = {"(": 1, "{": 1, ")": -1, "}": -1}
+_SEPARATORS = ("&&", ";;", ";", "\n")
+_BEGIN = re.compile(r"(?:(?:do|then|else|elif|!|time)\s+)*(?:if|for|while|until|case|select)\b")
+_END = re.compile(r"(?:fi|done|esac)\b")
+_TEST = re.compile(r"(?:\[|test\b|!)")
+_SPECIAL = set("|&<>`(){}\n")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+
+
+class ShellCommand(NamedTuple):
+    """Hold one command of a script."""
+
+    text: str
+    offset: int
+    """The lines before it."""
+    compound: bool
+    """Whether it is more than words: a pipe, a loop, a redirection, a heredoc."""
+
+
+def split(text: str) -> Iterator[ShellCommand]:
+    """Yield the commands between ``&&``, ``;`` and newlines, with the lines before each.
+
+    A loop, a condition, a list with ``||``, a function or a command with its heredoc is one.
+    """
+    start = first = depth = 0
+    inner: list[int] = []
+    for end, width in [*_ends(text), (len(text), 0)]:
+        bare = text[start:end].replace("\\\n", "  ").lstrip()
+        begins, ends = _BEGIN.match(bare), _END.match(bare)
+        depth = max(0, depth + bool(begins) - bool(ends))
+        start = end + width
+        if text.startswith("&&", end):
+            inner += [] if depth else [end]
+        elif not depth or end == len(text):
+            yield from _list(text, first, end, inner)
+            first, inner = start, []
+
+
+def _list(text: str, start: int, end: int, inner: list[int]) -> Iterator[ShellCommand]:
+    """Yield the commands of a list, which end at ``inner`` unless it is one."""
+    plain = _unquoted(text[start:end])
+    if "||" in plain or _TEST.match(plain) or not inner:
+        yield from _command(text, start, end)
+        return
+    for last in (*inner, end):
+        yield from _command(text, start, last)
+        start = last + len("&&")
+
+
+def _command(text: str, start: int, end: int) -> Iterator[ShellCommand]:
+    # Comments of their own stand before it.
+    skipped = re.compile(r"(?:\s|\\\n|#[^\n]*(?:\n|\Z))*").match(text, start, end)
+    start = skipped.end() if skipped else start
+    bare = re.sub(r"(?:\s|\\\n)+\Z", "", text[start:end])
+    if bare:
+        compound = bool(_BEGIN.match(bare)) or bool(_SPECIAL & set(_unquoted(bare)))
+        yield ShellCommand(bare, text.count("\n", 0, start), compound)
+
+
+def _ends(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a command ends, and how many characters separate it from the next one."""
+    at = depth = 0
+    words: list[str] = []
+    while found := _TOKEN.search(text, at):
+        mark, at = found[0], found.end()
+        if found["word"]:
+            words.append(found["word"])
+        elif mark in _DEPTH:
+            depth = max(0, depth + _DEPTH[mark])
+        elif mark == "\n" and words:
+            at = _after_heredocs(text, found.start(), words)
+            words = []
+        elif mark in _SEPARATORS and not depth:
+            yield found.start(), len(mark)
+
+
+def _after_heredocs(text: str, at: int, words: list[str]) -> int:
+    """Return where the line ends that ends the last of the heredocs that begin behind ``at``."""
+    for word in words:
+        found = re.compile(rf"^\t*{re.escape(word)}$", re.MULTILINE).search(text, at)
+        at = found.end() if found else len(text)
+    return at
+
+
+def _unquoted(text: str) -> str:
+    """Return a text without what is quoted; a command in it stays visible by its ``(``."""
+    bare = re.sub(r"\$\{\w+\}", "", re.sub(r"'[^']*'", "", without_silence(text)))
+    bare = re.sub(r'"((?:\\.|[^"\\])*)"', lambda found: "(" if "$(" in found[1] else "", bare)
+    return re.sub(r"\\.", "", bare).strip()
+
+
+def without_silence(text: str) -> str:
+    """Return a command on one line, without what sends its output to /dev/null."""
+    return re.sub(r"(\s*([12&]?>\s*/dev/null|2>&1))+\s*$", "", text.replace("\\\n", " "))
+
+
+def words(text: str, values: Mapping[str, str]) -> list[str] | None:
+    """Return the words of a simple command; None if it has a variable that is not known."""
+    expanded = expand(without_silence(text), values)
+    if "$" in re.sub(r"'[^']*'", "", expanded):
+        return None
+    try:
+        return shlex.split(expanded, comments=True)
+    except ValueError:
+        return None
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """Put in the values of known variables; ``${NAME:-other}`` of an unknown one is its other."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[3]
+        default = found[2]
+        return values.get(name) or (found[0] if default is None else default)
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,102 @@
+"""Make the files of a recipe and its layer from a draft."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from lumicontainer.core.apptainer_syntax import fits_a_line
+from lumicontainer.core.catalog import LAYERS, SCHEMAS
+from lumicontainer.core.model.files import LayerFile
+from lumicontainer.core.yaml.readers import needs_quotes
+from lumicontainer.core.yaml.validators import SCRIPT
+from lumicontainer.importing.draft import Draft
+
+_SCHEMA = "# yaml-language-server: $schema={}{}/{}.json\n"
+_SCRIPT = """\
+#!/usr/bin/env bash
+# Runs as root in the container, in a folder with the layer's other files. Parameters are variables.
+# Lines in ( ) are those of {file}, which shellcheck does not judge.
+set -euo pipefail
+
+"""
+_TO_PIN = """\
+
+# Not carried over: fill in what pins them, and let install.sh use them as $sources/NAME.
+# sources:
+"""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quote what our reader or another version of YAML would not take for text."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write each value where it stands."""
+        del data
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+    plain = value.isprintable() and not needs_quotes(value)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, None if plain else '"')
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_multi_representer(str, _text)
+
+
+def _dump(value: Mapping[str, Any]) -> str:
+    return yaml.dump(
+        {key: each for key, each in value.items() if each},
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=None,
+        width=100,
+    )
+
+
+def files_of(
+    draft: Draft, file: str, layers: Sequence[str], profiles: Sequence[str], base: str
+) -> dict[str, LayerFile]:
+    """Return the files of a recipe and its layer, by their names below its folder."""
+    shown = file if fits_a_line(file) else "an imported file"
+    summary = f"what {shown} installs"
+    own = [draft.name] if draft.is_layer() or draft.to_pin else []
+    recipe = {"summary": summary, "base": base, "profiles": [*profiles]}
+    folder = f"{LAYERS}/{draft.name}"
+    found = {f"{folder}/layer.yaml": _layer(draft, summary)} if own else {}
+    # A layer needs a script where all that it holds is still to be pinned.
+    if draft.script or (own and not draft.is_layer()):
+        found[f"{folder}/{SCRIPT}"] = _SCRIPT.format(file=shown) + "\n".join(draft.script)
+    text = _SCHEMA.format("", SCHEMAS, "recipe") + _dump({**recipe, "layers": [*layers, *own]})
+    made = {name: LayerFile(name, 0o644, each.encode()) for name, each in found.items()}
+    copied = {f"{folder}/{name}": each for name, each in draft.files.items()}
+    name = f"{draft.name}.yaml"
+    # A folder without its recipe is one that was not finished.
+    return {**copied, **made, name: LayerFile(name, 0o644, text.encode())}
+
+
+def _layer(draft: Draft, summary: str) -> str:
+    parameters = {
+        name: {"type": "string", "default": value, "summary": f"ARG {name}"}
+        for name, value in draft.parameters.items()
+    }
+    packages = {"apt": [*draft.apt], "python": [*draft.python]}
+    text = _SCHEMA.format("../../", SCHEMAS, "layer") + _dump(
+        {
+            "summary": summary,
+            "requires": ["python"],
+            "parameters": parameters,
+            "packages": {kind: names for kind, names in packages.items() if names},
+            "environment": draft.environment,
+            "path": draft.path,
+        }
+    )
+    sources = "".join(f"#   - {_flow(each)}\n" for each in draft.to_pin)
+    return text + (_TO_PIN + sources if sources else "")
+
+
+def _flow(source: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{key}: {json.dumps(value)}" for key, value in source.items()) + "}"
