@@ -1,7 +1,5 @@
 """Run the command line: dispatch to the verbs, and turn errors into exit codes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -10,18 +8,9 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
-from lumicontainer import __version__
+from lumicontainer import __version__, errors
 from lumicontainer.commands.parser import VERBS, make_parser, verb_module
-from lumicontainer.errors import (
-    HOST_UNFIT,
-    INPUT_WRONG,
-    INTERNAL,
-    INTERRUPTED,
-    NO_SPACE,
-    LumicontainerError,
-    Problem,
-    did_you_mean,
-)
+from lumicontainer.errors import INPUT_WRONG, LumicontainerError, Problem, did_you_mean
 from lumicontainer.system.terminal import masking, output
 
 
@@ -91,19 +80,20 @@ def _report(error: BaseException) -> int:
         return error.code
     if isinstance(error, KeyboardInterrupt):
         sys.stderr.write("\ninterrupted: unfinished files were removed, all others are unchanged\n")
-        return INTERRUPTED
+        return errors.INTERRUPTED
     if isinstance(error, OSError):
         _drop_output()
         problem = Problem(error.strerror or str(error), str(error.filename or ""))
         sys.stderr.write(f"{problem}\n")
-        return NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else HOST_UNFIT
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return errors.NO_SPACE if full else errors.HOST_UNFIT
     if os.environ.get("LUMICONTAINER_DEBUG"):
         raise error
     sys.stderr.write(
         f"error: a bug in lumicontainer {__version__}: {type(error).__name__}: {error}\n"
         "   hint: repeat the command with LUMICONTAINER_DEBUG=1, and report what it prints\n"
     )
-    return INTERNAL
+    return errors.INTERNAL
 
 
 def _drop_output() -> None:

@@ -1,7 +1,5 @@
 """``lumicontainer binds``: print the options with which ``run`` starts an image."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex
@@ -13,26 +11,35 @@ from typing import Any
 from lumicontainer.commands import context
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
-from lumicontainer.host.binds import Needs, needs_of
+from lumicontainer.extending.mounts import extended
+from lumicontainer.host.binds import Needs, needs_of, static_binds
 from lumicontainer.image import sif
-from lumicontainer.system.terminal.output import line, printable, report, write_document
+from lumicontainer.system.terminal.output import line, print_json, printable, report, write_document
 from lumicontainer.system.user_namespaces import namespace_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_options(parser, *context.IMAGE, "--json")
+    context.add_options(parser, *context.IMAGE, "--with", "--json")
+    summary = "print one line for job scripts on nodes without lumicontainer; this host is not read"
+    parser.add_argument("--static", action="store_true", help=summary)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the options of the engine as a bash array; fail if the image cannot run here."""
     sif.read_objects(arguments.image)
     platform = context.find_platform(arguments)
-    needs = needs_of(arguments.image, platform)
+    if arguments.static:
+        own = extended(Needs(), arguments.image, arguments.extensions).mounts
+        binds = static_binds(arguments.image, platform)
+        paths = ",".join([*(bind.path for bind in binds), *map(str, own)])
+        write_document(f"export SINGULARITY_BIND={_word(paths)}\n")
+        return OK
+    needs = extended(needs_of(arguments.image, platform), arguments.image, arguments.extensions)
     for problem in needs.problems:
         report(problem)
     if arguments.json:
-        context.print_json(_data(needs, platform))
+        print_json(_data(needs, platform))
     elif needs.unfit():
         # For eval, which does not see the exit code of this program.
         sys.stdout.write(f"binds=()\n(exit {HOST_UNFIT})\n")

@@ -1,50 +1,49 @@
 """``lumicontainer build``: build an image from a recipe, and run its checks."""
 
-from __future__ import annotations
-
 import argparse
-import asyncio
+import os
+import shlex
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lumicontainer.build import pipeline
-from lumicontainer.build.builder import Builder
-from lumicontainer.build.cache import proven, usage
-from lumicontainer.build.cache.store import Cache, size_limit
-from lumicontainer.build.checks import reproducibility, script_syntax
-from lumicontainer.build.secrets import read_secrets
-from lumicontainer.build.workspace import workspace
+from lumicontainer.api import BuildOptions, building
+from lumicontainer.api.building import BuildOrder
+from lumicontainer.api.sending import JobOptions, send, submitted
+from lumicontainer.build import docker_output, pipeline, runtimes
 from lumicontainer.commands import context
-from lumicontainer.core.plan.plan import Plan, planned
+from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.inputs import base_label, unpinned
-from lumicontainer.core.rules.rules import refuse
-from lumicontainer.engines import find_engine
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
-from lumicontainer.host import site
-from lumicontainer.host.mirrors import read_mirrors
-from lumicontainer.image import digests, integrity, records, sif
-from lumicontainer.system.files.user_cache import cache_root
-from lumicontainer.system.terminal.output import say, write_document
+from lumicontainer.jobs import slurm
+from lumicontainer.jobs.builds import CompileJobs, Invocation
+from lumicontainer.jobs.follow import Asked
+from lumicontainer.system.terminal.output import print_json, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress
+
+_CORES = 8
+"""The cores of a job if --jobs names none."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.RECIPE)
     add = parser.add_argument
-    summary = "the file of the image; default: ./RECIPE.sif"
-    add("--output", "-o", metavar="FILE", type=Path, help=summary)
-    summary = "compile jobs of a step; default: as many as the cores and the memory allow"
-    add("--jobs", "-j", metavar="N", type=context.number, help=summary)
+    summary = "the file of the image, default ./RECIPE.sif; or docker:NAME, an image of Docker"
+    add("--output", "-o", metavar="FILE", help=summary)
+    summary = "compile jobs of a step; default: LUMICONTAINER_JOBS, or what cores and memory allow"
+    asked = os.environ.get("LUMICONTAINER_JOBS") or None
+    add("--jobs", "-j", metavar="N", type=context.number, default=asked, help=summary)
     add(
         "--pack",
         choices=pipeline.PACKS,
         help="layered: the cached layers as they are, fast to write; flat: one file system, for "
         "releases and all engines, after all checks; default: layered if the engines read it",
+    )
+    add(
+        "--runtime",
+        choices=tuple(runtimes.RUNTIMES),
+        help="what runs the steps; default: the first that this host can use",
     )
     add(
         "--secret",
@@ -62,138 +61,167 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         add(option, action="store_true", help=summary)
     context.add_options(parser, "--mirror", "--progress", "--json")
+    _add_job_options(parser)
+
+
+def _add_job_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--on", metavar="PARTITION", help="build in a Slurm job in this partition; see --jobs")
+    add("--time", metavar="TIME", type=_time, help="the job's time limit, such as 2h")
+    add("--account", metavar="NAME", default="", help="the project that pays for the job")
+    summary = "compile layers in jobs of their own, at most N at the same time"
+    add("--jobs-at-once", metavar="N", type=context.number, help=summary)
+    summary = "compile this layer into the cache and write no image; needs the layers below it"
+    add("--only-compile", metavar="LAYER", default="", help=summary)
+    add("--job", metavar="DIR", type=Path, help=argparse.SUPPRESS)
+
+
+def _time(text: str) -> str:
+    try:
+        return slurm.time_limit(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the existing one was built from the same inputs."""
-    resolved = context.resolved_recipe(arguments)
-    script_syntax.refuse_unparsable(resolved)
-    warnings = refuse(context.judged(resolved, arguments))
-    resolved = context.locked(resolved, arguments) if arguments.locked else resolved
-    plan = planned(resolved)
-    output = Path(arguments.output or f"{plan.resolved.recipe.name}.sif").absolute()
-    pipeline.check_output(output)
-    wanted = plan.steps[-1].key
-    current = not arguments.rebuild and _is_current(arguments, output, wanted)
-    if output.exists() and not (current or arguments.check):
-        pipeline.check_replaced(output)
+    _check_job_options(arguments)
+    if docker_output.name_of(arguments.output):
+        _refuse_file_options(arguments)
+    resolved = context.resolved_recipe(arguments, locked=arguments.locked)
+    options, job = _options(arguments), _job(arguments, resolved.platform.name)
+    compile_jobs = _compile_jobs(arguments, job)
+    order = building.order(resolved, arguments.output, options, compile_jobs)
+    if not arguments.check:
+        building.require_replaceable(order)
     if arguments.dry_run:
-        for warning in warnings:
-            say(str(warning))
-        _print_steps(plan, output, current=current, as_json=arguments.json)
-        return OK
-    if arguments.check:
-        return _check(arguments, plan, output, warnings)
-    result = {"image": str(output), "key": wanted, "built": not current}
-    if current:
-        say(f"{output.name} is up to date")
+        _print_plan(arguments, order, job)
+    elif job and not (arguments.job or order.current):
+        code, printed = send(order, job, _print_line)
+        write_document(printed)
+        return code
+    elif arguments.only_compile:
+        building.compile_layer(order, arguments.only_compile, Progress(arguments.progress))
+    elif arguments.check:
+        return _check(arguments, order)
     else:
-        result["seconds"] = _build(arguments, plan, output, warnings)
-    if arguments.json:
-        context.print_json(result)
-    else:
-        write_document(f"{output}\n")
+        _build(arguments, order)
     return OK
 
 
-def _is_current(arguments: argparse.Namespace, output: Path, wanted: str) -> bool:
-    """Check that the existing image is whole, and is what a build would make."""
-    if not output.exists():
-        return False
-    try:
-        # A writable overlay that a user added to an image is ext3, not a layer.
-        own = [each for each in sif.partitions(output) if each.form == sif.SQUASHFS]
-        form = "flat" if len(own) == 1 else "layered"
-        checked = arguments.no_verify or records.checked(output)
-        fits = records.key(output) == wanted and arguments.pack in (None, form)
-        return checked and fits and _is_whole(output)
-    except (InputError, ValueError):
-        return False
+def _options(arguments: argparse.Namespace) -> BuildOptions:
+    return BuildOptions(
+        jobs=arguments.jobs,
+        pack=arguments.pack,
+        runtime=arguments.runtime,
+        secrets=arguments.secret,
+        mirrors=arguments.mirror,
+        rebuild=arguments.rebuild,
+        verify=not arguments.no_verify,
+    )
 
 
-def _is_whole(output: Path) -> bool:
-    """Check that every byte of an image is as it was written; warn if not."""
-    found = proven.is_whole(output)
-    if found.state == digests.WHOLE:
-        return True
-    hint = "do nothing: this build replaces it"
-    say(str(integrity.problem(output, found, level="warning")._replace(hint=hint)))
-    return False
+def _job(arguments: argparse.Namespace, platform: str) -> JobOptions | None:
+    """Return how a job runs the command of this process, if the user asked for one."""
+    if not arguments.on:
+        return None
+    at = sys.argv.index(arguments.verb) + 1
+    program = [sys.executable, "-X", "utf8", "-m", "lumicontainer", *sys.argv[1:at]]
+    command = Invocation(program, [f"--platform={platform}", *sys.argv[at:]])
+    asked = Asked(arguments.on, arguments.account, arguments.time or "")
+    apart = bool(arguments.jobs_at_once)
+    return JobOptions(command, asked, arguments.jobs or _CORES, compile_jobs=apart)
 
 
-@contextmanager
-def _builder(
-    arguments: argparse.Namespace, plan: Plan, warnings: Sequence[Problem]
-) -> Iterator[Builder]:
-    """Return what a build works with, if this host can build."""
-    secrets = read_secrets(arguments.secret, plan)
-    mirrors = read_mirrors(arguments.mirror)
-    engine = find_engine()
-    store = Cache(cache_root()).open()
-    pipeline.check_host(plan)
-    # Only steps require it; meanwhile the cached layers are checked.
-    bootstrap = plan.bootstrap
-    release = bootstrap.release if bootstrap.agent == "debootstrap" else ""
-    reading = ThreadPoolExecutor(1).submit(site.read_site, release, mirrors)
-    recipe = plan.resolved.recipe.name
-    with Progress(arguments.progress) as progress, workspace(recipe) as place:
-        for warning in warnings:
-            progress.say(str(warning))
-        for layer in plan.resolved.layers:
-            if layer.omitted:
-                progress.say(f"left out: {layer.name}: {layer.omitted}")
-        jobs = arguments.jobs or pipeline.default_jobs()
-        fresh = arguments.rebuild
-        yield Builder(
-            plan, engine, reading.result, progress, store, place, jobs, fresh=fresh, secrets=secrets
-        )
+def _compile_jobs(arguments: argparse.Namespace, job: JobOptions | None) -> CompileJobs | None:
+    """Return the jobs in which this job compiles, if the user asked for them."""
+    if not (job and arguments.job and arguments.jobs_at_once) or arguments.only_compile:
+        return None
+    return CompileJobs(job.command, arguments.job, job.asked, job.cores, arguments.jobs_at_once)
 
 
-def _build(
-    arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
-) -> dict[str, float]:
-    begun, limit = time.monotonic(), size_limit()
-    form = pipeline.choose_pack(arguments.pack, find_engine(), plan.resolved.platform)
-    with _builder(arguments, plan, warnings) as builder:
-        making = pipeline.build(builder, output, form=form, verify=not arguments.no_verify)
-        stack = asyncio.run(making)
-        usage.note(builder.cache, output, stack)
-        builder.cache.prune(limit, keep={entry.name for entry in stack})
-        size = f"{output.stat().st_size / 1e6:.0f} MB"
-        builder.progress.say(f"{output.name}: {size} in {time.monotonic() - begun:.0f} s")
-        times = builder.progress.times
-    return {name: round(seconds, 1) for name, seconds in times.items()}
+def _build(arguments: argparse.Namespace, order: BuildOrder) -> None:
+    if order.current:
+        say(f"{order.name} is up to date")
+    image = building.make(order, Progress(arguments.progress))
+    if not arguments.json:
+        write_document(f"{order.output}\n")
+        return
+    result = {"image": order.output, "key": order.plan.steps[-1].key, "built": not order.current}
+    print_json(result if order.current else {**result, "seconds": image.seconds})
 
 
-def _check(
-    arguments: argparse.Namespace, plan: Plan, output: Path, warnings: Sequence[Problem]
-) -> int:
-    with _builder(arguments, plan, warnings) as builder:
-        pipeline.require_space(builder, output, form="layered")
-        found = asyncio.run(reproducibility.check(builder))
+def _refuse_file_options(arguments: argparse.Namespace) -> None:
+    others = ("on", "only_compile", "check", "dry_run", "pack")
+    if given := [each for each in others if getattr(arguments, each)]:
+        option = f"--{given[0].replace('_', '-')}"
+        what, hint = f"{option} needs an image file", "leave it out, or name a file by --output"
+        raise InputError(Problem(what, "--output docker:NAME", hint=hint))
+
+
+def _check_job_options(arguments: argparse.Namespace) -> None:
+    """Raise ``InputError`` for options of a job without one; require Slurm for a job."""
+    options = {"--time": arguments.time, "--account": arguments.account}
+    options["--jobs-at-once"] = arguments.jobs_at_once
+    if arguments.on == "":
+        hint = "sinfo lists the partitions"
+        raise InputError(Problem("--on names no partition", hint=hint))
+    if arguments.on:
+        slurm.require("leave out --on to build on this host")
+        return
+    hint = "add --on PARTITION, or leave it out"
+    given = [option for option, value in options.items() if value]
+    if given:
+        raise InputError(*(Problem(f"{each} is an option of a job", hint=hint) for each in given))
+
+
+def _print_line(line: str) -> None:
+    if line:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+def _check(arguments: argparse.Namespace, order: BuildOrder) -> int:
+    found = building.build_twice(order, Progress(arguments.progress))
     if arguments.json:
-        context.print_json([each.record() for each in found])
+        print_json([each.record() for each in found])
     elif found:
-        context.print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in found])
+        print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in found])
     else:
-        sys.stdout.write(f"{len(plan.steps) + 1} layers, the same twice, byte for byte\n")
+        layers = len(order.plan.steps) + 1
+        sys.stdout.write(f"{layers} layers, the same twice, byte for byte\n")
     return EXAMINED_FAILED if any(not each.reason for each in found) else OK
 
 
-def _print_steps(plan: Plan, output: Path, *, current: bool, as_json: bool) -> None:
-    if as_json:
-        steps = [{"name": step.name, "key": step.key} for step in plan.steps]
-        head = {"image": str(output), "up_to_date": current, "base_key": plan.base_key}
-        context.print_json({**head, "steps": steps})
+def _print_plan(arguments: argparse.Namespace, order: BuildOrder, job: JobOptions | None) -> None:
+    for warning in order.warnings:
+        say(str(warning))
+    if job and not order.current:
+        say(f"would submit: sbatch {shlex.join(submitted(order, job))}")
+    plan, taken = order.plan, building.taken(order)
+    if not arguments.json:
+        _print_steps(order, taken)
         return
-    state = "up to date, would not build" if current else "would build"
-    sys.stdout.write(f"{state}: {output}\n")
+    steps = [{"name": step.name, "key": step.key} for step in plan.steps]
+    head = {"image": order.output, "up_to_date": order.current, "base_key": plan.base_key}
+    print_json({**head, "steps": steps, "taken": taken})
+
+
+def _print_steps(order: BuildOrder, taken: Mapping[str, str]) -> None:
+    origins = {key: f"in the shared cache, from {publisher}" for key, publisher in taken.items()}
+    rows = [(name, key[:12], notes, origins.get(key, "")) for name, key, notes in _rows(order.plan)]
+    state = "up to date, would not build" if order.current else "would build"
+    sys.stdout.write(f"{state}: {order.output}\n")
+    print_table(rows)
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the key and the notes of the base and of each step."""
     layers = plan.resolved.included()
     open_inputs = {each.name: unpinned(plan.resolved, each) for each in layers}
     base = base_label(plan.bootstrap)
-    pinned = base not in open_inputs[plan.resolved.layers[0].name]
-    rows = [("base", plan.base_key[:12], base if pinned else f"{base}  not pinned")]
+    pinned = base not in open_inputs[layers[0].name]
+    yield "base", plan.base_key, base if pinned else f"{base}  not pinned"
     for step in plan.steps:
         marks = len(open_inputs.get(step.name, ()))
-        rows.append((step.name, step.key[:12], f"{marks} inputs not pinned" if marks else ""))
-    context.print_table(rows)
+        yield step.name, step.key, f"{marks} inputs not pinned" if marks else ""

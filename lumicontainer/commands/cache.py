@@ -1,6 +1,4 @@
-"""``lumicontainer cache``: list, verify, prune and explain the cached layers."""
-
-from __future__ import annotations
+"""``lumicontainer cache``: list, verify, prune, explain and publish the cached layers."""
 
 import argparse
 import contextlib
@@ -13,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.build.cache import explain
-from lumicontainer.build.cache.store import Cache, Entry, parse_size, size_limit
-from lumicontainer.build.cache.usage import uses
-from lumicontainer.commands import context
+from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
+from lumicontainer.build.cache.store import Cache, Entry, object_name, step_name
+from lumicontainer.build.cache.usage import size_limit, uses
+from lumicontainer.commands import context, shared_cache
 from lumicontainer.commands.parser import add_verb
+from lumicontainer.commands.shared_cache import about
 from lumicontainer.core.plan.plan import planned
-from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.system import units
 from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.terminal.output import print_json, print_table, say
 from lumicontainer.system.terminal.progress import Progress
+from lumicontainer.system.units import parse_size
 
 MARK_LIFE = 90 * 86_400
 """Seconds after which the mark of a passed check is removed; the check then runs once more."""
@@ -32,26 +34,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = add_verb(actions, "list", "list the objects, the most recently used first")
     verify = add_verb(actions, "verify", "read every byte, and move damaged objects aside")
-    prune = add_verb(actions, "prune", "remove the least recently used objects")
+    prune = add_verb(actions, "prune", "remove the least recently used or published objects")
     prune.add_argument(
         "--max-size",
         metavar="SIZE",
         help="the size to keep, such as 500M or 8G; 0 removes all that no running build uses; "
         "default: the limit of the cache",
     )
+    summary = "remove what was last used, or published, more than DAYS ago"
+    prune.add_argument("--max-age", metavar="DAYS", type=context.number, help=summary)
     prune.add_argument("--dry-run", action="store_true", help="print what would be removed")
     why = add_verb(
         actions, "explain", "print which steps of a recipe are cached, and why the first is not"
     )
-    context.add_options(verify, "--progress")
+    summary = f"use the shared cache, ${FOLDER}"
+    for action in (listing, verify, prune):
+        action.add_argument("--shared", action="store_true", help=summary)
+    summary = "with --shared: also what others published, where you may write to it"
+    prune.add_argument("--others", action="store_true", help=summary)
     context.add_options(why, *context.RECIPE)
-    for action in (listing, verify, prune, why):
+    context.add_options(verify, "--progress")
+    for action in (listing, verify, prune, why, _add_publish(actions)):
         context.add_options(action, "--json")
+
+
+def _add_publish(actions: Any) -> argparse.ArgumentParser:
+    parser = add_verb(
+        actions, "publish", f"copy the objects of an image to the shared cache, ${FOLDER}"
+    )
+    parser.add_argument("recipe", nargs="?", **context.OPTIONS["recipe"])
+    context.add_options(parser, *context.RECIPE[1:], "--progress")
+    summary = "publish the image that was built with the pins of its lock"
+    parser.add_argument("--locked", action="store_true", help=summary)
+    parser.add_argument("--all", action="store_true", help="publish every object of the cache")
+    summary = "sign the objects by an SSH key, so that other users can trust the key"
+    parser.add_argument("--sign", metavar="KEY", default="", help=summary)
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run an action on the cache of the current user."""
     store = Cache(cache_root())
+    if arguments.action == "publish":
+        return shared_cache.publish_objects(store, arguments)
+    if getattr(arguments, "shared", False):
+        return shared_cache.ACTIONS[arguments.action](arguments)
     actions = {"list": _list, "verify": _verify, "prune": _prune, "explain": _explain}
     return actions[arguments.action](store, arguments)
 
@@ -62,14 +89,15 @@ def _list(store: Cache, arguments: argparse.Namespace) -> int:
         if use.counts():
             for name in use.objects:
                 images.setdefault(name, []).append(use.image)
+    entries = _latest_first(store)
     objects = [
-        {**_about(entry), "used": int(entry.used), "images": images.get(entry.name, [])}
-        for entry in _latest_first(store)
+        {**about(entry), "used": int(entry.used), "images": images.get(entry.name, [])}
+        for entry in entries
     ]
-    data = {"place": str(store.root), "bytes": _total(objects), "limit": size_limit()}
+    data = {"place": str(store.root), "bytes": _total(objects), "limit": size_limit(store, entries)}
     data["damaged"] = len(store.damaged())
     if arguments.json:
-        context.print_json({**data, "objects": objects})
+        print_json({**data, "objects": objects})
     else:
         _print_objects(objects)
         _print_totals(data, len(objects))
@@ -83,7 +111,7 @@ def _print_objects(objects: Sequence[Mapping[str, Any]]) -> None:
         first, more = each["images"][:1], len(each["images"]) - 1
         images = f"{''.join(first)} and {more} more" if more > 0 else "".join(first)
         rows.append((each["step"], each["kind"], units.size(each["bytes"]), ago, images))
-    context.print_table(rows)
+    print_table(rows)
 
 
 def _print_totals(data: Mapping[str, Any], number: int) -> None:
@@ -102,10 +130,6 @@ def _latest_first(store: Cache) -> list[Entry]:
     return sorted(store.entries(), key=lambda entry: entry.used, reverse=True)
 
 
-def _about(entry: Entry) -> dict[str, Any]:
-    return {"name": entry.name, "step": entry.step, "kind": entry.kind, "bytes": entry.size}
-
-
 def _verify(store: Cache, arguments: argparse.Namespace) -> int:
     names = store.names()
     if not names and not arguments.json:
@@ -113,7 +137,7 @@ def _verify(store: Cache, arguments: argparse.Namespace) -> int:
         return OK
     whole, damaged = _examined(store, names, arguments.progress) if names else (0, [])
     if arguments.json:
-        context.print_json({"whole": whole, "damaged": damaged})
+        print_json({"whole": whole, "damaged": damaged})
         return EXAMINED_FAILED if damaged else OK
     for each in damaged:
         sys.stdout.write(f"damaged: {each['step']}: {each['why']}\n")
@@ -134,7 +158,7 @@ def _examined(store: Cache, names: Sequence[str], form: str) -> tuple[int, list[
         progress.expect(len(names))
         for name in names:
             entry = store.entry(name)
-            shown = _shown(entry.step, entry.kind) if entry else name[:12]
+            shown = entry.shown if entry else name[:12]
             try:
                 with progress.step(shown):
                     reason = store.examine(name)
@@ -146,25 +170,27 @@ def _examined(store: Cache, names: Sequence[str], form: str) -> tuple[int, list[
     return whole, damaged
 
 
-def _shown(step: str, kind: str) -> str:
-    return f"{step}: compile" if kind == "wheels" else step
-
-
 def _prune(store: Cache, arguments: argparse.Namespace) -> int:
     size, dry = arguments.max_size, arguments.dry_run
-    limit = size_limit() if size is None else parse_size(size, "--max-size")
-    had = [_about(entry) for entry in _latest_first(store)]
+    if arguments.others:
+        raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
+    entries = _latest_first(store)
+    limit = size_limit(store, entries) if size is None else parse_size(size, "--max-size")
+    had = [about(entry) for entry in entries]
     gone: set[str] = set()
     leftovers: Mapping[str, Sequence[Path]] = {}
     if store.root.is_dir():
         store.open()
         if not dry:
             _set_aside(store)
-        gone = {entry.name for entry in store.prune(limit, dry=dry)}
+        gone = {
+            entry.name
+            for entry in store.prune(limit, before=shared_cache.moment(arguments), dry=dry)
+        }
         leftovers = _leftovers(store)
         for path in () if dry else itertools.chain(*leftovers.values()):
             _remove(path)
-    removed = [about for about in had if about["name"] in gone]
+    removed = [each for each in had if each["name"] in gone]
     data = {
         "removed": removed,
         "leftovers": {what: len(paths) for what, paths in leftovers.items() if paths},
@@ -174,7 +200,7 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
         "dry_run": dry,
     }
     if arguments.json:
-        context.print_json(data)
+        print_json(data)
     else:
         _print_pruned(store, data)
     return OK
@@ -214,7 +240,7 @@ def _print_pruned(store: Cache, data: Mapping[str, Any]) -> None:
     out = sys.stdout.write
     verb = "would remove" if data["dry_run"] else "removed"
     for each in data["removed"]:
-        out(f"{verb} {_shown(each['step'], each['kind'])}, {units.size(each['bytes'])}\n")
+        out(f"{verb} {step_name(each['step'], each['kind'])}, {units.size(each['bytes'])}\n")
     for what, number in data["leftovers"].items():
         out(f"{verb} {what}: {number}\n")
     gone, left = units.size(data["bytes"]), units.size(data["left"])
@@ -227,27 +253,57 @@ def _print_pruned(store: Cache, data: Mapping[str, Any]) -> None:
 
 def _explain(store: Cache, arguments: argparse.Namespace) -> int:
     plan = planned(context.resolved_recipe(arguments))
-    entries = _latest_first(store)
+    entries, shared = _latest_first(store), SharedCache.named()
+    if shared:
+        shared.require()
+        entries = [*shared.entries(), *entries]
     parts = explain.walk(plan, entries)
     first = next((part for part in parts if part.state == explain.MISSING), None)
     relative = explain.closest(first, entries) if first else None
     found = explain.changes(first, relative) if first and relative else []
+    doubt = _doubt(shared, first) if shared and first else None
     if arguments.json:
         data = {
             "recipe": plan.resolved.recipe.name,
-            "parts": [{"name": p.name, "key": p.key, "state": p.state} for p in parts],
+            "parts": [_part(part) for part in parts],
             "missing": first and first.name,
             "nearest": relative and relative.name,
             "differences": [{"input": d.name, "before": d.before, "now": d.now} for d in found],
+            "not_taken": doubt and doubt.why,
         }
-        context.print_json(data)
+        print_json(data)
         return OK
+    _print_parts(parts)
+    if doubt:
+        say(doubt)
+    _print_missing(first, relative, found)
+    return OK
+
+
+def _doubt(shared: SharedCache, part: explain.Needed) -> Problem | None:
+    return shared.doubt(object_name(part.key, part.below or ""), part.name)
+
+
+def _part(part: explain.Needed) -> dict[str, str]:
+    about = {"name": part.name, "key": part.key, "state": part.state}
+    return {**about, "publisher": part.publisher} if part.publisher else about
+
+
+def _print_parts(parts: Iterable[explain.Needed]) -> None:
+    rows = []
+    for part in parts:
+        publisher = f", from {part.publisher}" if part.publisher else ""
+        rows.append((part.name, part.key[:12], part.state + publisher))
+    print_table(rows)
+
+
+def _print_missing(
+    first: explain.Needed | None, relative: Entry | None, found: Iterable[explain.InputChange]
+) -> None:
     out = sys.stdout.write
-    context.print_table([(part.name, part.key[:12], part.state) for part in parts])
     if first and relative is None:
         out(f"'{first.name}' is missing: the cache has no object of this name\n")
     elif first and relative:
         ago = units.age(time.time() - relative.used)
         out(f"'{first.name}' is missing; the nearest object, used {ago}, differs in\n")
         out("".join(f"  {each}\n" for each in found))
-    return OK

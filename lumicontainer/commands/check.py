@@ -1,7 +1,5 @@
 """``lumicontainer check``: judge a recipe by the rules before it is built."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence
@@ -9,9 +7,10 @@ from typing import Any
 
 from lumicontainer.build.checks import script_syntax
 from lumicontainer.commands import context
-from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, TEXTS, UNKNOWN, WARNING, Finding
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
+from lumicontainer.system.terminal.output import print_json, print_table
 from lumicontainer.system.units import count
 
 ANSWERS = {True: "yes", False: "no", None: "not known"}
@@ -20,9 +19,8 @@ ANSWERS = {True: "yes", False: "no", None: "not known"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.RECIPE)
-    parser.add_argument(
-        "--explain", metavar="RULE", help="print everything about one rule and what it found"
-    )
+    summary = "print everything about one rule and what it found"
+    parser.add_argument("--explain", metavar="RULE", help=summary)
     context.add_options(parser, "--json")
 
 
@@ -30,12 +28,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the rules that apply and those that are not known; fail if an error applies."""
     resolved = context.resolved_recipe(arguments)
     script_syntax.refuse_unparsable(resolved)
-    findings = context.judged(resolved, arguments)
+    findings = resolved.findings
     if arguments.explain:
         findings = [_named(arguments.explain, findings)]
     if arguments.json:
         head = {"recipe": resolved.recipe.name, "platform": resolved.platform.name}
-        context.print_json({**head, "rules": [_finding_data(each) for each in findings]})
+        print_json({**head, "rules": [_finding_data(each) for each in findings]})
     elif arguments.explain:
         _explain(findings[0])
     else:
@@ -82,17 +80,16 @@ def _explain(finding: Finding) -> None:
         (f"when {each.name}", each.wanted, f"{ANSWERS[each.holds]}: {each}")
         for each in finding.seen
     ]
-    context.print_table(rows)
+    print_table(rows)
     for label in ("reason", "hint", "source", "place"):
         out(f"  {label}: {getattr(rule, label)}\n")
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
     rule = finding.rule
-    names = ("id", "level", "message", "reason", "source", "hint")
     seen = [{**s._asdict(), "found": [fact._asdict() for fact in s.found]} for s in finding.seen]
     return {
-        **{name: getattr(rule, name) for name in names},
+        **{name: getattr(rule, name) for name in ("id", *TEXTS)},
         "place": str(rule.place),
         "state": finding.state,
         "when": seen,

@@ -4,11 +4,10 @@ The script runs ``lumicontainer completion names KIND WORD…`` for the current 
 folder of recipes that the command line names.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def _names(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def _folder(words: Sequence[str]) -> Path | None:
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         option, _, value = word.partition("=")
         if option == "--recipes" and (value or following):
             return Path(value or following).expanduser()
@@ -93,7 +92,7 @@ def _folder(words: Sequence[str]) -> Path | None:
 def _parameters(catalog: Catalog, words: Sequence[str]) -> Iterator[str]:
     """Yield ``layer.parameter=``; for a word with a parameter, each value that it can have."""
     layer, _, rest = words[-1].partition(".") if words else ("", "", "")
-    known = set(catalog.layer_names())
+    known = set(catalog.names("layer"))
     if "=" in rest:
         name = rest.partition("=")[0]
         with contextlib.suppress(InputError):
@@ -107,23 +106,23 @@ def _parameters(catalog: Catalog, words: Sequence[str]) -> Iterator[str]:
 
 def _layers(catalog: Catalog, words: Sequence[str]) -> set[str]:
     stems = {Path(word).stem if word.endswith(".yaml") else word for word in words[:-1]}
-    for name in stems & set(catalog.recipe_names()):
+    for name in stems & set(catalog.names("recipe")):
         with contextlib.suppress(InputError):
             recipe = catalog.recipe(name)
             return {use.layer for use in (recipe.base, *recipe.layers)}
-    return set(catalog.layer_names())
+    return set(catalog.names("layer"))
 
 
 def _any(catalog: Catalog, words: Sequence[str]) -> set[str]:
     del words
     kinds = ("recipe", "platform", "profile", "layer")
-    return {name for kind in kinds for name in getattr(catalog, f"{kind}_names")()}
+    return {name for kind in kinds for name in catalog.names(kind)}
 
 
 KINDS: Mapping[str, Callable[[Catalog, Sequence[str]], Iterable[str]]] = {
-    "recipe": lambda catalog, _: catalog.recipe_names(),
-    "platform": lambda catalog, _: catalog.platform_names(),
-    "profile": lambda catalog, _: catalog.profile_names(),
+    "recipe": lambda catalog, _: catalog.names("recipe"),
+    "platform": lambda catalog, _: catalog.names("platform"),
+    "profile": lambda catalog, _: catalog.names("profile"),
     "parameter": _parameters,
     "verb": lambda _, __: VERBS,
     "any": _any,

@@ -1,7 +1,5 @@
 """``lumicontainer debug``: open a shell in the state that a failed build left."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -9,23 +7,25 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.build.cache.store import LAYER
 from lumicontainer.build.failures.failure import OPENER
-from lumicontainer.build.workspace import FAILED, temporary_root, workspace
+from lumicontainer.build.workspace import FAILED, workspace
 from lumicontainer.commands import context
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.system import flock, process, units
+from lumicontainer.system.files.temporary import recipe_of, temporary_root
+from lumicontainer.system.terminal.output import print_json, print_table
 
+_NOTED = ("recipe", "step", "time", "log")
 _NONE = "no state of a failed build is kept"
 
 
-@dataclass(frozen=True)
-class State:
-    """Hold what is known of the state that a failed build left."""
+class FailedBuild(NamedTuple):
+    """Hold what is known of a failed build that is kept."""
 
     folder: Path
     recipe: str
@@ -46,9 +46,8 @@ class State:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument(
-        "recipe", metavar="RECIPE", nargs="?", help="default: the build that failed last"
-    )
+    summary = "default: the build that failed last"
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help=summary)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="list the states that are kept")
     group.add_argument("--clean", action="store_true", help="remove the states that are kept")
@@ -75,12 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _states(recipe: str | None) -> list[State]:
+def _states(recipe: str | None) -> list[FailedBuild]:
     found = []
     for note in temporary_root().glob(f"[!.]*/{FAILED}"):
         try:
             data = json.loads(note.read_bytes())
-            state = State(note.parent, data["recipe"], data["step"], data["time"], data["log"])
+            state = FailedBuild(note.parent, *(data[name] for name in _NOTED))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # Another process is removing it.
         if recipe in (None, state.recipe):
@@ -88,16 +87,15 @@ def _states(recipe: str | None) -> list[State]:
     return sorted(found, key=lambda state: state.time, reverse=True)
 
 
-def _list(states: Sequence[State], *, as_json: bool) -> None:
+def _list(states: Sequence[FailedBuild], *, as_json: bool) -> None:
     if as_json:
-        names = ("recipe", "step", "time", "log")
-        rows = [{name: getattr(each, name) for name in names} for each in states]
+        rows = [{name: getattr(each, name) for name in _NOTED} for each in states]
         for row, each in zip(rows, states, strict=True):
             row |= {"bytes": each.size(), "path": str(each.folder)}
-        context.print_json(rows)
+        print_json(rows)
         return
     now = time.time()
-    context.print_table(
+    print_table(
         [
             (s.recipe, s.step, units.age(now - s.time), units.size(s.size()), str(s.folder))
             for s in states
@@ -107,8 +105,8 @@ def _list(states: Sequence[State], *, as_json: bool) -> None:
         sys.stdout.write(f"{_NONE}\n")
 
 
-def _clean(states: Sequence[State]) -> None:
-    for recipe in {state.recipe for state in states}:
+def _clean(states: Sequence[FailedBuild]) -> None:
+    for recipe in {recipe_of(state.folder) for state in states}:
         with workspace(recipe):
             pass  # A build first removes what earlier builds of its recipe left.
     for state in states:
@@ -118,7 +116,7 @@ def _clean(states: Sequence[State]) -> None:
         sys.stdout.write(f"{_NONE}\n")
 
 
-def _open(state: State) -> None:
+def _open(state: FailedBuild) -> None:
     """Become the shell; it keeps the lock of the state, so that no build removes it."""
     if missing := state.missing_layers():
         what = f"layers below the step '{state.step}' were removed from the cache"

@@ -1,14 +1,12 @@
 """``lumicontainer doctor``: report what this host can do, and what is missing."""
 
-from __future__ import annotations
-
 import argparse
 import sys
-from dataclasses import asdict
 
 from lumicontainer.build.doctor import diagnose
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.system.terminal.output import print_json
 
 MARKS = {"ok": "✓", "missing": "✗", "note": "·"}
 
@@ -22,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one line for each finding; fail if something that a build requires is missing."""
     findings = diagnose()
     if arguments.json:
-        context.print_json([asdict(finding) for finding in findings])
+        print_json([finding._asdict() for finding in findings])
     for finding in () if arguments.json else findings:
         sys.stdout.write(f"{MARKS[finding.state]} {finding.what}: {finding.seen}\n")
         if finding.hint:

@@ -1,7 +1,5 @@
 """``lumicontainer help``: what ``--help`` prints, of all verbs or of one."""
 
-from __future__ import annotations
-
 import argparse
 
 from lumicontainer.commands.parser import VERBS, make_parser

@@ -1,19 +1,23 @@
 """``lumicontainer init``: write a recipe and a layer to start from."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
+from lumicontainer.commands import context
+from lumicontainer.commands.new_files import check_name, check_places, write_schemas
+from lumicontainer.core.catalog import SCHEMAS
 from lumicontainer.core.render.jinja import fill
-from lumicontainer.core.schema.check import HOST, IMAGE
-from lumicontainer.core.yaml.validators import NAME
+from lumicontainer.core.yaml.validators import ACCELERATORS, DOCKER_IMAGE, IMAGE_FILE
 from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.host.mirrors import DOCKER, read_mirrors
+from lumicontainer.image.base_image import examined
+from lumicontainer.image.survey import survey
+from lumicontainer.pinning.registry_base import read_registry
 from lumicontainer.system.terminal.output import say, write_document
 
 FILES: Mapping[str, str] = {
@@ -23,66 +27,71 @@ FILES: Mapping[str, str] = {
     "layers/{name}/checks/{name}.sh": "check.sh",
 }
 """By file: its template."""
+BASE = "layers/{name}-base/layer.yaml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     parser.add_argument("name", metavar="NAME", help="the name of the recipe and of its layer")
-    parser.add_argument(
-        "folder", metavar="DIR", type=Path, nargs="?", help="their folder; default: ./NAME"
-    )
+    summary = "their folder; default: ./NAME"
+    parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", help=summary)
+    summary = "build on an image, a file or docker://NAME; a layer gets the versions in it"
+    parser.add_argument("--base-image", metavar="FILE", help=summary)
+    context.add_options(parser, "--mirror")
+
+
+def _base(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of a base that is another image, as the image itself says."""
+    word = arguments.base_image
+    if word.startswith(DOCKER):
+        image = word.removeprefix(DOCKER)
+        if not re.fullmatch(DOCKER_IMAGE, image):
+            hint = "write it like docker://registry.example/name:tag"
+            raise InputError(Problem(f"invalid name of an image {image!a}", hint=hint))
+        source, found = read_registry(image, read_mirrors(arguments.mirror))
+        bootstrap = f'{{agent: docker, docker_image: "{source}"}}'
+    else:
+        file, sha256 = _file(Path(word))
+        source, found = str(file), survey(file)
+        bootstrap = f"{{agent: localimage, file: {source}, sha256: {sha256}}}"
+    about = {"source": source, "bootstrap": bootstrap, "accelerators": ACCELERATORS}
+    more = {"base": f"{arguments.name}-base", "python": "python" not in found.provides}
+    return {**about, **found._asdict(), **more}
+
+
+def _file(image: Path) -> tuple[Path, str]:
+    """Return the path of an image file and its sha256; raise ``InputError`` for another file."""
+    image = image.resolve()
+    if not re.fullmatch(IMAGE_FILE, str(image)):
+        hint = "rename it: letters, digits, '.', '_' and '-'"
+        raise InputError(
+            Problem("a recipe cannot name this image file", ascii(str(image)), hint=hint)
+        )
+    return image, examined(image)[1]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and print their paths."""
     name = arguments.name
-    _check_name(name)
+    check_name(name)
     folder = arguments.folder or Path(name)
-    files = {folder / path.format(name=name): template for path, template in FILES.items()}
-    _check_places(folder, list(files))
+    values: dict[str, Any] = {"name": name, "base": "debian", "python": True}
+    templates = dict(FILES)
+    if arguments.base_image:
+        values |= _base(arguments)
+        templates[BASE] = "base.yaml"
+    files = {folder / path.format(name=name): template for path, template in templates.items()}
+    check_places(folder, list(files))
     for path, template in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(fill(f"init/{template}.j2", name=name))
+            file.write(fill(f"init/{template}.j2", **values))
         write_document(f"{path}\n")
-    _write_schemas(folder / SCHEMAS)
+    write_schemas(folder / SCHEMAS)
     sys.stdout.flush()
-    recipe, _, script, _ = (shlex.quote(str(path)) for path in files)
+    recipe, _, script, *_ = (shlex.quote(str(path)) for path in files)
     say(
         f"next steps:\n  $EDITOR {script}\n  lumicontainer check {recipe}\n"
         f"  lumicontainer build {recipe}\n  lumicontainer run {name}.sif -- {name}"
     )
     return OK
-
-
-def _write_schemas(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
-        path = folder / shipped.name
-        if not path.exists():
-            path.write_bytes(shipped.read_bytes())
-
-
-def _check_name(name: str) -> None:
-    if not re.fullmatch(NAME, name):
-        hint = "begin with a lowercase letter or a digit; then also use '-', '.' and '+'"
-        raise InputError(Problem(f"invalid name '{name}' of a layer", hint=hint))
-    catalog = open_catalog()
-    known = {"recipe": catalog.recipe_names(), "layer": [*catalog.layer_names(), IMAGE, HOST]}
-    for kind, names in known.items():
-        if name in names:
-            why = "yours would hide it"
-            hint = f"choose another name, such as my-{name}"
-            raise InputError(Problem(f"{kind} '{name}' exists already", "NAME", why, hint))
-
-
-def _check_places(folder: Path, files: Sequence[Path]) -> None:
-    """Raise ``InputError`` if a file exists already, or a folder's place has a file."""
-    there = [path for path in files if path.exists() or path.is_symlink()]
-    folders = dict.fromkeys((folder, folder / SCHEMAS, *(each.parent for each in files)))
-    parents = dict.fromkeys(parent for each in folders for parent in (*each.parents, each))
-    there += [path for path in parents if path.exists() and not path.is_dir()]
-    if there:
-        where = "\n".join(map(str, there))
-        hint = "choose another name or another folder; nothing was written"
-        raise InputError(Problem("this file exists already", where, hint=hint))

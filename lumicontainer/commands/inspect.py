@@ -1,18 +1,16 @@
 """``lumicontainer inspect``: print the contents of an image without starting it."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
+from lumicontainer import api
+from lumicontainer.api import Image
 from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
-from lumicontainer.image import digests, integrity, records, sif
-from lumicontainer.system.terminal.output import line, write_document
+from lumicontainer.image import digests, integrity
+from lumicontainer.system.terminal.output import line, print_json, print_table, write_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,61 +29,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a summary of the image, or the part of it that an option names."""
-    image = arguments.image
-    sif.read_objects(image)
+    image = api.inspect(arguments.image)
     if arguments.check:
         _check(image, as_json=arguments.json)
     elif arguments.recipe or arguments.definition:
         name = "recipe" if arguments.recipe else "definition"
-        text = records.recipe(image) if arguments.recipe else _definition(image)
+        text = image.recipe if arguments.recipe else _definition(image)
         if arguments.json:
-            context.print_json({name: text})
+            print_json({name: text})
         else:
             write_document(text)
     elif arguments.packages:
-        _print_packages(records.packages(image), as_json=arguments.json)
+        _print_packages(image.packages, as_json=arguments.json)
     elif arguments.json:
-        more = {"key": records.key(image), "bytes": image.stat().st_size}
-        context.print_json({**records.resolved(image), **more})
+        more = {"key": image.key, "bytes": image.path.stat().st_size}
+        print_json({**image.record, **more})
     else:
-        _print_summary(image, records.resolved(image))
+        _print_summary(image)
     return OK
 
 
-def _check(image: Path, *, as_json: bool) -> None:
-    found = integrity.examined(image)
+def _check(image: Image, *, as_json: bool) -> None:
+    found = image.integrity()
     if as_json:
         keys = ("name", "offset", "size")
         data = {name: getattr(found, name) for name in ("state", "problems", "proven")}
         parts = [part._asdict() for part in found.parts]
         appended = [{key: getattr(part, key) for key in keys} for part in found.appended]
-        context.print_json({"image": str(image), **data, "parts": parts, "appended": appended})
+        print_json({"image": str(image.path), **data, "parts": parts, "appended": appended})
     if found.state != digests.WHOLE:
-        raise ExaminedError(integrity.problem(image, found))
+        raise ExaminedError(integrity.problem(image.path, found))
     if not as_json:
-        sys.stdout.write(f"{image.name}: whole: {integrity.summary(found)}\n")
+        sys.stdout.write(f"{image.path.name}: whole: {integrity.summary(found)}\n")
 
 
-def _definition(image: Path) -> str:
-    found = records.metadata(image).definition
-    if found is None:
+def _definition(image: Image) -> str:
+    if image.definition is None:
         why = "it was not built from a definition; it may have been converted"
         hint = "singularity inspect prints what the engine recorded"
-        raise InputError(Problem("the image has no definition", str(image), why, hint))
-    return found
+        raise InputError(Problem("the image has no definition", str(image.path), why, hint))
+    return image.definition
 
 
 def _print_packages(packages: Mapping[str, Mapping[str, str]], *, as_json: bool) -> None:
     if as_json:
-        context.print_json(packages)
+        print_json(packages)
         return
     for kind, versions in packages.items():
         sys.stdout.write(f"{kind}\n")
-        context.print_table(sorted(versions.items()))
+        print_table(sorted(versions.items()))
 
 
-def _print_summary(image: Path, data: Mapping[str, Any]) -> None:
-    out = sys.stdout.write
+def _print_summary(image: Image) -> None:
+    out, data = sys.stdout.write, image.record
     platform = data["platform"]
     out(f"{data['recipe']}: {data['summary']}\n")
     out(f"platform {platform['name']}, accelerator {platform['accelerator']}\n")
@@ -94,7 +90,7 @@ def _print_summary(image: Path, data: Mapping[str, Any]) -> None:
     for label, key in (("bind", "binds"), ("library of the host", "host_libraries")):
         for each in data.get(key, ()):
             out(f"  {label} {each['path']}\n")
-    out(f"{image.stat().st_size / 1e6:.0f} MB, key {records.key(image)[:12]}\n")
+    out(f"{image.path.stat().st_size / 1e6:.0f} MB, key {image.key[:12]}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
         for parameter, value in layer["parameters"].items():

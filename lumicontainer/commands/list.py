@@ -1,7 +1,5 @@
 """``lumicontainer list``: the recipes, profiles, layers and platforms."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable
@@ -11,8 +9,8 @@ from lumicontainer.commands import context
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.model import Layer
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem, Problems
-from lumicontainer.host.machine import detect_platform
-from lumicontainer.system.terminal.output import report
+from lumicontainer.host.machine import platform_here
+from lumicontainer.system.terminal.output import print_json, print_table, report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,15 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
     }
     found = {}
     for kind, read in readers.items():
-        names = getattr(catalog, f"{kind}_names")()
+        names = catalog.names(kind)
         found[f"{kind}s"] = {name: _summary(read, name, broken) for name in names}
     try:
-        here = detect_platform(catalog).name
+        here = platform_here(catalog.detected())
     except InputError as error:
         broken |= dict.fromkeys(error.problems)
         here = None
     if arguments.json:
-        context.print_json({**found, "platform_here": here})
+        print_json({**found, "platform_here": here})
     else:
         _print(found, here)
     for problem in broken:
@@ -53,7 +51,7 @@ def _print(found: dict[str, dict[str, str]], here: str | None) -> None:
         sys.stdout.write(f"{kind}\n")
         marks = {here: " (this host)"} if kind == "platforms" else {}
         rows = [(name, f"{text}{marks.get(name, '')}") for name, text in entries.items()]
-        context.print_table(rows)
+        print_table(rows)
 
 
 def _summary(read: Callable[[str], Any], name: str, broken: dict[Problem, None]) -> str:

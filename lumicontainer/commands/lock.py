@@ -1,16 +1,14 @@
 """``lumicontainer lock``: pin everything that an image is made of."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path
 
-from lumicontainer.build.lock_files import write_lock
 from lumicontainer.commands import context
-from lumicontainer.core.lock.lock import file_name
+from lumicontainer.core.lock import file_name
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
+from lumicontainer.host.lock_files import write_lock
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.pinning.pin import make_lock
 from lumicontainer.system import units
@@ -22,13 +20,8 @@ from lumicontainer.system.terminal.progress import Progress
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.RECIPE)
-    parser.add_argument(
-        "--output",
-        "-o",
-        metavar="FILE",
-        type=Path,
-        help="the lock; default: locks/ beside the recipe, where build --locked reads it",
-    )
+    summary = "the lock; default: locks/ beside the recipe, where build --locked reads it"
+    parser.add_argument("--output", "-o", metavar="FILE", type=Path, help=summary)
     context.add_options(parser, "--mirror", "--progress")
 
 
@@ -43,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         lock = make_lock(resolved, plan_of=planned, mirrors=mirrors, progress=progress)
     write_lock(lock, output)
     unpinned = sum(1 for _ in lock.still_open())
-    say(f"{display(output)}: {units.count(lock.count(), 'pin')}, {unpinned} not pinned")
+    say(f"{display(output)}: {units.count(lock.pins(), 'pin')}, {unpinned} not pinned")
     write_document(f"{output}\n")
     return EXAMINED_FAILED if unpinned else OK
 

@@ -1,7 +1,5 @@
 """The parser of the command line, and its verbs."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Sequence
@@ -14,6 +12,7 @@ from lumicontainer.system.terminal import output
 
 VERBS = {
     "init": "write a recipe and a layer to start from",
+    "import": "write a recipe and a layer of a Dockerfile, a definition or requirements",
     "list": "list recipes, profiles, layers and platforms",
     "show": "print every value of a recipe and its origin, or one document",
     "render": "print the definition or the Dockerfile of a recipe",
@@ -23,10 +22,13 @@ VERBS = {
     "verify": "run the checks of an image",
     "reframe": "write a ReFrame test class that runs the checks of an image",
     "inspect": "print the contents of an image",
+    "extend": "put more Python packages on an image, as one file beside it",
     "run": "run a command in an image",
     "shell": "open a shell in an image",
     "binds": "print what an image needs of this host, each with the reason",
-    "cache": "list, verify, prune and explain the cached layers",
+    "module": "write module files that start images",
+    "kernel": "register a Jupyter kernel that runs in an image",
+    "cache": "list, verify, prune, explain and publish the cached layers",
     "debug": "open a shell in the state of a failed build",
     "doctor": "report what this host can do, and what is missing",
     "help": "print the help of a verb",
@@ -42,10 +44,7 @@ exit codes: 0 ok, 1 what was examined failed, 2 invalid input, 3 the host cannot
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser with ``-q`` and ``-v``, whose errors read like all other messages.
-
-    Argparse uses this class for the parsers of the verbs too.
-    """
+    # Argparse uses this class for the parsers of the verbs too.
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -67,7 +66,17 @@ class _Parser(argparse.ArgumentParser):
             if hint.startswith("did"):
                 output.report(Problem(f"unknown option '{word}'", hint=hint))
                 raise SystemExit(INPUT_WRONG)
-        return found, rest
+        return found, self._left(found, rest)
+
+    def _left(self, found: argparse.Namespace, rest: list[str]) -> list[str]:
+        """Append words after an option to the last positional, as argparse does not."""
+        last = next(reversed(self._get_positional_actions()), None)
+        options = any(each.startswith("-") for each in rest)
+        if options or last is None or last.nargs not in ("*", "+"):
+            return rest
+        words = [self._get_value(last, each) for each in rest]
+        setattr(found, last.dest, [*getattr(found, last.dest), *words])
+        return []
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with the code of invalid input."""

@@ -1,7 +1,5 @@
 """``lumicontainer reframe``: write a ReFrame test class that runs the checks of an image."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path
@@ -20,9 +18,8 @@ from lumicontainer.verify.subject import input_errors, read_subject
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument(
-        "--output", "-o", metavar="FILE", type=Path, help="the file to write; default: stdout"
-    )
+    summary = "the file to write; default: stdout"
+    parser.add_argument("--output", "-o", metavar="FILE", type=Path, help=summary)
     context.add_options(parser, *context.IMAGE)
 
 

@@ -1,12 +1,11 @@
 """``lumicontainer render``: print the document that builds the image with a plain engine."""
 
-from __future__ import annotations
-
 import argparse
 
 from lumicontainer.commands import context
-from lumicontainer.core.plan.plan import Plan, planned
-from lumicontainer.core.render import proot, render
+from lumicontainer.core.plan.plan import planned
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.render import render
 from lumicontainer.errors import OK
 from lumicontainer.host import site
 from lumicontainer.system.terminal.masking import without_password
@@ -29,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     render.check_sections(plan)
     write_document(render.render(plan, arguments.format, mirror=_mirror(plan)))
     if platform.proot:
-        command = proot.command(platform, recipe)
+        command = render.proot_command(platform, recipe)
         say(f"note: to build {recipe}.def on a compute node of {platform.name}, run\n{command}")
     return OK
 
@@ -37,6 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _mirror(plan: Plan) -> str:
     """Return the mirror of Debian for debootstrap; empty if debootstrap does not make the base."""
     bootstrap = plan.bootstrap
-    if plan.resolved.platform.proot or bootstrap.agent != "debootstrap":
+    if plan.resolved.platform.proot or not bootstrap.by_debootstrap:
         return ""
     return without_password(site.require_mirror(site.debian_mirror(bootstrap.release)))

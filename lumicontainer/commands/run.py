@@ -1,22 +1,19 @@
 """``lumicontainer run``: run a command in an image, with the binds of this host."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Sequence
 
+from lumicontainer import api
 from lumicontainer.commands import context
 from lumicontainer.errors import OK, InputError, Problem
-from lumicontainer.image import sif
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import report
-from lumicontainer.verify.local import host_for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_options(parser, *context.IMAGE)
+    context.add_options(parser, *context.IMAGE, "--with")
     parser.add_argument("command", metavar="-- COMMAND", nargs=argparse.REMAINDER)
 
 
@@ -35,8 +32,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "exec") -> None:
     """Replace this process by a command in an image; ``way`` is that of ``Engine.execute``."""
-    sif.read_objects(arguments.image)
-    host = host_for(arguments.image, context.find_platform(arguments))
-    for problem in host.needs.problems:
+    image = api.inspect(
+        arguments.image,
+        platform=arguments.platform,
+        recipes=arguments.recipes,
+        extensions=arguments.extensions,
+    )
+    for problem in image.warnings:
         report(problem)
-    process.become(host.command(command, way), os.environ)
+    process.become(image.command(command, way), os.environ)

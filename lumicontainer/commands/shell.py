@@ -1,7 +1,5 @@
 """``lumicontainer shell``: open a shell in an image, which starts as ``run`` starts it."""
 
-from __future__ import annotations
-
 import argparse
 
 from lumicontainer.commands import context
@@ -12,7 +10,7 @@ from lumicontainer.errors import OK
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_options(parser, *context.IMAGE)
+    context.add_options(parser, *context.IMAGE, "--with")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,5 @@
 """``lumicontainer show``: print every value of a recipe and its origin, or one document."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import textwrap
@@ -13,17 +11,17 @@ import yaml
 from lumicontainer.commands import context
 from lumicontainer.commands.list import read_layer
 from lumicontainer.core.catalog import Catalog
-from lumicontainer.core.lock.lock import Lock, faults
+from lumicontainer.core.lock import Lock, faults
 from lumicontainer.core.model import LayerFile, Profile
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
-from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer
-from lumicontainer.core.schema.sources import is_pinned, label_of
 from lumicontainer.core.shell import shell_value
 from lumicontainer.core.yaml.nodes import Scalar
 from lumicontainer.errors import OK, InputError, Place, Problem, did_you_mean
-from lumicontainer.system.terminal.output import line, say
+from lumicontainer.host.recipes import lock_of, nearby
+from lumicontainer.system.terminal.output import line, print_json, print_table, say
 from lumicontainer.system.units import count
 
 ORIGINS = {
@@ -48,9 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "a recipe, by its name or its file, or a platform, a profile or a layer by its name"
     parser.add_argument("recipe", metavar="NAME", help=summary)
     context.add_options(parser, *context.RECIPE[1:])
-    parser.add_argument(
-        "--kind", choices=KINDS, help="the kind of NAME; default: the first kind that has it"
-    )
+    summary = "the kind of NAME; default: the first kind that has it"
+    parser.add_argument("--kind", choices=KINDS, help=summary)
     context.add_options(parser, "--json")
 
 
@@ -60,15 +57,15 @@ def run(arguments: argparse.Namespace) -> int:
     kind = _kind(catalog, arguments)
     if kind == "recipe":
         resolved = context.resolved_recipe(arguments)
-        found = context.lock_of(resolved, arguments)
+        found = lock_of(resolved, catalog)
         if arguments.json:
-            context.print_json(_resolved_data(resolved, found))
+            print_json(_resolved_data(resolved, found))
         else:
             _print_resolved(resolved, found)
         return OK
     data = DOCUMENTS[kind](catalog, arguments.recipe)
     if arguments.json:
-        context.print_json(data)
+        print_json(data)
     else:
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=_WIDTH)
         sys.stdout.write(f"# {kind} {arguments.recipe}\n{text}")
@@ -76,14 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
-    names = {kind: getattr(catalog, f"{kind}_names")() for kind in KINDS}
+    names = {kind: catalog.names(kind) for kind in KINDS}
     kinds = [arguments.kind] if arguments.kind else KINDS
     name = arguments.recipe
     found = [kind for kind in kinds if name in names[kind]]
     if not found:
-        file = context.nearby(name)
+        file = nearby(name)
         known = {each for kind in kinds for each in names[kind]}
-        hint = f"name its file: lumicontainer show {file}" if file else did_you_mean(name, known)
+        hint = f"name its file: {file}" if file else did_you_mean(name, known)
         *others, last = kinds
         what = f"{', '.join(others)} or {last}" if others else last
         raise InputError(Problem(f"{what} '{name}' not found", hint=hint))
@@ -143,7 +140,7 @@ def _print_resolved(resolved: Resolved, found: tuple[str, Lock] | None) -> None:
             (each.name, shell_value(each.value), f"{ORIGINS[each.origin]}, {each.place}")
             for each in layer.settings
         ]
-        context.print_table(rows)
+        print_table(rows)
         for text in _layer_lines(resolved, layer, found[1] if found else None):
             sys.stdout.write(f"  {text}\n")
 
@@ -166,7 +163,7 @@ def _head(resolved: Resolved) -> Iterator[str]:
 def _lock_lines(resolved: Resolved, path: str, lock: Lock) -> Iterator[str]:
     wrong = faults(lock, resolved)
     state = "it does not pin all of this image:" if wrong else "build --locked uses these only"
-    yield f"lock {path}: {count(lock.count(), 'pin')}; {state}"
+    yield f"lock {path}: {count(lock.pins(), 'pin')}; {state}"
     yield from (f"  {each}" for each in wrong)
 
 
@@ -174,7 +171,8 @@ def _layer_lines(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) ->
     for name, value in layer.content.environment.items():
         yield f"environment {name}={line(value)}"
     yield from (f"path {folder}" for folder in layer.content.path)
-    yield from (f"source {label_of(each)}" for each in layer.content.sources if is_pinned(each))
+    sources = [source.input() for source in layer.content.sources]
+    yield from (f"source {each.label}" for each in sources if each.pinned)
     yield from _folded("not pinned", unpinned(resolved, layer))
     if lock and (pins := _pins(resolved, layer, lock)):
         shown = [pin.partition(" --hash=")[0] for pin in pins.values()]
@@ -206,13 +204,13 @@ def _pins(resolved: Resolved, layer: ResolvedLayer, lock: Lock) -> dict[str, str
 
 def _resolved_data(resolved: Resolved, found: tuple[str, Lock] | None) -> dict[str, Any]:
     path, lock = found or ("", None)
-    about = {"file": path, "pins": lock.count(), "faults": faults(lock, resolved)} if lock else None
+    about = {"file": path, "pins": lock.pins(), "faults": faults(lock, resolved)} if lock else None
     always: dict[str, Any] = {"profile": None, "binds": [], "host_libraries": [], "lock": about}
     data = {**always, **record(resolved), "platform": plain(resolved.platform)}
     for layer in resolved.included():
         entry = data["layers"][layer.name]
         entry["places"] = {setting.name: setting.place for setting in layer.settings}
-        entry["sources"] = [label_of(source) for source in layer.content.sources]
+        entry["sources"] = [source.input().label for source in layer.content.sources]
         entry["not_pinned"] = list(unpinned(resolved, layer))
         entry["locked"] = _pins(resolved, layer, lock) if lock else {}
     data["steps"] = [{"name": step.name, "key": step.key} for step in planned(resolved).steps]

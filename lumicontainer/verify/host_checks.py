@@ -1,24 +1,24 @@
 """The checks of an image that the host makes from outside the image."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from lumicontainer.build.lock_files import open_lock
 from lumicontainer.core.catalog import Catalog
-from lumicontainer.core.lock.lock import apply_lock, faults, file_name
+from lumicontainer.core.lock import apply_lock, faults, file_name
+from lumicontainer.core.model.check import HOST
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
-from lumicontainer.core.resolve.resolve import Resolved, resolve
-from lumicontainer.core.schema.check import HOST
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.facts import written
+from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.host.binds import closure_in
+from lumicontainer.host.lock_files import open_lock
 from lumicontainer.image import inspect as images
 from lumicontainer.image import integrity, records, sif
 from lumicontainer.image.digests import NOT_RECORDED, IntegrityResult
@@ -58,8 +58,7 @@ class Request:
         return integrity.examined(self.image)
 
 
-@dataclass(frozen=True)
-class HostCheck:
+class HostCheck(NamedTuple):
     """Hold one check and the function that makes it."""
 
     summary: str
@@ -147,22 +146,14 @@ def _plans(request: Request, built: Mapping[str, Any]) -> Iterator[tuple[str, st
 
 def _resolved(request: Request, built: Mapping[str, Any]) -> Resolved:
 
-    def written(value: Any) -> str:
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
     options = [
         f"{layer}.{name}={written(row['version'] if name == 'version' else value)}"
         for layer, row in built["layers"].items()
         for name, value in {"version": "", **row["parameters"]}.items()
         if row["origins"].get(name) == "option"
     ]
-    return resolve(
-        request.catalog.recipe(request.recipe),
-        request.catalog,
-        platform=request.catalog.platform(built["platform"]["name"]),
-        profile=built.get("profile", ""),
-        options=options,
-    )
+    platform, profile = built["platform"]["name"], built.get("profile", "")
+    return resolve(request.catalog.materials(request.recipe, platform, profile), options)
 
 
 def _differences(built: Any, now: Any, where: str = "") -> Iterator[str]:
@@ -224,12 +215,7 @@ CHECKS: Mapping[str, HostCheck] = {
 def rows(request: Request) -> list[Row]:
     """Return the requested checks of the host, in the form of checks.json."""
     return [
-        {
-            "name": f"{HOST}/{name}",
-            "summary": each.summary,
-            "hint": each.hint,
-            "level": "quick",
-        }
+        {"name": f"{HOST}/{name}", "summary": each.summary, "hint": each.hint, "level": "quick"}
         for name, each in CHECKS.items()
         if each.wanted(request)
     ]

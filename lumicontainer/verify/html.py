@@ -1,31 +1,12 @@
 """Write the report of a verification as one self-contained HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.inside.verify.outcome import OUTCOMES, PASSED, SKIPPED
 from lumicontainer.verify import pictures
 from lumicontainer.verify.subject import Row
-
-_LAST = 20
-"""Lines of a failed check's output that are always visible."""
-
-
-class Excerpt(NamedTuple):
-    """Hold the last lines of an output, and how many lines it has."""
-
-    last: list[str]
-    lines: int
-    shown: bool
-    """Whether the last lines say more than the reason does."""
-
-    @property
-    def all(self) -> bool:
-        """Return whether the output has more lines."""
-        return self.lines > len(self.last)
 
 
 def page(result: Mapping[str, Any]) -> bytes:
@@ -45,7 +26,6 @@ def page(result: Mapping[str, Any]) -> bytes:
         charts=[(row["name"], each) for row in rows for each in pictures.charts(row["facts"])],
         maps=[(row["name"], each) for row in rows for each in pictures.nodes(row["facts"])],
         size=pictures,
-        excerpt=excerpt,
         limits=limits,
         worst_first=_worst_first,
     )
@@ -63,14 +43,6 @@ def verdict(counts: Mapping[str, int]) -> str:
     if skipped:
         return f"{passed} of {total} checks passed, {skipped} not proven"
     return f"All {total} checks passed" if total > 1 else "The check passed"
-
-
-def excerpt(row: Row) -> Excerpt | None:
-    """Return what is visible of the output of a failed check; None if it is empty."""
-    lines = row["output"].strip().splitlines()
-    if not lines:
-        return None
-    return Excerpt(lines[-_LAST:], len(lines), lines[-1] not in row["reason"])
 
 
 def limits(measured: Mapping[str, Any]) -> Iterator[str]:

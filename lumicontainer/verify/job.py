@@ -1,41 +1,30 @@
 """Run lumi-verify as a Slurm job: write the batch script, submit it, follow it, collect."""
 
-from __future__ import annotations
-
-import contextlib
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from lumicontainer.build.failures.failure import last_lines
 from lumicontainer.core.model import Platform
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import Engine
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import Problem
 from lumicontainer.inside.node.cpulist import parse
+from lumicontainer.jobs import follow, slurm
+from lumicontainer.jobs.follow import Asked, Listener
 from lumicontainer.system import process
-from lumicontainer.system.terminal.text import clean
-from lumicontainer.verify import slurm
 from lumicontainer.verify.local import words
 from lumicontainer.verify.results import PartialResult, passed, read
 from lumicontainer.verify.subject import Row
 
-LOG, ENDED = "log", "ended"
 MPI, NO_MPI = "pmi2", "none"
 """srun's name for how MPI's ranks connect: MPICH and Cray MPICH use PMI-2."""
 _SPARE = 5
 """Minutes of a job, or of a step, beside those of its checks: containers start, ranks connect."""
 _MOST = 60
 """Minutes that a job requests at most: checks rarely use their limits. SBATCH_TIMELIMIT wins."""
-_TURN = 0.5
-"""Seconds between two looks at the log, which lies on a shared file system."""
-_FIRST, _ASK = 1.0, 10.0
-"""Seconds to the first request to Slurm, and at most between two: its servers are shared."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +59,6 @@ class Job:
     required: str = ""
     recipes: Path | None = None
     """The user's folder of recipes, which may define the platform."""
-
-
-class Listener(NamedTuple):
-    """Hold the receivers of each line of a job's log, and of the reason why it waits."""
-
-    on_line: Callable[[str], None]
-    waiting: Callable[[str], None] = lambda _: None
-    """Receives an empty text once the job does not wait."""
 
 
 @dataclass(frozen=True)
@@ -153,21 +134,15 @@ def run(job: Job, listener: Listener) -> Collected:
     """Run a job to its end and return its results; cancel it if this is interrupted."""
     if not job.steps:
         return Collected(())
-    if process.find("sbatch") is None:
-        hint = "leave out --nodes and --partition to verify on this host"
-        raise HostError(Problem("this host has no Slurm", why="sbatch is not on PATH", hint=hint))
+    slurm.require("leave out --nodes and --partition to verify on this host")
+    asked = Asked(job.partition, job.account)
     # In the current folder, because /tmp is local to each node.
     folder = Path(tempfile.mkdtemp(prefix="lumi-verify-", dir=Path.cwd()))
     folder.chmod(0o755)
     try:
-        number = _submit(job, folder)
-        listener.on_line(f"job {number} is submitted; its log: {folder / LOG}")
-        end = _follow(number, folder, listener)
-        collected = _collect(job, folder, end)
+        end = follow.run(folder, script(job, folder), asked, listener)
+        collected = _collect(job, folder, end.how)
     except BaseException:
-        # By its name, because its number may not be known yet.
-        with contextlib.suppress(HostError):
-            process.capture(["scancel", f"--name={folder.name}"])
         shutil.rmtree(folder, ignore_errors=True)
         raise
     if collected.problem is None:
@@ -175,90 +150,8 @@ def run(job: Job, listener: Listener) -> Collected:
     return collected
 
 
-def _submit(job: Job, folder: Path) -> str:
-    path = folder / "job.sh"
-    path.write_text(script(job, folder))
-    options = [f"--job-name={folder.name}", f"--output={str(folder / LOG).replace('%', '%%')}"]
-    if job.partition:
-        options.append(f"--partition={job.partition}")
-    if job.account:
-        options.append(f"--account={job.account}")
-    slurm.check([*options, str(path)], job.partition)
-    return slurm.submit([*options, str(path)])
-
-
-def _follow(number: str, folder: Path, listener: Listener) -> str:
-    """Pass on the log of a job until the job is over; return in words how it ended.
-
-    Empty if its script finished. Raises ``JobError`` if it cannot start.
-    """
-    lines, queue = _new_lines(folder / LOG), _Queue(number, listener)
-    while True:
-        ended = (folder / ENDED).exists()
-        for line in next(lines):
-            listener.on_line(line)
-        if ended:
-            return ""
-        if queue.is_left():
-            return _end_of(number, folder / ENDED)
-        time.sleep(_TURN)
-
-
-class _Queue:
-    """Request the state of a job at intervals, and report why it waits."""
-
-    def __init__(self, number: str, listener: Listener) -> None:
-        self._number = number
-        self._listener = listener
-        self._since = time.strftime("%H:%M:%S")
-        self._pause, self._next = _FIRST, time.monotonic() + _FIRST
-        self._state = slurm.UNKNOWN
-
-    def is_left(self) -> bool:
-        """Return whether the job is over; raise ``JobError`` if it will never start."""
-        if time.monotonic() < self._next:
-            return False
-        self._pause = min(_ASK, 2 * self._pause)
-        self._next = time.monotonic() + self._pause
-        before, self._state = self._state, slurm.look(self._number)
-        if self._state != before:
-            self._report(self._state)
-        elif self._state.never_starts:
-            # Seen twice: a site may hold a job for a moment while it examines the job.
-            raise slurm.stuck(self._number, self._state)
-        return self._state == slurm.GONE
-
-    def _report(self, state: slurm.JobState) -> None:
-        waits = f"job {self._number} in the queue since {self._since}"
-        reason = f"{waits}: {state.reason}" if state.reason else waits
-        self._listener.waiting(reason if state.waits else "")
-
-
-def _end_of(number: str, ended: Path) -> str:
-    """Return how a job ended; its last file may appear here some seconds later."""
-    end = time.monotonic() + _ASK
-    while not ended.exists():
-        if time.monotonic() >= end:
-            return slurm.last_state(number)
-        time.sleep(_TURN)
-    return ""
-
-
-def _new_lines(log: Path) -> Iterator[list[str]]:
-    """Yield the complete lines that were added to a log since the last time."""
-    at = 0
-    while True:
-        text = b""
-        with contextlib.suppress(OSError), log.open("rb") as stream:
-            stream.seek(at)
-            text = stream.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        at += len(whole)
-        yield clean(whole.decode("utf-8", "replace")).splitlines()
-
-
 def _collect(job: Job, folder: Path, end: str) -> Collected:
-    log = folder / LOG
+    log = folder / follow.LOG
     parts = []
     for number, step in enumerate(job.steps):
         path, code = folder / f"{number}.json", folder / f"{number}.code"
@@ -274,7 +167,7 @@ def _collect(job: Job, folder: Path, end: str) -> Collected:
     failed = [part.why or part.interrupted for part in parts if part.why or part.interrupted]
     if not failed:
         return Collected(tuple(parts))
-    printed = last_lines(log.read_text(errors="replace")) if log.exists() else ""
+    printed = process.last_lines(log.read_text(errors="replace")) if log.exists() else ""
     why = "\n".join(filter(None, (end or failed[0], printed)))
     hint = f"{slurm.ASKS}; sbatch accepts the script beside the log once more"
     problem = Problem("the job failed", f"the whole log: {log}", why, hint)

@@ -1,24 +1,22 @@
 """Run lumi-verify in containers on this host."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from lumicontainer.build.failures.failure import last_lines
 from lumicontainer.core.model import Platform
-from lumicontainer.core.plan.plan import VERIFY
+from lumicontainer.core.plan.constants import VERIFY
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
 from lumicontainer.host.binds import Needs, needs_of
+from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
-from lumicontainer.system.waiting import task_group
+from lumicontainer.system.waiting import completed, task_group
 from lumicontainer.verify.results import PartialResult, read, row
 from lumicontainer.verify.subject import Row
 
@@ -28,8 +26,7 @@ _ONE = {"WORLD_SIZE": "1"}
 """Makes lumi-verify run alone: in a task of srun it would wait for other ranks."""
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(NamedTuple):
     """Start containers of an image on this host."""
 
     engine: Engine
@@ -38,14 +35,20 @@ class Host:
     on_line: Callable[[str], None] = lambda _: None
     """Receives each line that lumi-verify prints."""
 
-    def command(self, words: Sequence[str], way: str = "exec") -> list[str]:
-        """Return the command that runs ``words`` in the image."""
-        variables = {each.name: each.value for each in self.needs.variables}
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables that containers need."""
+        return {each.name: each.value for each in self.needs.variables}
+
+    def command(
+        self, words: Sequence[str], way: str = "exec", binds: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the command that runs ``words`` in the image, which also sees ``binds``."""
         return self.engine.execute(
             self.image,
             words,
-            binds=[str(mount) for mount in self.needs.mounts],
-            environment={**variables, **(_ONE if way in _CLEANED else {})},
+            binds=[*map(str, self.needs.mounts), *binds],
+            environment={**self.variables, **(_ONE if way in _CLEANED else {})},
             way=way,
         )
 
@@ -66,38 +69,42 @@ def words(checks: Sequence[Row], required: str) -> list[str]:
     return [VERIFY, "--json", "-", *(["--require", required] if required else []), *chosen]
 
 
-def run(host: Host, checks: Sequence[Row], *, required: str) -> PartialResult:
-    """Run checks in one container; return the report of lumi-verify."""
-    if not checks:
-        return PartialResult(checks)
-    return asyncio.run(_run(host.command(words(checks, required)), checks, host.on_line))
+def run(
+    host: Host,
+    checks: Sequence[Row],
+    ways: Sequence[Row] = (),
+    *,
+    required: str,
+    done: Callable[[Row], Row] = lambda row: row,
+) -> tuple[PartialResult, list[Row]]:
+    """Run ``checks`` in one container, and each of ``ways`` in a container of its start mode.
 
-
-def run_ways(
-    host: Host, checks: Sequence[Row], done: Callable[[Row], Row], *, required: str
-) -> list[Row]:
-    """Run each check in a container of its start mode; return the results in order.
-
-    One container for each processor runs at a time. ``done`` receives each result at once.
+    Return the report of lumi-verify and the results of ``ways``. ``done`` receives each of these
+    at once. A check that must run alone runs before them. The others share the processors with
+    half as many of ``ways``.
     """
 
-    async def run_all() -> list[Row]:
-        free = asyncio.Semaphore(len(os.sched_getaffinity(0)))
+    async def run_all() -> tuple[PartialResult, list[Row]]:
+        free = asyncio.Semaphore(max(1, len(os.sched_getaffinity(0)) // 2))
 
         async def one(check: Row) -> Row:
             async with free:
                 return done(await _run_way(host, check, required))
 
         async with task_group() as group:
-            running = [group.create_task(one(check)) for check in checks]
-        return [each.result() for each in running]
+            command = host.command(words(checks, required))
+            part = group.create_task(_run(command, checks, host.on_line))
+            if not all(map(runs_beside_others, checks)):
+                await part
+            running = [group.create_task(one(check)) for check in ways]
+        return part.result(), [each.result() for each in running]
 
-    return asyncio.run(run_all()) if checks else []
+    return completed(run_all())
 
 
 async def _run_way(host: Host, check: Row, required: str) -> Row:
     own = {**check, "name": check["of"]}
-    command = host.command(words([own], required), check["way"])
+    command = ["nice", "-n", str(BESIDE), *host.command(words([own], required), check["way"])]
     part = await _run(command, [own], lambda _: None)
     if part.data is None:
         return row(check, Outcome(FAILED, part.why))
@@ -107,6 +114,8 @@ async def _run_way(host: Host, check: Row, required: str) -> Row:
 async def _run(
     command: Sequence[str], checks: Sequence[Row], on_line: Callable[[str], None]
 ) -> PartialResult:
+    if not checks:
+        return PartialResult(checks)
     output = io.StringIO()
     with tempfile.TemporaryFile() as result:
         status = await process.logged(
@@ -117,4 +126,4 @@ async def _run(
     if data:
         return PartialResult(checks, data)
     what = f"lumi-verify did not report ({process.describe(status)})"
-    return PartialResult(checks, None, f"{what}\n{last_lines(output.getvalue())}".rstrip())
+    return PartialResult(checks, None, f"{what}\n{process.last_lines(output.getvalue())}".rstrip())

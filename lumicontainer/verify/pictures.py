@@ -3,12 +3,9 @@
 The template draws them. Facts of an unknown form make no picture.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lumicontainer.system import units
@@ -30,22 +27,14 @@ class Tick(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """Hold one measured line: its points in the drawing, each with its label."""
 
     name: str
-    number: int
     points: tuple[tuple[float, float, str], ...]
 
-    @property
-    def path(self) -> str:
-        """Return the points as SVG writes them."""
-        return " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in self.points)
 
-
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """Hold a picture of values over message sizes."""
 
     title: str
@@ -115,7 +104,7 @@ def _chart(data: Mapping[str, Any]) -> Chart:
             Tick(across(size), units.size(size).replace(".0 ", " ")) for size in _sizes(low, high)
         ),
         up=tuple(Tick(up(mark), f"{mark:g}") for mark in marks),
-        lines=tuple(Line(name, n, tuple(drawn(each))) for n, (name, each) in enumerate(series)),
+        lines=tuple(Line(name, tuple(drawn(points))) for name, points in series),
         references=tuple(Tick(up(value), f"{name} {value:g}") for value, name, _ in references),
         sources=tuple(dict.fromkeys(source for *_, source in references if source)),
     )
@@ -154,9 +143,10 @@ def nodes(facts: Mapping[str, Any]) -> list[NodeDiagram]:
 
 
 def _boxes(rows: list[Mapping[str, Any]]) -> Iterator[Box]:
-    tones = list(dict.fromkeys(str(row.get("numa", "")) for row in rows))
-    for row in rows:
-        yield Box(tones.index(str(row.get("numa", ""))), tuple(_box_lines(row)))
+    domains = [str(row.get("numa", "")) for row in rows]
+    tones = list(dict.fromkeys(domains))
+    for row, domain in zip(rows, domains, strict=True):
+        yield Box(tones.index(domain), tuple(_box_lines(row)))
 
 
 _LABELS = (

@@ -1,14 +1,11 @@
 """Join the results of all checks, in the format of lumi-verify's JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer import __version__
 from lumicontainer.errors import InputError
@@ -17,12 +14,12 @@ from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
 from lumicontainer.verify.subject import Row, Subject
 
+row = report.row
 HERE: Mapping[str, Any] = {"nodes": 1, "ranks": 1, "gpus": 0, "architecture": "", "network": ""}
 """The place of a report if no lumi-verify reported one."""
 
 
-@dataclass(frozen=True)
-class PartialResult:
+class PartialResult(NamedTuple):
     """Hold the report of one run of lumi-verify, or why it did not report."""
 
     checks: Sequence[Row]
@@ -35,10 +32,7 @@ class PartialResult:
         return str((self.data or {}).get("interrupted", ""))
 
     def rows(self) -> list[Row]:
-        """Return the row of each check, then further rows of the report, such as lost ranks.
-
-        A check without a result is an error.
-        """
+        """Return the row of each check, an error without a result, then the report's other rows."""
         found = {each["name"]: each for each in (self.data or {}).get("checks", ())}
         outcome = Outcome(ERROR, self.why or self.interrupted or "lumi-verify did not report it")
         own = [found.pop(each["name"], None) or row(each, outcome) for each in self.checks]
@@ -52,12 +46,6 @@ def read(text: bytes) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     return data if isinstance(data, dict) and isinstance(data.get("checks"), list) else None
-
-
-def row(check: Row, outcome: Outcome) -> Row:
-    """Return a check with its outcome."""
-    head = {name: check[name] for name in ("name", "summary", "level", "hint")}
-    return {**head, **outcome.plain(), "seconds": round(outcome.seconds, 2)}
 
 
 def joined(

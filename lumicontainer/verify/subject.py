@@ -1,12 +1,9 @@
 """The image that is verified: its checks and its record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import records
@@ -17,8 +14,7 @@ Row = Mapping[str, Any]
 """A check as in the image's checks.json, or with its result."""
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(NamedTuple):
     """Hold an image with its checks and its record."""
 
     image: Path

@@ -4,8 +4,6 @@ Each check is an item below the image's file. The user's tests get the fixture `
 runs commands in the image. Without the option it does nothing, and imports nothing.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -50,10 +48,10 @@ def lumi_image(request: pytest.FixtureRequest) -> Any:
     """Return the image that ``--lumi-image`` names, to run commands in it."""
     if request.config.getoption(IMAGE) is None:
         pytest.fail(f"no image: name it with pytest {IMAGE} image.sif", pytrace=False)
-    return _items().LumiImage(_items().host_of(request.config))
+    return _items().LumiImage(request.config)
 
 
 def _items() -> Any:
-    from lumicontainer.verify import pytest_items  # noqa: PLC0415 - for runs without the option
+    from lumicontainer.pytest_plugin import items  # noqa: PLC0415 - for runs without the option
 
-    return pytest_items
+    return items

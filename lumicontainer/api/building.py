@@ -1,0 +1,180 @@
+"""Build what a recipe describes, unless it is there already."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lumicontainer.api.image import Image
+from lumicontainer.api.values import BuildOptions, OnProgress, progress_of
+from lumicontainer.build import disk_space, docker_output, pipeline, runtimes
+from lumicontainer.build.builder import Builder
+from lumicontainer.build.cache import proven
+from lumicontainer.build.cache.shared.fetch import offers
+from lumicontainer.build.cache.shared.shared import SharedCache
+from lumicontainer.build.cache.store import Cache
+from lumicontainer.build.checks import reproducibility, script_syntax
+from lumicontainer.build.checks.reproducibility import ChangedFile
+from lumicontainer.build.secrets import read_secrets
+from lumicontainer.build.workspace import workspace
+from lumicontainer.core.plan.plan import planned
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.rules.rules import refuse
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.host import site
+from lumicontainer.host.mirrors import read_mirrors
+from lumicontainer.image import digests, integrity, records, sif
+from lumicontainer.jobs.builds import CompileJobs
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.terminal.progress import Progress
+from lumicontainer.system.waiting import completed
+
+
+@dataclass(frozen=True)
+class BuildOrder:
+    """Hold what is built, and the file or the image of Docker that it becomes."""
+
+    plan: Plan
+    options: BuildOptions
+    path: Path
+    docker: str = ""
+    """The name of an image of Docker, in place of the file."""
+    current: bool = False
+    """Whether it is there already."""
+    warnings: tuple[Problem, ...] = ()
+    compile_jobs: CompileJobs | None = None
+
+    @property
+    def output(self) -> str:
+        """Return what the user named, as one word."""
+        return f"{docker_output.PREFIX}{self.docker}" if self.docker else str(self.path)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the image or of its file."""
+        return self.docker or self.path.name
+
+
+def order(
+    resolved: Resolved,
+    output: str | Path | None,
+    options: BuildOptions,
+    compile_jobs: CompileJobs | None = None,
+) -> BuildOrder:
+    """Plan a build, and look whether its output is up to date; raise what is wrong with either."""
+    script_syntax.refuse_unparsable(resolved)
+    warnings = tuple(refuse(resolved.findings))
+    plan = planned(resolved)
+    path = Path(output or f"{resolved.recipe.name}.sif").absolute()
+    if name := docker_output.name_of(output):
+        current = not options.rebuild and docker_output.is_current(plan, name)
+        return BuildOrder(plan, options, path, name, current, warnings)
+    pipeline.check_output(path)
+    current, doubts = _state(plan, path, options)
+    return BuildOrder(plan, options, path, "", current, (*warnings, *doubts), compile_jobs)
+
+
+def _state(plan: Plan, path: Path, options: BuildOptions) -> tuple[bool, Sequence[Problem]]:
+    """Return whether a file is what a build would make, and the warning if its bytes changed."""
+    if options.rebuild or not path.exists():
+        return False, ()
+    try:
+        # A writable overlay that a user added to an image is ext3, not a layer.
+        own = [each for each in sif.partitions(path) if each.form == sif.SQUASHFS]
+        form = "flat" if len(own) == 1 else "layered"
+        checked = not options.verify or records.checked(path)
+        same = records.key(path) == plan.steps[-1].key and options.pack in (None, form)
+        if not (checked and same):
+            return False, ()
+        found = proven.is_whole(path)
+    except (InputError, ValueError):
+        return False, ()
+    if found.state == digests.WHOLE:
+        return True, ()
+    hint = "do nothing: this build replaces it"
+    return False, (integrity.problem(path, found, level="warning")._replace(hint=hint),)
+
+
+@contextmanager
+def _opened(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Builder]:
+    """Return what a build works with, if this host can build."""
+    plan, options = order.plan, order.options
+    secrets = read_secrets(options.secrets, plan)
+    mirrors = read_mirrors(options.mirrors)
+    choice = runtimes.choose("docker" if order.docker else options.runtime)
+    choice.runtime.require_plan(plan)
+    store, shared = Cache(cache_root()).open(), SharedCache.named()
+    # Only steps require it; meanwhile the cached layers are checked.
+    release = plan.bootstrap.release if plan.bootstrap.by_debootstrap else ""
+    reading = ThreadPoolExecutor(1).submit(site.read_site, release, mirrors)
+    recipe = plan.resolved.recipe.name
+    with progress_of(on_progress) as progress, workspace(recipe, choice.runtime.name) as place:
+        progress.say(choice.describe())
+        _say_warnings(order, place.root, progress)
+        yield Builder(
+            plan,
+            choice.runtime,
+            reading.result,
+            progress,
+            store,
+            place,
+            jobs=options.jobs,
+            fresh=options.rebuild,
+            secrets=secrets,
+            shared=shared,
+            compile_jobs=order.compile_jobs,
+        )
+
+
+def _say_warnings(order: BuildOrder, place: Path, progress: Progress) -> None:
+    on_shared = disk_space.shared_warning(place)
+    for warning in (*order.warnings, *([on_shared] if on_shared else [])):
+        progress.say(str(warning))
+    for layer in order.plan.resolved.layers:
+        if layer.omitted:
+            progress.say(f"left out: {layer.name}: {layer.omitted}")
+
+
+def require_replaceable(order: BuildOrder) -> None:
+    """Raise ``InputError`` if an existing image has what a new one would not have."""
+    if not (order.docker or order.current) and order.path.exists():
+        pipeline.check_replaced(order.path)
+
+
+def taken(order: BuildOrder) -> dict[str, str]:
+    """Return who published each layer that the build would take from the shared cache, by key."""
+    shared = SharedCache.named()
+    if order.current or order.options.rebuild or shared is None:
+        return {}
+    shared.require()
+    return {each.key: each.publisher for each in offers(order.plan, Cache(cache_root()), shared)}
+
+
+def compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None) -> None:
+    """Compile the wheels of one layer into the cache."""
+    with _opened(order, on_progress) as builder:
+        completed(pipeline.compile_layer(builder, layer))
+
+
+def build_twice(order: BuildOrder, on_progress: OnProgress | None) -> list[ChangedFile]:
+    """Build every layer twice; return the files that differ."""
+    with _opened(order, on_progress) as builder:
+        pipeline.require_space(builder, order.path, form="layered")
+        return completed(reproducibility.check(builder))
+
+
+def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:
+    """Build what is ordered, unless it is current; return the image."""
+    platform, options = order.plan.resolved.platform, order.options
+    if order.current:
+        return Image(order.path, platform)
+    require_replaceable(order)
+    with _opened(order, on_progress) as builder:
+        if order.docker:
+            completed(docker_output.build(builder, order.docker, verify=options.verify))
+        else:
+            pipeline.build_file(builder, order.path, pack=options.pack, verify=options.verify)
+        seconds = {name: round(each, 1) for name, each in builder.progress.times.items()}
+    return Image(order.path, platform, seconds=seconds)

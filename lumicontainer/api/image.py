@@ -1,0 +1,96 @@
+"""An image: its records, and commands that run in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lumicontainer.api.execute import Executes
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import Platform
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.extending.mounts import extended
+from lumicontainer.host.recipes import find_platform
+from lumicontainer.image import integrity, records
+from lumicontainer.image.digests import IntegrityResult
+from lumicontainer.verify.local import Host, host_for
+
+if TYPE_CHECKING:  # spython is imported when it is used.
+    from lumicontainer.api.instance import Instance
+
+
+@dataclass(frozen=True)
+class Image(Executes):
+    """Hold the file of an image; what it needs of this host is found when it first runs."""
+
+    path: Path
+    platform: str | Platform | None = None
+    """Where it runs; by default the platform of this host."""
+    recipes: Path | None = None
+    binds: Sequence[str] = ()
+    """Paths of yours that its containers see, as the engine's ``--bind`` takes them."""
+    extensions: Sequence[Path] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """The time of each step of the build; empty if nothing was built."""
+
+    @property
+    def key(self) -> str:
+        """Return the key of what the image was built from; empty if another program built it."""
+        return records.key(self.path)
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """Return what was decided for the image: its platform, layers, versions and binds."""
+        return records.resolved(self.path)
+
+    @property
+    def packages(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the versions of its packages, by kind and name."""
+        return records.packages(self.path)
+
+    @property
+    def recipe(self) -> str:
+        """Return the text of the recipe that it was built from."""
+        return records.recipe(self.path)
+
+    @property
+    def definition(self) -> str | None:
+        """Return the definition from which a plain engine builds it; None if it has none."""
+        return records.metadata(self.path).definition
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """Return what may not work on this host, such as an image for another platform."""
+        return self._host.needs.problems
+
+    def integrity(self) -> IntegrityResult:
+        """Read every byte; return whether all are as the build wrote them."""
+        return integrity.examined(self.path)
+
+    def command(self, words: Sequence[str], way: str = "exec") -> list[str]:
+        """Return the engine's command that runs ``words``; ``way`` is that of ``Engine``.
+
+        Raises ``HostError`` if the image cannot run here, and ``InputError`` for a bad bind.
+        """
+        return self._host.command(words, way, self.binds)
+
+    def instance(self, name: str | None = None) -> "Instance":
+        """Start an instance and return spython's object for it, which a ``with`` block ends.
+
+        Raises ``HostError`` if it does not start.
+        """
+        from lumicontainer.api.instance import Instance  # noqa: PLC0415 - imports spython
+
+        return Instance(self._host, name, self.binds)
+
+    @cached_property
+    def _host(self) -> Host:
+        if absent := [each for each in self.binds if not Path(each.partition(":")[0]).exists()]:
+            what = "cannot bind a path that is not there"
+            raise InputError(*(Problem(what, each, hint="correct it") for each in absent))
+        platform = self.platform
+        if not isinstance(platform, Platform):
+            platform = find_platform(open_catalog(self.recipes), platform)
+        host = host_for(self.path, platform)
+        return host._replace(needs=extended(host.needs, self.path, self.extensions))

@@ -1,0 +1,86 @@
+"""The values that go into the functions of the interface, and come out of them."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from lumicontainer.errors import ExaminedError, JobError, Problem
+from lumicontainer.inside.verify.outcome import ERROR, FAILED
+from lumicontainer.system.terminal import masking
+from lumicontainer.system.terminal.forms import Callback, Event
+from lumicontainer.system.terminal.progress import Progress
+from lumicontainer.verify.results import passed
+from lumicontainer.verify.subject import Row
+
+Check: TypeAlias = Row
+"""A check: its name, summary, level and so on; in a report also its state and its reason."""
+OnProgress: TypeAlias = Callable[[Event], None] | Progress
+"""Receives each event, from any thread; what it raises ends the call."""
+
+
+def progress_of(receiver: OnProgress | None) -> Progress:
+    """Return what reports to a function, to nobody, or as the command line does."""
+    masking.hide_urls(os.environ.values())
+    if isinstance(receiver, Progress):
+        return receiver
+    return Progress(Callback(receiver or (lambda _: None)))
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Say how an image is built; the options of ``lumicontainer build`` have the same names."""
+
+    jobs: int | None = None
+    """The compile jobs of a step; by default what cores and memory allow."""
+    pack: str | None = None
+    """``layered`` or ``flat``; by default layered if the engines read it."""
+    runtime: str | None = None
+    """What runs the steps; by default the first that this host can use."""
+    secrets: Sequence[str] = ()
+    """Files that scripts can read: texts ``id=ID,src=FILE``."""
+    mirrors: Sequence[str] = ()
+    """Texts ``FROM=TO``: URLs, and what is read in their place."""
+    rebuild: bool = False
+    verify: bool = True
+
+
+class SlurmJob(NamedTuple):
+    """Say which nodes a job asks for; empty texts leave it to Slurm."""
+
+    nodes: int = 1
+    partition: str = ""
+    account: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Hold the results of all checks."""
+
+    data: Mapping[str, Any]
+    """The content of ``lumicontainer verify --json``."""
+    problem: Problem | None = None
+    """Why the Slurm job failed, if it did; its checks are in error."""
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        """Return each check with its ``state``: passed, failed, skipped or error."""
+        checks: Sequence[Check] = self.data["checks"]
+        return checks
+
+    @property
+    def passed(self) -> bool:
+        """Return whether no check failed and none is in error."""
+        return passed(self.data)
+
+    def require(self) -> None:
+        """Raise ``JobError`` if the job failed, and ``ExaminedError`` if a check did."""
+        if self.problem:
+            raise JobError(self.problem)
+        failed = [
+            Problem(f"the check '{row['name']}' {row['state']}", "", row["reason"], row["hint"])
+            for row in self.checks
+            if row["state"] in (FAILED, ERROR)
+        ]
+        if failed:
+            raise ExaminedError(*failed)

@@ -1,0 +1,162 @@
+"""Verify an image: the checks of its file, those in it, and those of other start modes."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from lumicontainer.api.values import Check, OnProgress, Report, SlurmJob, progress_of
+from lumicontainer.core.catalog import Catalog, open_catalog
+from lumicontainer.core.model import Platform
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.recipes import find_platform
+from lumicontainer.image import sif
+from lumicontainer.inside.verify import options, report
+from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
+from lumicontainer.jobs.follow import Listener
+from lumicontainer.system.terminal.progress import Progress, Task
+from lumicontainer.verify import host_checks, job, local, results
+from lumicontainer.verify.subject import Row, chosen, in_other_ways, input_errors, read_subject
+
+_COUNT = re.compile(r"^\[ *\d+/\d+\] ")
+_NOT_IN_A_JOB = "other start modes of a container are checked by lumicontainer verify without a job"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Hold which checks of an image run, and where."""
+
+    image: Path
+    level: str = "quick"
+    names: Sequence[str] = ()
+    only: Sequence[Check] | None = None
+    platform: str | None = None
+    recipes: Path | None = None
+    recipe: str = ""
+    """The recipe, by its name or file, that should now make the same image."""
+    host_root: Path | None = None
+    """The root folder of a host whose libraries the image should load."""
+    required: str = ""
+    job: SlurmJob | None = None
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Return the catalog with the user's own folder."""
+        return open_catalog(self.recipes)
+
+    def require_valid(self) -> None:
+        """Raise ``InputError`` for invalid arguments."""
+        with input_errors():
+            options.required_kinds(self.required)
+        sif.read_objects(self.image)
+        if self.recipe:
+            self.catalog.recipe(self.recipe)
+        root = self.host_root
+        if root and not root.is_dir():
+            raise InputError(Problem("folder not found", str(root), hint="correct --host-root"))
+
+    @cached_property
+    def request(self) -> host_checks.Request:
+        """Return what the host checks."""
+        root = self.host_root
+        return host_checks.Request(self.image, self.catalog, recipe=self.recipe, root=root)
+
+    @cached_property
+    def damage(self) -> Row | None:
+        """Return the check of the file's bytes if it failed; then no other check can run."""
+        whole = host_checks.make(self.request, host_checks.rows(self.request)[0])
+        # An image without recorded digests can still be checked.
+        return None if whole["state"] in (PASSED, SKIPPED) else whole
+
+    def due(self) -> list[Row]:
+        """Return the checks to run; raise ``InputError`` if a name matches none."""
+        if self.only is not None:
+            return list(self.only)
+        checks = read_subject(self.image).checks
+        every = [*host_checks.rows(self.request), *checks, *in_other_ways(checks)]
+        return chosen(every, self.level, self.names)
+
+
+def in_image(image: Path, level: str, names: Sequence[str]) -> list[Row]:
+    """Return the checks in an image that a level or names choose."""
+    return chosen(read_subject(image).checks, level, names)
+
+
+def verified(asked: Verification, on_progress: OnProgress | None = None) -> Report:
+    """Run the checks and return all results."""
+    head = {"file": asked.image.absolute(), "level": asked.level, "begun": time.time()}
+    if asked.damage:
+        return Report(results.joined(None, [], [asked.damage], head=head))
+    due = asked.due()
+    with progress_of(on_progress) as progress:
+        collected = _run(asked, due, progress)
+    subject = read_subject(asked.image)
+    whole = results.joined(subject, collected.parts, collected.rows, head=head)
+    return Report(whole, collected.problem)
+
+
+class _Reporter:
+    """Report each check when it is done; all checks count together."""
+
+    def __init__(self, progress: Progress, task: Task) -> None:
+        self._progress = progress
+        self._task = task
+        self.waiting = task.waiting
+
+    def line(self, line: str) -> None:
+        """Report a line of lumi-verify, which counts only the checks of its own run."""
+        text, counts = _COUNT.subn("", line)
+        (self._progress.counted if counts else self._progress.say)(text)
+        self._task.line(text)
+
+    def done(self, row: Row) -> Row:
+        """Report the result of a check; return it."""
+        text = report.line(row, from_plain(row)).rstrip("\n")
+        self._progress.counted(text)
+        self._task.line(text)
+        return row
+
+
+def _run(asked: Verification, due: Sequence[Row], progress: Progress) -> job.Collected:
+    progress.expect(sum(not (asked.job and "way" in check) for check in due))
+    inside = [each for each in due if "file" in each and "way" not in each]
+    ways = [each for each in due if "way" in each]
+    with progress.work("verify") as task:
+        reporter = _Reporter(progress, task)
+        own = [check for check in due if host_checks.is_own(check)]
+        rows = tuple(reporter.done(host_checks.make(asked.request, check)) for check in own)
+        if len(rows) == len(due):
+            return job.Collected((), rows=rows)
+        platform = find_platform(asked.catalog, asked.platform)
+        run = _run_in_a_job if asked.job else _run_here
+        collected = run(asked, platform, inside, ways, reporter)
+    return replace(collected, rows=(*rows, *collected.rows))
+
+
+def _run_in_a_job(
+    asked: Verification, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
+) -> job.Collected:
+    where = asked.job or SlurmJob()
+    wanted = job.Job(
+        asked.image,
+        platform,
+        find_engine(),
+        job.steps(inside),
+        **where._asdict(),
+        required=asked.required,
+        recipes=asked.recipes,
+    )
+    collected = job.run(wanted, Listener(to.line, to.waiting))
+    skipped = (results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways)
+    return replace(collected, rows=tuple(skipped))
+
+
+def _run_here(
+    asked: Verification, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
+) -> job.Collected:
+    host = local.host_for(asked.image, platform, to.line)
+    part, rows = local.run(host, inside, ways, required=asked.required, done=to.done)
+    return job.Collected((part,), rows=tuple(rows))

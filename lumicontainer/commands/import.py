@@ -1,0 +1,162 @@
+"""``lumicontainer import``: write a recipe and a layer of another tool's file."""
+
+import argparse
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lumicontainer.build.checks import script_syntax
+from lumicontainer.commands import context
+from lumicontainer.commands.new_files import check_name, check_places, write_new, write_schemas
+from lumicontainer.core.catalog import LAYERS, SCHEMAS, Catalog, open_catalog
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.core.rules.rules import ERROR, HOLDS
+from lumicontainer.errors import EXAMINED_FAILED, OK, Problems
+from lumicontainer.importing.draft import NOT_CARRIED, OUTCOMES, Draft, Goal, ImportedLine
+from lumicontainer.importing.read import kind_of, name_for, read_into
+from lumicontainer.importing.writing import files_of
+from lumicontainer.system.files.recipe_folder import display
+from lumicontainer.system.terminal.output import print_json, print_table, report, say
+
+SHOWN = 60
+"""The characters of a line that the table shows."""
+MODEL = "pytorch"
+"""The shipped recipe whose base, profiles and order of layers a written one has."""
+ORDERS = (MODEL, "pytorch-deepspeed", "megatron-deepspeed", "jax", "tensorflow-horovod")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="a Dockerfile, a definition, requirements.txt, or an environment of conda or cotainr",
+    )
+    parser.add_argument("--name", metavar="NAME", help="the name of the recipe and of its layer")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="their folder; default: ./NAME")
+    context.add_options(parser, "--platform", "--json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files, and report what became of each line."""
+    file: Path = arguments.file
+    kind = kind_of(file)
+    name = arguments.name or name_for(file)
+    check_name(name, "--name ")
+    arguments.recipes = None
+    catalog = context.catalog_of(arguments)
+    platform = context.find_platform(arguments).name
+    model = resolve(catalog.materials(MODEL, platform), [])
+    draft = Draft(file.parent, _goal(model), name)
+    read_into(draft, file, kind)
+    folder = arguments.output or Path(name)
+    recipe = _write(draft, file, folder, catalog)
+    written = resolve(open_catalog(folder).materials(name, platform), [])
+    rows = [_with_layer(each, written, draft.goal.python) for each in draft.lines]
+    if arguments.json:
+        _print_json(rows, recipe, written)
+    else:
+        _print_rows(rows, file)
+    sys.stdout.flush()
+    failed = _check(written)
+    _say_next(recipe, name, arguments.platform)
+    return EXAMINED_FAILED if failed or any(r.outcome == NOT_CARRIED for r in rows) else OK
+
+
+def _goal(model: Resolved) -> Goal:
+    base = model.layers[0]
+    version = base.values().get("version", "")
+    python = base.content.apt_versions.get("python", "3.11")
+    return Goal(model.platform.accelerator, f"{base.name} {version}".strip(), python)
+
+
+def _write(draft: Draft, file: Path, folder: Path, catalog: Catalog) -> Path:
+    model = catalog.recipe(MODEL)
+    layers = list(_layers(draft.layers, catalog))
+    made = files_of(draft, file.name, layers, model.profiles, model.base.layer)
+    files = {folder / name: (each.mode, each.content) for name, each in made.items()}
+    check_places(folder, list(files))
+    write_new(files)
+    write_schemas(folder / SCHEMAS)
+    return folder / f"{draft.name}.yaml"
+
+
+def _layers(wanted: set[str], catalog: Catalog) -> Iterator[str]:
+    """Yield the layers of a recipe in order: what is wanted, with all that this needs."""
+    stack = [use.layer for use in catalog.recipe(MODEL).layers]
+    needed = {"python", *wanted}
+    for layer in wanted:
+        found = catalog.layer(layer, Problems())
+        needed |= {*found.requires} if found else set()
+    # Whatever uses GPUs or MPI has below it what the shipped images have.
+    if needed & {*stack} - {"python"}:
+        needed |= {*stack} - {MODEL}
+    order = [use.layer for each in ORDERS for use in catalog.recipe(each).layers]
+    yield from (layer for layer in dict.fromkeys(order) if layer in needed)
+
+
+def _check(written: Resolved) -> bool:
+    """Report what ``lumicontainer check`` finds in what was written; return whether it fails."""
+    script_syntax.refuse_unparsable(written)
+    findings = [each for each in written.findings if each.state == HOLDS]
+    for finding in findings:
+        report(finding.problem())
+    return any(each.rule.level == ERROR for each in findings)
+
+
+def _with_layer(row: ImportedLine, written: Resolved, python: str) -> ImportedLine:
+    """Return a line with the version of the layer that takes its place in its note."""
+    found = next((each for each in written.layers if each.name == row.layer), None)
+    if found is None:
+        return row
+    version = python if row.layer == "python" else found.values().get("version", "")
+    name = f"layer {row.layer} {version}".strip()
+    left_out = f" (left out: {found.omitted})" if found.omitted else ""
+    return row._replace(note="; ".join(filter(None, (f"{name}{left_out}", row.note))))
+
+
+def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
+    table = []
+    for row in rows:
+        here = str(row.origin.number)
+        place = here if row.origin.file == file.name else f"{row.origin.file}:{here}"
+        table.append((place, row.outcome, _short(row.text), row.note))
+    if table:
+        print_table(table)
+    counts = Counter(row.outcome for row in rows)
+    parts = (f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
+    sys.stdout.write(f"{file.name}: {', '.join(parts)}\n")
+
+
+def _short(text: str) -> str:
+    line = re.sub(r"(\\\n|\s)+", " ", text).strip()
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+def _print_json(rows: Sequence[ImportedLine], recipe: Path, written: Resolved) -> None:
+    lines: list[dict[str, Any]] = [
+        {
+            "file": row.origin.file,
+            "line": row.origin.number,
+            "text": row.text,
+            "outcome": row.outcome,
+            "note": row.note,
+            "layer": row.layer,
+        }
+        for row in rows
+    ]
+    print_json({"recipe": str(recipe), "platform": written.platform.name, "lines": lines})
+
+
+def _say_next(recipe: Path, name: str, platform: str | None) -> None:
+    more = f" --platform {platform}" if platform else ""
+    words = shlex.quote(display(recipe))
+    there = (recipe.parent / LAYERS / name).is_dir()
+    layer = f", with its layer in {LAYERS}/{name}" if there else ""
+    say(f"written: {words}{layer}\nnext step:\n  lumicontainer build {words}{more}")

@@ -1,0 +1,60 @@
+"""``lumicontainer module``: write module files that start images."""
+
+import argparse
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from lumicontainer.commands import context
+from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.frontends.module import module_of, write_modules
+from lumicontainer.image import sif
+from lumicontainer.system.terminal.output import say
+
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^$`\\]*)")
+"""The engines evaluate ``$``, backquotes and backslashes in the values of SINGULARITYENV."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument(
+        "image", metavar="IMAGE", type=Path, nargs="+", help="the files of images, the default last"
+    )
+    summary = "the folder for modules/ and programs/"
+    parser.add_argument("--prefix", metavar="DIR", type=Path, required=True, help=summary)
+    summary = "write Tcl for Environment Modules in place of Lua for Lmod"
+    parser.add_argument("--tcl", action="store_true", help=summary)
+    parser.add_argument(
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="set a variable in the containers; can be repeated",
+    )
+    context.add_options(parser, "--platform", "--recipes")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the modules, and print the commands that load them."""
+    variables = dict(map(_variable, arguments.env))
+    for image in arguments.image:
+        sif.read_objects(image)
+    platform = context.find_platform(arguments)
+    modules = [module_of(image, platform, variables) for image in arguments.image]
+    prefix = arguments.prefix.absolute()
+    for path in write_modules(modules, prefix, tcl=arguments.tcl):
+        say(path)
+    sys.stdout.write(f"module use {shlex.quote(str(prefix / 'modules'))}\n")
+    for name in dict.fromkeys(each.full_name for each in modules):
+        sys.stdout.write(f"module load {name}\n")
+    return OK
+
+
+def _variable(text: str) -> tuple[str, str]:
+    match = _VARIABLE.fullmatch(text)
+    if match is None or not match[2].isprintable():
+        why = "expected NAME=VALUE on one line, without '$', '`' and '\\'"
+        hint = "write it like --env HF_HUB_CACHE=/scratch/cache"
+        raise InputError(Problem(f"invalid variable '{text}'", "--env", why, hint))
+    return match[1], match[2]

@@ -1,0 +1,70 @@
+"""Write new files of a recipe's folder: names that hide nothing, and no file overwritten."""
+
+import contextlib
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
+from lumicontainer.core.model.check import HOST, IMAGE
+from lumicontainer.core.yaml.validators import NAME
+from lumicontainer.errors import InputError, Problem
+
+
+def check_name(name: str, option: str = "") -> None:
+    """Raise ``InputError`` unless a recipe and a layer can have this name.
+
+    ``option`` stands before names on the command line, such as ``--name``.
+    """
+    if not re.fullmatch(NAME, name):
+        hint = "begin with a lowercase letter or a digit; then also use '-', '.' and '+'"
+        raise InputError(Problem(f"invalid name '{name}' of a layer", hint=hint))
+    catalog = open_catalog()
+    known = {"recipe": catalog.names("recipe"), "layer": [*catalog.names("layer"), IMAGE, HOST]}
+    for kind, names in known.items():
+        if name in names:
+            why = "yours would hide it"
+            hint = f"choose another name, such as {option}my-{name}"
+            raise InputError(Problem(f"{kind} '{name}' exists already", "NAME", why, hint))
+
+
+def check_places(folder: Path, files: Sequence[Path]) -> None:
+    """Raise ``InputError`` if a file exists, or a file has the place of a folder."""
+    there = [path for path in files if path.exists() or path.is_symlink()]
+    folders = dict.fromkeys((folder, folder / SCHEMAS, *(each.parent for each in files)))
+    parents = dict.fromkeys(parent for each in folders for parent in (*each.parents, each))
+    there += [path for path in parents if path.exists() and not path.is_dir()]
+    if there:
+        where = "\n".join(map(str, there))
+        hint = "choose another name or another folder; nothing was written"
+        raise InputError(Problem("this file exists already", where, hint=hint))
+
+
+def write_new(files: Mapping[Path, tuple[int, bytes]]) -> None:
+    """Write files that do not exist, in this order; remove what was written if one fails."""
+    with contextlib.ExitStack() as undo:
+        for path, (mode, content) in files.items():
+            for folder in [each for each in reversed(path.parents) if not each.exists()]:
+                folder.mkdir()
+                undo.callback(_remove_folder, folder)
+            with path.open("xb") as file:
+                undo.callback(path.unlink)
+                file.write(content)
+            if mode & stat.S_IXUSR:
+                path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        undo.pop_all()
+
+
+def _remove_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def write_schemas(folder: Path) -> None:
+    """Write the JSON Schemas that the files name, where they are not there."""
+    folder.mkdir(exist_ok=True)
+    for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
+        path = folder / shipped.name
+        if not path.exists():
+            path.write_bytes(shipped.read_bytes())

@@ -1,0 +1,1 @@
+"""The files by which other programs start images: module files, Jupyter kernels."""

@@ -1,0 +1,84 @@
+"""Write the specification of a Jupyter kernel that runs in an image."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.frontends.owned import MARK, OwnFile
+from lumicontainer.host.binds import Needs
+from lumicontainer.system import process
+
+_CONNECTION = "{connection_file}"
+"""What Jupyter replaces by the path of the file that says where it listens."""
+_REPLACED = re.compile(r"\{(connection_file|prefix|resource_dir)\}")
+_METADATA = """
+import json
+try:
+    from ipykernel.kernelspec import get_kernel_dict
+except ImportError:
+    print("null")
+else:
+    print(json.dumps(get_kernel_dict().get("metadata", {})))
+"""
+"""Print what the kernel of an image supports, such as encryption and a debugger."""
+
+
+def kernels_folder(prefix: Path | None, environment: Mapping[str, str]) -> Path:
+    """Return the folder where Jupyter looks for the user's kernels, or for those of ``prefix``."""
+    if prefix:
+        return prefix.absolute() / "share/jupyter/kernels"
+    data = environment.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")  # noqa: PTH111
+    return Path(environment.get("JUPYTER_DATA_DIR") or f"{data}/jupyter") / "kernels"
+
+
+def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
+    """Return the specification of a kernel that runs in an image with what it needs of this host.
+
+    Raises ``InputError`` if the image has no kernel, and ``HostError`` if it cannot run here.
+    """
+    if needs.unfit():
+        raise HostError(*needs.problems)
+    if found := _REPLACED.search(str(image.absolute())):
+        why = f"Jupyter replaces {found[0]} in the command of a kernel"
+        raise InputError(Problem("invalid path of an image", str(image), why, "move the image"))
+    metadata = {"lumicontainer": f"{MARK} kernel.", **_metadata(image, needs)}
+    launch = ["python3", "-m", "ipykernel_launcher", "-f", _CONNECTION]
+    data: dict[str, Any] = {
+        "metadata": metadata,
+        "display_name": name,
+        "language": "python",
+        # A message reaches the kernel alone; a signal would also reach the engine around it.
+        "interrupt_mode": "message",
+        # The folder of the connection file may be below /run/user, which engines do not bind.
+        "argv": _command(image, needs, launch, _CONNECTION),
+    }
+    return OwnFile(folder / name / "kernel.json", json.dumps(data, indent=2) + "\n")
+
+
+def _metadata(image: Path, needs: Needs) -> Mapping[str, Any]:
+    printed = process.capture(_command(image, needs, ["python3", "-c", _METADATA]))
+    with suppress(ValueError):
+        if isinstance(found := json.loads(printed), dict):
+            return found
+    why = "the Python package ipykernel is not in it"
+    hint = (
+        f"lumicontainer extend {shlex.quote(image.name)} ipykernel -o ipykernel.sqsh, "
+        "then repeat with --with ipykernel.sqsh"
+    )
+    raise InputError(Problem("the image has no Jupyter kernel", str(image), why, hint))
+
+
+def _command(image: Path, needs: Needs, command: Sequence[str], *binds: str) -> list[str]:
+    return find_engine().execute(
+        image.absolute(),
+        command,
+        binds=[*map(str, needs.mounts), *binds],
+        environment={each.name: each.value for each in needs.variables},
+    )

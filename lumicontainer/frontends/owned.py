@@ -1,0 +1,61 @@
+"""Write files among those of other programs, and replace none of theirs."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.errors import Problem
+from lumicontainer.system.files.write import write_whole
+
+MARK = "Written by lumicontainer"
+_BEGINNING = 4096
+
+
+class OwnFile(NamedTuple):
+    """Hold a file that has ``MARK`` near its beginning, or a symbolic link."""
+
+    path: Path
+    content: str = ""
+    link: str = ""
+    executable: bool = False
+
+
+def not_own(files: Iterable[OwnFile], hint: str) -> Iterator[Problem]:
+    """Yield a problem for each path that has a file of another program."""
+    for each in files:
+        if each.path.is_symlink():
+            is_own = bool(each.link)
+        elif each.path.exists():
+            is_own = not each.link and each.path.is_file() and MARK in _beginning(each.path)
+        else:
+            continue
+        if not is_own:
+            why = "lumicontainer did not write it, and replaces only its own files"
+            yield Problem("a file of another program is in the way", str(each.path), why, hint)
+
+
+def _beginning(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(_BEGINNING)
+
+
+def write_files(files: Iterable[OwnFile]) -> Iterator[Path]:
+    """Write what differs from what is there, each in one step; yield the paths of files."""
+    for each in files:
+        if _is_there(each):
+            continue
+        each.path.parent.mkdir(parents=True, exist_ok=True)
+        if each.link:
+            draft = each.path.with_name(f".{each.path.name}.{os.getpid()}")
+            draft.symlink_to(each.link)
+            draft.replace(each.path)
+        else:
+            write_whole(each.path, each.content.encode(), executable=each.executable)
+            yield each.path
+
+
+def _is_there(file: OwnFile) -> bool:
+    if file.path.is_symlink():
+        return str(file.path.readlink()) == file.link
+    return file.path.is_file() and file.path.read_bytes() == file.content.encode()
