@@ -1,6 +1,7 @@
 # /// check
 # summary: every library that a program or library of the image needs is found, in a version that
 #   has what is asked of it
+# imports: [lumi_inside.image.installed]
 # hint: build the layer again whose file is incomplete; unset LD_LIBRARY_PATH;
 #   on LUMI look at lumicontainer binds IMAGE
 # ///
@@ -12,23 +13,41 @@ from fnmatch import fnmatch
 from lumi_inside.checking import failed, note
 from lumi_inside.elf.linkage import brought_by_others, unmet
 from lumi_inside.elf.loader import VARIABLE, Tree
-from lumi_inside.image.contents import contents
-from lumi_inside.image.distributions import packages, plain_name
+from lumi_inside.image.distributions import plain_name
+from lumi_inside.image.installed import IMAGE, PACKAGES
 
+OWN_TEST = "a test of PyTorch's own build, which gives it the libraries' folder"
+DEBUGGER = (
+    "AMD's debugger asks for the libpython of its builder, and training for neither "
+    "(ROCm/ROCgdb issue 32)"
+)
+PROFILER = (
+    "a tool of AMD's profilers, some of whose libraries AMD's packages do not require "
+    "(ROCm/ROCm-docker pull request 158, laifs-container-recipes issue 32); training needs none"
+)
 EXCUSED = {
-    "*/torch/bin/test_*": "a test of PyTorch's own build, which gives it the libraries' folder",
-    "*/torch/test/*": "a test of PyTorch's own build, which gives it the libraries' folder",
+    "*/torch/bin/test_*": OWN_TEST,
+    "*/torch/test/*": OWN_TEST,
+    "/opt/rocm*/bin/rocgdb*": DEBUGGER,
+    "/opt/rocm*/bin/roccoremerge*": DEBUGGER,
+    "/opt/rocm*/lib/librocm-debug-agent.so*": DEBUGGER,
+    "/opt/rocm*/bin/rocprof*": PROFILER,
+    "/opt/rocm*/libexec/rocprof*": PROFILER,
+    "/opt/rocm*/lib/rocprof*/*": PROFILER,
+    "/opt/rocm*/lib/librocprof-sys*": PROFILER,
 }
-"""Programs that nobody starts in an image, and why they need not find their libraries."""
+"""Files that training does not load, and why they need not find their libraries. The libraries that
+HIP and PyTorch load, librocprofiler-register and librocprofiler-sdk, are not among them.
+"""
 IMPORTS = re.compile(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)")
 
 
 def elf_files():
     """Return each ELF file of the image by its path, and in words those that are damaged."""
     read, damaged = {}, []
-    for one in image.walk():
+    for one in IMAGE.walk():
         try:
-            found = image.loadable(one)
+            found = IMAGE.loadable(one)
         except PermissionError:  # root's alone, and this is another user
             continue
         if isinstance(found, str):
@@ -38,16 +57,16 @@ def elf_files():
     return read, damaged
 
 
-def loaded_first(askers):
+def loaded_first(missing):
     """Return who owns each library of a Python package, and whose libraries a package loads first.
 
     An extension of a package may find libraries of another one only because Python's code has
     imported that before it: DeepSpeed's ops so have PyTorch's.
     """
     owners, modules, sources = {}, {}, {}
-    for package in packages():
+    for package in PACKAGES:
         name = plain_name(package.name)
-        for path, _ in package.files():
+        for path, _ in package.files:
             # What a package lists need not be there, nor be whole.
             if path in files:
                 owners[path] = name
@@ -55,14 +74,22 @@ def loaded_first(askers):
                 sources.setdefault(name, []).append(path)
         for module in package.modules():
             modules[module] = name
-    wanted = {owners[asker] for asker in askers if asker in owners}
-    return owners, {name: imports(sources.get(name, ()), modules) for name in wanted}
+    sought = {}
+    for each in missing:
+        if each.asker in owners:
+            having = {of for path, of in owners.items() if os.path.basename(path) == each.library}
+            sought.setdefault(owners[each.asker], set()).update(having)
+    loads = {name: imports(sources.get(name, ()), modules, of) for name, of in sought.items()}
+    return owners, loads
 
 
-def imports(paths, modules):
-    """Return the packages that Python files import something of."""
+def imports(paths, modules, sought):
+    """Return the packages of ``sought`` that Python files import something of."""
     found = set()
-    for path in paths:
+    # Most packages import others in their upper folders.
+    for path in sorted(paths, key=lambda each: each.count("/")):
+        if sought <= found:
+            break
         try:
             with open(path, encoding="utf-8", errors="replace") as stream:
                 names = set(IMPORTS.findall(stream.read()))
@@ -72,16 +99,19 @@ def imports(paths, modules):
     return found
 
 
-image = contents()
 files, damaged = elf_files()
 folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
-missing = unmet(Tree("/", first=folders, reader=image.linked, readlink=image.readlink), files)
+missing = unmet(Tree("/", first=folders, reader=IMAGE.linked, readlink=IMAGE.readlink), files)
 excused = [each for each in missing if any(fnmatch(each.asker, path) for path in EXCUSED)]
 missing = [each for each in missing if each not in excused]
 if missing:
-    missing = brought_by_others(missing, *loaded_first({each.asker for each in missing}))
+    missing = brought_by_others(missing, *loaded_first(missing))
 if damaged or missing:
     failed(*damaged, *map(str, missing))
-note("excused", [str(each) for each in excused])
+reasons = [
+    f"{each}: {next(why for path, why in EXCUSED.items() if fnmatch(each.asker, path))}"
+    for each in excused
+]
+note("excused", reasons)
 needed = sum(len(elf.needed) for elf in files.values())
 print(f"{needed} needs of {len(files)} programs and libraries are met, {len(excused)} excused")

@@ -1,6 +1,7 @@
 # /// check
 # summary: every package that the recipe names is there in its version, none was changed since
 #   the build, and each Python package is whole
+# imports: [lumi_inside.image.installed]
 # hint: rebuild the image; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
 # ///
 
@@ -10,8 +11,8 @@ import subprocess
 import sys
 
 from lumi_inside.checking import failed, note, record, resolved
-from lumi_inside.image.contents import contents
-from lumi_inside.image.distributions import UNSAID, packages, plain_name
+from lumi_inside.image.distributions import UNSAID, plain_name
+from lumi_inside.image.installed import IMAGE, PACKAGES
 from lumi_inside.image.inventory import system_packages
 
 MOST = 10
@@ -75,9 +76,9 @@ def changed(kind, built, now):
 def damaged(package):
     """Yield in words which files of a package are not there, or shorter or longer than recorded."""
     wrong = []
-    for path, size in package.files():
+    for path, size in package.files:
         try:
-            seen = image.look(path)
+            seen = IMAGE.look(path)
         except OSError:
             # pip compiles these, and a package may have some for other Pythons.
             if not path.endswith(".pyc"):
@@ -92,19 +93,17 @@ def damaged(package):
         yield f"… and {len(wrong) - MOST} more files of the Python package {package.name}"
 
 
-image = contents()
 inventory = record("packages.json")
 if not inventory:
     sys.exit("the image has no packages.json, which says what was installed in it")
-found = packages()
-python = {plain_name(each.name): each.version for each in found}
+python = {plain_name(each.name): each.version for each in PACKAGES}
 system = system_packages()
 built = {plain_name(name): version for name, version in inventory["python"].items()}
 problems = [
     *unkept(resolved()["layers"], python, system),
     *changed("Python package", built, python),
     *changed("package", inventory["system"], system),
-    *(line for package in found for line in damaged(package)),
+    *(line for package in PACKAGES for line in damaged(package)),
 ]
 if problems:
     failed(*problems)

@@ -9,10 +9,12 @@ import os
 import sys
 
 from lumi_inside.checking import failed, home
-from lumi_inside.image.files import mounts, walk
+from lumi_inside.image.listing import mounts, walk
 
 MANIFEST = "sha256sums"
 """Written when the image was sealed, in the form of sha256sum."""
+ASIDE = ".etc"
+"""Where a plain build with PRoot leaves files of /etc on which the engine had mounts."""
 
 
 def manifest(path):
@@ -41,7 +43,8 @@ changed = [
 ]
 # What is mounted for the time of a run, as the host's libraries, does not belong to the image.
 there = {os.path.relpath(one.path, top) for one in walk(top, mounts()) if one.is_file()}
-added = [f"{os.path.join(top, name)} was added" for name in sorted(there - {*sealed, MANIFEST})]
+own = {name for name in there if os.path.dirname(name) != ASIDE}
+added = [f"{os.path.join(top, name)} was added" for name in sorted(own - {*sealed, MANIFEST})]
 if changed or added:
     failed(*changed, *added)
 print(f"{len(sealed)} files below {top} are as they were sealed")

@@ -1,5 +1,5 @@
 # /// check
-# summary: every library and program of the image that carries code for GPUs carries it for gfx90a
+# summary: what the image needs on its GPUs carries code for gfx90a
 # timeout_seconds: 300
 # hint: build the layer again that installs it, with gfx90a among its targets (PYTORCH_ROCM_ARCH,
 #   GPU_TARGETS, GPU_ARCHS)
@@ -8,13 +8,32 @@
 import os
 import re
 import sys
+from fnmatch import fnmatch
 
 from lumi_inside.checking import failed, note
 from lumi_inside.elf.fatbin import codes
 from lumi_inside.elf.reader import UnreadableError
-from lumi_inside.image.files import walk
+from lumi_inside.image.listing import walk
 
 ARCHITECTURE = "gfx90a"
+OF_ROCM = "/opt/rocm*"
+NEEDED = (
+    "librccl*",
+    "librocblas*",
+    "libhipblaslt*",
+    "libMIOpen*",
+    "rocblas",
+    "hipblaslt",
+    "miopen",
+)
+"""The libraries of ROCm that PyTorch computes with, and the folders of their kernels."""
+EXEMPT = {
+    "hipsparselt": (
+        "made for gfx942 and gfx950 only; PyTorch calls it for semi-structured sparsity alone",
+        "ROCm/hipSPARSELt, CHANGELOG.md; PyTorch, cuSPARSELtOps.cpp (isSupportedHipSparseLtArch)",
+    ),
+}
+"""Part of a path, and why and by which source what lies there carries no code for gfx90a."""
 MAGIC = b"\x7fELF"
 NAMED = re.compile(r"gfx[0-9a-f]{3,4}(?![0-9a-f])")
 KERNELS = (".co", ".hsaco", ".dat", ".kdb", ".model")
@@ -35,7 +54,30 @@ def of(path):
         return (), "" if any(words in str(error) for words in OTHER) else str(error)
 
 
-problems, carried, kernels = [], {}, {}
+def excuse(path):
+    """Return why a file or folder needs no code for these GPUs; empty if it needs some."""
+    for part, (reason, source) in EXEMPT.items():
+        if part in path:
+            return f"{reason} ({source})"
+    parts = path.split("/")
+    if fnmatch(path, OF_ROCM) and not any(fnmatch(each, name) for each in parts for name in NEEDED):
+        return "a library of ROCm that PyTorch does not compute with"
+    return ""
+
+
+problems, carried, excused, kernels = [], {}, {}, {}
+
+
+def judge(path, targets, what):
+    """Sort a path by what it carries code for."""
+    reason = excuse(path)
+    text = f"{what} for {', '.join(targets)}, and none that {ARCHITECTURE} runs"
+    if reason:
+        excused[path] = f"{text}: {reason}"
+    else:
+        problems.append(f"{path} {text}")
+
+
 for one in walk():
     name = os.path.basename(one.path)
     if not one.is_file() or not one.size:
@@ -50,16 +92,17 @@ for one in walk():
     elif found:
         carried[one.path] = sorted(map(str, found))
         if not any(code.runs_on(ARCHITECTURE) for code in found):
-            what = f"has code for {', '.join(carried[one.path])}, and none that {ARCHITECTURE} runs"
-            problems.append(f"{one.path} {what}")
+            judge(one.path, carried[one.path], "has code")
 for folder, targets in kernels.items():
     if ARCHITECTURE not in targets:
-        what = f"has kernels for {', '.join(sorted(targets))}, and none for {ARCHITECTURE}"
-        problems.append(f"{folder} {what}")
+        judge(folder, sorted(targets), "has kernels")
 note("carried", carried)
+note("excused", excused)
 if problems:
     failed(*problems)
 several = sorted({code for each in carried.values() for code in each})
-print(f"{len(carried)} files carry code for {ARCHITECTURE}, of {', '.join(several) or 'none'}")
-print(f"{len(kernels)} folders of kernels hold some for it")
+print(f"{len(carried)} files carry code for GPUs, of {', '.join(several) or 'none'}")
+print(f"{len(kernels)} folders hold kernels, {len(excused)} files and folders are excused:")
+for path, reason in sorted(excused.items()):
+    print(f"{path} {reason}")
 sys.stdout.flush()

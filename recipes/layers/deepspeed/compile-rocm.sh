@@ -14,7 +14,7 @@ wave="$(python -c 'from op_builder.builder import OpBuilder; print(OpBuilder.get
 cd ..
 if [[ $wave != 64 ]]; then
     echo "error: DeepSpeed would be compiled for a wave size of $wave, and gfx90a has 64" >&2
-    echo "    why: /opt/rocm/bin/rocminfo names no GPU of that kind, nor does what stands in for it" >&2
+    echo "    why: $ROCM_PATH/bin/rocminfo names no GPU of that kind, nor does what stands in for it" >&2
     echo "   hint: put the layer 'rocm' before 'deepspeed'" >&2
     exit 1
 fi

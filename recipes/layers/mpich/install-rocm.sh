@@ -3,6 +3,9 @@ set -euo pipefail
 
 if [[ $provider == wheel ]]; then
     python -m pip install --no-deps --require-hashes --requirement requirements.txt
+    # For programs of later layers that are linked with its libmpi.so.12.
+    python -c 'import sys; print(sys.prefix + "/lib")' >/etc/ld.so.conf.d/mpich.conf
+    ldconfig
     exit
 fi
 
@@ -14,22 +17,19 @@ cd "$TMPDIR/mpich"
 arguments=(
     --prefix=/usr --libdir=/usr/lib/x86_64-linux-gnu
     --with-device=ch4:ofi --with-libfabric=/usr --without-ucx
-    --with-hip="$ROCM_PATH" --without-cuda
+    # Its yaksa compiles kernels, for the GPU of this machine where none is named.
+    --with-hip="$ROCM_PATH" --with-hip-sm="$HCC_AMDGPU_TARGET" --without-cuda
     --enable-fast=O3 --enable-threads=multiple --disable-fortran
 )
-# Only the slingshot that is built from source has it.
+# Only the layer slingshot that is built from source installs it.
 if [[ -e /usr/include/xpmem.h ]]; then
     arguments+=(--with-xpmem=/usr)
-fi
-# Since 5.0 MPICH compiles kernels of its own, for the GPU of this machine where none is named.
-if [[ ${version%%.*} -ge 5 ]]; then
-    arguments+=(--with-hip-sm="$HCC_AMDGPU_TARGET")
 fi
 ./configure "${arguments[@]}"
 make -j "$jobs"
 make install
 ldconfig
 if [[ $provider == host ]]; then
-    # The mount points of what the host brings.
+    # The mount points of the host's files.
     mkdir -p /opt/cray /run/cxi
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 set -euo pipefail
 
-# By name, so that pip records no folder of the build as where they came from.
-wanted=("torch==$version")
+# By name, so that pip does not record a folder of the build as their origin.
+wanted=("torch==${version%-cp3*}")
 for wheel in "$sources"/*.whl; do
     name="${wheel##*/}"
     name="${name%%-*}"
@@ -10,15 +10,17 @@ for wheel in "$sources"/*.whl; do
 done
 python -m pip install --no-deps --no-index --find-links "$sources" "${wanted[@]}"
 
-# The wheel brings a ROCm of its own. Its RCCL finds neither the image's libfabric nor the network plugin, and
-# falls back to sockets. Building torch with USE_SYSTEM_NCCL=1 mends that and takes hours, for a wheel whose hash
-# nobody else can compare; the wheel finds its libraries by their names, so links to the image's do the same.
-# HIP and what lies below it goes with RCCL: MPI and RCCL load the image's, and a second HIP in one process knows
-# nothing of the first one's memory. The mathematical libraries stay: they belong to kernels beside them.
-image=/opt/rocm/lib
+# The wheel has a ROCm of its own, whose RCCL finds neither the image's libfabric nor the network plugin and
+# falls back to sockets. Building torch with USE_SYSTEM_NCCL=1 takes hours, and nobody can compare the hash of
+# that wheel. The wheel finds its libraries by their names, so links to the image's have the same effect for RCCL.
+# HIP and the libraries below it are replaced too: MPI and RCCL load the image's, and a second HIP in one process
+# does not see the first one's memory. The mathematical libraries stay, with the kernels beside them.
+image="$ROCM_PATH/lib"
+if [[ $ROCM_PATH == /usr ]]; then image=/usr/lib/x86_64-linux-gnu; fi
 own="$(python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch/lib"
 linked=" "
-for library in librccl libamdhip64 libhsa-runtime64 libhiprtc libamd_comgr librocprofiler-register librocm_smi64; do
+for library in librccl libamdhip64 libhsa-runtime64 libhiprtc libamd_comgr librocprofiler-register librocm_smi64 \
+    libamd_smi; do
     ours=("$image/$library".so*)
     bundled=("$own/$library".so*)
     if [[ -e ${ours[0]} && -e ${bundled[0]} ]]; then
@@ -36,3 +38,9 @@ for library in librccl libamdhip64 libhsa-runtime64; do
         exit 1
     fi
 done
+
+# torch.cuda.utilization() asks amdsmi, which ROCm holds and does not install (ROCm/rocm-systems pull request
+# 11452). A path leads to it: with a copy of its library beside another, PyTorch sees no GPU (pytorch issue 186516).
+if [[ -d $ROCM_PATH/share/amd_smi/amdsmi ]]; then
+    echo "$ROCM_PATH/share/amd_smi" >"${own%/torch/lib}/amd_smi.pth"
+fi

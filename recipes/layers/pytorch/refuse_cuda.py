@@ -1,4 +1,4 @@
-"""Refuse a torch wheel that asks for CUDA packages, before any of them is fetched."""
+"""Refuse a wheel of torch that requires CUDA packages, before any of them is fetched."""
 
 import json
 import re
@@ -12,17 +12,17 @@ def cuda_packages(requirements):
 
 
 def main(report, index):
-    """Exit with a message when the wheel in pip's `report` asks for CUDA packages."""
+    """Exit with a message when the wheel in pip's `report` requires CUDA packages."""
     with open(report, encoding="utf-8") as file:
         (offer,) = json.load(file)["install"]
     wheel = offer["metadata"]
     unwanted = cuda_packages(wheel.get("requires_dist", []))
     if unwanted:
         sys.exit(
-            f"error: torch {wheel['version']} asks for CUDA packages: {', '.join(unwanted)}\n"
+            f"error: torch {wheel['version']} requires CUDA packages: {', '.join(unwanted)}\n"
             f"  where: {offer['download_info']['url']}\n"
-            "    why: they are several GB that this accelerator has no use for\n"
-            f"   mend: make {index} reachable, or name a folder with that index's wheel of torch\n"
+            "    why: they have several GB, and this accelerator cannot use them\n"
+            f"   hint: make {index} reachable, or name a folder with that index's wheel of torch\n"
             "         as find-links in pip's configuration"
         )
 

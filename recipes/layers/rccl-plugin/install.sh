@@ -10,8 +10,8 @@ fi
 libraries=/usr/lib/x86_64-linux-gnu
 arguments=(--prefix=/usr --libdir="$libraries" --enable-trace --disable-tests)
 case "$plugin" in
-# It finds libfabric and hwloc by itself. Told of /usr, it passes -isystem /usr/include, before which
-# the headers of C++ no longer find those of C (m4/check_pkg_libfabric.m4).
+# It finds libfabric and hwloc by itself. With --with-libfabric=/usr it passes -isystem /usr/include,
+# and the headers of C++ no longer find those of C (m4/check_pkg_libfabric.m4).
 aws-ofi-nccl) arguments+=(--with-rocm="$ROCM_PATH") ;;
 aws-ofi-rccl)
     arguments+=(--with-libfabric=/usr --with-hip="$ROCM_PATH" --with-rccl="$ROCM_PATH")
@@ -19,8 +19,8 @@ aws-ofi-rccl)
     ;;
 esac
 cd "$sources/$plugin"
-# aws-ofi-nccl asks git for its version where this file does not tell it (m4/get_version.sh), and a
-# source has no .git; with one, configure would add -Werror.
+# Without this file aws-ofi-nccl asks git for its version (m4/get_version.sh), and a source has no
+# .git; with one, configure would add -Werror.
 if [[ $plugin == aws-ofi-nccl && ! -e .release_version ]]; then
     echo "$version" >.release_version
 fi
@@ -28,7 +28,7 @@ fi
 ./configure "${arguments[@]}"
 make -j "$jobs"
 make install
-# The name that RCCL looks for of its own accord; some builds install librccl-net-ofi.so alone.
+# RCCL looks for this name by default; some builds install only librccl-net-ofi.so.
 if [[ ! -e $libraries/librccl-net.so ]]; then
     ln --symbolic librccl-net-ofi.so "$libraries/librccl-net.so"
 fi

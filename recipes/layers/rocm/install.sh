@@ -13,7 +13,33 @@ check_version() {
     ldconfig
 }
 
-if [[ $provider != debian ]]; then check_version; fi
+check_debian_version() {
+    local found
+    found="$(dpkg-query --show libamdhip64-dev | cut --fields 2)"
+    if [[ $found != "$version"[-+]* ]]; then
+        echo "error: Debian has HIP $found now, not $version" >&2
+        echo "   hint: set rocm.version, or build with a lock" >&2
+        exit 1
+    fi
+    # Where hipcc and CMake look with ROCM_PATH=/usr: AMD has the device libraries and clang there.
+    local device_libraries
+    device_libraries="$(realpath /usr/lib/llvm-*/lib/clang/*/amdgcn)"
+    ln --symbolic --no-target-directory --force "$device_libraries" /usr/amdgcn
+    ln --symbolic --no-target-directory --force "${device_libraries%/lib/clang/*}" /usr/llvm
+    # What AMD's package rocm-core holds, and Debian has not: programs read ROCm's version there.
+    mkdir -p /usr/.info /usr/include/rocm-core
+    echo "$version" >/usr/.info/version
+    local minor="${version#*.}"
+    printf '#define ROCM_%s\n' "VERSION_MAJOR ${version%%.*}" "VERSION_MINOR ${minor%%.*}" \
+        "VERSION_PATCH ${version##*.}" "BUILD_INFO \"$version\"" \
+        >/usr/include/rocm-core/rocm_version.h
+    # PyTorch compiles C++ with -isystem $ROCM_HOME/include. With /usr/include there g++ misses its own headers;
+    # it finds those of ROCm without the option.
+    mkdir -p /opt/rocm-debian/include
+    ln --symbolic --force /usr/.info /usr/bin /usr/lib /usr/llvm /opt/rocm-debian
+}
+
+if [[ $provider == debian ]]; then check_debian_version; else check_version; fi
 
 # What LUMI binds: engines that build or run without privileges cannot make the folders later.
 mkdir -p /var/spool/slurmd /boot /pfs /scratch /projappl /project /flash /appl /user-software /runscripts

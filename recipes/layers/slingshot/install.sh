@@ -15,26 +15,23 @@ install_tree() {
 }
 
 install_from_source() {
-    mkdir "$TMPDIR/cassini-headers"
-    tar --extract --file "$sources/cassini-headers.tar.gz" --directory "$TMPDIR/cassini-headers" \
-        --strip-components 1 --no-same-owner
-    cp -r "$TMPDIR/cassini-headers/include" "$TMPDIR/cassini-headers/share" /usr
+    cp -r "$sources/cassini-headers/include" "$sources/cassini-headers/share" /usr
     cp -r "$sources/cxi-driver/include" /usr
 
-    # Its library alone: the module is the host kernel's.
+    # Only its library: the module is the host kernel's.
     install_tree "$sources/xpmem" --disable-kernel-module
 
-    # It compiles with -Werror, whatever newer compilers have learnt to warn of.
+    # It compiles with -Werror, and newer compilers print warnings that its authors did not see.
     install_tree "$sources/libcxi" --with-rocm="$ROCM_PATH" \
         --with-udevrulesdir=/usr/lib/udev/rules.d --with-systemdsystemunitdir=no --without-systemd \
         CFLAGS="-O2 -g -Wno-unused-but-set-variable"
 
-    # tcp is for machines without Slingshot, where MPI finds no provider otherwise.
+    # Without tcp MPI finds no provider on machines without Slingshot.
     install_tree "$sources/libfabric" --enable-only --enable-cxi=/usr --enable-lnx --enable-shm \
         --enable-rxm --enable-rxd --enable-tcp --enable-hook_hmem --enable-dmabuf_peer_mem \
         --enable-xpmem=/usr --with-rocr="$ROCM_PATH" LDFLAGS=-Wl,--build-id
 
-    # libcxi opens libcurl by this path, which is SUSE's.
+    # libfabric's provider for CXI opens libcurl by this path, which is SUSE's (cxip_curl.c).
     mkdir -p /usr/lib64
     ln --symbolic --force "$libraries/libcurl.so.4" /usr/lib64/libcurl.so.4
 }
@@ -45,7 +42,7 @@ install_for_host() {
         --strip-components 1 --no-same-owner
     install_tree "$TMPDIR/libfabric" --enable-only --enable-shm --enable-rxm --enable-tcp \
         --with-rocr="$ROCM_PATH" LDFLAGS=-Wl,--build-id
-    # The mount point of what the host brings.
+    # The mount point of the host's libraries.
     mkdir -p /opt/cray
 }
 

@@ -1,23 +1,22 @@
 # /// check
 # summary: exactly the ops whose DS_BUILD_ flags are set are compiled in, and each can be loaded
-# imports: [torch, torch._dynamo, transformers]
+# imports: [torch, torch._dynamo, transformers.modeling_utils, deepspeed]
 # hint: rebuild the layer deepspeed, or set the flags to what is wanted
 # ///
 
 import contextlib
 import importlib
-import json
 import sys
-from pathlib import Path
+
+from lumi_inside.checking import parameters
 
 # DeepSpeed talks on stdout while it is imported.
 with contextlib.redirect_stdout(sys.stderr):
     from deepspeed.git_version_info import installed_ops
     from deepspeed.ops.op_builder.all_ops import ALL_OPS
 
-resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
-parameters = resolved["layers"]["deepspeed"]["parameters"]
-wanted = {name for name, value in parameters.items() if name.startswith("DS_BUILD_") and value}
+flags = parameters("deepspeed").items()
+wanted = {name for name, value in flags if name.startswith("DS_BUILD_") and value}
 installed = {ALL_OPS[name].BUILD_VAR: ALL_OPS[name] for name, yes in installed_ops.items() if yes}
 print("installed:", *sorted(installed))
 

@@ -4,17 +4,15 @@
 # ///
 
 import importlib
-import json
 import os
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from lumi_inside.checking import skipped
+from lumi_inside.checking import parameters, skipped
 
-resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
-promised = resolved["layers"]["flash-attention"]["parameters"]["provider"]
+promised = parameters("flash-attention")["provider"]
 asked = os.environ.get("FLASH_ATTENTION_TRITON_AMD_ENABLE", "FALSE") == "TRUE"
 print(f"flash-attn {version('flash-attn')}, {promised}")
 if asked != (promised == "triton"):

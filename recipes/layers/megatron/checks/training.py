@@ -4,17 +4,17 @@
 # ///
 
 import importlib
-import json
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from lumi_inside.checking import parameters
+
 TREE = Path("/opt/megatron-deepspeed")
 KERNELS = TREE / "megatron/fused_kernels/build"
 
-resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
 wanted = {"megatron.data.helpers": TREE / "megatron/data"}
-if resolved["layers"]["megatron"]["parameters"]["fused_kernels"]:
+if parameters("megatron")["fused_kernels"]:
     # Apex has a scaled_upper_triang_masked_softmax_cuda too.
     for name in ("scaled_upper_triang_masked_softmax_cuda", "fused_mix_prec_layer_norm_cuda"):
         wanted[name] = KERNELS

@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from lumi_inside.checking import memory_map
 from mpi4py import MPI
 
 HOST = "/opt/lumicontainer/host"
@@ -18,8 +19,7 @@ print(library.splitlines()[0].replace("\t", " "))
 if "MPICH" not in library.splitlines()[0].upper():
     sys.exit(f"mpi4py found another library than MPICH: {library}")
 
-with open("/proc/self/maps", encoding="utf-8") as maps:
-    loaded = {line.split()[-1] for line in maps if "/libmpi" in line}
+loaded = {line.split()[-1] for line in memory_map().splitlines() if "/libmpi" in line}
 print("\n".join(sorted(loaded)))
 compiler = shutil.which("mpicc")
 if compiler is None:

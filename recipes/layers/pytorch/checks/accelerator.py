@@ -4,15 +4,13 @@
 # hint: rebuild the layer pytorch, with the index that its layer names
 # ///
 
-import json
 import sys
 from importlib.metadata import distributions
-from pathlib import Path
 
 import torch
+from lumi_inside.checking import resolved
 
-resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
-wanted = resolved["platform"]["accelerator"]
+wanted = resolved()["platform"]["accelerator"]
 built = "rocm" if torch.version.hip else "cuda" if torch.version.cuda else "cpu"
 print(f"torch {torch.__version__}, built for {built}")
 if built != wanted:

@@ -3,13 +3,13 @@
 # hint: rebuild the layer slingshot
 # ///
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
-resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
-provider = resolved["layers"]["slingshot"]["parameters"]["provider"]
+from lumi_inside.checking import parameters
+
+provider = parameters("slingshot")["provider"]
 
 
 def said(*command: str) -> str:
@@ -39,4 +39,6 @@ if provider == "source":
     if "libcxi.so.1" not in needed:
         sys.exit(f"{library} was built without libcxi: it cannot reach Slingshot")
     if not Path("/usr/lib64/libcurl.so.4").exists():
-        sys.exit("/usr/lib64/libcurl.so.4 is missing, which libcxi opens by that path")
+        sys.exit(
+            "/usr/lib64/libcurl.so.4 is missing, which libfabric's provider cxi opens by that path"
+        )

@@ -1,5 +1,6 @@
 # /// check
 # summary: scikit-learn reads the data set that it ships
+# imports: [sklearn.datasets]
 # hint: rebuild the layer training-packages
 # ///
 

@@ -1,6 +1,6 @@
 # /// check
 # summary: the packages that train with PyTorch take the PyTorch that is here
-# imports: [torch, torch._dynamo, transformers]
+# imports: [torch, torch._dynamo, transformers.modeling_utils, lightning]
 # hint: rebuild the layer training-packages, with versions that accept this PyTorch
 # ///
 

@@ -3,13 +3,14 @@
 # hint: rebuild the layer horovod, after pytorch
 # ///
 
+import os
 import sys
 from pathlib import Path
 
 import horovod.torch as hvd
 import torch  # noqa: F401 - it loads the HIP that Horovod uses
 
-IMAGE = Path("/opt/rocm/lib").resolve()
+IMAGE = Path(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib").resolve()
 
 if not hvd.rocm_built():
     sys.exit("Horovod is built without ROCm")

@@ -3,15 +3,12 @@
 # hint: rebuild the layer mpich, after rocm and slingshot
 # ///
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
-from lumi_inside.checking import skipped
+from lumi_inside.checking import resolved, skipped
 
-resolved = json.loads(Path("/opt/lumicontainer/resolved.json").read_text(encoding="utf-8"))
-layer = resolved["layers"]["mpich"]
+layer = resolved()["layers"]["mpich"]
 if layer["parameters"]["provider"] == "wheel":
     skipped("the recipe has the wheel of MPICH: without HIP, with a libfabric of its own")
 

@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 
-IMAGE = "/opt/rocm/lib"
+IMAGE = os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib")
 """Where the image's RCCL lies."""
 PROVIDER = re.compile(r"NET/OFI Selected provider is (\w+)", re.IGNORECASE)
 BAD = (

@@ -24,7 +24,7 @@ def digest(path):
         return hashlib.sha256(stream.read()).digest()
 
 
-tree = Tree("/", last=["/opt/rocm/lib"])
+tree = Tree("/", last=[os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib")])
 problems, seen = [], 0
 for kind, names in ONCE.items():
     image = next(filter(None, map(tree.find, names)), None)
@@ -33,7 +33,7 @@ for kind, names in ONCE.items():
         continue
     own = tree.file(image.path)
     for package in packages():
-        for path, _ in package.files():
+        for path, _ in package.files:
             if not os.path.basename(path).startswith(kind) or not os.path.lexists(path):
                 continue
             seen += 1

@@ -1,13 +1,16 @@
 # /// check
-# summary: PyTorch uses the image's RCCL and HIP, and there is no second one of either
+# summary: PyTorch uses the image's RCCL and HIP, there is no second one of either, and amdsmi is
+#   found
 # hint: "rebuild the layer pytorch: it replaces the wheel's RCCL by the image's"
 # ///
 
 import importlib
+import os
 import sys
 from pathlib import Path
 
-IMAGE = Path("/opt/rocm/lib").resolve()
+ROCM = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
+IMAGE = (ROCM / "lib").resolve()
 ONCE = ("librccl.so", "libamdhip64.so", "libhsa-runtime64.so")
 
 # MPI first, where it is here: it loads the image's HIP before torch asks for one by another name.
@@ -29,3 +32,9 @@ for library in ONCE:
         sys.exit(f"{library} is loaded {len(loaded)} times, and has to be loaded once")
     if not loaded[0].resolve().is_relative_to(IMAGE):
         sys.exit(f"{library} is torch's own, not the image's, which lies in {IMAGE}")
+
+if (ROCM / "share/amd_smi/amdsmi").is_dir():
+    try:
+        print("amdsmi:", importlib.import_module("amdsmi").__file__)
+    except (ImportError, OSError) as error:
+        sys.exit(f"torch.cuda.utilization() would fail: amdsmi cannot be imported: {error}")
