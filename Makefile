@@ -7,15 +7,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 IMAGE := pytorch-deepspeed.sif
-# As many as processors: most tests are one busy process.
-TESTS_AT_ONCE := 2
+# One more than processors: two tests keep two processors busy for two thirds of the time, and wait
+# for Slurm, locks and the disk else.
+TESTS_AT_ONCE := 3
+LAYER ?= $(error name a layer of tests/rocm, such as LAYER=deepspeed)
 # Unit tests often wait for a time limit; a third worker uses the processors meanwhile.
 UNITS_AT_ONCE := 3
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test unit check docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test ready unit check rocm rocm-compile singularityce docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -50,8 +52,32 @@ check: venv ## linters, strict types, shellcheck
 unit: venv ## run the tests that need neither an image nor an engine
 	$(BIN)/pytest --numprocesses $(UNITS_AT_ONCE) --dist worksteal tests/unit tests/golden
 
-test: check image tools cluster docker ## run every test, with the real engines and the real Slurm
-	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+# Checks and unit tests use the processors while what is installed comes from the network.
+test: venv ## run every test, with the real engines and the real Slurm
+	@$(MAKE) --no-print-directory --jobs 2 ready check unit
+	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder \
+		--ignore tests/unit --ignore tests/golden
+
+# One after the other: each may call apt.
+ready: venv
+	@for each in image tools cluster docker; do $(MAKE) --no-print-directory $$each; done
+
+# Upstream's sources come from the network, or from mirrors: make rocm OPTIONS="--mirror URL=FOLDER".
+rocm: engine venv ## build the recipe rocm with Debian sid's ROCm 6.4, for gfx90a without a GPU
+	@$(BIN)/lumicontainer build rocm --platform rocm-debian --output rocm.sif $(OPTIONS) >/dev/null
+
+CHECKS_deepspeed := -k wave_size
+CHECKS_flash-attention := -k triton/
+# The checks that load what was compiled would fail: the stand-in has PyTorch's headers for ROCm, and not its libraries.
+rocm-compile: engine venv ## compile LAYER for gfx90a, such as LAYER=deepspeed, against a stand-in for PyTorch
+	@mkdir -p build/rocm
+	@$(BIN)/lumicontainer build tests/rocm/$(LAYER).yaml --platform rocm-debian --profile stand-in --no-verify \
+		--output build/rocm/$(LAYER).sif $(OPTIONS) >/dev/null
+	@$(BIN)/lumicontainer verify build/rocm/$(LAYER).sif -k device_code $(CHECKS_$(LAYER))
+
+# Root runs it; Ubuntu's packages come from a mirror: make singularityce MIRROR=URL.
+singularityce: tools engine venv ## build with SingularityCE and PRoot in an Ubuntu 24.04 of its own
+	MIRROR=$(MIRROR) $(BIN)/pytest --timeout 0 -x tests/singularityce/proof.py
 
 docs: venv ## build the manual into build/site
 	$(BIN)/mkdocs build --strict --quiet
@@ -59,12 +85,14 @@ docs: venv ## build the manual into build/site
 schemas: venv ## write the JSON Schemas, and docs/keys.md, from the readers
 	@mkdir -p recipes/schemas
 	@for name in check layer lock platform profile recipe rules; do \
-		$(BIN)/python -m lumicontainer.core.reference.json_schema $$name >recipes/schemas/$$name.json; done
-	@$(BIN)/python -m lumicontainer.core.reference.page >docs/keys.md
+		$(BIN)/python -m lumicontainer.core.reference $$name >recipes/schemas/$$name.json; done
+	@$(BIN)/python -m lumicontainer.core.reference keys >docs/keys.md
 
 tools: venv ## install what else tests call
 	@tests/tools.sh
 	@tests/reframe.sh >/dev/null
+	@tests/modules.sh >/dev/null
+	@tests/clients.sh >/dev/null
 
 cluster: ## start a two-node Slurm on this machine
 	@tests/cluster/start.sh

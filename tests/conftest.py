@@ -10,7 +10,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.resolve.resolve import Resolved, resolve
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.resolve import resolve
 
 ROOT = Path(__file__).parents[1]
 
@@ -92,38 +93,45 @@ def resolved(write: Write) -> Callable[..., Resolved]:
 
     def resolve_hello(files: dict[str, str] | None = None, *options: str) -> Resolved:
         catalog = open_catalog(write({**HELLO, **(files or {})}))
-        recipe = catalog.recipe("hello")
-        platform = catalog.platform("workstation")
-        return resolve(recipe, catalog, platform=platform, options=options)
+        return resolve(catalog.materials("hello", "workstation"), options)
 
     return resolve_hello
 
 
 CLUSTER = tuple(
     f"tests/integration/test_{name}.py"
-    for name in ("verify_slurm", "verify_ranks", "training", "entry_slurm", "reframe")
+    for name in (
+        *("verify_slurm", "verify_ranks", "training", "entry_slurm", "reframe"),
+        *("build_jobs", "module_programs", "kernel"),
+    )
 )
 """The files whose tests have the cluster to themselves: two workers would wait for each other."""
+RELIABILITY = "tests/integration/reliability/"
+"""The folder whose files share a base that is made from nothing: one worker makes it once."""
 LONGEST = tuple(
     f"tests/{name}.py"
     for name in (
-        "faults/test_gpu_checks",
-        "integration/test_reproducible",
-        "integration/test_locked",
-        "integration/test_layers",
-        "integration/test_documents",
         "integration/reliability/test_changes",
-        "integration/reliability/test_interruption",
-        "integration/test_without_internet",
-        "faults/test_rocm_layers",
+        "faults/test_gpu_checks",
+        "integration/test_documents",
+        "integration/test_layers",
         "faults/test_training",
+        "integration/test_locked",
+        "integration/test_without_internet",
+        "integration/test_docker_build",
+        "integration/test_reproducible",
+        "integration/test_without_namespaces",
         "integration/test_build",
+        "integration/test_rocm_debian",
+        "faults/test_rocm_layers",
         "integration/test_image",
-        "integration/reliability/test_space",
         "recipes/test_scripts_torch",
+        "faults/test_changed_bytes",
+        "integration/test_shared_cache",
+        "integration/test_extend",
     )
 )
-"""The files that take a minute or more, the longest first, so that the workers end together."""
+"""The files that take about a minute or more, the longest first: the workers end together."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -134,16 +142,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """Give whole files to the workers, and all files of the cluster to one of them."""
+    """Give whole files to the workers; one of them gets all files of the cluster."""
     return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 class FileScheduling(LoadFileScheduling):
-    """Take the files that need the cluster for one."""
+    """Take the files that need the cluster for one, and those that share a base."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "cluster" if file in CLUSTER else file
+        if file in CLUSTER:
+            return "cluster"
+        return RELIABILITY if file.startswith(RELIABILITY) else file
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -26,8 +26,10 @@ _FENCE = re.compile(r"```(\S*)$")
 _COMMENT = re.compile(r"<!-- ([a-z ]+): (.+) -->$")
 _NAMED = re.compile(r"`([^`\s]+)`:$")
 _PUNCTUATION = frozenset("();<>|&\n")
-_IMAGE_VERBS = frozenset(("binds", "build", "inspect", "lock", "reframe", "run", "shell", "verify"))
-_ENGINES = re.compile(r"(?m)^(?:singularity|apptainer|srun|pytest) ")
+_IMAGE_VERBS = frozenset(
+    ("binds", "build", "inspect", "kernel", "lock", "module", "reframe", "run", "shell", "verify")
+)
+_ENGINES = re.compile(r"(?m)^(?:singularity|apptainer|srun|pytest|python3 \S+\.py)\b")
 _SLURM = re.compile(r"(?m)^srun ")
 
 

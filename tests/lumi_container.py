@@ -43,7 +43,7 @@ def binds(folder: Path) -> list[str]:
 
 
 def task(rank: int, ranks: int, job: int) -> dict[str, str]:
-    """Return what Slurm tells one of the tasks of a step that has this node alone."""
+    """Return the variables that Slurm sets for a task of a step that has this node alone."""
     every = {"JOB_ID": job, "STEP_ID": 0, "PROCID": rank, "LOCALID": rank, "NODEID": 0}
     step = {"NODELIST": "nid005001", "NUM_NODES": 1, "NUM_TASKS": ranks, "TASKS_PER_NODE": ranks}
     numbers = {**every, **{f"STEP_{name}": value for name, value in step.items()}}

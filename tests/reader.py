@@ -101,17 +101,16 @@ class Reader:
 
 
 def make_reader(folder: Path, environment: dict[str, str]) -> Reader:
-    """Make a reader with a clone, a program of their own, the command and pytest."""
+    """Make a reader with a clone, a program of their own, the command, its Python and pytest."""
     clone, programs, home = folder / "you", folder / "bin", folder / "home"
     _copy_checkout(clone)
     (clone / "train.py").write_text(TRAIN)
     (clone / ".venv").symlink_to(sys.prefix)
     programs.mkdir()
-    command = programs / "lumicontainer"
-    command.write_text(
-        f'#!/bin/sh\nPYTHONPATH={clone} exec {sys.executable} -m lumicontainer "$@"\n'
-    )
-    command.chmod(0o755)
+    for name, words in (("lumicontainer", "-m lumicontainer"), ("python3", "")):
+        command = programs / name
+        command.write_text(f'#!/bin/sh\nPYTHONPATH={clone} exec {sys.executable} {words} "$@"\n')
+        command.chmod(0o755)
     (programs / "pytest").symlink_to(BINARY / "pytest")
     (home / ".config").mkdir(parents=True)
     pip = Path("~/.config/pip").expanduser()

@@ -1,7 +1,7 @@
 # What the scripts share that start and end a test run's own servers; SERVICE names what they serve.
 # shellcheck shell=bash
 
-# On Debian an ordinary user's PATH lacks the folder that servers lie in.
+# On Debian the folder of servers is not on an ordinary user's PATH.
 PATH+=:/usr/sbin:/sbin
 
 say() { printf '%s: %s\n' "$SERVICE" "$*" >&2; }

@@ -53,13 +53,18 @@ class StandInArchive:
         suite: str,
         origin: str,
         signer: str = "own",
+        until: str = "",
     ) -> None:
-        """Publish packages below ``folder`` in place of what was published there."""
+        """Publish packages below ``folder`` in place of what was published there.
+
+        ``until`` says when the lists expire, such as Sat, 31 Jan 2026 00:00:00 UTC.
+        """
         index = self.root / folder / f"dists/{suite}/main/binary-amd64/Packages"
         index.parent.mkdir(parents=True, exist_ok=True)
         index.write_text("".join(self._made(folder, each) for each in packages))
         head = f"Origin: {origin}\nCodename: {suite}\nComponents: main\nArchitectures: amd64\n"
         date = "Date: Thu, 01 Jan 2026 00:00:00 UTC\n"
+        date += f"Valid-Until: {until}\n" if until else ""
         listed = f" {_digest(index)} {index.stat().st_size} main/binary-amd64/Packages\n"
         release = index.parents[2] / "Release"
         release.write_text(f"{head}{date}SHA256:\n{listed}")
@@ -103,4 +108,4 @@ def stand_in_archive(root: Path) -> Iterator[StandInArchive]:
         for agent in home.iterdir():
             command = ["gpgconf", "--homedir", agent, "--kill", "gpg-agent"]
             subprocess.run(command, check=True, capture_output=True)
-        shutil.rmtree(home)
+        shutil.rmtree(home, ignore_errors=True)  # its agent removes files there too

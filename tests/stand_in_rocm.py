@@ -27,5 +27,9 @@ def stand_in_rocm(version: str = "6.4.4", build: str = "129") -> dict[str, list[
             Package("rocm-libs", {}, full, depends=f"rccl (= {full})"),
             Package("rccl", library, full),
         ],
-        "amdgpu/6.4.4/ubuntu": [Package("libdrm-amdgpu-dev", {"opt/amdgpu/there": ""}, full)],
+        "amdgpu/6.4.4/ubuntu": [
+            Package("libdrm-amdgpu-dev", {"opt/amdgpu/there": ""}, full),
+            # Ubuntu's own.
+            Package("libdw1t64", {}, full),
+        ],
     }

@@ -7,7 +7,7 @@ readonly SERVICE=tools
 source "$(dirname "${BASH_SOURCE[0]}")/services.sh"
 
 wanted=()
-for program in bzip2 curl docker-registry git gpg gpg-agent patch proot strace zsh zstd; do
+for program in bzip2 curl docker-registry git gpg gpg-agent patch podman proot strace zsh zstd; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
 compgen -G '/usr/lib/llvm-*/bin/clang-offload-bundler' >/dev/null || wanted+=(clang-tools)
@@ -15,6 +15,10 @@ compgen -G '/usr/lib/llvm-*/bin/clang-offload-bundler' >/dev/null || wanted+=(cl
 if grep -qx 'ID=debian' /etc/os-release; then
     type -P chromium >/dev/null || wanted+=(chromium)
 fi
+# What Lmod and Environment Modules need, which tests/modules.sh unpacks.
+type -P tclsh >/dev/null || wanted+=(tcl)
+lua5.3 -e 'require "posix"; require "lfs"; require "term"; require "json"' 2>/dev/null ||
+    wanted+=(lua5.3 lua-filesystem lua-json lua-posix lua-term)
 for program in gcc g++ make; do
     type -P "$program" >/dev/null || wanted+=(build-essential)
 done

@@ -56,7 +56,7 @@ MARK = "milliseconds of the script: "
 
 
 @dataclass
-class Told:
+class Result:
     """Hold what a build of ours said of itself, and the wall time of the whole process."""
 
     whole: float
@@ -101,8 +101,8 @@ class Bench:
         script = SCRIPT.format(change=time.time_ns(), mark=MARK)
         (self.rendered.recipes / "layers" / TOP / "install.sh").write_text(script)
 
-    def build(self, output: Path, *options: str, cache: Path | None = None) -> Told:
-        """Build with lumicontainer, and return what it told."""
+    def build(self, output: Path, *options: str, cache: Path | None = None) -> Result:
+        """Build with lumicontainer, and return what it reported."""
         (self.ours / "tmp").mkdir(parents=True, exist_ok=True)
         words = [*LUMICONTAINER, "build", self.arguments.recipe, "--progress", "json"]
         words += ["--recipes", self.rendered.recipes, "--output", output, *options]
@@ -110,21 +110,21 @@ class Bench:
         environment = {f"LUMICONTAINER_{name}": str(path) for name, path in places.items()}
         log = self.logs / "ours.log"
         with log.open("w") as file:
-            told = Told(seconds(words, env={**os.environ, **environment}, stderr=file))
+            result = Result(seconds(words, env={**os.environ, **environment}, stderr=file))
         for line in log.read_text().splitlines():
             if line.startswith("{"):
-                _take(told, json.loads(line))
-        return told
+                _take(result, json.loads(line))
+        return result
 
 
-def _take(told: Told, event: Mapping[str, Any]) -> None:
+def _take(result: Result, event: Mapping[str, Any]) -> None:
     """Take one event of a build's progress."""
     if event["event"] == "begin":
-        told.begun.append(event["step"])
+        result.begun.append(event["step"])
     elif event["event"] == "end":
-        told.took[event["step"]] = event["seconds"]
+        result.took[event["step"]] = event["seconds"]
     elif event["event"] == "line" and event["text"].startswith(MARK):
-        told.script = int(event["text"].removeprefix(MARK)) / 1000
+        result.script = int(event["text"].removeprefix(MARK)) / 1000
 
 
 def disk(*paths: Path) -> int:
@@ -167,13 +167,13 @@ def ours(bench: Bench) -> Figures:
     remove_tree(bench.ours)
     bench.ours.mkdir()
     with peak_of(bench.ours) as seen:
-        told = bench.build(bench.image)
+        result = bench.build(bench.image)
     parts = {"tree": "tmp", "layers": "cache", "image": bench.image.name}
     sizes = {name: disk(bench.ours / part) for name, part in parts.items()}
     # With the folder that they lie in, which the peak has too.
     sizes["together"] = disk(bench.ours)
     bench.build(bench.flat, "--pack", "flat")
-    return {"whole": told.whole, "begun": told.begun, "took": told.took, **seen, **sizes}
+    return {"whole": result.whole, "begun": result.begun, "took": result.took, **seen, **sizes}
 
 
 def plain(bench: Bench) -> Figures:
@@ -217,11 +217,11 @@ def top(bench: Bench) -> Figures:
     found: Figures = {"whole": [], "script": [], "checks": []}
     for _ in range(CHANGES):
         bench.change_top()
-        told = bench.build(bench.image)
-        found["whole"].append(told.whole)
-        found["script"].append(told.script)
-        found["checks"].append(told.took["check"])
-    return {**found, "took": told.took}
+        result = bench.build(bench.image)
+        found["whole"].append(result.whole)
+        found["script"].append(result.script)
+        found["checks"].append(result.took["check"])
+    return {**found, "took": result.took}
 
 
 def middle(bench: Bench) -> Figures:
@@ -231,10 +231,10 @@ def middle(bench: Bench) -> Figures:
     folder.mkdir()
     seconds(["cp", "-a", bench.ours / "cache", folder / "cache"])
     changed = ("--set", bench.arguments.middle)
-    told = bench.build(folder / "image.sif", *changed, cache=folder / "cache")
+    result = bench.build(folder / "image.sif", *changed, cache=folder / "cache")
     remove_tree(folder)
     figures = {"changed": bench.arguments.middle, "spared": bench.arguments.spared}
-    return {**figures, "whole": told.whole, "begun": told.begun}
+    return {**figures, "whole": result.whole, "begun": result.begun}
 
 
 def packs(bench: Bench) -> Figures:
@@ -243,10 +243,10 @@ def packs(bench: Bench) -> Figures:
     for _ in range(CHANGES):
         for form, image in _images(bench).items():
             bench.change_top()
-            told = bench.build(image, "--pack", form)
+            result = bench.build(image, "--pack", form)
             seen = figures.setdefault(form, {"whole": [], "pack": []})
-            seen["whole"].append(told.whole)
-            seen["pack"].append(told.took["pack"])
+            seen["whole"].append(result.whole)
+            seen["pack"].append(result.took["pack"])
             seen["image"] = image.stat().st_size
     return figures
 
@@ -289,14 +289,6 @@ def _forget(image: Path) -> str:
 PARTS: dict[str, Callable[[Bench], Figures]] = {
     part.__name__: part for part in (ours, plain, docker, unchanged, top, middle, packs, starts)
 }
-
-
-def known_figures() -> Figures:
-    """Return what was measured by default; empty if nothing was."""
-    try:
-        return dict(json.loads((WORK / KEPT).read_text()))
-    except FileNotFoundError:
-        return {}
 
 
 def main(words: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ def report(figures: Figures) -> None:
 
 
 def cold(ours: Figures, plain: Figures) -> None:
-    """Tell of builds from nothing."""
+    """Report builds from nothing."""
     row(
         "cold build, plain Apptainer",
         _against(ours["whole"], plain["whole"]),
@@ -36,7 +36,7 @@ def cold(ours: Figures, plain: Figures) -> None:
 
 
 def cold_docker(ours: Figures, docker: Figures) -> None:
-    """Tell of Docker's build from nothing, and what it is made of."""
+    """Report Docker's build from nothing, and its parts."""
     whole = docker["build"] + docker["convert"]
     row("cold build, docker and conversion", _against(ours["whole"], whole))
     row("  docker build, its base there already", f"{_s(docker['build'])} ({docker['driver']})")
@@ -45,13 +45,13 @@ def cold_docker(ours: Figures, docker: Figures) -> None:
 
 
 def unchanged(seen: Figures) -> None:
-    """Tell of a build that has nothing to do."""
+    """Report a build that has nothing to do."""
     whole = median(seen["whole"])
     row("nothing changed", f"{whole:.2f} s", "<= 1 s", holds=whole <= 1)
 
 
 def top(seen: Figures) -> None:
-    """Tell of a changed script in the last layer."""
+    """Report a changed script in the last layer."""
     whole, script, checks = (median(seen[name]) for name in ("whole", "script", "checks"))
     row(
         "last layer's script changed",
@@ -77,18 +77,18 @@ def top_docker(seen: Figures, docker: Figures) -> None:
 
 
 def middle(ours: Figures, seen: Figures) -> None:
-    """Tell of a change in the middle: it must be compiled, and the later layer must not."""
+    """Report a change in the middle: it must be compiled, and the later layer must not."""
     changed, spared = seen["changed"].partition(".")[0], seen["spared"]
     compiled = [f"{name}: compile" for name in (changed, spared)]
     holds = set(compiled) <= set(ours["begun"]) and compiled[0] in seen["begun"]
     holds = holds and compiled[1] not in seen["begun"]
     again = [name.partition(":")[0] for name in seen["begun"] if name.endswith(": compile")]
-    told = f"{_s(seen['whole'])}, compiled: {', '.join(again) or 'none'}"
-    row(seen["changed"], told, f"{spared} not compiled", holds=holds)
+    text = f"{_s(seen['whole'])}, compiled: {', '.join(again) or 'none'}"
+    row(seen["changed"], text, f"{spared} not compiled", holds=holds)
 
 
 def disk(ours: Figures) -> None:
-    """Tell how much the cold build took of the disk."""
+    """Report how much of the disk the cold build took."""
     total = ours["together"]
     row(
         "most disk of the cold build",
@@ -101,21 +101,21 @@ def disk(ours: Figures) -> None:
 
 
 def packs(seen: Figures) -> None:
-    """Tell of both ways to pack each after changes of the last layer."""
+    """Report both ways to pack, each after changes of the last layer."""
     for form in ("layered", "flat"):
-        told = seen[form]
-        whole, pack = median(told["whole"]), median(told["pack"])
+        packed = seen[form]
+        whole, pack = median(packed["whole"]), median(packed["pack"])
         row(f"{form}, last layer changed", f"{_s(whole)}, of it packing {_s(pack)}")
-        row(f"  {form} image", f"{told['image'] / 1e6:.0f} MB")
+        row(f"  {form} image", f"{packed['image'] / 1e6:.0f} MB")
 
 
 def starts(seen: Figures) -> None:
-    """Tell how long programs take to start in both images."""
+    """Report how long programs take to start in both images."""
     for name in seen["programs"]:
         for state in ("warm", "cold"):
             layered, flat = (median(seen[f"{form} {name}"][state]) for form in ("layered", "flat"))
-            told = f"{layered * 1000:.0f} ms against {flat * 1000:.0f} ms"
-            row(f"{name}, {state}, layered against flat", told)
+            text = f"{layered * 1000:.0f} ms against {flat * 1000:.0f} ms"
+            row(f"{name}, {state}, layered against flat", text)
     row("  cold is", seen["cold by"])
 
 

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -91,6 +91,20 @@ def build_plain(rendered: Rendered, folder: Path, log: Path) -> float:
         return seconds(command, env=environment, stdout=file, stderr=file)
 
 
+def plain_words(image: Path, command: Sequence[str]) -> list[str]:
+    """Return the command that runs a command in an image with Apptainer alone."""
+    return ["apptainer", "-s", "exec", "--userns", str(image), *command]
+
+
+def change_plain(image: Path, folder: Path, script: str) -> float:
+    """Run a script on an image with Apptainer alone, which makes a new one; return the seconds."""
+    definition = folder / "change.def"
+    definition.write_text(f"Bootstrap: localimage\nFrom: {image}\n\n%post\n{script}\n")
+    words = ["apptainer", "build", "--fakeroot", "--force", folder / "changed.sif", definition]
+    errors = subprocess.DEVNULL
+    return seconds(words, env=engine_environment(folder), stderr=errors)
+
+
 def engine_environment(folder: Path) -> dict[str, str]:
     """Return an environment in which Apptainer keeps what it needs meanwhile in ``folder``."""
     names = ("APPTAINER_TMPDIR", "APPTAINER_CACHEDIR")
@@ -123,6 +137,23 @@ class Docker:
             into += ["--change", f"ENV {name}={json.dumps(value)}"]
         pipe = f"{shlex.join([*words, read_site(release).mirror])} | {shlex.join(into)} - {BASE}"
         return self._seconds(["bash", "-o", "pipefail", "-c", pipe])
+
+    def import_image(self, image: Path) -> None:
+        """Put the files of an image file into the engine, as the base of ``change``."""
+        tar = ["tar", "-C", "/", "--one-file-system", "--ignore-failed-read", "-c", "."]
+        path = subprocess.check_output(plain_words(image, ["printenv", "PATH"]), text=True).strip()
+        into = ["docker", "import", "--change", f"ENV PATH={path}", "-", BASE]
+        pipe = f"{shlex.join(plain_words(image, tar))} | {shlex.join(into)}"
+        self._seconds(["bash", "-o", "pipefail", "-c", pipe])
+
+    def change(self, tag: str, script: str) -> float:
+        """Run a script on the base as a new last layer; return the seconds."""
+        words = ["docker", "build", "--network=host", "--tag", f"{IMAGE}:{tag}", "-"]
+        return self._seconds(words, f"FROM {BASE}\nRUN {script}\n")
+
+    def run(self, command: Sequence[str]) -> float:
+        """Run a command in the imported image; return the seconds."""
+        return self._seconds(["docker", "run", "--rm", "--network=host", BASE, *command])
 
     def build(self, tag: str, *options: str) -> float:
         """Build the Dockerfile; return the seconds."""

@@ -1,4 +1,4 @@
-"""``lumicontainer cache``: what people are told of the cache, and what a prune leaves."""
+"""``lumicontainer cache``: what it reports, and what a prune leaves."""
 
 import json
 import os
@@ -55,9 +55,7 @@ def layer(store: cache.Cache, step: str, *, used: float = 0) -> cache.Entry:
 
 def build(store: cache.Cache, folder: Path) -> list[cache.Entry]:
     """Put into the cache what a build of the recipe ``hello`` puts there."""
-    catalog = open_catalog(folder)
-    platform = catalog.platform("workstation")
-    plan = planned(resolve(catalog.recipe("hello"), catalog, platform=platform, options=[]))
+    plan = planned(resolve(open_catalog(folder).materials("hello", "workstation")))
     while True:
         entries = list(store.entries())
         missing = [part for part in walk(plan, entries) if part.state == MISSING]
@@ -89,7 +87,7 @@ def ask(lumicontainer: Run) -> Ask:
     return answer
 
 
-def test_an_empty_cache_is_told_and_not_made(lumicontainer: Run, ask: Ask, place: Path) -> None:
+def test_an_empty_cache_is_reported_and_not_made(lumicontainer: Run, ask: Ask, place: Path) -> None:
     for action in ("list", "verify", "prune"):
         done = lumicontainer("cache", action)
         assert (done.returncode, done.stderr) == (0, "")
@@ -99,7 +97,7 @@ def test_an_empty_cache_is_told_and_not_made(lumicontainer: Run, ask: Ask, place
     assert not place.exists()
 
 
-def test_list_tells_step_kind_size_and_age_and_ends_with_the_total(
+def test_list_prints_step_kind_size_and_age_and_ends_with_the_total(
     lumicontainer: Run, store: cache.Cache
 ) -> None:
     both = layer(store, "python", used=7300), layer(store, "base", used=200)
@@ -117,7 +115,7 @@ def test_list_names_the_images_that_use_an_object(
 ) -> None:
     shared, top, idle = (layer(store, step) for step in ("shared", "top", "idle"))
     image = make_image(tmp_path / "an image.sif", top.key)
-    usage.note(store, image, (shared, top))
+    usage.note(store, image, (shared, top), ())
     objects = {each["step"]: each["images"] for each in ask("list")["objects"]}
     assert objects == {"shared": [str(image)], "top": [str(image)], idle.step: []}
     make_image(image, "another")
@@ -126,7 +124,7 @@ def test_list_names_the_images_that_use_an_object(
     wheels = {"key": "w", "step": "x", "kind": "wheels", "parent": "p", "inputs": {}}
     put(store, wheels)
     top = put(store, {**wheels, "key": "top", "kind": "layer", "inputs": {"compiled": "w"}})
-    usage.note(store, make_image(image, "top"), (top,))
+    usage.note(store, make_image(image, "top"), (top,), store.entries())
     used = [each for each in ask("list")["objects"] if each["images"]]
     assert {each["kind"] for each in used} == {"wheels", "layer"}
 
@@ -136,8 +134,8 @@ def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.
     done = lumicontainer("cache", "verify")
     assert done.returncode == 0
     assert done.stdout == "1 object whole\n"
-    told = lumicontainer("cache", "verify", "--json").stdout
-    assert json.loads(told) == {"whole": 1, "damaged": []}
+    printed = lumicontainer("cache", "verify", "--json").stdout
+    assert json.loads(printed) == {"whole": 1, "damaged": []}
     assert "base" in done.stderr
     assert [time.time() - entry.used > 4000 for entry in store.entries()] == [True]
 
@@ -161,9 +159,9 @@ def test_verify_moves_each_damaged_object_aside_and_says_why(
     assert lumicontainer("cache", "verify").returncode == 0
     layer(store, "broken").layer.write_bytes(b"?")
     done = lumicontainer("cache", "verify", "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["whole"]) == (1, 1)
-    assert [(each["step"], "has changed" in each["why"]) for each in told["damaged"]] == [
+    printed = json.loads(done.stdout)
+    assert (done.returncode, printed["whole"]) == (1, 1)
+    assert [(each["step"], "has changed" in each["why"]) for each in printed["damaged"]] == [
         ("broken", True)
     ]
 
@@ -181,6 +179,12 @@ def test_prune_removes_the_least_recently_used_until_the_rest_fits(
     done = ask("prune", "--max-size", one)
     assert {**planned, "dry_run": False} == done
     assert [each["step"] for each in ask("list")["objects"]] == ["new"]
+
+
+def test_prune_removes_what_was_not_used_for_days(ask: Ask, store: cache.Cache) -> None:
+    for step, days in (("new", 1), ("old", 3)):
+        layer(store, step, used=days * 86_400)
+    assert [each["step"] for each in ask("prune", "--max-age", 2)["removed"]] == ["old"]
 
 
 def test_prune_to_nothing_leaves_what_a_build_uses(lumicontainer: Run, store: cache.Cache) -> None:
@@ -203,7 +207,7 @@ def test_prune_removes_what_serves_nobody_whatever_the_size(
     entry, broken = layer(store, "whole"), layer(store, "broken")
     (broken.folder / cache.ENTRY).unlink()
     for name in ("gone", "there"):
-        usage.note(store, make_image(tmp_path / name, entry.key), (entry,))
+        usage.note(store, make_image(tmp_path / name, entry.key), (entry,), ())
     (tmp_path / "gone").unlink()
     (store.root / "images" / "x").write_text("{")
     store.draft("d" * 64)

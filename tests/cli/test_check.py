@@ -32,7 +32,7 @@ def test_check_says_what_is_wrong_where_why_and_the_hint(
     assert "hint: set greet.greeting to aloha\n" in done.stdout
 
 
-def test_what_nothing_tells_is_not_known_and_not_passed(lumicontainer: Run, write: Write) -> None:
+def test_what_nothing_states_is_not_known_and_not_passed(lumicontainer: Run, write: Write) -> None:
     when = '{greet.greeting: hello, driver: "<9"}'
     folder = write({**HELLO, "rules.yaml": rules("error", when)})
     done = lumicontainer("check", "hello", "--recipes", folder)
@@ -60,7 +60,7 @@ def test_a_rule_is_explained_whether_it_holds_or_not(lumicontainer: Run, write: 
     assert "did you mean 'no-hello'?" in done.stderr
 
 
-def test_check_as_json_tells_every_rule_and_what_was_found(
+def test_check_as_json_reports_every_rule_and_what_was_found(
     lumicontainer: Run, write: Write
 ) -> None:
     folder = write({**HELLO, "rules.yaml": rules("error")})
@@ -68,10 +68,10 @@ def test_check_as_json_tells_every_rule_and_what_was_found(
     assert done.returncode == 1
     data = json.loads(done.stdout)
     assert (data["recipe"], data["platform"]) == ("hello", "workstation")
-    told = {each["id"]: each for each in data["rules"]}
-    assert told["no-hello"]["state"] == "holds"
-    assert told["no-hello"]["when"][0]["found"][0]["value"] == "hello"
-    assert told["rocm-above-driver"]["state"] == "passed"
+    by_id = {each["id"]: each for each in data["rules"]}
+    assert by_id["no-hello"]["state"] == "holds"
+    assert by_id["no-hello"]["when"][0]["found"][0]["value"] == "hello"
+    assert by_id["rocm-above-driver"]["state"] == "passed"
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
@@ -88,7 +88,7 @@ def test_a_build_refuses_what_is_known_to_be_bad_before_it_does_anything(
     assert "hint: set greet.greeting to aloha" in done.stderr
 
 
-def test_a_build_tells_of_a_warning_once_and_goes_on(lumicontainer: Run, write: Write) -> None:
+def test_a_build_prints_a_warning_once_and_goes_on(lumicontainer: Run, write: Write) -> None:
     folder = write({**HELLO, "rules.yaml": rules("warning")})
     done = lumicontainer("build", "hello", "--recipes", folder, "--dry-run")
     assert done.returncode == 0
@@ -118,7 +118,7 @@ def test_scripts_that_cannot_be_parsed_are_named_with_their_line_and_not_run(
     assert not ran.exists()
 
 
-def test_wrong_rules_are_told_with_their_place(lumicontainer: Run, write: Write) -> None:
+def test_wrong_rules_are_reported_with_their_place(lumicontainer: Run, write: Write) -> None:
     folder = write({**HELLO, "rules.yaml": rules("error", "{gret.greeting: hello}")})
     done = lumicontainer("check", "hello", "--recipes", folder)
     assert done.returncode == 2

@@ -106,6 +106,10 @@ def offered(lumicontainer: Run, *words: object) -> list[str]:
     return done.stdout.splitlines()
 
 
+def test_names_are_offered_for_an_empty_line(lumicontainer: Run) -> None:
+    assert "pytorch" in offered(lumicontainer, "recipe")
+
+
 def test_the_layers_of_the_recipe_alone_are_offered(lumicontainer: Run) -> None:
     every = offered(lumicontainer, "parameter", "build", "")
     of_one = offered(lumicontainer, "parameter", "build", "pytorch", "--set", "")
@@ -117,8 +121,8 @@ def test_what_cannot_be_read_hides_no_other_name(lumicontainer: Run, tmp_path: P
     layer = tmp_path / "layers/broken/layer.yaml"
     layer.parent.mkdir(parents=True)
     layer.write_text("sumary: x\n")
-    told = offered(lumicontainer, "parameter", "build", "--recipes", tmp_path, "")
-    assert "deepspeed.DS_BUILD_AIO=" in told
+    completed = offered(lumicontainer, "parameter", "build", "--recipes", tmp_path, "")
+    assert "deepspeed.DS_BUILD_AIO=" in completed
     assert "pytorch" in offered(lumicontainer, "recipe", "build", "--recipes", "/nowhere", "")
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build.failures.failure import OPENER
-from lumicontainer.build.workspace import FAILED, LOCK, temporary_root
+from lumicontainer.build.workspace import FAILED, LOCK
 from lumicontainer.system import flock
+from lumicontainer.system.files.temporary import temporary_root
 
 from .conftest import Run
 
@@ -27,8 +28,8 @@ def fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fail:
     ) -> Path:
         folder = temporary_root() / f"{recipe}{of}-a{step}"
         folder.mkdir()
-        told = {"recipe": recipe, "step": step, "time": time.time() - age, "log": "/log"}
-        (folder / FAILED).write_text(json.dumps(told))
+        record = {"recipe": recipe, "step": step, "time": time.time() - age, "log": "/log"}
+        (folder / FAILED).write_text(json.dumps(record))
         opener = folder / OPENER
         opener.write_text(f"#!/bin/sh\nexec echo {recipe} {step} {needs}\n")
         opener.chmod(0o700)
@@ -76,7 +77,7 @@ def test_while_the_shell_is_open_no_other_takes_the_state(lumicontainer: Run, fa
     assert f"process {os.getpid()}" in done.stderr
 
 
-def test_list_tells_recipe_step_age_size_and_path(lumicontainer: Run, fail: Fail) -> None:
+def test_list_prints_recipe_step_age_size_and_path(lumicontainer: Run, fail: Fail) -> None:
     done = lumicontainer("debug", "--list")
     assert (done.returncode, done.stdout) == (0, "no state of a failed build is kept\n")
     assert json.loads(lumicontainer("debug", "--list", "--json").stdout) == []
@@ -85,8 +86,8 @@ def test_list_tells_recipe_step_age_size_and_path(lumicontainer: Run, fail: Fail
     line = lumicontainer("debug", "--list").stdout
     for word in ("one", "greet: compile", "2 h ago", "1.9 MiB", str(folder)):
         assert word in line
-    (told,) = json.loads(lumicontainer("debug", "--list", "--json").stdout)
-    assert (told["recipe"], told["path"]) == ("one", str(folder))
+    (record,) = json.loads(lumicontainer("debug", "--list", "--json").stdout)
+    assert (record["recipe"], record["path"]) == ("one", str(folder))
 
 
 def test_clean_removes_what_a_lock_of_the_recipe_left(lumicontainer: Run, fail: Fail) -> None:

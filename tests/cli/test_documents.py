@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import yaml
 
 from lumicontainer.commands.parser import VERBS, make_parser
 from lumicontainer.host.mirrors import read_mirrors
+from lumicontainer.importing.dockerfile import instructions
 from lumicontainer.inside.verify import options
 
 from ..conftest import ROOT
@@ -114,6 +116,10 @@ def test_a_file_has_a_name_and_can_be_read(block: Block, tmp_path: Path) -> None
         ast.parse(block.text)
     elif block.language == "bash":
         subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
+    elif block.language == "dockerfile":
+        assert [*instructions(block.text)]
+    elif block.language == "toml":
+        assert tomllib.loads(block.text)
     else:
         assert block.language == "yaml", f"{block}: nothing here reads this language"
         assert yaml.safe_load(block.text)

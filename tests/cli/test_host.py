@@ -1,6 +1,7 @@
-"""A host that cannot build is told so before anything is begun."""
+"""A host that cannot build is refused before anything is begun."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,16 +17,18 @@ NO_NAMESPACES = [
     'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"',
     "bash",
 ]
-MEND = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+WITHOUT = 0 if os.getuid() else 1
+"""The exit code of doctor without namespaces: an ordinary user can build with PRoot."""
+HINT = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 
 
 def run_in(
     prefix: Sequence[str], *words: object, cache: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command by another that changes what it sees of this host."""
+    """Run a command by another that changes what it sees of this host, and without Docker."""
     return subprocess.run(
         [*prefix, *map(str, words)],
-        env={**os.environ, "LUMICONTAINER_CACHE": cache},
+        env={**os.environ, "LUMICONTAINER_CACHE": cache, "DOCKER_HOST": "unix:///nowhere"},
         capture_output=True,
         text=True,
         check=False,
@@ -34,24 +37,24 @@ def run_in(
 
 def build_in(prefix: Sequence[str], recipes: Path) -> subprocess.CompletedProcess[str]:
     words = (sys.executable, "-m", "lumicontainer", "build", "hello", "--recipes", recipes)
-    output = ("--output", recipes / "x.sif")
-    return run_in(prefix, *words, *output, cache=str(recipes / "cache"))
+    options = ("--output", recipes / "x.sif", "--runtime", "namespaces")
+    return run_in(prefix, *words, *options, cache=str(recipes / "cache"))
 
 
 @pytest.mark.parametrize("name", ["subuid", "subgid"])
-def test_a_user_without_a_range_of_ids_is_told_in_which_file(write: Write, name: str) -> None:
+def test_a_user_without_a_range_of_ids_gets_the_file_to_change(write: Write, name: str) -> None:
     folder = write({**HELLO, "empty": ""})
     hidden = prepared("mount", f"mount --bind {folder}/empty /etc/{name}")
     done = build_in(hidden, folder)
     assert done.returncode == 3
     assert f"/etc/{name} has no range of subordinate ids for you" in done.stderr
     assert f"usermod --add-{name}s 100000-165535" in done.stderr
-    told = run_in(hidden, sys.executable, "-m", "lumicontainer", "doctor")
-    assert told.returncode == 1
-    assert f"usermod --add-{name}s 100000-165535" in told.stdout
+    report = run_in(hidden, sys.executable, "-m", "lumicontainer", "doctor")
+    assert report.returncode == WITHOUT
+    assert f"usermod --add-{name}s 100000-165535" in report.stdout
 
 
-def test_a_user_without_a_home_is_told_to_name_a_place_and_gets_no_folder_called_tilde(
+def test_a_user_without_a_home_must_name_a_place_and_gets_no_folder_called_tilde(
     write: Write,
 ) -> None:
     folder = write(HELLO)
@@ -69,19 +72,38 @@ def test_a_user_without_a_home_is_told_to_name_a_place_and_gets_no_folder_called
     assert not (folder / "~").exists()
 
 
-def test_where_no_user_namespace_can_be_made_the_mend_is_the_doctors(write: Write) -> None:
+def test_where_no_user_namespace_can_be_made_the_hint_is_the_doctors(write: Write) -> None:
     done = build_in(NO_NAMESPACES, write(HELLO))
     assert done.returncode == 3
     assert "this user cannot create user namespaces here" in done.stderr
-    assert MEND in done.stderr
-    told = run_in(NO_NAMESPACES, sys.executable, "-m", "lumicontainer", "doctor")
-    assert told.returncode == 1
-    assert MEND in told.stdout
+    assert HINT in done.stderr
+    report = run_in(NO_NAMESPACES, sys.executable, "-m", "lumicontainer", "doctor")
+    assert report.returncode == WITHOUT
+    assert HINT in report.stdout
+
+
+def test_where_proot_is_missing_the_hint_names_lumis_module(write: Write, tmp_path: Path) -> None:
+    words = ("build", "hello", "--recipes", write(HELLO), "--runtime", "proot")
+    place = tmp_path / "cache"
+    start = ["env", f"PATH={tmp_path}", f"--chdir={tmp_path}"]
+    done = run_in(start, sys.executable, "-m", "lumicontainer", *words, cache=str(place))
+    assert done.returncode == 3
+    assert "error: PRoot not found\n  where: PATH\n" in done.stderr
+    assert "hint: module load CrayEnv PRoot (on LUMI), or install the package proot" in done.stderr
+    assert not list(place.glob("objects/*"))
 
 
 def test_an_engine_is_not_ready_where_no_user_namespace_can_be_made() -> None:
     script = ROOT / "lumicontainer/host/scripts/install-engine.sh"
     done = run_in(NO_NAMESPACES, script)
     assert done.returncode == 3
-    assert MEND in done.stderr
+    assert HINT in done.stderr
     assert "nothing to do" not in done.stderr
+
+
+def test_a_host_without_squashfuse_can_build() -> None:
+    found = filter(None, map(shutil.which, ("squashfuse_ll", "squashfuse")))
+    hidden = prepared("mount", " && ".join(f"mount --bind /dev/null {each}" for each in found))
+    report = run_in(hidden, sys.executable, "-m", "lumicontainer", "doctor")
+    assert "· squashfuse_ll: not found" in report.stdout
+    assert report.returncode == 0

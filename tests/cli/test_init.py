@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ..schemas import schema_errors
+from ..unit.test_survey import LUMI, image_of
 from .conftest import Run
 
 WRITTEN = [
@@ -33,9 +34,9 @@ def test_it_writes_a_recipe_and_a_layer_and_says_what_to_do_next(
     for line in ("check demo/demo.yaml", "build demo/demo.yaml", "run demo.sif -- demo"):
         assert f"\n  lumicontainer {line}\n" in f"{done.stderr}\n"
     for verb in ("check", "render", "show"):
-        told = lumicontainer(verb, "demo/demo.yaml", cwd=tmp_path)
-        assert told.returncode == 0, told.stderr
-        assert told.stderr == ""
+        outcome = lumicontainer(verb, "demo/demo.yaml", cwd=tmp_path)
+        assert outcome.returncode == 0, outcome.stderr
+        assert outcome.stderr == ""
 
 
 @pytest.mark.parametrize("platform", ["workstation", "lumi-g"])
@@ -88,3 +89,22 @@ def test_a_name_that_would_not_work_is_refused(
     assert done.returncode == 2
     assert "hint: " in done.stderr
     assert not (tmp_path / name / "layers").exists() or name == ""
+
+
+def test_a_base_image_is_read_and_its_recipe_is_right(lumicontainer: Run, tmp_path: Path) -> None:
+    image = image_of(tmp_path, LUMI)
+    done = lumicontainer("init", "demo", "--base-image", image, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert schema_errors(tmp_path / "demo/layers/demo-base/layer.yaml") == []
+    for verb in ("check", "lock", "render"):
+        outcome = lumicontainer(verb, "demo/demo.yaml", "--platform", "lumi-g", cwd=tmp_path)
+        assert outcome.returncode == 0, outcome.stderr
+    assert f"\nBootstrap: localimage\nFrom: {image}\n" in outcome.stdout
+
+
+def test_a_base_image_that_cannot_be_a_base_is_refused(lumicontainer: Run, tmp_path: Path) -> None:
+    for image, why in (("no.sif", "No such file"), ("a b.sif", "rename it")):
+        done = lumicontainer("init", "demo", "--base-image", image, cwd=tmp_path)
+        assert done.returncode in (2, 3)
+        assert why in done.stderr
+    assert files(tmp_path) == []

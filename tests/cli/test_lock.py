@@ -18,7 +18,7 @@ PINNED = {
 STALE = {"layers/greet/layer.yaml": f"{HELLO['layers/greet/layer.yaml']}packages: {{apt: [sl]}}\n"}
 
 
-def test_a_lock_that_is_missing_is_told_with_how_to_make_it(
+def test_a_lock_that_is_missing_is_reported_with_how_to_make_it(
     lumicontainer: Run, write: Write
 ) -> None:
     folder = write(HELLO)
@@ -33,8 +33,8 @@ def test_a_whole_lock_is_built_by_and_has_keys_of_its_own(lumicontainer: Run, wr
     words = ("build", "hello", "--recipes", write(PINNED), "--dry-run", "--json")
     free, fast = (json.loads(lumicontainer(*words, *o).stdout) for o in ((), ("--locked",)))
     assert free["base_key"] != fast["base_key"]
-    told = lumicontainer(*words[:-1], "--locked").stdout
-    assert "not pinned" not in told
+    printed = lumicontainer(*words[:-1], "--locked").stdout
+    assert "not pinned" not in printed
 
 
 def test_a_stale_lock_is_refused_with_the_list(lumicontainer: Run, write: Write) -> None:
@@ -52,14 +52,18 @@ def test_without_the_option_a_stale_lock_is_in_nobodys_way(
     assert lumicontainer("build", "hello", "--recipes", folder, "--dry-run").returncode == 0
 
 
-def test_a_lock_that_is_no_lock_is_told_with_its_place(lumicontainer: Run, write: Write) -> None:
+def test_a_lock_that_is_no_lock_is_reported_with_its_place(
+    lumicontainer: Run, write: Write
+) -> None:
     folder = write({**PINNED, NAME: PINNED[NAME].replace("0" * 64, "12.11")})
     done = lumicontainer("build", "hello", "--recipes", folder, "--locked", "--dry-run")
     assert done.returncode == 2
     assert f"{NAME}:6:12" in done.stderr
 
 
-def test_show_tells_what_the_lock_pins_and_what_it_lacks(lumicontainer: Run, write: Write) -> None:
+def test_show_prints_what_the_lock_pins_and_what_is_missing(
+    lumicontainer: Run, write: Write
+) -> None:
     done = lumicontainer("show", "hello", "--recipes", write(PINNED))
     assert f"{NAME}: 1 pin; build --locked uses these only\n" in done.stdout
     assert "not pinned: debootstrap bookworm\n" in done.stdout
@@ -100,7 +104,7 @@ def test_a_lock_takes_the_place_of_no_folder(lumicontainer: Run, write: Write) -
         assert "the lock is a folder" in done.stderr
 
 
-def test_a_lock_that_is_no_text_is_told(lumicontainer: Run, write: Write) -> None:
+def test_a_lock_that_is_no_text_is_reported(lumicontainer: Run, write: Write) -> None:
     folder = write(PINNED)
     (folder / NAME).write_bytes(b"\xff")
     done = lumicontainer("show", "hello", "--recipes", folder)

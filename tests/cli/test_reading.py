@@ -87,7 +87,7 @@ def test_show_prints_a_platform_with_the_source_of_each_fact(lumicontainer: Run)
     assert [gpu["numa"] for gpu in data["gpus"]] == [3, 3, 1, 1, 0, 0, 2, 2]
     names = {each["name"]: each for each in data["variables"]}
     assert names["FI_CXI_RDZV_PROTO"]["when"]["network"] == "disable_rdzv_get"
-    assert {each["storage"] for each in data["caches"]} == {"node", "scratch"}
+    assert {each["storage"] for each in data["caches"]} == {"node", "job", "scratch", "home"}
     assert data["proot"].startswith("module load ")
 
 
@@ -259,10 +259,10 @@ def test_the_exit_code_and_the_error_do_not_depend_on_the_reader(
 def test_a_lost_file_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python raises the same error as for a pipe without a reader."""
 
-    def lost(_: object) -> list[str]:
+    def lost(*_: object) -> list[str]:
         raise OSError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN), "/appl/lumi")
 
-    monkeypatch.setattr("lumicontainer.core.catalog.Catalog.recipe_names", lost)
+    monkeypatch.setattr("lumicontainer.core.catalog.Catalog.names", lost)
     monkeypatch.setattr(sys, "stderr", printed := io.StringIO())
     assert cli.main(["list"]) == 3
     assert "/appl/lumi" in printed.getvalue()
@@ -316,7 +316,7 @@ def test_show_of_a_name_of_two_kinds_says_how_to_print_the_other(lumicontainer: 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_every_shipped_document_can_be_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in getattr(open_catalog(), f"{kind}_names")():
+    for name in open_catalog().names(kind):
         for as_json in (False, True):
             show.run(Namespace(recipe=name, kind=kind, recipes=None, json=as_json))
             assert yaml.safe_load(capsys.readouterr().out)["name"] == name

@@ -90,16 +90,16 @@ def test_two_folders_are_refused(lumicontainer: Run, write: Write, tmp_path: Pat
 
 
 @pytest.mark.parametrize("verb", ["build", "show"])
-def test_of_a_name_whose_file_lies_near_the_file_is_told(
+def test_of_a_name_whose_file_lies_near_the_file_is_named(
     lumicontainer: Run, write: Write, verb: str
 ) -> None:
     folder = write(HELLO)
     done = lumicontainer(verb, "hello", cwd=folder)
     assert done.returncode == 2
-    assert f"lumicontainer {verb} ./hello.yaml" in done.stderr
+    assert "name its file: ./hello.yaml" in done.stderr
     folder.rename(folder.with_name("hello"))
     done = lumicontainer(verb, "hello", cwd=folder.parent)
-    assert f"lumicontainer {verb} hello/hello.yaml" in done.stderr
+    assert "name its file: hello/hello.yaml" in done.stderr
 
 
 def test_a_file_is_shown_as_a_recipe_whatever_else_has_its_name(

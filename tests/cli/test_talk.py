@@ -1,4 +1,4 @@
-"""How much is told: the result alone, as usual, or every command; and where help is found."""
+"""How much is printed: the result alone, as usual, or every command; and where help is found."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from .conftest import Run
 
 
 @pytest.mark.parametrize("words", [("-V",), ("--version",), ("-q", "-V")], ids=" ".join)
-def test_the_version_is_told(lumicontainer: Run, words: tuple[str, ...]) -> None:
+def test_the_version_is_printed(lumicontainer: Run, words: tuple[str, ...]) -> None:
     done = lumicontainer(*words)
     assert done.returncode == 0
     assert done.stdout.startswith("lumicontainer ")
@@ -18,9 +18,9 @@ def test_the_version_is_told(lumicontainer: Run, words: tuple[str, ...]) -> None
 def test_help_of_a_verb_is_what_its_option_prints(
     lumicontainer: Run, words: tuple[str, ...]
 ) -> None:
-    told = lumicontainer("help", *words)
-    assert told.returncode == 0
-    assert told.stdout == lumicontainer(*words, "--help").stdout
+    printed = lumicontainer("help", *words)
+    assert printed.returncode == 0
+    assert printed.stdout == lumicontainer(*words, "--help").stdout
 
 
 def test_help_of_a_verb_that_is_none_names_the_nearest(lumicontainer: Run) -> None:
@@ -30,10 +30,10 @@ def test_help_of_a_verb_that_is_none_names_the_nearest(lumicontainer: Run) -> No
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_says_in_its_help_how_much_can_be_told(lumicontainer: Run, verb: str) -> None:
-    told = lumicontainer(verb, "--help").stdout
-    assert "-q, --quiet" in told
-    assert "-v, --verbose" in told
+def test_every_verb_says_in_its_help_how_much_it_prints(lumicontainer: Run, verb: str) -> None:
+    printed = lumicontainer(verb, "--help").stdout
+    assert "-q, --quiet" in printed
+    assert "-v, --verbose" in printed
 
 
 LUMI = ("render", "rocm", "--platform", "lumi-g")
@@ -54,7 +54,7 @@ def test_quiet_keeps_errors(lumicontainer: Run) -> None:
     assert "error: " in done.stderr
 
 
-def test_verbose_tells_the_commands_that_are_started(lumicontainer: Run) -> None:
+def test_verbose_prints_the_commands_that_are_started(lumicontainer: Run) -> None:
     words = ("doctor",)
     assert "+ " not in lumicontainer(*words).stderr
     lines = lumicontainer(*words, "-v").stderr.splitlines()

@@ -13,6 +13,7 @@ from lumicontainer.commands.parser import VERBS, make_parser
 
 from ..conftest import HELLO, Write
 from ..namespaces import owned, prepared
+from ..programs import run
 from .conftest import Run
 
 
@@ -52,6 +53,9 @@ from .conftest import Run
         (["verify", "missing.sif", "--json", "x.json"], "write --json >x.json"),
         (["build", "pytorch", "--zzz"], "lumicontainer build --help"),
         (["build", "pytorch", "--platfrom", "lumi-g"], "did you mean '--platform'?"),
+        (["build", "pytorch", "--on", "small", "--time", "2:00"], "lumicontainer build --help"),
+        (["build", "pytorch", "--on", ""], "sinfo lists the partitions"),
+        (["build", "pytorch", "--time", "2h", "--jobs-at-once", "2"], "add --on PARTITION"),
         (["cache", "list", "--jsom"], "did you mean '--json'?"),
         (["show", "pytorch", "--kind", "thing"], "lumicontainer show --help"),
         (["shell", "missing.sif"], "image.sif"),
@@ -66,7 +70,30 @@ def test_the_error_names_the_hint(lumicontainer: Run, words: list[str], hint: st
     assert "Traceback" not in done.stderr
 
 
-def test_the_platform_whose_variants_are_missing_is_told_layer_by_layer(
+def test_a_build_in_a_job_needs_slurm(lumicontainer: Run, tmp_path: Path) -> None:
+    done = lumicontainer("build", "pytorch", "--on", "small", env={"PATH": str(tmp_path)})
+    assert done.returncode == 3
+    assert "this host has no Slurm" in done.stderr
+    assert "leave out --on" in done.stderr
+
+
+def test_what_proot_cannot_do_is_refused_before_a_job_is_sent(
+    lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    folder = write({**HELLO, "layers/greet/install.sh": "mknod /opt/null c 1 3\nmount /b\n"})
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+    sbatch.chmod(0o755)
+    words = ("hello", "--recipes", folder, "--platform", "workstation", "--on", "small")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = lumicontainer("build", *words, "--runtime", "proot", env=env)
+    assert done.returncode == 2, done.stderr
+    assert "install.sh:1:1\n    why: PRoot cannot make device nodes\n" in done.stderr
+    assert "install.sh:2:1\n    why: PRoot cannot mount file systems\n" in done.stderr
+    assert not (tmp_path / "called").exists()
+
+
+def test_the_platform_whose_variants_are_missing_is_reported_layer_by_layer(
     lumicontainer: Run, write: Write
 ) -> None:
     folder = write({**HELLO, "layers/greet/layer.yaml": "summary: x\nvariants:\n  cpu: {}\n"})
@@ -136,38 +163,30 @@ def test_a_host_that_cannot_build_is_reported_before_anything_begins(
     assert not list((tmp_path / "two words").glob("*/[!.]*"))
 
 
-def on_a_tmpfs(room: Path, options: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run the command line where ``room`` is a small file system of its own."""
-    room.mkdir()
+def on_a_tmpfs(disk: Path, options: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line where ``disk`` is a small file system of its own."""
+    disk.mkdir()
     program = [sys.executable, "-m", "lumicontainer", *map(str, words)]
-    mount = shlex.join(["mount", "-t", "tmpfs", "-o", f"{options},{owned()}", "tmpfs", str(room)])
-    return subprocess.run(
-        [*prepared("mount", mount), *program],
-        env={
-            **os.environ,
-            "LUMICONTAINER_TMPDIR": str(room),
-            "LUMICONTAINER_CACHE": str(room.parent / "cache"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    mount = shlex.join(["mount", "-t", "tmpfs", "-o", f"{options},{owned()}", "tmpfs", str(disk)])
+    places = {"TMPDIR": str(disk), "CACHE": str(disk.parent / "cache")}
+    settings = {f"LUMICONTAINER_{name}": place for name, place in places.items()}
+    return run([*prepared("mount", mount), *program], env=settings)
 
 
-def test_without_room_the_error_says_how_much_is_needed_and_how_much_is_free(
+def test_without_space_the_error_says_how_much_is_needed_and_how_much_is_free(
     write: Write, tmp_path: Path
 ) -> None:
     words = ("build", "hello", "--recipes", write(HELLO), "--output", tmp_path / "x.sif")
-    done = on_a_tmpfs(tmp_path / "room", "size=64m", *words)
+    done = on_a_tmpfs(tmp_path / "disk", "size=64m", *words)
     assert done.returncode == 8
     assert "it needs 4.1 GiB, and 64.0 MiB are free" in done.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_anything_is_begun(
+def test_a_folder_that_cannot_be_written_is_reported_before_anything_is_begun(
     write: Write, tmp_path: Path
 ) -> None:
-    room = tmp_path / "room"
-    words = ("build", "hello", "--recipes", write(HELLO), "--output", room / "x.sif")
-    done = on_a_tmpfs(room, "ro", *words)
+    disk = tmp_path / "disk"
+    words = ("build", "hello", "--recipes", write(HELLO), "--output", disk / "x.sif")
+    done = on_a_tmpfs(disk, "ro", *words)
     assert done.returncode == 2
     assert "cannot write to the image's folder" in done.stderr

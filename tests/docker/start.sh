@@ -10,7 +10,7 @@ up() { [[ -S $STATE/docker.sock ]] && timeout 10 docker version >/dev/null 2>&1;
 
 install_missing() {
     local pair updated=
-    # Where docker.io lacks the client, it is in docker-cli; mmdebstrap makes the tests' base image.
+    # Where docker.io does not have the client, it is in docker-cli; mmdebstrap makes the tests' base image.
     for pair in dockerd=docker.io docker=docker-cli mmdebstrap=mmdebstrap; do
         type -P "${pair%=*}" >/dev/null && continue
         type -P apt-get >/dev/null || {

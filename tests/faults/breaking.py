@@ -18,7 +18,8 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.resolve.resolve import resolve
 
-from ..integration.conftest import ENGINE, run
+from ..integration.conftest import ENGINE
+from ..programs import run
 
 HOME = "opt/lumicontainer"
 NO_OPTIONS = 'while [ "${1#-}" != "$1" ]; do shift 2; done\n'
@@ -94,9 +95,7 @@ class Broken:
 
     def for_lumi(self, *options: str, recipe: str = "pytorch-deepspeed") -> Broken:
         """Give an image the record and the checks of one for LUMI-G, which is not built here."""
-        catalog = open_catalog()
-        lumi = catalog.platform("lumi-g")
-        found = resolve(catalog.recipe(recipe), catalog, platform=lumi, options=options)
+        found = resolve(open_catalog().materials(recipe, "lumi-g"), options)
         for file in record_files(found):
             self.write(f"{HOME}/{file.name}", file.content, file.mode)
         return self

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ..integration.conftest import files_of
+from ..integration.conftest import files_of, tensorflow, tmp_path
 from ..integration.conftest import image as sif
 from . import gpu
 from .breaking import HOME, Broken
 from .real import debian_library, wheel_files
 
-__all__ = ["cupy", "image", "librccl", "sif"]
+__all__ = ["cupy", "image", "librccl", "sif", "tensorflow", "tmp_path"]
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ from lumicontainer.commands.context import resolved_recipe
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.records import record_files
 
+from ..conftest import ROOT
+from ..programs import ONE_THREAD
 from ..unit.inside import lumi_node
 
 HOME = "/opt/lumicontainer"
@@ -33,7 +35,7 @@ GPUS = 2
 RECIPE = """\
 summary: all layers of images for LUMI-G that have checks
 base: ubuntu
-profiles: [rocm-6.4.4, rocm-7.0.2]
+profiles: [rocm-6.4.4, rocm-7.0.2, rocm-5.7.0]
 layers: [python, rocm, slingshot, mpich, rccl-plugin, rccl-tests, osu, pytorch, flash-attention,
   mpi4py, deepspeed, horovod, training-packages, apex, megatron]
 """
@@ -67,7 +69,7 @@ class Node:
         """Lay all files out, and return the engine's words that put them in their places."""
         places = {self._sys(): "/sys", **self._record(), self._first(): "/faults", **self.binds}
         binds = [word for file, at in places.items() for word in ("--bind", f"{file}:{at}")]
-        env = {"LUMI_VERIFY_DEVICE": "cpu", "PYTHONPATH": "/faults", **self.env}
+        env = {**ONE_THREAD, "LUMI_VERIFY_DEVICE": "cpu", "PYTHONPATH": "/faults", **self.env}
         return [*binds, *(word for pair in env.items() for word in ("--env", "=".join(pair)))]
 
     def _sys(self) -> Path:
@@ -137,17 +139,31 @@ class Node:
 
 @lru_cache
 def records(profile: str) -> tuple[LayerFile, ...]:
-    """Return what an image for LUMI-G with all of these layers tells of itself."""
+    """Return what an image for LUMI-G with all of these layers records of itself."""
     own = Path(os.environ.get("TMPDIR", "/tmp")) / f"lumi-faults-{os.getpid()}"
     own.mkdir(exist_ok=True)
     try:
         (own / "everything.yaml").write_text(RECIPE)
+        _write_older_rocm(own)
         asked = Namespace(
             recipes=own, profile=profile, recipe="everything", platform="lumi-g", options=()
         )
         return tuple(record_files(resolved_recipe(asked)))
     finally:
         shutil.rmtree(own)
+
+
+def _write_older_rocm(own: Path) -> None:
+    """Write a profile with a ROCm that LUMI's driver no longer serves, which no profile names."""
+    shutil.copytree(ROOT / "recipes/layers/rocm", own / "layers/rocm")
+    layer, known = own / "layers/rocm/layer.yaml", 'versions: {"6.4.4"'
+    layer.write_text(layer.read_text().replace(known, 'versions: {"5.7.0": {}, "6.4.4"'))
+    chosen = 'provider: amd, version: "6.4.4"'
+    profile = (ROOT / "recipes/profiles/rocm-6.4.4.yaml").read_text()
+    (own / "profiles").mkdir()
+    (own / "profiles/rocm-5.7.0.yaml").write_text(
+        profile.replace(chosen, chosen.replace("6.4.4", "5.7.0"))
+    )
 
 
 def verify(

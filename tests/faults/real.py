@@ -19,23 +19,23 @@ PYTHON = "3.11"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lumicontainer-tests"
 
 
-def debian_library(package: str, name: str) -> Path:
-    """Return a library of a package of Debian's, whatever this machine runs."""
+def debian_library(package: str, name: str, suite: str = SUITE) -> Path:
+    """Return a library of a package of Debian, whatever release this machine runs."""
 
     def fill(folder: Path) -> None:
-        _fetch(package, folder)
+        _fetch(package, suite, folder)
         (deb,) = folder.glob(f"{package}_*.deb")
         subprocess.run(["dpkg-deb", "--extract", deb, folder], check=True)
         deb.unlink()
 
-    return next(_kept(f"{package}-{SUITE}", fill).rglob(name))
+    return next(kept(f"{package}-{suite}", fill).rglob(name))
 
 
-def _fetch(package: str, folder: Path) -> None:
+def _fetch(package: str, suite: str, folder: Path) -> None:
     """Download a package with a state of apt's own, so that the system's stays as it is."""
     keys = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
     signed = f"[signed-by={keys}] " if keys.exists() else ""
-    (folder / "sources.list").write_text(f"deb {signed}{debian_mirror(SUITE)} {SUITE} main\n")
+    (folder / "sources.list").write_text(f"deb {signed}{debian_mirror(suite)} {suite} main\n")
     (folder / "state/lists/partial").mkdir(parents=True, exist_ok=True)
     settings = {
         "Dir::Etc::sourcelist": folder / "sources.list",
@@ -61,10 +61,10 @@ def wheel_files(package: str) -> Path:
             archive.extractall(folder)
         wheel.unlink()
 
-    return _kept(f"{package}-{PYTHON}", fill)
+    return kept(f"{package}-{PYTHON}", fill)
 
 
-def _kept(name: str, fill: Callable[[Path], None]) -> Path:
+def kept(name: str, fill: Callable[[Path], None]) -> Path:
     """Return a folder of the cache that is filled once; two test runs may both come to fill it."""
     folder = CACHE / name
     if not folder.is_dir():

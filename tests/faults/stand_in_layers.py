@@ -21,7 +21,7 @@ HIP = "/opt/stand-in-hip"
 
 
 def recorded(image: Broken, layer: str, **parameters: object) -> Broken:
-    """Let the record tell of other parameters of a layer."""
+    """Write other parameters of a layer into the record."""
     path = image.place(f"{HOME}/resolved.json")
     record = json.loads(path.read_text())
     record["layers"][layer]["parameters"].update(parameters)
@@ -72,7 +72,7 @@ def apex(image: Broken) -> Broken:
 
 
 def apex_that_compiles_in_jobs(image: Broken) -> Broken:
-    """Bring an Apex 1.10 of which nothing was compiled."""
+    """Install an Apex 1.10 of which nothing was compiled."""
     return files(image, SITE, {**STAND_IN_APEX, **metadata("apex", "1.10.0"), "amp_C.py": ""})
 
 
@@ -81,7 +81,7 @@ def apex_1_10(image: Broken) -> Broken:
 
 
 def apex_without_a_symbol(image: Broken, kernels: str) -> Broken:
-    """Bring kernels that are compiled for another PyTorch."""
+    """Install kernels that are compiled for another PyTorch."""
     apex_that_compiles_in_jobs(image)
     Root(image.folder / "upper").library(f"{SITE}/{kernels}", uses=["symbol_of_another_torch"])
     return image

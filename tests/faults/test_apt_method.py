@@ -120,7 +120,7 @@ def test_what_a_mirror_has_is_redirected_and_all_else_is_apts_own_work(method: M
 
 
 def reach(state: str, method: Method, stalled: str) -> None:
-    """Bring a method to where it has just begun, has nothing to do, or waits for a server."""
+    """Run a method until it has just begun, has nothing to do, or waits for a server."""
     if state != "at once":
         method.hear()
         method.say(CONFIGURATION)
@@ -180,17 +180,17 @@ def test_it_ends_when_apts_own_method_does(method: Method) -> None:
 def test_apt_that_is_interrupted_ends_with_its_methods(
     staged: Path, stalled: str, tmp_path: Path, number: signal.Signals, whom: str
 ) -> None:
-    room = tmp_path / "room"
+    work = tmp_path / "work"
     for folder in ("lists/partial", "cache/archives/partial", "parts"):
-        (room / folder).mkdir(parents=True)
-    (room / "status").touch()
-    (room / "list").write_text(f"deb [trusted=yes] {stalled} any main\n")
+        (work / folder).mkdir(parents=True)
+    (work / "status").touch()
+    (work / "list").write_text(f"deb [trusted=yes] {stalled} any main\n")
     places = {"Etc::SourceList": "list", "Etc::SourceParts": "parts", "State::Lists": "lists"}
     places |= {"State::status": "status", "Cache": "cache"}
     settings = tmp_path / "apt.conf"
     with settings.open("w") as file:
         file.write((staged / "apt.conf").read_text())
-        file.write("".join(f'Dir::{key} "{room}/{place}";\n' for key, place in places.items()))
+        file.write("".join(f'Dir::{key} "{work}/{place}";\n' for key, place in places.items()))
         file.write('APT::Sandbox::User "";\nDebug::NoLocking "1";\n')
     script = f". {staged}/site.sh && export APT_CONFIG={settings}\n"
     script += "exec apt-get -o Debug::pkgAcquire::Worker=1 update"

@@ -1,4 +1,4 @@
-"""No code that a recipe, a source or a wheel brings runs on the host, whatever is written."""
+"""No code of a recipe, a source or a wheel runs on the host, whatever is written."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.lock.lock import Lock
+from lumicontainer.core.lock import Lock
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
 from lumicontainer.pinning.pin import make_lock
 from lumicontainer.pinning.pip import Pip
-from lumicontainer.pinning.resolver import Resolver
+from lumicontainer.pinning.uv import Resolver
 from lumicontainer.pinning.wheels import Query, Target
 from lumicontainer.system.process import ProgramError
 from lumicontainer.system.terminal.progress import Progress
@@ -94,7 +94,7 @@ def test_a_source_is_found_without_its_code(archive: Path, canary: Path) -> None
     assert not canary.exists()
 
 
-def test_a_source_that_is_not_there_is_told(offer: Offer) -> None:
+def test_a_source_that_is_not_there_is_reported(offer: Offer) -> None:
     with pytest.raises(ProgramError, match="No matching distribution found"):
         Pip(Target(OWN_VERSION)).source("evil==2.0")
 
@@ -225,6 +225,7 @@ APT_WORDS = [
     "less=590-2-",
     "less/stable",
     "-o=x",
+    "--purge",
     "less*",
     "LESS",
     "l",

@@ -54,6 +54,7 @@ FILES = (
     Fault(
         "/etc/pip.conf", "a configuration of the site's pip", "[global]\nindex-url = https://i\n"
     ),
+    Fault("/opt/venv/pip.conf", "/opt/venv/pip.conf", "[global]\nindex-url = https://i\n"),
     Fault("/etc/apt/apt.conf.d/80proxy", "a proxy or authority of the site's apt is left", PROXY),
     Fault(
         "/etc/apt/sources.list", "are not the distribution's own", "deb http://m.example/d a b\n"
@@ -96,7 +97,9 @@ def test_files_that_only_look_dangerous_are_let_be(image: Path, broken: Broken) 
     holds(broken.verify(image, "image/files"))
 
 
-def test_what_engines_mount_over_the_image_is_told_as_unseen(image: Path, broken: Broken) -> None:
+def test_what_engines_mount_over_the_image_is_reported_as_unseen(
+    image: Path, broken: Broken
+) -> None:
     row = broken.option("--containall").verify(image, "image/files")
     holds(row)
     assert "/tmp" in row["facts"]["hidden by mounts"]
@@ -127,7 +130,7 @@ PROMISES = (
 
 
 @pytest.mark.parametrize(("layer", "kind", "package", "words"), PROMISES)
-def test_what_the_recipe_promises_and_the_image_lacks_is_named(
+def test_what_the_recipe_promises_and_the_image_does_not_have_is_named(
     image: Path, broken: Broken, layer: str, kind: str, package: str, words: str
 ) -> None:
     text = changed_record(image, promise(layer, kind, package))

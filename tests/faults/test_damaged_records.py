@@ -186,11 +186,11 @@ def test_no_command_fails_over_a_mutated_record(
         path = image(tmp_path / str(number), name, content)
         for verb in VERBS[name]:
             code = main(words(verb, path))
-            told = capfd.readouterr()
-            assert code in (0, 1, 2), (verb, content, told.err)
-            assert "bug" not in told.err, (verb, content)
+            printed = capfd.readouterr()
+            assert code in (0, 1, 2), (verb, content, printed.err)
+            assert "bug" not in printed.err, (verb, content)
             if code == 2:
-                assert told.err.startswith("error: "), (verb, content)
+                assert printed.err.startswith("error: "), (verb, content)
 
 
 @pytest.mark.parametrize("name", ["resolved.json", "checks.json", "packages.json"])
@@ -199,9 +199,9 @@ def test_a_damaged_record_is_named_with_what_is_wrong_in_it(
 ) -> None:
     path = image(tmp_path, name, b'{"data":null}')
     assert main(words(list(VERBS[name][0]), path)) == 2
-    told = capfd.readouterr().err
-    assert f"/opt/lumicontainer/{name}" in told
-    assert "expected" in told or "is missing" in told
+    printed = capfd.readouterr().err
+    assert f"/opt/lumicontainer/{name}" in printed
+    assert "expected" in printed or "is missing" in printed
 
 
 @pytest.mark.parametrize("content", [b'{"data":null}', b"[" * 60_000, b"{}", b""])

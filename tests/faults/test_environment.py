@@ -1,4 +1,4 @@
-"""An image that is started with other variables than its recipe promises, or lacks mount points."""
+"""An image started with other variables than its recipe promises, or without mount points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ..integration.conftest import run
+from ..programs import run
 from .breaking import HOME, Broken, caught, holds, read
 
 CHECK = "image/environment"
@@ -53,7 +53,7 @@ def started(broken: Broken, image: Path) -> dict:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_container_that_is_not_as_the_recipe_promises_is_told(
+def test_a_container_that_is_not_as_the_recipe_promises_is_reported(
     image: Path, broken: Broken, fault: str
 ) -> None:
     change, *words = FAULTS[fault]

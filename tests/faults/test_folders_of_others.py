@@ -14,39 +14,28 @@ from lumicontainer.system.files import trust
 from ..conftest import HELLO, ROOT, Write
 from ..integration.people import let_in
 from ..namespaces import as_root
+from ..programs import run
 
 STRANGER = 65_533
 """The number of a user, and of its group, whom the host does not know."""
 
 
-def run(*command: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    words = [str(word) for word in command]
-    return subprocess.run(
-        words,
-        check=False,
-        env={**os.environ, **(env or {})},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-
-
 def lumicontainer(*words: object, **env: object) -> subprocess.CompletedProcess[str]:
     settings = {name: str(value) for name, value in env.items()}
-    return run(sys.executable, "-m", "lumicontainer", *words, env=settings)
+    return run([sys.executable, "-m", "lumicontainer", *words], cwd=ROOT, env=settings)
 
 
 def given_away(path: Path, *, group_alone: bool = False) -> None:
     """Give a path to the stranger, or to the stranger's group."""
     owner = f":{STRANGER}" if group_alone else f"{STRANGER}:{STRANGER}"
-    done = run(*as_root(), "chown", "--no-dereference", owner, path)
+    done = run([*as_root(), "chown", "--no-dereference", owner, path])
     assert done.returncode == 0, done.stderr
 
 
 def stranger(*command: object) -> bool:
-    """Run a command as the stranger; tell whether it succeeded."""
+    """Run a command as the stranger; return whether it succeeded."""
     who = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--"]
-    return run(*as_root(), *who, *command).returncode == 0
+    return run([*as_root(), *who, *command]).returncode == 0
 
 
 @pytest.fixture
@@ -81,7 +70,7 @@ def test_a_folder_is_refused_just_where_another_user_could_replace_what_lies_the
     top.chmod(mode)
     if of != "me":
         given_away(top, group_alone=of == "group")
-        run(*as_root(), "chmod", f"{mode:o}", top)
+        run([*as_root(), "chmod", f"{mode:o}", top])
     problem = trust.doubt(asked, "the cache", "LUMICONTAINER_CACHE")
     renamed = next(each for each in (top / "private", top / "mine") if each.exists())
     assert stranger("mv", renamed, top / "taken") is not safe

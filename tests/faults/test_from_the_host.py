@@ -62,7 +62,7 @@ def overwrite(subject: Subject) -> None:
 
 
 def unlabel(subject: Subject) -> None:
-    """Take the key from an image, and the record of its digests, which would tell of that."""
+    """Take the key from an image, and the record of its digests, which would show it."""
     content = subject.image.read_bytes()
     for name in (KEY_LABEL.encode(), digests.NAME.encode()):
         assert content.count(name) == 1

@@ -59,7 +59,28 @@ def test_code_for_other_gpus_is_named(image: Path, broken: Broken, cupy: Path) -
     caught(row, "/opt/own/libxnack.so has code for gfx90a:xnack+, and none that gfx90a runs")
     caught(row, "/opt/own/libpacked.so has code for gfx942")
     caught(row, "the code for GPUs in /opt/own/libdamaged.so cannot be read")
-    caught(row, "/opt/rocm/lib/rocblas/library has kernels for gfx942, and none for gfx90a")
+    caught(row, "/opt/rocm/lib/rocblas/library has kernels for gfx942, and none that gfx90a runs")
+
+
+def test_only_what_the_image_needs_of_rocm_is_judged(image: Path, broken: Broken) -> None:
+    rocm, wheel = "/opt/rocm-6.4.4/lib", f"{SITE}/torch/lib"
+    missing = f"{rocm}/librocblas.so.4", f"{wheel}/librocsolver.so.0"
+    excused = f"{rocm}/libhipsparselt.so.0", f"{wheel}/libhipsparselt.so", f"{rocm}/libother.so"
+    code = bundles.bundle("gfx942", "gfx950")
+    for path in (*missing, *excused):
+        bundles.library(broken.place(path), code)
+    for folder in ("hipsparselt", "hipblaslt"):
+        broken.write(f"{rocm}/{folder}/library/TensileLibrary_gfx942.dat", "a")
+    row = broken.verify(image, CODE)
+    caught(row, *(f"{path} has code for gfx942, gfx950" for path in missing))
+    caught(row, f"{rocm}/hipblaslt/library has kernels for gfx942")
+    assert {*excused, f"{rocm}/hipsparselt/library"} == row["facts"]["excused"].keys()
+    assert len(row["output"].splitlines()) == 3
+    for path in excused[:2]:
+        assert (
+            "for semi-structured sparsity alone (ROCm/hipSPARSELt"
+            in (row["facts"]["excused"][path])
+        )
 
 
 def stand_in_op(path: Path, *flags: str) -> None:
@@ -110,9 +131,7 @@ def test_a_triton_without_its_compiler_for_amd_is_named(
     caught(broken.verify(image, TRITON), "Triton", "amd")
 
 
-def test_a_hip_that_brings_a_second_runtime_is_named(
-    image: Path, broken: Broken, librccl: Path
-) -> None:
+def test_a_hip_with_a_second_runtime_is_named(image: Path, broken: Broken, librccl: Path) -> None:
     own, bundled = "/usr/lib/x86_64-linux-gnu", f"{SITE}/torch/lib"
     for name in ("libamdhip64.so.6", "libhsa-runtime64.so.1"):
         command = ["gcc", "-shared", "-x", "c", "/dev/null", "-o", broken.place(f"{own}/{name}")]

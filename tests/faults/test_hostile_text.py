@@ -28,8 +28,8 @@ def run(*words: object, **env: str) -> subprocess.CompletedProcess[bytes]:
 
 def steering(done: subprocess.CompletedProcess[bytes]) -> list[str]:
     """Return what of a program's output a terminal would obey."""
-    told = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
-    return [char for char in RAW if char in told]
+    printed = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
+    return [char for char in RAW if char in printed]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_word_of_the_command_line_is_shown_escaped(words: list[str], write: Wr
     ],
     ids=lambda files: next(iter(files.items()))[0].encode("ascii", "backslashreplace").decode(),
 )
-def test_a_document_is_told_of_escaped(files: dict[str, str], write: Write) -> None:
+def test_a_document_is_reported_with_escapes(files: dict[str, str], write: Write) -> None:
     folder = write({**HELLO, **files})
     for verb in (["show", "hello"], ["list"], ["show", "workstation"]):
         assert steering(run(*verb, "--recipes", folder)) == []

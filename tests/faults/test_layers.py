@@ -97,7 +97,9 @@ FAULTS: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_layer_that_is_not_what_it_says_is_told(image: Path, broken: Broken, fault: str) -> None:
+def test_a_layer_that_is_not_what_it_says_is_reported(
+    image: Path, broken: Broken, fault: str
+) -> None:
     change, check, words = FAULTS[fault]
     row = change(broken).verify(image, check)
     assert row["state"] in ("failed", "error"), row

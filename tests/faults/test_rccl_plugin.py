@@ -36,18 +36,18 @@ def test_a_plugin_that_rccl_knows_holds(image: Path, broken: Broken) -> None:
     assert f"RCCL takes {KNOWN}" in row["output"]
 
 
-def test_a_plugin_that_is_not_there_is_told(image: Path, broken: Broken) -> None:
+def test_a_plugin_that_is_not_there_is_reported(image: Path, broken: Broken) -> None:
     caught(broken.verify(image, CHECK), "finds no librccl-net.so", "through sockets")
 
 
-def test_a_plugin_under_another_name_than_rccl_asks_for_is_told(
+def test_a_plugin_under_another_name_than_rccl_asks_for_is_reported(
     image: Path, broken: Broken
 ) -> None:
     plugin(broken, KNOWN).env("NCCL_NET_PLUGIN", "cxi")
     caught(broken.verify(image, CHECK), "finds no librccl-net-cxi.so, which RCCL asks for")
 
 
-def test_an_interface_that_rccl_does_not_know_is_told(image: Path, broken: Broken) -> None:
+def test_an_interface_that_rccl_does_not_know_is_reported(image: Path, broken: Broken) -> None:
     row = plugin(broken, "ncclNet_v9", "ncclNetPlugin_v99").verify(image, CHECK)
     caught(
         row,
@@ -57,17 +57,17 @@ def test_an_interface_that_rccl_does_not_know_is_told(image: Path, broken: Broke
     )
 
 
-def test_a_plugin_without_libfabric_is_told(image: Path, broken: Broken) -> None:
+def test_a_plugin_without_libfabric_is_reported(image: Path, broken: Broken) -> None:
     plugin(broken, KNOWN, needs="libc.so.6")
     caught(broken.verify(image, CHECK), "is not linked with libfabric.so.1")
 
 
-def test_a_plugin_that_lacks_a_library_is_told(image: Path, broken: Broken) -> None:
+def test_a_plugin_without_a_library_that_it_needs_is_reported(image: Path, broken: Broken) -> None:
     plugin(broken, KNOWN, needs="libcxi.so.9")
     caught(broken.verify(image, CHECK), "libcxi.so.9 not found, which", "librccl-net.so needs")
 
 
-def test_a_plugin_with_a_libfabric_of_its_own_is_told(image: Path, broken: Broken) -> None:
+def test_a_plugin_with_a_libfabric_of_its_own_is_reported(image: Path, broken: Broken) -> None:
     over = Root(broken.folder / "upper")
     own = over.library("/opt/other/libfabric.so.1")
     flags = ["-Wl,-rpath,/opt/other"]

@@ -1,4 +1,4 @@
-"""A folder of recipes that someone else wrote: it brings in no file of this host, and never hangs.
+"""A folder of recipes that someone else wrote: it reads no file of this host, and never hangs.
 
 Each attack puts something else in the place of a file or a folder; the answer is the same for all.
 """

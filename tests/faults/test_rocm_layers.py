@@ -1,7 +1,7 @@
 """An image for LUMI-G in which a layer is not what its recipe says: the checks of its layers fail.
 
 The image is the one for a workstation, with the record and the checks of one for LUMI-G that has
-every layer. What only ROCm, its packages and HPE's libraries would bring, stand-ins are for.
+every layer. Stand-ins replace what only ROCm, its packages and HPE's libraries provide.
 """
 
 from __future__ import annotations
@@ -285,7 +285,9 @@ WELL: dict[str, tuple[Callable[[Broken], Broken], str, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_layer_that_is_not_what_it_says_is_told(image: Path, lumi: Broken, fault: str) -> None:
+def test_a_layer_that_is_not_what_it_says_is_reported(
+    image: Path, lumi: Broken, fault: str
+) -> None:
     change, check, words = FAULTS[fault]
     row = change(lumi).verify(image, check)
     assert row["state"] in ("failed", "error"), row
@@ -312,7 +314,7 @@ def test_a_layer_that_is_what_it_says_holds(image: Path, lumi: Broken, well: str
     ],
     ids=["kernels of Triton's without a GPU", "an MPICH that was asked for without HIP"],
 )
-def test_what_cannot_be_told_is_left_out(
+def test_what_is_not_known_is_left_out(
     image: Path, lumi: Broken, change: Callable[[Broken], Broken], check: str, words: str
 ) -> None:
     row = change(lumi).verify(image, check)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ..integration.conftest import ENGINE, run
+from ..integration.conftest import ENGINE
+from ..programs import run
 from ..unit.compiled import Root
 from . import gpu
 from .breaking import NO_OPTIONS, Broken, caught, holds
@@ -31,7 +32,7 @@ def osu(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     bind = ["--bind", f"{folder}:/mnt", "--bind", f"{source}:/opt/{source.name}"]
     for name, flags in {
         "osu_bw": [],
-        "lacking": ["-Wl,--no-as-needed", "/mnt/libgone.so.3"],
+        "missing": ["-Wl,--no-as-needed", "/mnt/libgone.so.3"],
     }.items():
         words = ["mpicc", "-o", f"/mnt/{name}", f"/opt/{source.name}", *flags]
         done = run(Broken(folder / "over", options=[*bind]).command(image, *words))
@@ -52,7 +53,7 @@ def test_ranks_that_send_to_each_other_hold(image: Path, lumi: Broken, osu: Path
 @pytest.mark.parametrize(
     ("program", "change", "words"),
     [
-        ("lacking", lambda image: image, "libgone.so.3 => not found"),
+        ("missing", lambda image: image, "libgone.so.3 => not found"),
         (
             "osu_bw",
             lambda image: image.write("/opt/venv/bin/mpiexec", OUT_OF_TUNE, 0o755),
@@ -67,7 +68,7 @@ def test_ranks_that_send_to_each_other_hold(image: Path, lumi: Broken, osu: Path
     ],
     ids=["a library that is not there", "ranks that do not meet", "no measurement", "no osu_bw"],
 )
-def test_ranks_that_do_not_send_to_each_other_are_told(
+def test_ranks_that_do_not_send_to_each_other_are_reported(
     image: Path,
     lumi: Broken,
     osu: Path,

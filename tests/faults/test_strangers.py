@@ -230,8 +230,6 @@ ROW = {"name": "x", "value": 1.0, "holds": None}
         {"seconds": float("nan")},
         {"seconds": True},
         {"seconds": 10**400},
-        {"left": [{}]},
-        {"left": "12"},
         {"facts": []},
         {"halted": 1},
         {"rank": None},

@@ -7,14 +7,13 @@ one thing in torch, DeepSpeed or Horovod, on all ranks or on one.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..integration.conftest import run
-
-CHECKS = ("pytorch/training", "deepspeed/training", "horovod/training")
+from ..programs import run
 
 IN_RANKS = "import os\nrank = int(os.environ.get('RANK', -1))\nif rank >= 0:\n"
 STEP = """\
@@ -45,7 +44,6 @@ OTHER_GRADIENTS = """\
         functional.cross_entropy = lambda *words: 1.01 * loss(*words)
 """
 STANDS_STILL = STEP.format("return None")
-APART = STEP.format("step(self); rank == 1 and self.param_groups[0]['params'][0].data.add_(1e-3)")
 ALONE = """\
     from torch.nn.parallel import DistributedDataParallel
     DistributedDataParallel.forward = lambda self, images: self.module(images)
@@ -71,47 +69,41 @@ HOROVOD_SUMS = """\
 FAULTS = {
     "a rank whose GPU computes another gradient": (
         OTHER_GRADIENTS,
-        CHECKS,
-        ("other gradients from the same images", "rank 1: "),
+        "pytorch/training",
+        "other gradients from the same images; their norms are .*rank 1: ",
     ),
     "an optimizer that changes nothing": (
         STANDS_STILL,
-        ("pytorch/training",),
-        ("the loss does not fall in 20 steps on rank 0, 1",),
-    ),
-    "a rank whose parameters drift from the others'": (
-        APART,
-        ("horovod/training",),
-        ("parameters differ from rank 0's on rank 1",),
+        "pytorch/training",
+        "the loss does not fall in 20 steps on rank 0, 1",
     ),
     "a rank whose parameters DeepSpeed leaves as its own": (
         ENGINE.format("engine.step = changed"),
-        ("deepspeed/training",),
-        ("parameters differ from rank 0's on rank 1",),
+        "deepspeed/training",
+        "parameters differ from rank 0's on rank 1",
     ),
     "ranks that train each alone": (
         ALONE,
-        ("pytorch/training",),
-        ("parameters differ from rank 0's on rank 1",),
+        "pytorch/training",
+        "parameters differ from rank 0's on rank 1",
     ),
     "gradients that are added up and not averaged": (
         SUMS,
-        ("pytorch/training",),
-        ("the gradients are not averaged over the ranks",),
+        "pytorch/training",
+        "the gradients are not averaged over the ranks",
     ),
     "gradients that DeepSpeed scales": (
         ENGINE.format("engine.backward = lambda loss: backward(1.5 * loss)"),
-        ("deepspeed/training",),
-        ("the gradients are not averaged over the ranks",),
+        "deepspeed/training",
+        "the gradients are not averaged over the ranks",
     ),
     "gradients that Horovod adds up": (
         HOROVOD_SUMS,
-        ("horovod/training",),
-        ("the gradients are not averaged over the ranks",),
+        "horovod/training",
+        "the gradients are not averaged over the ranks",
     ),
 }
-"""What each changes, the checks that have to find it, and what their reasons have to say."""
-ROWS = [(words, check) for words, (_, checks, _) in FAULTS.items() for check in checks]
+"""What each changes, the check that finds it, and its reason. All three judge by one function."""
 ALONE_UNDER_MPIEXEC = '#!/bin/sh\nshift 2\n"$@" && "$@"\n'
 
 
@@ -125,14 +117,13 @@ def verified(image: Path, check: str, *options: object) -> dict[str, Any]:
     return dict(row)
 
 
-@pytest.mark.parametrize(("words", "check"), ROWS)
-def test_a_fault_in_training_is_found(image: Path, tmp_path: Path, words: str, check: str) -> None:
-    fault, _, reasons = FAULTS[words]
+@pytest.mark.parametrize("words", FAULTS)
+def test_a_fault_in_training_is_found(image: Path, tmp_path: Path, words: str) -> None:
+    fault, check, reason = FAULTS[words]
     (tmp_path / "sitecustomize.py").write_text(IN_RANKS + fault)
     row = verified(image, check, "--bind", f"{tmp_path}:/fault", "--env", "PYTHONPATH=/fault")
     assert row["state"] == "failed", row["output"]
-    for reason in reasons:
-        assert reason in row["reason"]
+    assert re.search(reason, row["reason"]), row["reason"]
 
 
 def test_ranks_of_mpi_that_do_not_find_each_other_are_found(image: Path, tmp_path: Path) -> None:

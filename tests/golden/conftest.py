@@ -1,8 +1,10 @@
 """What the golden tests share."""
 
 import base64
+import hashlib
 import re
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,10 @@ FILES = [
     if path.is_file() and path.suffix != ".pyc"
 ]
 
-_PROGRAM = re.compile(r"(?<=<<<\\\n)(.*?)(?= \\\n    && bash)", re.DOTALL)
-"""A step's program in a Dockerfile, in base64."""
+_PROGRAM = re.compile(r"RUN (base64 -d >\S+ <<<)\\\n(.*?) \\\n    (&& bash [^\n]*)\n", re.DOTALL)
+"""A step of a Dockerfile: its program in base64, between the commands that run it."""
+
+_FILE = re.compile(r"cat >(\S+) <<'(END_OF_FILE\S*)'\n(.*?)\2\nchmod (\d+) \1\n", re.DOTALL)
 
 
 def texts() -> dict[str, Path]:
@@ -30,22 +34,68 @@ def texts() -> dict[str, Path]:
     return {text: found[text] for text in sorted(found, key=len, reverse=True) if "\n" in text[:-1]}
 
 
-def named(document: str) -> str:
-    """Replace each file of this repository in a document by its name."""
-    for text, path in texts().items():
+def named(definition: str) -> str:
+    """Shorten a definition by what is written elsewhere too.
+
+    A file of this repository is written as its name, a file's own digest is left out, the variables
+    of a layer are written as their difference from the layer before, and a run of lines that
+    ``hello.def`` has too as its first and last line, with the number of those between.
+    """
+    names = texts()
+    steps, before = [], ""
+    for part in re.split(r"(?m)^(?=# layer: )", definition):
+        step = part
+        for path, _, text, mode in _FILE.findall(step):
+            digest = f"{hashlib.sha256(text.encode()).hexdigest()}  {path}\n"
+            content = f" [{names[text]}]\n" if text in names else f":\n{text}"
+            if path.endswith("/values.sh"):
+                content, before = f":\n{changes(before, text)}", text
+            content = f"{mode if digest in step else 'no digest'} {path}{content}"
+            step = _FILE.sub(lambda _, content=content: content, step.replace(digest, ""), 1)
+        steps.append(step.replace("<<'SHA256'\nSHA256\n", "<<…\n"))
+    document = "".join(steps)
+    for text, path in names.items():
         document = document.replace(f"\n{text}", f"\n[{path}]\n")
-    return document
+    return shortened(document.splitlines(), (HERE / "hello.def").read_text().splitlines())
+
+
+def changes(before: str, text: str) -> str:
+    """Return the names of variables that are gone, and the lines of those that are new."""
+    was, now = (text.splitlines() for text in (before, text))
+    kept = {line.partition("=")[0] for line in now}
+    gone = [f"-{name}" for line in was if (name := line.partition("=")[0]) not in kept]
+    return "".join(f"{line}\n" for line in (*gone, *(line for line in now if line not in was)))
+
+
+def shortened(lines: list[str], known: list[str]) -> str:
+    """Write a run of four or more known lines, none of them empty, as its first and last."""
+    written, at = "", 0
+    while at < len(lines):
+        rests = (known[start:] for start, line in enumerate(known) if line == lines[at])
+        pairs = (zip(lines[at:], rest, strict=False) for rest in rests)
+        count = max((len([*takewhile(same, each)]) for each in pairs), default=0)
+        if count < 4:
+            count, found = 1, lines[at : at + 1]
+        else:
+            found = [lines[at], f"… {count - 2}", lines[at + count - 1]]
+        written += "".join(f"{line}\n" for line in found)
+        at += count
+    return written
+
+
+def same(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1] != ""
 
 
 def programs(dockerfile: str) -> list[str]:
     """Return what the steps of a Dockerfile run."""
-    coded = (text.replace("\\\n", "") for text in _PROGRAM.findall(dockerfile))
+    coded = (text.replace("\\\n", "") for _, text, _ in _PROGRAM.findall(dockerfile))
     return [base64.b64decode(text).decode() for text in coded]
 
 
 def without_programs(dockerfile: str) -> str:
-    """Return a Dockerfile whose programs are named as the definition's."""
-    return _PROGRAM.sub("[the definition's]", dockerfile)
+    """Return a Dockerfile without its programs, which the definition holds."""
+    return _PROGRAM.sub(r"RUN \1… \3\n", dockerfile)
 
 
 @pytest.fixture

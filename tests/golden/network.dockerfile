@@ -7,24 +7,16 @@ LABEL org.opencontainers.image.title="hello" \
       org.opencontainers.image.description="a network, fetched"
 
 # layer: docked (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: network (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: tool (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: lumicontainer (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 ENV PYTHONNOUSERSITE="1"
 ENV NETWORK_HOME="/opt/network"

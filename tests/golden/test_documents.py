@@ -13,9 +13,12 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Checks, LayerFile
-from lumicontainer.core.plan.plan import BASE, MAX_SECTION, Plan, make_plan
+from lumicontainer.core.plan.plan import ASSEMBLY, make_plan
+from lumicontainer.core.plan.seal import MAX_SECTION
+from lumicontainer.core.plan.steps import BASE, Plan
 from lumicontainer.core.render.render import FORMATS, render, render_base
-from lumicontainer.core.resolve.resolve import Resolved, resolve
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.resolve import resolve
 
 from ..conftest import CHECK
 from .conftest import Golden, named, programs, without_programs
@@ -63,7 +66,7 @@ NETWORK = {
         "      '1.0':\n"
         "        sources:\n"
         "          - {git: 'https://git.example/net/lib', commit: "
-        f"{'b' * 40}, folder: lib, submodules: true}}\n"
+        f"{'b' * 40}, folder: lib, submodules: [lib/inner]}}\n"
         "          - {url: 'https://files.example/drv-1.0.tar.gz', "
         f"sha256: {'c' * 64}, file: drv.tar.gz}}\n"
         "      '2.0': {sources: [{url: 'https://files.example/drv-2.tar.gz', file: drv.tar.gz}]}\n"
@@ -124,9 +127,8 @@ def test_the_steps_of_the_shipped_image_for_a_workstation_have_the_keys_that_the
     is_golden: Golden,
 ) -> None:
     """A builder that makes other keys of the same layers makes everybody rebuild all of them."""
-    catalog = open_catalog()
-    recipe, platform = catalog.recipe("pytorch-deepspeed"), catalog.platform("workstation")
-    plan = make_plan(resolve(recipe, catalog, platform=platform), ())
+    materials = open_catalog().materials("pytorch-deepspeed", "workstation")
+    plan = make_plan(resolve(materials), ())
     keys = {BASE: plan.base_key}
     for step in plan.steps[:-1]:
         keys[step.name] = step.key
@@ -150,6 +152,14 @@ def test_the_definition_of_the_base_holds_nothing_of_the_recipe(plan: Plan) -> N
     assert "# layer:" not in text
     assert "GREETING_STYLE" not in text
     assert plan.resolved.recipe.name not in text
+
+
+def test_the_definition_of_the_base_changes_only_with_the_count_of_assemblies(
+    plan: Plan, is_golden: Golden
+) -> None:
+    """The base's key does not hold this text: the same key would name two contents."""
+    text = render_base(plan.bootstrap, mirror=MIRROR)
+    is_golden(text, f"base-{ASSEMBLY}.def")
 
 
 def test_no_document_switches_trust_off(plan: Plan) -> None:

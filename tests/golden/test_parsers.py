@@ -6,7 +6,7 @@ import pytest
 from spython.main.parse.parsers import DockerParser, SingularityParser
 from spython.main.parse.recipe import Recipe
 
-from lumicontainer.core.plan.plan import Plan
+from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import render
 
 from .test_lumi import IMAGES, planned

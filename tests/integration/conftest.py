@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -17,14 +18,16 @@ import pytest
 
 from lumicontainer.build.cache.store import object_name
 from lumicontainer.engines import find_engine
-from lumicontainer.host.machine import engine_path
+from lumicontainer.host.site import DEBIAN_KEYRING, read_site
 from lumicontainer.image.sif import partitions
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.user_namespaces import namespace_command
 
 from ..conftest import CHECK, ROOT, STRANGE
+from ..faults.real import kept
+from ..programs import run
 
-ENGINE = str(engine_path())
+ENGINE = shutil.which("apptainer") or "singularity"
 """Apptainer, or SingularityCE, which has no command `apptainer`."""
 
 FORMS = ("layered", "flat") if find_engine().stacks else ("flat",)
@@ -55,26 +58,11 @@ SMALL = {
     ),
     "layers/greet/checks/greeting.sh": f"{CHECK}test -s /opt/greet/greeting\n",
 }
+BASE = "lumicontainer-test-base"
+"""An image of Debian, from which images are built in the Docker engine of the tests."""
+Docker = Callable[..., subprocess.CompletedProcess[str]]
+
 DATA = b"\x00\xff%post\n{{ word }}\nbootstrap: x"
-
-
-def run(
-    command: Sequence[object],
-    *,
-    cwd: Path | None = None,
-    env: dict[str, str] | None = None,
-    stdin: str | None = None,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user would, and return what it printed and its exit code."""
-    return subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def lumicontainer(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None):
@@ -93,7 +81,7 @@ LIMIT = "300s"
 
 
 def srun(
-    cluster: dict[str, str], *command: object, mpi: str = "none", nodes: int = 2, tasks: int = 4
+    cluster: dict[str, str], *command: object, nodes: int = 2, tasks: int = 4, mpi: str = "none"
 ):
     """Run a command as ``tasks`` tasks of a step, as many on each node."""
     words = ["timeout", LIMIT, "srun", f"--nodes={nodes}", f"--ntasks={tasks}", f"--mpi={mpi}"]
@@ -108,8 +96,8 @@ def name_of(folder: Path) -> str:
 
 def job_of(cluster: dict[str, str], name: str) -> str:
     """Return the number of the one job of that name; others' jobs are none of a test's business."""
-    told = run(["squeue", "--noheader", "--format=%i", f"--name={name}"], env=cluster).stdout
-    (number,) = told.split()
+    printed = run(["squeue", "--noheader", "--format=%i", f"--name={name}"], env=cluster).stdout
+    (number,) = printed.split()
     return number
 
 
@@ -172,7 +160,7 @@ def unpacked(image: Path, root: Path) -> Path:
 def described(root: Path) -> dict[str, list[Any]]:
     """Return a row for each path of a tree, with all that a program could see of it but times.
 
-    The notes of the engines are left out: they tell by which way an image was made.
+    The notes of the engines are left out: they name the way in which an image was made.
     """
     text = in_namespace(sys.executable, TREES, "describe", root, ".singularity.d")
     return dict(json.loads(text))
@@ -187,9 +175,19 @@ def strange_values(command: Sequence[object], env: dict[str, str] | None = None)
 
 
 def events(stderr: str, *kinds: str) -> list[dict[str, Any]]:
-    """Return what a build with ``--progress json`` told, of the given kinds."""
-    told = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
-    return [event for event in told if event["event"] in kinds]
+    """Return the events of the given kinds of a build with ``--progress json``."""
+    printed = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+    return [event for event in printed if event["event"] in kinds]
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Give a test its folder, and remove it while the next test runs: the disk takes seconds."""
+    failed = request.session.testsfailed
+    yield tmp_path
+    if request.session.testsfailed == failed:
+        gone = tempfile.mkdtemp(prefix=".", dir=tmp_path.parent)
+        subprocess.Popen(["rm", "-rf", "--one-file-system", tmp_path.rename(f"{gone}/x"), gone])
 
 
 @pytest.fixture(scope="session")
@@ -238,6 +236,15 @@ def proof(tmp_path_factory: pytest.TempPathFactory, proof_recipes: Path) -> Path
     """Build the recipe ``proof`` once."""
     path = tmp_path_factory.mktemp("proof") / "proof.sif"
     done = lumicontainer("build", "proof", "--recipes", proof_recipes, "--output", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(scope="session")
+def tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the recipe tensorflow-horovod once."""
+    path = tmp_path_factory.mktemp("tensorflow") / "tensorflow-horovod.sif"
+    done = lumicontainer("build", "tensorflow-horovod", "--output", path, "-q")
     assert done.returncode == 0, done.stderr
     return path
 
@@ -305,6 +312,44 @@ def running_cluster() -> dict[str, str]:
     exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", done.stdout))
     # What a site sets in the engine's configuration: containers start in a user namespace.
     return {**exported, "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
+
+
+@pytest.fixture(scope="session")
+def clients() -> Path:
+    """Return the folder with the programs of a Jupyter client and of MPICH."""
+    done = run([ROOT / "tests/clients.sh"])
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip()) / "bin"
+
+
+@pytest.fixture(scope="session")
+def docker_host() -> dict[str, str]:
+    """Start the Docker engine where it is not running; return the environment that names it."""
+    started = run([ROOT / "tests/docker/start.sh"])
+    assert started.returncode == 0, started.stderr
+    return dict(re.findall(r"(?m)^export (\w+)=(.+)$", started.stdout))
+
+
+@pytest.fixture(scope="session")
+def docker(docker_host: dict[str, str]) -> Docker:
+    """Return the client of an engine into which the base image was put, so that none is pulled."""
+    # Debian's engine comes without buildx, which later clients want for BuildKit.
+    env = {**docker_host, "DOCKER_BUILDKIT": "0"}
+
+    def client(*words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        return run(["docker", *words], env=env, stdin=stdin)
+
+    if client("image", "inspect", BASE).returncode != 0:
+        archive = kept("docker-bookworm", _bootstrap) / "base.tar"
+        assert client("import", archive, BASE).returncode == 0
+    return client
+
+
+def _bootstrap(folder: Path) -> None:
+    options = ("--variant=minbase", f"--keyring={DEBIAN_KEYRING}")
+    words = ["mmdebstrap", *options, "bookworm", folder / "base.tar", read_site("bookworm").mirror]
+    made = run(words)
+    assert made.returncode == 0, made.stderr[-2000:]
 
 
 @pytest.fixture(scope="session")

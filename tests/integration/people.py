@@ -14,21 +14,21 @@ PREFIX = "lumicontainer-test-"
 
 
 @contextmanager
-def ordinary(folder: Path) -> Iterator[list[object]]:
+def ordinary(folder: Path, number: int = 0) -> Iterator[list[object]]:
     """Give the start of a command that runs as an ordinary user, in a folder of that user's.
 
     Root makes a user for it; anybody else is an ordinary user already, and runs in ``folder``. The
-    name tells the process it was made for, so that two test runs do not meet, and what a run that
-    was killed left behind is taken away.
+    name holds the process it was made for, so that two test runs do not meet, and what a run that
+    was killed left behind is taken away. ``number`` distinguishes the users of one process.
     """
     if os.getuid() != 0:
         yield ["env", "-C", folder]
         return
     for left in pwd.getpwall():
         maker = left.pw_name.removeprefix(PREFIX)
-        if maker != left.pw_name and not Path("/proc", maker).exists():
+        if maker != left.pw_name and not Path("/proc", maker.partition("-")[0]).exists():
             take_away(left)
-    name = f"{PREFIX}{os.getpid()}"
+    name = f"{PREFIX}{os.getpid()}-{number}"
     made = run(["useradd", "--create-home", "--shell", "/bin/bash", name])
     assert made.returncode == 0, made.stderr
     entry = pwd.getpwnam(name)

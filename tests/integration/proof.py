@@ -6,7 +6,7 @@ from pathlib import Path
 from ..reports import BANDWIDTH, RANKS
 from .conftest import SMALL
 
-TELLS = f"""
+REPORTS = f"""
 from lumi_inside.checking import measured, note
 note("bandwidth", {BANDWIDTH!r})
 note("ranks", {RANKS!r})
@@ -14,9 +14,9 @@ measured("speed", 112.5)
 """
 
 
-def check(script: str, **told: object) -> str:
-    """Return the text of a check that ends as ``script`` does; ``told`` goes into its comment."""
-    said = {"summary": "something holds", "hint": "build it again", **told}
+def check(script: str, **changes: object) -> str:
+    """Return the text of a check that ends as ``script`` does; ``changes`` go into its comment."""
+    said = {"summary": "something holds", "hint": "build it again", **changes}
     rows = "".join(f"# {key}: {json.dumps(value)}\n" for key, value in said.items())
     return f"# /// check\n{rows}# ///\n{script}\n"
 
@@ -24,7 +24,7 @@ def check(script: str, **told: object) -> str:
 SPEED = {"unit": "GB/s", "minimum": 100, "reference": 125, "source": "a guide"}
 WAYS = ("run", "shell", "cleanenv", "containall", "no-home", "umask")
 CHECKS = {
-    "pictures.py": check(TELLS, thresholds={"speed": SPEED}),
+    "pictures.py": check(REPORTS, thresholds={"speed": SPEED}),
     "environment.sh": check('test "$PROOF" = "it is here"', start_modes=WAYS),
     "gpu.sh": check("true", needs={"gpus": 1}),
     # Those of the level quick hold, or the image would not be.

@@ -3,50 +3,23 @@
 import hashlib
 import json
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.plan.plan import HOME
-from lumicontainer.host.site import DEBIAN_KEYRING, read_site
+from lumicontainer.core.plan.constants import HOME
 
-from ..conftest import ROOT
 from .conftest import (
+    BASE,
     SMALL,
     STRANGE_LINES,
+    Docker,
     lumicontainer,
-    run,
     write_small,
 )
 
-BASE = "lumicontainer-test-base"
 IMAGE = "lumicontainer-test-small"
 STRANGE = 'it\'s "$HOME" ${X:-y} `id` \\ $$ # é \\'
-
-Docker = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def docker(tmp_path_factory: pytest.TempPathFactory) -> Docker:
-    """Return the client of an engine into which the base image was put, so that none is pulled."""
-    started = run([ROOT / "tests/docker/start.sh"])
-    assert started.returncode == 0, started.stderr
-    exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", started.stdout))
-    # Debian's engine comes without buildx, which later clients want for BuildKit.
-    env = {**exported, "DOCKER_BUILDKIT": "0"}
-
-    def client(*words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return run(["docker", *words], env=env, stdin=stdin)
-
-    if client("image", "inspect", BASE).returncode != 0:
-        archive = tmp_path_factory.mktemp("base") / "base.tar"
-        options = ("--variant=minbase", f"--keyring={DEBIAN_KEYRING}")
-        made = run(["mmdebstrap", *options, "bookworm", archive, read_site("bookworm").mirror])
-        assert made.returncode == 0, made.stderr[-2000:]
-        assert client("import", archive, BASE).returncode == 0
-    return client
 
 
 def build(docker: Docker, recipes: Path, *options: str) -> None:
@@ -104,7 +77,7 @@ def test_a_user_without_a_name_runs_a_script_in_a_read_only_container(unnamed: D
     assert unnamed("lumi.py").stderr.startswith("error: script not found: 'lumi.py'\n")
 
 
-def test_a_launcher_that_the_image_lacks_is_named_once(unnamed: Docker) -> None:
+def test_a_launcher_that_is_missing_in_the_image_is_named_once(unnamed: Docker) -> None:
     seen = unnamed("--launcher", "torchrun", "--nproc", 2, "show.py")
     assert (seen.returncode, seen.stdout) == (2, "")
     assert seen.stderr.count("error: ") == 1

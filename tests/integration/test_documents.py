@@ -1,5 +1,6 @@
 """Each command of the manual does what it shows, with the real engine and the real Slurm."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -8,7 +9,8 @@ import pytest
 
 from lumicontainer.system.files.user_cache import cache_root
 
-from ..documents import BLOCKS, NOT_RUN, WITH_ENGINE, Block
+from ..conftest import ROOT
+from ..documents import BLOCKS, NOT_RUN, RUN_BY, WITH_ENGINE, Block
 from ..reader import BINARY, make_reader
 from .conftest import run
 
@@ -16,7 +18,7 @@ JOBS = [
     block
     for blocks in BLOCKS.values()
     for block in blocks
-    if block.is_job and NOT_RUN not in block.notes
+    if block.is_job and not block.notes.keys() & {NOT_RUN, RUN_BY}
 ]
 HERE = (
     (r"#SBATCH --(account|partition|mem)=.*\n", ""),
@@ -26,6 +28,17 @@ HERE = (
     (r"SINGULARITY_BIND=\S+", "SINGULARITY_BIND=/var/tmp"),
 )
 """What a script for LUMI needs to run on two nodes without GPUs."""
+SITE = (
+    (
+        "--platform lumi-g --on small --time 12h --account project_465000001 --jobs 16",
+        "--platform workstation --on standard-g --time 20m --jobs 2",
+    ),
+    ("$PWD/lumicontainer", str(cache_root())),
+    ("~/lumicontainer", str(ROOT)),
+    ("/scratch/project_465000001/$USER", "$SITE/scratch"),
+    ("/projappl/project_465000001", "$SITE/projappl"),
+)
+"""The names of LUMI that its page has, and what stands for each here."""
 MODULE = {"BASH_FUNC_module%%": "() { :; }"}
 """LUMI's command `module`, which has nothing to load here."""
 
@@ -84,3 +97,34 @@ def submit(job: Block, folder: Path, cluster: dict[str, str]) -> str:
     done = run(words, cwd=folder, env={**env, **MODULE})
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def test_a_user_comes_from_module_load_to_a_trained_model(
+    tmp_path: Path, image: Path, cluster: dict[str, str]
+) -> None:
+    """Run what the page about LUMI says, from the installation on, with the names of this host."""
+    name = "test_a_user_comes_from_module_load_to_a_trained_model"
+    blocks = [each for each in BLOCKS[ROOT / "docs/lumi.md"] if each.notes.get(RUN_BY) == name]
+    (tmp_path / "scratch").mkdir()
+    typed = ""
+    for block in blocks:
+        if block.is_job:
+            (tmp_path / "scratch" / block.name).write_text(here(block.text))
+        else:
+            typed += here(block.script) + "\n"
+    env = {name: value for name, value in cluster.items() if "_USERNS" not in name}
+    path = f"{BINARY}:{os.environ['PATH']}"
+    done = run(["bash", "-ec", typed], env={**env, **MODULE, "PATH": path, "SITE": str(tmp_path)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^accuracy 0\.9\d+ · 4 ranks agree · .* s$", done.stdout, re.M), done.stdout
+    assert "is submitted; its log: " in done.stderr
+    assert (tmp_path / "scratch" / image.name).is_file()
+
+
+def here(text: str) -> str:
+    """Return a script of the page about LUMI for this host."""
+    for old, new in SITE:
+        text = text.replace(old, new)
+    for pattern, new in HERE:
+        text = re.sub(pattern, new, text)
+    return text

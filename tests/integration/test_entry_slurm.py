@@ -234,15 +234,15 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_of_eight_ranks_one_tells_what_is_wrong_and_all_exit_with_2(
+def test_of_eight_ranks_one_reports_what_is_wrong_and_all_exit_with_2(
     image: Path, cluster: dict[str, str], closed: Path, case: str
 ) -> None:
     script, message = WRONG[case]
     engine = ("singularity", "-s", "exec", "--bind", f"{closed}:/mnt", image)
     done = srun(cluster, "sh", "-c", CODE, "sh", *engine, "lumi-entry", script, tasks=8)
-    told = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
-    assert message in told[0]
-    assert [line.partition(":")[0].strip() for line in told] == ["error", "where", "why", "hint"]
+    printed = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
+    assert message in printed[0]
+    assert [line.partition(":")[0].strip() for line in printed] == ["error", "where", "why", "hint"]
     assert (done.stdout, done.returncode) == ("2\n" * 8, 2)
 
 

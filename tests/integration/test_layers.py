@@ -1,6 +1,7 @@
 """Layers make the tree that a plain build makes, and a change rebuilds only what it must."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.core.plan.plan import EPOCH
+from lumicontainer.build.cache.store import LAYER
+from lumicontainer.core.plan.constants import EPOCH
 
 from .conftest import (
     ENGINE,
@@ -57,16 +59,25 @@ def test_all_forms_of_an_image_hold_the_same_tree(trees: dict[str, Tree]) -> Non
         assert differences(tree, trees["flat"]) == {}
 
 
-def test_layers_make_the_tree_of_a_plain_build(trees: dict[str, Tree], tmp_path: Path) -> None:
+def test_layers_make_the_tree_of_a_plain_build(
+    trees: dict[str, Tree], new_cache: NewCache, tmp_path: Path
+) -> None:
     definition = tmp_path / "nasty.def"
-    definition.write_text(lumicontainer("render", "nasty", "--recipes", NASTY).stdout)
-    command = [ENGINE, "build", "--fakeroot", tmp_path / "plain.sif", definition]
-    # Without it the accounts and the password file tell the day of the build.
+    rendered = lumicontainer("render", "nasty", "--recipes", NASTY).stdout
+    # The engine makes a base in builds of layers, too.
+    (base,) = Path(new_cache(tmp_path / "cache")["LUMICONTAINER_CACHE"]).glob(f"objects/*/{LAYER}")
+    made_by = "Bootstrap: debootstrap\nOSVersion: .*\nMirrorURL: .*\nInclude: .*\n"
+    text, count = re.subn(made_by, f"Bootstrap: localimage\nFrom: {base}\n", rendered)
+    assert count == 1
+    definition.write_text(text)
+    # How well the image is compressed does not matter, and takes most of the packing.
+    quick = ["--mksquashfs-args", "-Xcompression-level 1"] if ENGINE.endswith("apptainer") else []
+    command = [ENGINE, "build", "--fakeroot", *quick, tmp_path / "plain.sif", definition]
+    # Without it the accounts and the password file hold the day of the build.
     done = run(command, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
     assert done.returncode == 0, done.stderr[-2000:]
     plain = described(unpacked(tmp_path / "plain.sif", tmp_path / "tree"))
-    # While a plain build runs, the engine binds the host's file over this one, which stays empty.
-    assert differences(trees["flat"], plain).keys() == {"etc/hosts"}
+    assert differences(trees["flat"], plain) == {}
 
 
 HIDDEN = ("proc", "sys", "dev", "tmp", "var/tmp", "root", "home", "usr/share/zoneinfo")
@@ -101,7 +112,7 @@ from lumi_inside.image.contents import Contents, contents
 
 image = contents()
 disk = Contents(image.hidden)
-result = {"kind": type(image).__name__, "paths": 0, "differ": []}
+result = {"kind": "disk" if image.rows is None else "list", "paths": 0, "differ": []}
 
 def asked(call, *words):
     try:
@@ -134,10 +145,10 @@ def lists_of(image: Path, *options: object) -> dict[str, Any]:
 
 
 def test_the_list_in_an_image_says_what_the_disk_says(
-    nasty: dict[str, Path], image: Path, tmp_path: Path
+    nasty: dict[str, Path], tmp_path: Path
 ) -> None:
-    kinds = {"layered": "Listed", "flat": "Contents"}
-    for form, each in (*nasty.items(), (FORMS[0], image)):
+    kinds = {"layered": "list", "flat": "disk"}
+    for form, each in nasty.items():
         seen = lists_of(each)
         assert seen["differ"] == []
         assert (seen["kind"], seen["paths"] > 5000) == (kinds[form], True)
@@ -145,7 +156,8 @@ def test_the_list_in_an_image_says_what_the_disk_says(
     (tmp_path / "upper").mkdir()
     listed = "/.singularity.d/lumicontainer-files.json"
     others = (("--overlay", f"{tmp_path}:ro"), ("--bind", f"/dev/null:{listed}"))
-    assert {lists_of(image, *options)["kind"] for options in others} == {"Contents"}
+    found = {lists_of(nasty[FORMS[0]], *options)["kind"] for options in others}
+    assert found == {"disk"}
 
 
 CHAIN = {
@@ -163,39 +175,29 @@ CHAIN = {
 
 def built(recipes: Path, image: Path, *words: object, env: dict[str, str]) -> list[str]:
     """Build ``small``, and return the layers and the wheels that were made for it."""
-    always = ("--recipes", recipes, "--progress", "json", "--output", image)
+    always = ("--recipes", recipes, "--progress", "json", "--no-verify", "--output", image)
     done = lumicontainer("build", "small", *always, *words, env=env)
     assert done.returncode == 0, done.stderr
     done_steps = [event["step"] for event in events(done.stderr, "end")]
-    return [step for step in done_steps if step not in ("unpack", "pack", "check")]
+    return [step for step in done_steps if step not in ("unpack", "pack")]
 
 
-def test_a_change_makes_anew_its_layer_and_those_above_it(
+def test_a_change_rebuilds_its_layer_and_those_above_it(
     new_cache: NewCache, tmp_path: Path
 ) -> None:
     env = new_cache(tmp_path / "cache")
     image = tmp_path / "small.sif"
     recipes = write_small(tmp_path / "own", CHAIN)
     assert built(recipes, image, env=env) == ["first", "second", "third", "lumicontainer"]
-    write_small(recipes, {**CHAIN, "layers/second/install.sh": "echo other >/opt/second\n"})
-    assert built(recipes, image, env=env) == ["second", "third", "lumicontainer"]
+    # A name that is not UTF-8 has to come back with its layer.
+    named = {**CHAIN, "layers/first/install.sh": "echo one >\"/opt/caf$(printf '\\351')\"\n"}
+    write_small(recipes, named)
+    assert built(recipes, image, env=env) == ["first", "second", "third", "lumicontainer"]
     write_small(recipes, CHAIN)
     image.unlink()
     assert built(recipes, image, env=env) == []
     seen = lumicontainer("run", image, "--", "cat", "/opt/first", "/opt/second", "/opt/third")
     assert seen.stdout == "first\nsecond\nthird\n"
-
-
-def test_a_file_whose_name_is_no_utf8_comes_back_with_its_layer(
-    new_cache: NewCache, tmp_path: Path
-) -> None:
-    env = new_cache(tmp_path / "cache")
-    image = tmp_path / "small.sif"
-    named = {**CHAIN, "layers/first/install.sh": "echo one >\"/opt/caf$(printf '\\351')\"\n"}
-    recipes = write_small(tmp_path / "own", named)
-    built(recipes, image, env=env)
-    write_small(recipes, CHAIN)
-    built(recipes, image, env=env)
     write_small(recipes, {**named, "layers/second/install.sh": "cat /opt/caf* >/opt/second\n"})
     assert built(recipes, image, env=env) == ["second", "third", "lumicontainer"]
     seen = lumicontainer("run", image, "--", "sh", "-c", "cat /opt/caf* /opt/second")
@@ -244,7 +246,7 @@ def test_layers_that_need_the_same_are_compiled_at_the_same_time(
     env = new_cache(tmp_path / "cache")
     slow = [compiled_layer(each, wait="timeout 2 tail -f /dev/null || true") for each in WHEELS]
     recipes = write_small(tmp_path / "own", {**COMPILED, **slow[0], **slow[1]})
-    words = ("--recipes", recipes, "--progress", "json", "--jobs", 3)
+    words = ("--recipes", recipes, "--progress", "json", "--jobs", 3, "--no-verify")
     done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     begin = {event["step"]: moment(event) for event in events(done.stderr, "begin")}
@@ -272,8 +274,6 @@ def test_wheels_are_kept_when_what_they_do_not_need_changes(
     assert compiles.isdisjoint(steps)
     steps = built(recipes, image, "--set", "other.word=bye", env=env)
     assert set(steps) & {*compiles, "one", "other"} == {"other: compile", "other"}
-    write_small(recipes, {**COMPILED, "layers/first/install.sh": "echo x >/opt/first\n"})
-    assert compiles <= set(built(recipes, image, env=env))
 
 
 def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_named(
@@ -348,7 +348,7 @@ def test_a_flat_image_gets_its_notes_through_no_link(new_cache: NewCache, tmp_pa
     script = f"ln -sf {mine} /.singularity.d/labels.json\n"
     recipes = with_script(tmp_path / "own", "install.sh", script)
     image = tmp_path / "small.sif"
-    built(recipes, image, "--pack", "flat", "--no-verify", env=env)
+    built(recipes, image, "--pack", "flat", env=env)
     assert mine.read_text() == MINE
     seen = lumicontainer("run", image, "--", "cat", "/.singularity.d/labels.json")
     assert "org.lumicontainer.key" in seen.stdout

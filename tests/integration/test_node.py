@@ -61,7 +61,7 @@ def container(image: Path, tmp_path: Path) -> list[str]:
     return [ENGINE, "-s", "exec", "--userns", *words, "--bind", str(tmp_path), str(image)]
 
 
-def told(rank: int, ranks: int, caches: Path) -> dict[str, str]:
+def variables(rank: int, ranks: int, caches: Path) -> dict[str, str]:
     """Return the environment of a task of Slurm that finds ``caches`` as its TMPDIR."""
     return {**lumi_container.task(rank, ranks, 77), "TMPDIR": str(caches)}
 
@@ -75,7 +75,7 @@ def test_sixteen_ranks_at_once_start_without_an_error_and_leave_no_cache(
     tasks = [
         subprocess.Popen(
             [*container, "lumi-entry", *options, str(program)],
-            env={**os.environ, **told(rank, RANKS, caches)},
+            env={**os.environ, **variables(rank, RANKS, caches)},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -125,7 +125,7 @@ def test_lumi_entry_opens_nothing_but_the_image_the_kernel_s_files_and_the_cache
     program.touch()
     trace = tmp_path / "trace"
     entering = [*container, "lumi-entry", *lumi_container.EVERY_FEATURE, program]
-    done = run([*TRACING, trace, *entering], env=told(rank, 8, caches), cwd=tmp_path)
+    done = run([*TRACING, trace, *entering], env=variables(rank, 8, caches), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     mounts = run([*container, "cat", "/proc/self/mountinfo"], cwd=tmp_path).stdout.splitlines()
     mounted = {line.split()[4] for line in mounts} - {"/", lumi_container.RECORD}

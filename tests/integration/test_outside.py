@@ -40,7 +40,7 @@ def server(bundle: Path) -> Iterator[str]:
         served.shutdown()
 
 
-def test_a_program_in_the_container_trusts_the_sites_ca_though_the_image_lacks_its_file(
+def test_a_program_in_the_container_trusts_the_sites_ca_without_its_file_in_the_image(
     small: Path, bundle: Path, server: str
 ) -> None:
     own = {"SSL_CERT_FILE": str(bundle), "APPTAINER_NO_MOUNT": "tmp", "SINGULARITY_NO_MOUNT": "tmp"}

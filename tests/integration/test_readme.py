@@ -33,7 +33,7 @@ def test_the_engine_is_installed_for_who_asks_and_not_for_who_became_root() -> N
     assert "nothing to do: " in done.stderr
 
 
-def test_a_virtual_environment_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+def test_a_virtual_environment_that_was_cut_short_is_replaced(tmp_path: Path) -> None:
     project = '[project]\nname = "x"\nversion = "0"\noptional-dependencies = {dev = []}\n'
     build = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
     packages = '[tool.hatch.build.targets.wheel]\npackages = ["lumicontainer"]\n'

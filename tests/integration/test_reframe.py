@@ -95,11 +95,11 @@ def engine_that_reports(tmp_path: Path) -> Any:
     """Put an engine first on PATH that writes a report in the place of lumi-verify."""
 
     def put(report: dict[str, Any]) -> dict[str, str]:
-        (tmp_path / "told.json").write_text(json.dumps(report))
+        (tmp_path / "written.json").write_text(json.dumps(report))
         for name in ("singularity", "apptainer"):
             program = tmp_path / "bin" / name
             program.parent.mkdir(exist_ok=True)
-            program.write_text(f"#!/bin/sh\ncp '{tmp_path}/told.json' verify.json\n")
+            program.write_text(f"#!/bin/sh\ncp '{tmp_path}/written.json' verify.json\n")
             program.chmod(0o755)
         return {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
 

@@ -4,8 +4,8 @@
 
 import hashlib
 import os
+import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,8 +15,9 @@ import pytest
 
 from lumicontainer.build.cache.store import LAYER
 
+from ..faults.real import debian_library
 from ..namespaces import prepared
-from .conftest import ENGINE, FORMS, NASTY, events, lumicontainer, run, write_small
+from .conftest import ENGINE, FORMS, NASTY, events, run
 from .people import let_in
 from .test_users import ordinary_user, program  # noqa: F401
 
@@ -58,7 +59,7 @@ class Site:
         words = ("--no-verify", "--recipes", recipes, "--pack", form, "--output", image, *options)
         done = run([*command, *words], cwd=self.folder / "work", env=self.env)
         assert done.returncode == 0, done.stderr
-        self.told = done.stderr
+        self.stderr = done.stderr
         return digests(Path(self.env["LUMICONTAINER_CACHE"]), image)
 
 
@@ -94,31 +95,11 @@ ELSEWHERE = {
 }
 
 
-def test_a_build_from_the_base_up_in_another_place_gives_the_same_bytes(
-    first: dict[str, str], tmp_path: Path
-) -> None:
-    """Folders, umask, host name, time zone, language, jobs and hash seed are all other ones."""
-    # debootstrap fails in a folder whose name holds a blank; the other tests' places have one.
-    site = Site(
-        tmp_path / "another/deeper/place",
-        lambda folder: {"LUMICONTAINER_CACHE": str(folder), **ELSEWHERE},
-    )
-    # A folder of the host that lies where the base has an empty one.
-    site.env["PIP_FIND_LINKS"] = f"{os.environ.get('PIP_FIND_LINKS', '')} {tmp_path}"
-    start = (*prepared("uts", "umask 0007 && hostname other"), "taskset", "-c", "0")
-    assert site.build(*start, options=("--jobs", 7)) == in_form(FORMS[0], first)
-
-
-def test_the_flat_form_gives_the_same_bytes_in_another_place(
-    first: dict[str, str], site: Site
-) -> None:
-    found = site.build("sh", "-c", 'umask 0077 && exec "$@"', "sh", form="flat")
-    assert found == in_form("flat", first)
-
-
-def test_what_was_built_before_in_the_same_place_decides_nothing(
+def test_the_flat_form_is_the_same_after_another_build_in_the_place_and_on_another_day(
     first: dict[str, str], site: Site, tmp_path: Path, new_cache: NewCache
 ) -> None:
+    """The steps live three days later than the day on which this is run, under another umask."""
+    clock = debian_library("libfaketime", "libfaketime.so.1", suite="bookworm")
     other = tmp_path / "other"
     shutil.copytree(NASTY, other)
     with (other / "layers/change/install.sh").open("a") as script:
@@ -127,41 +108,15 @@ def test_what_was_built_before_in_the_same_place_decides_nothing(
     (other / "layers/undo/install.sh").write_text("chown -R 42:42 /srv/nasty\n")
     site.build(recipes=other)
     site.env |= new_cache(tmp_path / "cache of its own")
-    assert site.build() == in_form(FORMS[0], first)
-
-
-def test_an_ordinary_user_makes_the_same_bytes(
-    first: dict[str, str],
-    program: list[object],
-    ordinary_user: list[object],
-    new_cache: NewCache,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    folder = tmp_path_factory.mktemp("users")
-    recipes = shutil.copytree(NASTY, folder / "recipes")
-    let_in(folder)
-    home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
-    cache, image = home / "cache", home / f"{FORMS[0]}.sif"
-    new_cache(cache)
-    for path in (cache, *cache.rglob("*")):
-        shutil.chown(path, home.owner())
-    words = ("--no-verify", "--recipes", recipes, "--pack", FORMS[0], "--output", image)
-    env = {"LUMICONTAINER_CACHE": str(cache), "LUMICONTAINER_TMPDIR": str(home)}
-    done = run([*program, "build", "nasty", *words], env=env)
-    assert done.returncode == 0, done.stderr
-    assert digests(cache, image) == in_form(FORMS[0], first)
-    run([*ordinary_user, "rm", "-rf", cache, image])
-
-
-def test_the_clock_decides_nothing(first: dict[str, str], site: Site, shifted: Path) -> None:
-    """The steps live three days later than the day on which this is run."""
     wrapper = site.folder / "bin" / Path(ENGINE).name
     wrapper.parent.mkdir()
-    wrapper.write_text(ENGINE_LATER.format(engine=ENGINE, library=shifted))
+    wrapper.write_text(ENGINE_LATER.format(engine=ENGINE, library=clock))
     wrapper.chmod(0o755)
     site.env["PATH"] = f"{wrapper.parent}:{os.environ['PATH']}"
-    assert site.build(options=("--progress", "json")) == in_form(FORMS[0], first)
-    (line,) = (each for each in events(site.told, "line") if each["text"].startswith("clock "))
+    start = ("sh", "-c", 'umask 0077 && exec "$@"', "sh")
+    found = site.build(*start, form="flat", options=("--progress", "json"))
+    assert found == in_form("flat", first)
+    (line,) = (each for each in events(site.stderr, "line") if each["text"].startswith("clock "))
     assert int(line["text"].split()[1]) > time.time() + 2 * 86400
 
 
@@ -180,21 +135,28 @@ exec {engine} "$@"
 """
 
 
-@pytest.fixture(scope="module")
-def shifted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a library that shifts the clock: a package of the same release as the image's."""
-    folder = tmp_path_factory.mktemp("clock")
-    layer = "summary: a clock\npackages: {apt: [libfaketime]}\n"
-    clock = "summary: a clock that can be set\nbase: tiny\nlayers: [clock]\n"
-    recipes = write_small(folder, {"clock.yaml": clock, "layers/clock/layer.yaml": layer})
-    image = folder / "clock.sif"
-    done = lumicontainer("build", "clock", "--recipes", recipes, "--output", image)
+def test_an_ordinary_user_in_another_place_makes_the_same_bytes_from_the_base_up(
+    first: dict[str, str],
+    program: list[object],
+    ordinary_user: list[object],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Folders, umask, host name, time zone, language, jobs and hash seed are other ones, too."""
+    folder = tmp_path_factory.mktemp("users")
+    recipes = shutil.copytree(NASTY, folder / "recipes")
+    let_in(folder)
+    home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
+    cache, image = home / "cache", home / f"{FORMS[0]}.sif"
+    words = ("--no-verify", "--recipes", recipes, "--pack", FORMS[0], "--output", image)
+    start = (*prepared("uts", "umask 0007 && hostname other"), "taskset", "-c", "0")
+    env = {"LUMICONTAINER_CACHE": str(cache), "LUMICONTAINER_TMPDIR": str(home), **ELSEWHERE}
+    # A folder of the host that lies where the base has an empty one.
+    env["PIP_FIND_LINKS"] = f"{os.environ.get('PIP_FIND_LINKS', '')} {folder}"
+    progress = ("--jobs", 7, "--progress", "json")
+    done = run([*start, *program, "build", "nasty", *words, *progress], env=env)
     assert done.returncode == 0, done.stderr
-    name = "libfaketime.so.1"
-    text = lumicontainer("run", image, "--", "sh", "-c", f"cat /usr/lib/*/faketime/{name} | base64")
-    assert text.returncode == 0, text.stderr
-    decoded = subprocess.run(
-        ["base64", "-d"], input=text.stdout.encode(), stdout=subprocess.PIPE, check=True
-    )
-    (folder / name).write_bytes(decoded.stdout)
-    return folder / name
+    assert digests(cache, image) == in_form(FORMS[0], first)
+    printed = [each["text"] for each in events(done.stderr, "line") if each["step"] == "base"]
+    for form in ("Retrieving libc6_.*deb", "Unpacking libc6:.*", "Setting up python3 .*"):
+        assert any(re.fullmatch(form, line) for line in printed), printed
+    run([*ordinary_user, "rm", "-rf", cache, image])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.resolve.inputs import PYTHON, inputs
+from lumicontainer.core.model.source import PYTHON
+from lumicontainer.core.resolve.inputs import inputs
 from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.host.uv import find_uv
 from lumicontainer.pinning import uv
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.wheels import Query, Target
@@ -16,10 +18,9 @@ TARGET = Target("3.11", "2.36")
 
 def requirements() -> dict[tuple[str, str], list[str]]:
     """Return the requirements of the flagship, by layer and the file that names them."""
-    catalog = open_catalog()
-    recipe, platform = catalog.recipe("pytorch-deepspeed"), catalog.platform("workstation")
+    materials = open_catalog().materials("pytorch-deepspeed", "workstation")
     found: dict[tuple[str, str], list[str]] = {}
-    for each in inputs(resolve(recipe, catalog, platform=platform)):
+    for each in inputs(resolve(materials)):
         if each.kind == PYTHON and not each.index_url:
             found.setdefault((each.layer, each.where), []).append(each.name)
     return found
@@ -30,7 +31,7 @@ REQUIREMENTS = requirements()
 
 @pytest.mark.parametrize(("layer", "where"), REQUIREMENTS)
 def test_uv_and_pip_pin_the_same_wheels_of_the_flagship(layer: str, where: str) -> None:
-    program = uv.find_uv()
+    program = find_uv()
     assert program is not None
     names = REQUIREMENTS[layer, where]
     by_uv = uv.wheels(program, TARGET, Query(names))

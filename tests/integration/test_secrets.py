@@ -14,7 +14,7 @@ LAYER = "summary: wants a token\nsecrets: [token]\n"
 USES = """\
 set -euo pipefail
 sha256sum <"$secrets/token" >/opt/digest
-echo "told: $(cat "$secrets/token")"
+echo "printed: $(cat "$secrets/token")"
 """
 LEAVES = 'set -euo pipefail\nmkdir /opt/x\ncp "$secrets/token" /opt/x/copy\n'
 
@@ -82,7 +82,9 @@ def test_a_step_that_leaves_a_secret_behind_fails_and_names_the_file(
     assert CANARY.encode() not in everything(place)
 
 
-def test_all_that_is_wrong_with_secrets_is_told_before_anything_is_begun(tmp_path: Path) -> None:
+def test_all_that_is_wrong_with_secrets_is_reported_before_anything_is_begun(
+    tmp_path: Path,
+) -> None:
     place = tmp_path / "place"
     place.mkdir()
     wrong = ("--secret", "token", "--secret", f"id=tokn,src={tmp_path / 'none'}")
@@ -95,7 +97,7 @@ def test_all_that_is_wrong_with_secrets_is_told_before_anything_is_begun(tmp_pat
     assert list(place.glob("*/small-*")) == []
 
 
-def test_a_plain_definition_says_which_secret_it_lacks(tmp_path: Path) -> None:
+def test_a_plain_definition_names_the_secret_that_is_missing(tmp_path: Path) -> None:
     changes = {"layers/greet/layer.yaml": LAYER, "layers/greet/install.sh": USES}
     recipes = write_small(tmp_path / "own", {**changes, "small.yaml": RECIPE})
     text = lumicontainer("render", "small", "--recipes", recipes).stdout

@@ -1,8 +1,9 @@
 """The installed wheel works in an empty folder, for root and for an ordinary user."""
 
 import json
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def program(ordinary_user: list[object], wheel: Path) -> Iterator[list[object]]:
     run([*ordinary_user, "rm", "-rf", "lumicontainer-venv"])
 
 
-def test_the_wheel_brings_recipes_and_platforms(program: list[object]) -> None:
+def test_the_wheel_contains_recipes_and_platforms(program: list[object]) -> None:
     done = run([*program, "list", "--json"])
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
@@ -55,19 +56,25 @@ def test_a_cache_in_a_folder_that_is_closed_to_the_user_has_a_hint(
 def test_an_ordinary_user_builds_and_runs_an_image(
     program: list[object],
     ordinary_user: list[object],
+    new_cache: Callable[[Path], dict[str, str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("shared")
     let_in(folder)
     recipes = write_small(folder)
-    built = run([*program, "build", "small", "--recipes", recipes, "--output", "mine.sif"])
+    home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
+    env = new_cache(home / "cache")
+    for path in (home / "cache", *(home / "cache").rglob("*")):
+        shutil.chown(path, home.owner())
+    words = ("build", "small", "--recipes", recipes, "--output", "mine.sif")
+    built = run([*program, *words], env=env)
     assert built.returncode == 0, built.stderr
     image = built.stdout.strip()
     seen = run([*program, "run", image, "--", "cat", "/opt/greet/greeting"])
     assert seen.stdout == "it's $(id) `id` %post {{ x }}", seen.stderr
     kept = run([*ordinary_user, "sh", "-c", "ls /var/tmp/lumicontainer-$(id -u)/small-*"])
     assert kept.stdout.split() == ["idle", "lock", "sandbox"]
-    run([*ordinary_user, "rm", "-f", image])
+    run([*ordinary_user, "rm", "-rf", image, home / "cache"])
 
 
 def test_a_folder_of_a_layer_that_is_closed_to_the_user_is_not_left_out(
@@ -80,5 +87,5 @@ def test_a_folder_of_a_layer_that_is_closed_to_the_user_is_not_left_out(
     closed.chmod(0)
     done = run([*program, "render", "small", "--recipes", recipes])
     assert (done.returncode, done.stdout) == (2, "")
-    told = f"error: cannot read the folder\n  where: {closed}\n    why: Permission denied"
-    assert told in done.stderr
+    message = f"error: cannot read the folder\n  where: {closed}\n    why: Permission denied"
+    assert message in done.stderr

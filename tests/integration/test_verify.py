@@ -18,7 +18,7 @@ from .proof import WAYS
 
 
 def verify(image: Path, *words: object) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    """Verify an image; return what was printed, and the result as JSON tells it."""
+    """Verify an image; return what was printed, and the result as JSON."""
     done = lumicontainer("verify", image, "--json", *words)
     return done, json.loads(done.stdout) if done.stdout else {}
 
@@ -84,7 +84,7 @@ def test_junit_says_the_same(full: tuple[Any, ...]) -> None:
     assert failure.message == "<b>it is broken</b>"
 
 
-def test_the_page_shows_reasons_mends_and_pictures_and_needs_nothing_else(
+def test_the_page_shows_reasons_hints_and_pictures_and_needs_nothing_else(
     full: tuple[Any, ...],
 ) -> None:
     text = (full[2] / "report.html").read_text()
@@ -159,6 +159,8 @@ def test_each_check_is_counted_once_when_it_is_done(full: tuple[Any, ...]) -> No
         (number, total) for number in range(1, total + 1)
     ]
     assert {state for *_, state in counted} == {"passed", "failed", "error", "skipped"}
+    # The ranks of a check have the processors for themselves.
+    assert done.stderr.index("proof/ranks") < done.stderr.index("proof/environment [")
     assert " verify  " not in done.stderr
 
 
@@ -187,6 +189,6 @@ def _has(pid: Path, mark: str) -> bool:
         return False
 
 
-def test_a_list_of_checks_is_told_as_json_too(proof: Path) -> None:
+def test_a_list_of_checks_is_reported_as_json_too(proof: Path) -> None:
     done = lumicontainer("verify", proof, "--list", "--json", "-k", "proof/gpu")
     assert [each["name"] for each in json.loads(done.stdout)["checks"]] == ["proof/gpu"]

@@ -31,8 +31,8 @@ def verify(
 
 def jobs(cluster: dict[str, str], folder: Path) -> list[str]:
     """Return the jobs that wait or run and were sent from ``folder``, which a test has alone."""
-    told = run(["squeue", "--noheader", "--format=%i %Z"], env=cluster).stdout
-    rows = [line.split(maxsplit=1) for line in told.splitlines()]
+    printed = run(["squeue", "--noheader", "--format=%i %Z"], env=cluster).stdout
+    rows = [line.split(maxsplit=1) for line in printed.splitlines()]
     return [number for number, sent_from in rows if Path(sent_from) == folder]
 
 
@@ -91,21 +91,18 @@ def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
 def test_all_checks_of_the_shipped_image_pass_in_a_job(
-    image: Path, cluster: dict[str, str], tmp_path: Path, nodes: int
+    image: Path, cluster: dict[str, str], tmp_path: Path
 ) -> None:
-    """The same by plain srun: test_all_checks_of_the_shipped_image_pass_by_srun_on_two_nodes."""
-    words = ("--nodes", nodes, "--level", "perf")
-    done, result = verify(image, tmp_path, cluster, *words)
+    done, result = verify(image, tmp_path, cluster, *JOB, "--level", "perf")
     assert done.returncode == 0, done.stderr
     rows = {row["name"]: row for row in result["checks"]}
     skipped = {name for name, row in rows.items() if row["state"] == "skipped"}
     assert {rows[name]["reason"] for name in skipped} == {NOT_IN_A_JOB}, done.stderr
     assert {row["state"] for name, row in rows.items() if name not in skipped} == {"passed"}
     assert checks_of(image) <= rows.keys() - skipped
-    assert (result["place"]["nodes"], result["place"]["ranks"]) == (nodes, 2 * nodes)
-    hosts = [host for host in ("nid005001", "nid005002")[:nodes] for _ in range(2)]
+    assert (result["place"]["nodes"], result["place"]["ranks"]) == (2, 4)
+    hosts = [host for host in ("nid005001", "nid005002") for _ in range(2)]
     for name in TRAINING:
         assert [row["host"] for row in rows[name]["ranks"]] == hosts
     assert list(tmp_path.iterdir()) == []
@@ -124,10 +121,15 @@ def test_in_a_task_of_srun_an_image_is_verified_as_anywhere(
 def test_a_check_that_fails_in_a_job_of_one_node_is_a_failed_check_and_no_failed_job(
     proof: Path, cluster: dict[str, str], tmp_path: Path
 ) -> None:
-    done, result = verify(proof, tmp_path, cluster, "--nodes", "1", "-k", "proof/fails")
+    chosen = ("-k", "proof/fails", "-k", "proof/ranks")
+    done, result = verify(proof, tmp_path, cluster, "--nodes", "1", *chosen)
     assert done.returncode == 1
-    assert result["place"]["nodes"] == 1
-    (row,) = result["checks"]
+    assert (result["place"]["nodes"], result["place"]["ranks"]) == (1, 2)
+    rows = {row["name"]: row for row in result["checks"]}
+    ranks, row = rows["proof/ranks"], rows["proof/fails"]
+    assert ranks["state"] == "passed"
+    (one, other) = (each["host"] for each in ranks["ranks"])
+    assert one == other
     assert row["reason"] == "<b>it is broken</b>"
     assert f"run it again: {row['again']}\n" in done.stderr
     again = pasted(row["again"], cwd=tmp_path, env=cluster)
@@ -143,8 +145,8 @@ def test_the_binds_of_the_platform_are_found_out_on_the_node(
     data.mkdir()
     (own / "envs").mkdir(parents=True)
     bind = {"path": str(data), "reason": "data lies there"}
-    told = f"summary: x\naccelerator: cpu\nbinds: {json.dumps([bind])}\n"
-    (own / "envs/site.yaml").write_text(told)
+    platform = f"summary: x\naccelerator: cpu\nbinds: {json.dumps([bind])}\n"
+    (own / "envs/site.yaml").write_text(platform)
     words = (*JOB, "--platform", "site", "--recipes", own, "-k", "proof/pictures")
     done, _ = verify(proof, tmp_path, cluster, *words)
     assert done.returncode == 0, done.stderr
@@ -227,7 +229,7 @@ def test_a_job_says_why_it_waits_and_is_given_up_once_somebody_holds_it(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_host_without_slurm_is_told(proof: Path, tmp_path: Path) -> None:
+def test_a_host_without_slurm_is_reported(proof: Path, tmp_path: Path) -> None:
     where = {"PATH": f"{Path(sys.executable).parent}:{tmp_path}"}
     engine = tmp_path / "apptainer"
     engine.write_text("#!/bin/sh\n")

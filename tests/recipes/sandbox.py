@@ -20,25 +20,25 @@ LAYERS = ROOT / "recipes/layers"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # What others have mounted below these folders would be locked in a namespace of a user, and the
-# kernel refuses an overlay over it. The room goes back to an ordinary user, whose sudo began this.
+# kernel refuses an overlay over it. The folder goes back to the user whose sudo began this.
 _ALONE = r"""
-room=$1 && shift
+work=$1 && shift
 cut --delimiter=' ' --fields=2 /proc/self/mounts | grep -E '^/(etc|usr|var)/' | sort --reverse |
     xargs --no-run-if-empty umount --lazy
 status=0
 "$@" || status=$?
-[ -z "${SUDO_UID:-}" ] || chown -R --no-dereference "$SUDO_UID:$SUDO_GID" "$room"
+[ -z "${SUDO_UID:-}" ] || chown -R --no-dereference "$SUDO_UID:$SUDO_GID" "$work"
 exit "$status"
 """
 
-# $1: the room; the rest is the command. What was written lies in written/ afterwards. The kernel
+# $1: the folder; the rest is the command. What was written lies in written/ afterwards. The kernel
 # refuses an overlay over / itself, where others may have mounted something.
 _ENTER = r"""
-room=$1 && shift
-mount -t tmpfs tmpfs "$room/mount"
-cd "$room/mount"
+work=$1 && shift
+mount -t tmpfs tmpfs "$work/mount"
+cd "$work/mount"
 mkdir upper work root
-cp -a "$room/before/." root
+cp -a "$work/before/." root
 for folder in etc usr var; do
     mkdir -p "root/$folder" "work/$folder"
     mv "root/$folder" upper
@@ -49,19 +49,19 @@ done
 for link in bin lib lib64 sbin; do
     ln -sfn "usr/$link" "root/$link"
 done
-mkdir -p root/proc root/dev root/tmp root/opt "root$room"
+mkdir -p root/proc root/dev root/tmp root/opt "root$work"
 mount --rbind /proc root/proc
 mount --rbind /dev root/dev
-mount --bind "$room" "root$room"
+mount --bind "$work" "root$work"
 status=0
 chroot root "$@" || status=$?
 keep() {
-    find "$1" -xdev \( -path root/tmp -o -path "root$room" \) -prune -o \
+    find "$1" -xdev \( -path root/tmp -o -path "root$work" \) -prune -o \
         \( -type f -o -type l -o -type d \) -printf '%P\0' |
         tar --create --directory "$1" --null --no-recursion --files-from - |
-        tar --extract --directory "$room/written"
+        tar --extract --directory "$work/written"
 }
-rm -rf "$room/written" && mkdir "$room/written"
+rm -rf "$work/written" && mkdir "$work/written"
 keep root
 keep upper
 exit "$status"
@@ -72,44 +72,44 @@ exit "$status"
 class Sandbox:
     """Hold what a script finds: sources, values, and files of the image below its layer."""
 
-    room: Path
+    work: Path
     values: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("mount", "before", "written", "sources", "tools", "tmp", "home"):
-            (self.room / name).mkdir()
+            (self.work / name).mkdir()
 
     @property
     def record(self) -> Path:
         """What the stand-ins wrote down."""
-        return self.room / "record"
+        return self.work / "record"
 
     @property
     def sources(self) -> Path:
         """Where the step lays a layer's sources."""
-        return self.room / "sources"
+        return self.work / "sources"
 
     def before(self, path: str, text: str = "", mode: int = 0o644) -> None:
         """Put a file into the image before the script runs."""
-        file = self.room / "before" / path.lstrip("/")
+        file = self.work / "before" / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         file.chmod(mode)
 
     def tool(self, name: str, text: str = "#!/bin/sh\n") -> None:
         """Put a program before all others on PATH."""
-        path = self.room / "tools" / "bin" / name
+        path = self.work / "tools" / "bin" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
 
     def written(self, path: str) -> Path:
         """Return where a file lies now that the script wrote to that path."""
-        return self.room / "written" / path.lstrip("/")
+        return self.work / "written" / path.lstrip("/")
 
     def run(self, layer: str, script: str, **values: str) -> subprocess.CompletedProcess[str]:
         """Run a script of a layer, as a step of a build runs it."""
-        stage = self.room / "stage"
+        stage = self.work / "stage"
         shutil.rmtree(stage, ignore_errors=True)
         shutil.copytree(LAYERS / layer, stage, ignore=shutil.ignore_patterns("layer.yaml"))
         return self.enter(["bash", f"./{script}"], cwd=stage, **values)
@@ -119,9 +119,9 @@ class Sandbox:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the image; what it has written is there for the next one."""
         environment = {
-            "PATH": f"{self.room}/tools/bin:{SYSTEM_PATH}",
-            "HOME": str(self.room / "home"),
-            "TMPDIR": str(self.room / "tmp"),
+            "PATH": f"{self.work}/tools/bin:{SYSTEM_PATH}",
+            "HOME": str(self.work / "home"),
+            "TMPDIR": str(self.work / "tmp"),
             "sources": str(self.sources),
             "jobs": "3",
             "STAND_IN_RECORD": str(self.record),
@@ -129,13 +129,13 @@ class Sandbox:
             **values,
         }
         for folder in ("tmp", "home"):
-            shutil.rmtree(self.room / folder)
-            (self.room / folder).mkdir()
-        room = str(self.room)
-        namespaces = [*as_root(), "unshare", "--mount", "bash", "-euc", _ALONE, "-", room]
+            shutil.rmtree(self.work / folder)
+            (self.work / folder).mkdir()
+        work = str(self.work)
+        namespaces = [*as_root(), "unshare", "--mount", "bash", "-euc", _ALONE, "-", work]
         # In a namespace of root's, an ordinary user's folders would be nobody's, and closed.
         own = [] if os.getuid() else ["--map-root-user"]
-        enter = ["unshare", *own, "--mount", "bash", "-euc", _ENTER, "-", room]
+        enter = ["unshare", *own, "--mount", "bash", "-euc", _ENTER, "-", work]
         inside = ["bash", "-c", 'cd "$0" && exec "$@"', str(cwd), *command]
         done = subprocess.run(
             [*namespaces, *enter, *inside],
@@ -144,8 +144,8 @@ class Sandbox:
             capture_output=True,
             check=False,
         )
-        shutil.rmtree(self.room / "before")
-        shutil.copytree(self.room / "written", self.room / "before", symlinks=True)
+        shutil.rmtree(self.work / "before")
+        shutil.copytree(self.work / "written", self.work / "before", symlinks=True)
         return done
 
     def calls(self) -> list[Call]:

@@ -87,6 +87,7 @@ class Place:
         """Return what the builder exports; pip sees the wheelhouse and nothing else."""
         return {
             "PATH": f"{self.python.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "ROCM_PATH": "/opt/rocm",
             "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder / "tmp"),
             "PIP_CONFIG_FILE": os.devnull,

@@ -2,15 +2,20 @@
 
 from pathlib import Path
 
+import pytest
+
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.host.host_libraries import FOLDER, close
+from lumicontainer.host.host_libraries import FOLDER, close, located
 from lumicontainer.inside.elf.loader import Tree
 
 from ..unit.compiled import Root
 
 FABRIC = "/opt/cray/libfabric/1.22.0/lib64/libfabric.so.1"
-MPI = "/opt/cray/pe/mpich/8.1.29/ofi/gnu/12.3/lib-abi-mpich/libmpi.so.12"
+MPI, OLDER = (
+    f"/opt/cray/pe/mpich/{release}/lib-abi-mpich/libmpi.so.12"
+    for release in ("8.1.32/ofi/gnu/11.2", "8.1.9/ofi/gnu/12.3")
+)
 CXI, CURL, SSL = (f"/usr/lib64/{name}" for name in ("libcxi.so.1", "libcurl.so.4", "libssl.so.1.1"))
 PMI = "/opt/cray/pe/lib64/libpmi.so.0"
 
@@ -26,7 +31,8 @@ def lumi(folder: Path) -> Root:
     cxi = host.library(CXI, defines=["cxi"], uses=["strtol38"], needs=[libc], opens=CURL)
     fabric = host.library(FABRIC, defines={"FABRIC_1.7": ["fi"]}, uses=["cxi"], needs=[cxi])
     pmi = host.library(PMI, defines=["pmi"])
-    host.library(MPI, defines=["MPI_Init"], uses=["fi", "pmi"], needs=[fabric, pmi])
+    for path in (MPI, OLDER):
+        host.library(path, defines=["MPI_Init"], uses=["fi", "pmi"], needs=[fabric, pmi])
     return host
 
 
@@ -40,14 +46,14 @@ def image(folder: Path, glibc: str) -> Root:
     return found
 
 
-def closure(folder: Path, glibc: str):
-    catalog = open_catalog(None)
+def closure(folder: Path, glibc: str, **env: str):
     options = ["slingshot.provider=host", "mpich.provider=host"]
-    platform = catalog.platform("lumi-g")
-    found = resolve(catalog.recipe("rocm"), catalog, platform=platform, options=options)
+    found = resolve(open_catalog().materials("rocm", "lumi-g"), options)
     host, has = lumi(folder / "host"), image(folder / "image", glibc)
     seen = [bind.path for bind in found.binds()]
-    return close(found.host_libraries(), Tree(str(host.path)), Tree(str(has.path)).find, seen=seen)
+    tree = Tree(str(host.path))
+    wanted = [located(each, tree, env) for each in found.host_libraries()]
+    return close(wanted, tree, Tree(str(has.path)).find, seen=seen)
 
 
 def test_slingshot_and_cray_mpich_come_with_all_they_need(tmp_path: Path) -> None:
@@ -58,6 +64,16 @@ def test_slingshot_and_cray_mpich_come_with_all_they_need(tmp_path: Path) -> Non
         CURL,
         *(f"{path}:{FOLDER}/{path.rpartition('/')[2]}" for path in named),
     }
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"), [(OLDER.rpartition("/lib-abi")[0], OLDER), ("/opt/gone", MPI), ("", MPI)]
+)
+def test_the_loaded_module_decides_which_cray_mpich_comes_else_the_newest(
+    tmp_path: Path, folder: str, path: str
+) -> None:
+    found = closure(tmp_path, "GLIBC_2.38", CRAY_MPICH_DIR=folder)
+    assert [each.source for each in found.mounts if "libmpi" in each.source] == [path]
 
 
 def test_an_image_with_an_older_c_library_is_refused(tmp_path: Path) -> None:

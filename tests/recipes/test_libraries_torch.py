@@ -45,7 +45,7 @@ def rocm(folder: Path) -> None:
 
 
 def torch_s_own(folder: Path, scratch: Path) -> None:
-    """Make the libraries that the wheel brings: called with a number, needed without one."""
+    """Make the libraries that the wheel provides: called with a number, needed without one."""
     for name in NEEDS:
         library(scratch / name)
     for name, needs in NEEDS.items():
@@ -61,6 +61,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     rocm(tmp_path / "opt/rocm/lib")
     hip = tmp_path / "opt/rocm/lib/libamdhip64.so.6"
     library(tmp_path / "opt/mpich/lib/libmpi.so.12", needs=[hip])
+    amdsmi = tmp_path / "opt/rocm/share/amd_smi/amdsmi"
+    amdsmi.mkdir(parents=True)
+    (amdsmi / "__init__.py").touch()
     torch_s_own(tmp_path / "own", tmp_path / "scratch")
     (tmp_path / "sources").mkdir()
     files: dict[str, Path | str] = {"torch/__init__.py": TORCH}
@@ -149,3 +152,10 @@ def test_the_check_says_whose_libraries_torch_loads_beside_mpi(
     take_own(place, *own)
     ran = check(place)
     assert (ran.code, said in ran.output) == (code, True), ran.output
+
+
+def test_pytorch_finds_amdsmi_where_rocm_holds_it(place: Place, installed: Ran) -> None:
+    assert "amdsmi: /opt/rocm/share/amd_smi/amdsmi/__init__.py" in check(place).output
+    (site(place) / "amd_smi.pth").unlink()
+    ran = check(place)
+    assert (ran.code, "amdsmi cannot be imported" in ran.output) == (1, True), ran.output

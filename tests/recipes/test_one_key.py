@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.build.lock_files import open_lock
 from lumicontainer.commands import context
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.lock.lock import apply_lock, file_name
-from lumicontainer.core.plan.plan import HOME, planned
+from lumicontainer.core.lock import apply_lock, file_name
+from lumicontainer.core.plan.constants import HOME
+from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
+from lumicontainer.host.lock_files import open_lock
 from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import host_checks
@@ -50,9 +51,9 @@ class Asked(NamedTuple):
 
 def shipped() -> Iterator[Asked]:
     """Yield each recipe on each platform by each profile, where it can be built at all."""
-    for recipe in CATALOG.recipe_names():
-        for platform in CATALOG.platform_names():
-            for profile in ("", *CATALOG.profile_names()):
+    for recipe in CATALOG.names("recipe"):
+        for platform in CATALOG.names("platform"):
+            for profile in ("", *CATALOG.names("profile")):
                 asked = Asked(recipe, platform, profile)
                 try:
                     asked.resolved()

@@ -5,30 +5,42 @@ from typing import Any
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.resolve.resolve import Resolved, resolve
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.core.rules.rules import ERROR, HOLDS
 from lumicontainer.errors import InputError
 
 CATALOG = open_catalog()
-LUMI = [("lumi-g", "rocm-6.4.4"), ("lumi-g", "rocm-7.0.2")]
 
 
 def resolved(platform: str = "lumi-g", profile: str = "", *options: str) -> Resolved:
-    recipe, where = CATALOG.recipe("rocm"), CATALOG.platform(platform)
-    return resolve(recipe, CATALOG, platform=where, profile=profile, options=options)
+    return resolve(CATALOG.materials("rocm", platform, profile), options)
 
 
 def values(found: Resolved, layer: str) -> dict[str, Any]:
     return next(each for each in found.layers if each.name == layer).values()
 
 
-def test_debian_brings_what_it_has_and_says_what_it_lacks() -> None:
-    found = resolved("rocm-debian")
-    assert [each.name for each in found.included()] == [
-        *("debian", "python", "rocm", "slingshot", "mpich"),
-    ]
-    left = {each.name: each.omitted for each in found.layers if each.omitted}
-    assert set(left) == {"rccl-plugin", "rccl-tests", "osu"}
-    assert all(left.values())
+RECIPES = ("rocm", "pytorch", "pytorch-deepspeed", "megatron-deepspeed")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_debians_rocm_is_built_with_the_layers_and_scripts_of_lumi_g(recipe: str) -> None:
+    lumi, debian = (
+        resolve(CATALOG.materials(recipe, platform, "")) for platform in ("lumi-g", "rocm-debian")
+    )
+    assert [
+        each for each in debian.findings if (each.state, each.rule.level) == (HOLDS, ERROR)
+    ] == []
+    scripts = {each.name: set(each.files) for each in lumi.included()}
+    own = {each.name: set(each.files) for each in debian.included()}
+    gone = {each.name: each.omitted for each in debian.layers if each.name in scripts.keys() - own}
+    assert gone.keys() == ({"osu"} if recipe == "rocm" else set())
+    assert all(gone.values())
+    assert own.keys() - scripts.keys() <= {"debian", "rccl"}
+    assert {name: own[name] for name in scripts.keys() & own} == {
+        name: scripts[name] for name in scripts.keys() & own
+    }
 
 
 def test_one_word_takes_slingshot_from_the_host() -> None:

@@ -20,6 +20,7 @@ from ..stand_in_rocm import TRUE_TOOL, stand_in_rocm
 from .sandbox import LAYERS, Sandbox
 
 AMD = "https://repo.radeon.com/"
+DEVICE_LIBRARIES = "/usr/lib/llvm-21/lib/clang/21/amdgcn"
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def passed(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProces
 
 @pytest.fixture
 def amd(sandbox: Sandbox) -> Iterator[StandInArchive]:
-    with stand_in_archive(sandbox.room / "amd") as amd:
+    with stand_in_archive(sandbox.work / "amd") as amd:
         yield amd
 
 
@@ -65,15 +66,10 @@ def install(
     sandbox: Sandbox, amd: StandInArchive, fingerprint: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the whole step of the layer, with a mirror in AMD's place."""
-    catalog = open_catalog(None)
-    resolved = resolve(
-        catalog.recipe("rocm"),
-        catalog,
-        platform=catalog.platform("lumi-g"),
-        options=[f"rocm.key_fingerprint={fingerprint}"],
-    )
+    materials = open_catalog().materials("rocm", "lumi-g")
+    resolved = resolve(materials, [f"rocm.key_fingerprint={fingerprint}"])
     (step,) = [each for each in make_plan(resolved, ()).steps if each.name == "rocm"]
-    staged = sandbox.room / "staged"
+    staged = sandbox.work / "staged"
     staged.mkdir()
     # The last lines remove what is the machine's here, of users whom the sandbox does not know.
     program, removal, _ = step.program.rpartition("rm -rf /var/lib/apt/lists/*")
@@ -154,7 +150,7 @@ def test_a_base_image_must_hold_the_rocm_that_is_asked_for(
     assert (done.returncode == 0) == fits, done.stderr
 
 
-def test_a_base_image_without_rocm_is_told_with_the_hint(sandbox: Sandbox) -> None:
+def test_a_base_image_without_rocm_is_refused_with_the_hint(sandbox: Sandbox) -> None:
     done = sandbox.run("rocm", "install.sh", provider="image", version="6.4.4")
     assert done.returncode == 1
     assert done.stderr == (
@@ -168,24 +164,60 @@ def debian(sandbox: Sandbox) -> Sandbox:
     sandbox.before("/usr/bin/rocminfo", TRUE_TOOL, mode=0o755)
     sandbox.before("/usr/bin/rocm_agent_enumerator", TRUE_TOOL, mode=0o755)
     sandbox.before("/usr/lib/llvm-15/bin/amdgpu-arch", TRUE_TOOL, mode=0o755)
-    passed(sandbox.run("rocm", "install.sh", provider="debian", version="5.2.3"))
+    sandbox.before(
+        "/usr/bin/dpkg-query",
+        "#!/bin/sh\nprintf 'libamdhip64-dev:amd64\\t6.4.3-5\\n'\n",
+        mode=0o755,
+    )
+    sandbox.before(f"{DEVICE_LIBRARIES}/bitcode/ocml.bc", "code of the device")
+    passed(sandbox.run("rocm", "install.sh", provider="debian", version="6.4.3"))
     return sandbox
 
 
-def told(sandbox: Sandbox, tool: str) -> str:
+def test_debians_rocm_says_its_version_where_programs_read_it(debian: Sandbox) -> None:
+    assert debian.written("/usr/.info/version").read_text() == "6.4.3\n"
+    assert debian.written("/usr/amdgcn").readlink() == Path(DEVICE_LIBRARIES)
+    assert debian.written("/usr/llvm").readlink() == Path("/usr/lib/llvm-21")
+    header = debian.written("/usr/include/rocm-core/rocm_version.h").read_text().splitlines()
+    assert header == [
+        *("#define ROCM_VERSION_MAJOR 6", "#define ROCM_VERSION_MINOR 4"),
+        "#define ROCM_VERSION_PATCH 3",
+        '#define ROCM_BUILD_INFO "6.4.3"',
+    ]
+
+
+def test_another_hip_than_the_one_asked_for_is_refused(sandbox: Sandbox) -> None:
+    sandbox.before(
+        "/usr/bin/dpkg-query",
+        "#!/bin/sh\nprintf 'libamdhip64-dev:amd64\\t7.2.4-1\\n'\n",
+        mode=0o755,
+    )
+    done = sandbox.run("rocm", "install.sh", provider="debian", version="6.4.3")
+    assert done.returncode == 1
+    assert "error: Debian has HIP 7.2.4-1 now, not 6.4.3\n" in done.stderr
+
+
+def printed(sandbox: Sandbox, tool: str) -> str:
     return passed(sandbox.enter([tool])).stdout
 
 
 def check(sandbox: Sandbox, name: str) -> subprocess.CompletedProcess[str]:
-    copy = sandbox.room / name
+    copy = sandbox.work / name
     shutil.copyfile(LAYERS / "rocm/checks" / name, copy)
     return sandbox.enter(["bash", str(copy)])
 
 
+def test_debians_rocm_gives_pytorch_a_folder_without_headers(debian: Sandbox) -> None:
+    home = debian.written("/opt/rocm-debian")
+    assert not list((home / "include").iterdir())
+    links = {path.name: str(path.readlink()) for path in home.iterdir() if path.is_symlink()}
+    assert links == {name: f"/usr/{name}" for name in (".info", "bin", "lib", "llvm")}
+
+
 def test_while_an_image_is_built_the_machine_has_one_gfx90a(debian: Sandbox) -> None:
-    assert told(debian, "/usr/lib/llvm-15/bin/amdgpu-arch") == "gfx90a\n"
-    assert told(debian, "rocm_agent_enumerator") == "gfx90a\n"
-    assert "  Wavefront Size:          64(0x40)\n" in told(debian, "rocminfo")
+    assert printed(debian, "/usr/lib/llvm-15/bin/amdgpu-arch") == "gfx90a\n"
+    assert printed(debian, "rocm_agent_enumerator") == "gfx90a\n"
+    assert "  Wavefront Size:          64(0x40)\n" in printed(debian, "rocminfo")
 
 
 def test_the_last_step_puts_rocms_own_programs_back(debian: Sandbox) -> None:
@@ -205,7 +237,7 @@ def test_what_a_later_layer_installs_in_its_place_stays(debian: Sandbox) -> None
     assert debian.written("/usr/bin/rocminfo").read_text() == newer
 
 
-def test_a_check_tells_whether_they_are_back(debian: Sandbox) -> None:
+def test_a_check_reports_whether_they_are_back(debian: Sandbox) -> None:
     before = check(debian, "restored.sh")
     assert before.returncode == 1
     assert "are not back" in before.stderr
@@ -227,13 +259,13 @@ def test_links_between_the_programs_hold(sandbox: Sandbox) -> None:
     sandbox.before("/opt/rocm/.info/version", "7.0.2-1\n")
     sandbox.before("/opt/rocm/lib/llvm/bin/offload-arch", TRUE_TOOL, mode=0o755)
     sandbox.before("/opt/rocm/lib/llvm/bin/llvm", TRUE_TOOL, mode=0o755)
-    folder = sandbox.room / "before/opt/rocm/lib/llvm/bin"
+    folder = sandbox.work / "before/opt/rocm/lib/llvm/bin"
     (folder / "amdgpu-arch").symlink_to("offload-arch")
-    (sandbox.room / "before/opt/rocm/bin").mkdir()
-    (sandbox.room / "before/opt/rocm/bin/offload-arch").symlink_to("../lib/llvm/bin/llvm")
+    (sandbox.work / "before/opt/rocm/bin").mkdir()
+    (sandbox.work / "before/opt/rocm/bin/offload-arch").symlink_to("../lib/llvm/bin/llvm")
     passed(sandbox.run("rocm", "install.sh", provider="image", version="7.0.2"))
     for path in ("lib/llvm/bin/amdgpu-arch", "bin/offload-arch"):
-        assert told(sandbox, f"/opt/rocm/{path}") == "gfx90a\n"
+        assert printed(sandbox, f"/opt/rocm/{path}") == "gfx90a\n"
     written = sandbox.written("/opt/rocm/lib/llvm/bin")
     assert (written / "llvm").read_text() == TRUE_TOOL
     passed(sandbox.run("rocm", "finish.sh"))

@@ -4,6 +4,7 @@ Horovod and DeepSpeed are the real ones. PyTorch, ROCm, FlashAttention, Apex and
 stand-ins that write down how they are asked to build.
 """
 
+import hashlib
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from ..faults.real import kept
 from .scripts import HERE, LAYERS, Place, Ran, make_wheel
 
 # The versions that the layer 'python' and the layers' build.txt hold.
@@ -28,7 +30,9 @@ HOROVOD = (
 DEEPSPEED = {
     "0.18.2": "892c3213cfefe6df8692d699eae3ca37714cac87afe7f72d4b89acd1df3af1c0",
     "0.18.9": "ee4818dcf342794f74f429a0aeebef90291ec808fa82609c5140c23e665c4011",
+    "0.19.2": "7e854b6ebe3d2bfa239f82958372927631c74e5324c7f08f17ce7ff5f6b06969",
 }
+SOURCES = ("horovod==0.28.1", *(f"deepspeed=={version}" for version in DEEPSPEED))
 ON_BY_AMD = {
     *("FUSED_ADAM", "FUSED_LAMB", "FUSED_LION", "CPU_ADAM", "CPU_LION"),
     "STOCHASTIC_TRANSFORMER",
@@ -39,14 +43,19 @@ def pip(python: Path, *arguments: str) -> None:
     subprocess.run([python, "-m", "pip", *arguments, "--quiet"], check=True)
 
 
+def download(folder: Path) -> None:
+    here = Path(sys.executable)
+    pip(here, "download", "--dest", str(folder), *NEEDED)
+    for source in SOURCES:
+        pip(here, "download", "--dest", str(folder), "--no-deps", "--no-binary", ":all:", source)
+
+
 @pytest.fixture(scope="session")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the real source packages, and the wheels that the builds ask for."""
-    folder = tmp_path_factory.mktemp("wheelhouse")
-    here = Path(sys.executable)
-    pip(here, "download", "--dest", str(folder), *NEEDED)
-    for source in ("horovod==0.28.1", *(f"deepspeed=={version}" for version in DEEPSPEED)):
-        pip(here, "download", "--dest", str(folder), "--no-deps", "--no-binary", ":all:", source)
+    names = hashlib.sha256(" ".join((*NEEDED, *SOURCES)).encode()).hexdigest()[:12]
+    folder = tmp_path_factory.mktemp("files") / "wheelhouse"
+    shutil.copytree(kept(f"wheelhouse-{names}", download), folder)
     make_wheel(
         folder,
         "cmake-3.31.10-py3-none-any.whl",
@@ -178,10 +187,12 @@ def test_deepspeed_compiles_what_amd_compiles(deepspeed: Ran) -> None:
     assert deepspeed.code == 0, deepspeed.output
     (path,) = deepspeed.wheels.iterdir()
     with zipfile.ZipFile(path) as wheel:
-        told = wheel.read("deepspeed/git_version_info_installed.py").decode()
-    installed = {name for name, yes in re.findall(r"'(\w+)': (1|True|False|0)", told) if yes == "1"}
+        built = wheel.read("deepspeed/git_version_info_installed.py").decode()
+    installed = {
+        name for name, yes in re.findall(r"'(\w+)': (1|True|False|0)", built) if yes == "1"
+    }
     assert installed == {name.lower() for name in ON_BY_AMD}
-    assert "accelerator_name='cuda'" in told
+    assert "accelerator_name='cuda'" in built
 
 
 def test_deepspeed_s_kernels_are_for_waves_of_64_on_gfx90a(deepspeed: Ran) -> None:
@@ -310,13 +321,13 @@ def test_horovod_s_build_knows_gfx90a_and_where_rccl_s_header_lies(horovod: Ran)
     assert seen["MAKEFLAGS"] == "-j3"
 
 
-def test_horovod_s_patches_fit_the_release_and_mend_what_keeps_it_from_rocm(
+def test_horovod_s_patches_apply_to_the_release_and_let_it_build_for_rocm(
     place: Place, wheelhouse: Path, tmp_path: Path
 ) -> None:
     source = unpacked(wheelhouse, "horovod-0.28.1", tmp_path)
     patch = ["patch", "--directory", str(source), "--strip", "1", "--input"]
     before = (source / "cmake/Modules/FindROCM.cmake").read_text()
-    for change in ("cxx17", "no-debug-info", "rocm/hip"):
+    for change in ("cxx17", "gcc13", "no-debug-info", "rocm/hip"):
         subprocess.run([*patch, LAYERS / "horovod" / f"{change}.patch"], check=True)
     after = (source / "cmake/Modules/FindROCM.cmake").read_text()
     assert "lib/cmake/hip" not in before
@@ -353,11 +364,14 @@ def test_megatron_s_kernels_can_be_left_to_the_job(megatron: Place) -> None:
     assert not (ran.record / "kernels.json").exists()
 
 
-def test_megatron_asks_for_nothing_that_pytorch_and_numpy_have_dropped(megatron: Place) -> None:
+def test_megatron_uses_nothing_that_pytorch_numpy_and_hip_have_dropped(megatron: Place) -> None:
     ran = megatron.run("megatron", "install.sh", fused_kernels="0")
-    assert "3 places made to fit" in ran.output
-    text = (ran.opt / "megatron-deepspeed/megatron/data/old.py").read_text()
-    assert text == (
-        "import numpy as np\nfrom torch import inf\n\n"
+    assert "5 places made to fit" in ran.output
+    tree = ran.opt / "megatron-deepspeed/megatron"
+    assert (tree / "data/old.py").read_text() == (
+        "import numpy as np\nimport torch\nfrom torch import inf\n\n"
         "DTYPES = {6: float, 7: np.float64, 8: np.float_}\nSIZE = np.prod((2, 3))\nLARGEST = inf\n"
+        'SAVED = torch.load("saved", map_location=torch.device("cpu"), weights_only=False)\n'
     )
+    kernel = tree / "fused_kernels/layer_norm_cuda_kernel.cu"
+    assert kernel.read_text().startswith("#ifndef USE_ROCM\n")

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.lock_files import open_lock
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.lock.lock import faults, file_name
-from lumicontainer.core.lock.lockfile import text_of
+from lumicontainer.core.lock import faults, file_name, text_of
 from lumicontainer.core.model import Layer
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.core.schema.sources import is_pinned
 from lumicontainer.core.yaml.validators import SCRIPT
 from lumicontainer.errors import Problems
+from lumicontainer.host.lock_files import open_lock
 
 from ..conftest import ROOT
 
@@ -70,17 +68,17 @@ def test_no_file_switches_trust_off(path: Path) -> None:
     assert not re.search(r"\bcurl\b[^\n]* (-k|--insecure)\b", text)
 
 
-@pytest.mark.parametrize("name", CATALOG.layer_names())
+@pytest.mark.parametrize("name", CATALOG.names("layer"))
 def test_every_python_package_is_held_to_one_version(name: str) -> None:
     found = layer(name)
     for requirement in found.content.python:
         assert "==" in requirement, requirement
-    assert all(map(is_pinned, found.content.sources))
+    assert all(source.input().pinned for source in found.content.sources)
 
 
-@pytest.mark.parametrize("name", CATALOG.recipe_names())
+@pytest.mark.parametrize("name", CATALOG.names("recipe"))
 def test_every_recipe_resolves_for_a_workstation(name: str) -> None:
-    resolved = resolve(CATALOG.recipe(name), CATALOG, platform=CATALOG.platform("workstation"))
+    resolved = resolve(CATALOG.materials(name, "workstation"))
     for each in resolved.included():
         if any(file.name == SCRIPT for file in each.files):
             assert each.checks.each, f"the layer {each.name} installs something and proves nothing"
@@ -89,8 +87,7 @@ def test_every_recipe_resolves_for_a_workstation(name: str) -> None:
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
 def test_a_shipped_lock_holds_all_of_its_image(path: Path) -> None:
     lock = open_lock(path.parent, path.name)
-    recipe, platform = CATALOG.recipe(lock.recipe), CATALOG.platform(lock.platform)
-    image = resolve(recipe, CATALOG, platform=platform, profile=lock.profile)
+    image = resolve(CATALOG.materials(lock.recipe, lock.platform, lock.profile))
     assert path.name == file_name(image)
     assert faults(lock, image) == []
     assert text_of(lock) == path.read_text()
@@ -100,7 +97,7 @@ def test_the_first_recipe_is_locked_for_a_workstation() -> None:
     assert "pytorch-deepspeed.workstation.lock.yaml" in [path.name for path in LOCKS]
 
 
-def test_the_checks_that_a_mend_names_are_there() -> None:
+def test_the_checks_that_a_hint_names_exist() -> None:
     layers = [layer(path.parent.name) for path in ROOT.glob("recipes/layers/*/layer.yaml")]
     checks = [check for each in layers for check in each.checks.each]
     there = {check.name for check in checks}

@@ -3,15 +3,16 @@
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
+from lumicontainer.core.model.source import GitSource
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
+from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import InputError
 
 CATALOG = open_catalog()
 
 
 def resolved(recipe: str, *options: str, profile: str = "") -> Resolved:
-    lumi = CATALOG.platform("lumi-g")
-    return resolve(CATALOG.recipe(recipe), CATALOG, platform=lumi, profile=profile, options=options)
+    return resolve(CATALOG.materials(recipe, "lumi-g", profile), options)
 
 
 def layer(found: Resolved, name: str) -> ResolvedLayer:
@@ -54,3 +55,11 @@ def test_the_triton_backend_of_flash_attention_is_set_in_the_image() -> None:
     )
     assert name not in default.content.environment
     assert triton.content.environment[name] == "TRUE"
+
+
+def test_the_triton_backend_of_flash_attention_fetches_no_composable_kernel() -> None:
+    for provider, submodules in (("ck", ("csrc/composable_kernel",)), ("triton", ())):
+        image = resolved("pytorch-deepspeed", f"flash-attention.provider={provider}")
+        (source,) = layer(image, "flash-attention").content.sources
+        assert isinstance(source, GitSource)
+        assert source.submodules == submodules

@@ -84,7 +84,7 @@ class Terminal:
 
     def _read(self) -> None:
         raw = b""
-        # A pseudo-terminal tells by an error that its other side was closed.
+        # A pseudo-terminal reports by an error that its other side was closed.
         with suppress(OSError):
             while True:
                 raw += os.read(self._master, 65536)

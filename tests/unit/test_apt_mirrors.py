@@ -40,26 +40,26 @@ def served(archive: StandInArchive) -> Iterator[str]:
         thread.join()
 
 
-def apt(room: Path, sources: list[str], mirrors: dict[str, str], *words: str) -> str:
+def apt(work: Path, sources: list[str], mirrors: dict[str, str], *words: str) -> str:
     """Run apt-get as a step does, with these sources and folders of its own."""
-    staged = room / "staged"
+    staged = work / "staged"
     staged.mkdir()
     stage_site(read_site("", mirrors), staged, str(staged))
-    options = f"[signed-by={room}/key.asc]"
-    (room / "list").write_text("".join(f"deb {options} {each} any main\n" for each in sources))
+    options = f"[signed-by={work}/key.asc]"
+    (work / "list").write_text("".join(f"deb {options} {each} any main\n" for each in sources))
     for folder in ("lists/partial", "cache/archives/partial", "parts"):
-        (room / folder).mkdir(parents=True)
-    (room / "status").touch()
+        (work / folder).mkdir(parents=True)
+    (work / "status").touch()
     places = {"Etc::SourceList": "list", "Etc::SourceParts": "parts", "State::Lists": "lists"}
     places |= {"State::status": "status", "Cache": "cache"}
-    settings = [f'Dir::{key} "{room}/{place}";\n' for key, place in places.items()]
+    settings = [f'Dir::{key} "{work}/{place}";\n' for key, place in places.items()]
     with (staged / "apt.conf").open("a") as file:
         file.write("".join([*settings, 'APT::Sandbox::User "";\nDebug::NoLocking "1";\n']))
     script = f". {staged}/site.sh && apt-get -q update && apt-get -q download {' '.join(words)}"
     environment = {**os.environ, "no_proxy": "127.0.0.1", "LC_ALL": "C"}
     done = subprocess.run(
         ["bash", "-c", script],
-        cwd=room / "cache",
+        cwd=work / "cache",
         env=environment,
         text=True,
         capture_output=True,
@@ -89,7 +89,7 @@ def test_what_has_no_mirror_is_apts_own_work(
         assert (tmp_path / f"cache/from-{name}_1_amd64.deb").exists(), said
 
 
-def test_a_mirror_without_the_archive_is_told_by_apt(
+def test_a_mirror_without_the_archive_is_reported_by_apt(
     archive: StandInArchive, tmp_path: Path
 ) -> None:
     mirrors = {UPSTREAM: f"{archive.root.as_uri()}/elsewhere/"}

@@ -23,9 +23,9 @@ from .test_inspect import HELLO, made
 
 ENGINE = """\
 #!/bin/sh
-# Tells what the image has, where that is asked, and else how it was called.
+# Prints what the image has, where that is asked, and else how it was called.
 case " $* " in
-*" python3 "*) cat {told} ;;
+*" python3 "*) cat {answer} ;;
 *) printf '%s\\n' "$@" ;;
 esac
 """
@@ -45,7 +45,7 @@ class Site:
 
     def tell(self, **has: object) -> None:
         """Let the image have libraries and folders."""
-        (self.folder / "told").write_text(json.dumps({"folders": [], "libraries": {}, **has}))
+        (self.folder / "answer").write_text(json.dumps({"folders": [], "libraries": {}, **has}))
 
     def call(self, verb: str, *words: object, **env: str) -> subprocess.CompletedProcess[str]:
         options = ("--platform", "site", "--recipes", self.folder / "own")
@@ -73,7 +73,7 @@ def site(tmp_path: Path) -> Site:
         "  - {path: /nowhere/at/all, reason: it is elsewhere}\n"
     )
     engine = tools / "apptainer"
-    engine.write_text(ENGINE.format(told=shlex.quote(str(tmp_path / "told"))))
+    engine.write_text(ENGINE.format(answer=shlex.quote(str(tmp_path / "answer"))))
     engine.chmod(0o755)
     found = Site(tmp_path, host, library, seen)
     found.tell()
@@ -145,6 +145,17 @@ def test_binds_prints_the_options_of_run_as_an_array_with_the_reason_of_each(sit
     assert printed.stdout.splitlines() == started[started.index("exec") + 1 : -2]
 
 
+def test_a_static_line_names_the_binds_whether_this_host_has_them_or_not(site: Site) -> None:
+    done = site.call("binds", "--static", site.image())
+    assert done.stdout == f"export SINGULARITY_BIND={site.seen},/nowhere/at/all\n", done.stderr
+
+
+def test_no_static_line_can_name_the_libraries_of_a_host(site: Site) -> None:
+    done = site.call("binds", "--static", site.image(host_libraries=wanted(site)))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "error: the image takes libraries of its host\n" in done.stderr
+
+
 def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None:
     site.library.unlink()
     done = site.call("binds", site.image(host_libraries=wanted(site)))
@@ -208,7 +219,7 @@ def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None
 def test_an_image_whose_python_says_rubbish_of_its_libraries_is_refused(
     site: Site, said: str
 ) -> None:
-    (site.folder / "told").write_text(said)
+    (site.folder / "answer").write_text(said)
     done = site.call("binds", site.image(host_libraries=wanted(site)))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "the libraries that its python3 lists" in done.stderr

@@ -76,7 +76,7 @@ def test_a_file_that_checks_share_is_taken_and_is_none() -> None:
     assert checks.each == ()
 
 
-def test_a_script_without_the_comment_is_told_how_to_begin() -> None:
+def test_a_script_without_the_comment_gets_a_hint_how_to_begin() -> None:
     assert "a check does not say what it proves" in error_of("true\n")
     assert "# /// check" in error_of("true\n")
 
@@ -85,7 +85,7 @@ def test_a_comment_without_an_end_is_none() -> None:
     assert "a check does not say what it proves" in error_of("# /// check\n# summary: x\ntrue\n")
 
 
-def test_problems_are_told_at_their_place_in_the_file() -> None:
+def test_problems_are_reported_at_their_place_in_the_file() -> None:
     text = SPEED.replace("level: perf", "level: slow").replace(
         "timeout_seconds: 300", "timeout_second: 300"
     )
@@ -96,7 +96,7 @@ def test_problems_are_told_at_their_place_in_the_file() -> None:
     assert "layers/net/checks/speed.sh:6:3" in error
 
 
-def test_a_reference_alone_is_told_and_judges_nothing() -> None:
+def test_a_reference_alone_is_reported_and_judges_nothing() -> None:
     limit = "{unit: TFLOP/s, reference: 91, architecture: gfx90a, source: x}"
     text = f"# /// check\n# summary: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
     threshold = only(text).thresholds["speed"]._asdict()
@@ -107,7 +107,7 @@ def test_a_reference_alone_is_told_and_judges_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"),
+    ("limit", "message"),
     [
         ("{unit: s, source: x}", "either a minimum or a maximum"),
         ("{unit: s, source: x, minimum: 1, maximum: 2}", "either a minimum or a maximum"),
@@ -116,9 +116,9 @@ def test_a_reference_alone_is_told_and_judges_nothing() -> None:
         ("{unit: s, minimum: 1}", "a threshold needs 'source'"),
     ],
 )
-def test_a_threshold_that_says_nothing_is_refused(limit: str, told: str) -> None:
+def test_a_threshold_that_says_nothing_is_refused(limit: str, message: str) -> None:
     text = f"# /// check\n# summary: x\n# hint: again\n# thresholds: {{speed: {limit}}}\n# ///\n"
-    assert told in error_of(text)
+    assert message in error_of(text)
 
 
 PLAIN = "# /// check\n# summary: x\n# hint: again\n# ///\n"
@@ -138,8 +138,8 @@ def test_two_checks_of_one_image_have_two_names(files: tuple[str, ...], refused:
     problems = Problems()
     read = [LayerFile(name, 0o644, PLAIN.encode()) for name in files]
     read_checks(read, "net", "layers/net", problems)
-    told = [str(problem) for problem in problems.found]
-    assert len(told) == refused
+    messages = [str(problem) for problem in problems.found]
+    assert len(messages) == refused
     if refused:
-        assert "two checks are called 'net/a'" in told[0]
-        assert all(f"layers/net/{name}" in told[0] for name in files)
+        assert "two checks are called 'net/a'" in messages[0]
+        assert all(f"layers/net/{name}" in messages[0] for name in files)

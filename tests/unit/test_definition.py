@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from lumicontainer.core.apptainer_syntax import hazards
 from lumicontainer.core.model import Bootstrap
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.render.definition import ImageDescription, definition, variables
-from lumicontainer.core.render.render import render
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.render.render import ImageDescription, render
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
 
 from ..conftest import STRANGE
@@ -27,7 +26,7 @@ def subject(environment: Mapping[str, str]) -> ImageDescription:
 def seen(environment: Mapping[str, str], *, shell: str = "sh", before: str = "") -> dict[str, str]:
     """Return the variables that a shell has after the lines that set them."""
     # As the engine does, which leaves nothing exported that it did not find.
-    script = f"{before}\n{variables(subject(environment))}\nenv -0"
+    script = f"{before}\n{subject(environment).fill('environment.sh.j2')}\nenv -0"
     done = subprocess.run([shell, "-c", script], capture_output=True, check=True, env={})
     rows = (row.partition(b"=") for row in done.stdout.split(b"\0"))
     return {name.decode(): value.decode() for name, _, value in rows}
@@ -52,7 +51,7 @@ def test_any_text_arrives(values: list[str]) -> None:
     wanted = {f"X{number}": value for number, value in enumerate(values)}
     found = seen(wanted)
     assert {name: found.get(name) for name in wanted} == wanted
-    assert not list(hazards(variables(subject(wanted))))
+    assert not list(hazards(subject(wanted).fill("environment.sh.j2")))
 
 
 def test_what_the_user_exported_stays() -> None:
@@ -64,10 +63,10 @@ def test_what_the_user_exported_stays() -> None:
 
 
 def test_no_value_is_a_line_of_the_definition_s_own() -> None:
-    text = definition(subject(STRANGE), "", ())
+    text = subject(STRANGE).fill("apptainer.def.j2", mirror="", programs=())
     sections = [line for line in text.splitlines() if line.startswith("%")]
     assert sections == ["%labels", "%environment", "%runscript"]
-    assert not list(hazards(variables(subject(STRANGE))))
+    assert not list(hazards(subject(STRANGE).fill("environment.sh.j2")))
 
 
 def environment(value: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Every byte of an image is proven by the record in it, and what is appended is told apart."""
+"""Every byte of an image is proven by the record in it, and what is appended is reported apart."""
 
 import random
 from collections.abc import Iterator

@@ -21,8 +21,9 @@ from lumicontainer.build.cache.explain import (
     walk,
 )
 from lumicontainer.build.cache.store import Entry, object_name
-from lumicontainer.core.plan.plan import Plan, make_plan
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.resolve.decisions import Resolved
 
 from ..conftest import HELLO
 
@@ -78,21 +79,21 @@ def test_after_a_build_everything_is_cached_and_no_wheels_are_wanted(resolved: R
     assert states(plan, built(plan)) == dict.fromkeys(("base", "greet", "lumicontainer"), CACHED)
 
 
-def test_a_changed_value_is_told_with_what_it_was(resolved: Resolve) -> None:
+def test_a_changed_value_is_reported_with_what_it_was(resolved: Resolve) -> None:
     entries = built(make_plan(resolved(), ()))
     plan = make_plan(resolved(None, "greet.greeting=hi"), ())
     assert states(plan, entries) == {"base": CACHED, "greet": MISSING, "lumicontainer": MISSING}
     assert reason(plan, entries) == ("greet", ["values.greeting: hello → hi"])
 
 
-def test_a_changed_base_is_told_first(resolved: Resolve) -> None:
+def test_a_changed_base_is_reported_first(resolved: Resolve) -> None:
     entries = built(make_plan(resolved(), ()))
     text = HELLO["layers/tiny/layer.yaml"].replace("bookworm,", "trixie,")
     plan = make_plan(resolved({"layers/tiny/layer.yaml": text}), ())
     assert reason(plan, entries) == ("base", ["release: bookworm → trixie"])
 
 
-def test_a_package_more_in_the_base_is_told(resolved: Resolve) -> None:
+def test_a_package_more_in_the_base_is_reported(resolved: Resolve) -> None:
     entries = built(make_plan(resolved(), ()))
     text = HELLO["layers/tiny/layer.yaml"].replace("[python3]", "[python3, sl]")
     plan = make_plan(resolved({"layers/tiny/layer.yaml": text}), ())
@@ -119,7 +120,7 @@ def test_what_stood_on_a_removed_layer_may_be_cached_again(resolved: Resolve) ->
     assert states(plan, entries) == {"base": MISSING, "greet": OPEN, "lumicontainer": OPEN}
 
 
-def test_a_layer_below_that_came_out_otherwise_is_told(resolved: Resolve) -> None:
+def test_a_layer_below_that_came_out_otherwise_is_reported(resolved: Resolve) -> None:
     plan = make_plan(resolved(), ())
     base, *_ = built(plan, "today")
     entries = [base, *built(plan, "long ago")[1:]]
@@ -139,7 +140,7 @@ def test_the_nearest_has_the_fewest_differences_and_is_of_the_same_step() -> Non
     assert closest(wheel(inputs), [alien]) is None
 
 
-def test_the_program_is_told_only_where_nothing_else_differs() -> None:
+def test_the_program_is_reported_only_where_nothing_else_differs() -> None:
     old = entry(wheel({"a": 1, "program": "p"}), "", "d")
     lines = [str(each) for each in changes(wheel({"a": 1, "program": "q"}), old)]
     assert lines == ["program: the template of steps changed"]

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lumicontainer.core.model import GitSource, Source, UrlSource
-from lumicontainer.core.schema import sources
+from lumicontainer.core.plan.layer_step import fetch_files, fetch_text
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError
 from lumicontainer.host.mirrors import require_guarded
 
@@ -42,18 +43,17 @@ class Upstream:
             for what in ("NAME", "EMAIL")
         }
         when = {f"GIT_{role}_DATE": "1735689600 +0000" for role in ("AUTHOR", "COMMITTER")}
-        environment = {**self.environment, **who, **when, "GIT_CONFIG_GLOBAL": "/dev/null"}
-        words = ("-c", "protocol.file.allow=always", *words)
-        done = subprocess.run(
-            ["git", *words],
-            cwd=at,
-            input=given,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        settings = {**who, **when, "GIT_CONFIG_GLOBAL": "/dev/null"}
+        command = ["git", "-c", "protocol.file.allow=always", *words]
+        done = self.run(command, settings, cwd=at, input=given)
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
+
+    def run(self, command: Sequence[str], settings: dict[str, str], **options: Any) -> DONE:
+        environment = {**self.environment, **settings}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, **options
+        )
 
     def repository(self, name: str, **files: str) -> Path:
         """Make a repository with one commit that is not the tip of any branch."""
@@ -70,23 +70,12 @@ class Upstream:
         self.git("commit", "--quiet", "--allow-empty", "--message=two", at=folder)
 
     def fetch(self, *wanted: Source, enter: Sequence[str] = ()) -> DONE:
-        for file in sources.fetch_files(wanted):
+        for file in fetch_files(wanted):
             (self.stage / file.name).write_bytes(file.content)
-        program = f"set -euo pipefail\n{sources.fetch_text(wanted, str(self.stage))}"
+        program = f"set -euo pipefail\n{fetch_text(wanted, str(self.stage))}"
         mirrors = "".join(f"{old} {new}\n" for old, new in self.mirrors.items())
-        environment = {
-            **self.environment,
-            "LUMICONTAINER_MIRRORS": mirrors,
-            "TMPDIR": str(self.home),
-        }
-        return subprocess.run(
-            [*enter, "bash", "-c", program],
-            cwd=self.home,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        settings = {"LUMICONTAINER_MIRRORS": mirrors, "TMPDIR": str(self.home)}
+        return self.run([*enter, "bash", "-c", program], settings, cwd=self.home)
 
     def fetched(self, name: str) -> Path:
         return self.stage / "sources" / name
@@ -130,7 +119,9 @@ def test_a_commit_arrives_as_a_plain_tree(upstream: Upstream, digits: int) -> No
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in upstream.fetched("tree").iterdir()) == ["a", "b"]
     assert (upstream.fetched("tree") / "a").read_text() == "first"
-    assert (commit in done.stderr) == (digits < 40), "all digits are told, so that they can be kept"
+    assert (commit in done.stderr) == (digits < 40), (
+        "all digits are printed, so that they can be kept"
+    )
 
 
 def test_a_short_commit_that_two_have_is_refused_with_both(upstream: Upstream) -> None:
@@ -149,9 +140,10 @@ def test_a_short_commit_that_two_have_is_refused_with_both(upstream: Upstream) -
     assert all(commit in done.stderr for commit in commits if commit.startswith(start))
 
 
-@pytest.mark.parametrize("commit", ["0123456", "0123456789" * 4])
-def test_a_commit_that_is_not_there_is_told(upstream: Upstream, commit: str) -> None:
-    upstream.repository("tool", a="x")
+@pytest.mark.parametrize("commit", ["0123456", "0123456789" * 4, "HEAD^{tree}"])
+def test_a_commit_that_is_not_there_is_reported(upstream: Upstream, commit: str) -> None:
+    folder = upstream.repository("tool", a="x")
+    commit = commit_of(upstream, folder, commit) if commit.startswith("HEAD") else commit
     done = upstream.fetch(GitSource(f"{UPSTREAM}tool", commit, "tree"))
     assert done.returncode == DOWNLOAD_FAILED
     assert f"has no commit {commit}" in done.stderr
@@ -159,7 +151,7 @@ def test_a_commit_that_is_not_there_is_told(upstream: Upstream, commit: str) -> 
     assert not upstream.fetched("tree").exists()
 
 
-def test_a_repository_that_is_not_there_is_told_by_its_own_name(upstream: Upstream) -> None:
+def test_a_repository_that_is_not_there_is_reported_by_its_own_name(upstream: Upstream) -> None:
     done = upstream.fetch(GitSource(f"{UPSTREAM}nothing", "0123456", "tree"))
     assert done.returncode == DOWNLOAD_FAILED
     assert "cannot fetch the repository of 'tree'" in done.stderr
@@ -185,9 +177,12 @@ def with_submodules(upstream: Upstream) -> Path:
     return outer
 
 
-@pytest.mark.parametrize("submodules", [True, False])
-def test_submodules_come_when_they_are_asked_for(upstream: Upstream, submodules: bool) -> None:
+@pytest.mark.parametrize("submodules", [(), ("lib/inner",)], ids=["none", "one of two"])
+def test_only_named_submodules_are_fetched(upstream: Upstream, submodules: tuple[str, ...]) -> None:
     outer = with_submodules(upstream)
+    other = upstream.repository("other", d="other")
+    upstream.git("submodule", "add", "--quiet", str(other), "lib/other", at=outer)
+    upstream.git("commit", "--quiet", "--all", "--message=other", at=outer)
     commit = commit_of(upstream, outer)
     done = upstream.fetch(GitSource(f"{UPSTREAM}outer", commit, "tree", submodules=submodules))
     assert done.returncode == 0, done.stderr
@@ -198,7 +193,9 @@ def test_submodules_come_when_they_are_asked_for(upstream: Upstream, submodules:
 def test_a_submodule_that_has_no_mirror_stops_the_step(upstream: Upstream) -> None:
     outer = with_submodules(upstream)
     upstream.mirrors = {f"{UPSTREAM}outer": f"file://{outer}"}
-    wanted = GitSource(f"{UPSTREAM}outer", commit_of(upstream, outer), "tree", submodules=True)
+    wanted = GitSource(
+        f"{UPSTREAM}outer", commit_of(upstream, outer), "tree", submodules=("lib/inner",)
+    )
     upstream.environment["https_proxy"] = "http://127.0.0.1:9"
     done = upstream.fetch(wanted)
     assert done.returncode == DOWNLOAD_FAILED
@@ -219,7 +216,7 @@ def test_a_repository_of_plain_files_on_a_web_server_serves(
     assert [path.name for path in upstream.fetched("tree").iterdir()] == ["a"]
 
 
-def test_neither_the_user_s_git_nor_the_environment_says_whence_it_comes(
+def test_neither_the_user_s_git_nor_the_environment_decides_its_origin(
     upstream: Upstream,
 ) -> None:
     right = upstream.repository("right", a="right")
@@ -271,7 +268,7 @@ def test_a_file_with_another_hash_is_not_used(upstream: Upstream) -> None:
     assert not upstream.fetched("x.tgz").exists()
 
 
-def test_a_file_that_is_not_pinned_comes_with_its_hash_told(upstream: Upstream) -> None:
+def test_a_file_that_is_not_pinned_is_reported_with_its_hash(upstream: Upstream) -> None:
     digest = file_of(upstream, b"any")
     done = upstream.fetch(UrlSource(f"{UPSTREAM}x.tar.gz", "x.tgz"))
     assert done.returncode == 0, done.stderr
@@ -280,7 +277,7 @@ def test_a_file_that_is_not_pinned_comes_with_its_hash_told(upstream: Upstream) 
 
 
 @pytest.mark.parametrize("by", ["file", "http"])
-def test_a_file_that_is_missing_is_told_by_its_own_name(
+def test_a_file_that_is_missing_is_reported_by_its_own_name(
     upstream: Upstream, serve: Callable[[], str], by: str
 ) -> None:
     upstream.mirrors = {UPSTREAM: serve()} if by == "http" else upstream.mirrors
@@ -356,7 +353,7 @@ def test_everything_has_the_time_of_the_image_and_nothing_else_is_left(upstream:
     assert list(upstream.home.iterdir()) == []
 
 
-def test_a_full_disk_is_told_as_what_it_is(upstream: Upstream) -> None:
+def test_a_full_disk_is_reported_as_what_it_is(upstream: Upstream) -> None:
     digest = file_of(upstream, bytes(4 << 20))
     small = 'mount -t tmpfs -o size=1m small "$TMPDIR" && exec "$@"'
     enter = ["unshare", "--map-root-user", "--mount", "sh", "-c", small, "sh"]

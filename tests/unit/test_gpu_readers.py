@@ -57,7 +57,7 @@ def tests() -> ModuleType:
     return load("rccl-tests/checks/_rccl_tests.py")
 
 
-def test_each_mapped_file_is_told_once(rccl: ModuleType) -> None:
+def test_each_mapped_file_is_reported_once(rccl: ModuleType) -> None:
     assert rccl.mapped(MAPS) == (
         ["/opt/rocm/lib/librccl.so.1.0.60404"],
         ["/usr/lib/x86_64-linux-gnu/librccl-net-ofi.so"],
@@ -66,7 +66,7 @@ def test_each_mapped_file_is_told_once(rccl: ModuleType) -> None:
     assert list(rccl.wrong_plugin(MAPS)) == []
 
 
-def test_a_process_without_rccl_and_one_with_the_wheels_are_told(rccl: ModuleType) -> None:
+def test_a_process_without_rccl_and_one_with_the_wheels_are_reported(rccl: ModuleType) -> None:
     assert "has mapped no librccl.so" in next(rccl.wrong_files("7f-7f r-xp 0 0 0 [heap]\n"))
     other = MAPS.replace("/opt/rocm/lib/librccl", "/opt/venv/torch/lib/librccl")
     assert "is not the image's RCCL" in next(rccl.wrong_files(other))
@@ -79,7 +79,7 @@ def test_both_spellings_of_the_provider_are_read(rccl: ModuleType, word: str) ->
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("NET/OFI Selected Provider is tcp;ofi_rxm", "the provider tcp, not cxi"),
         ("NET/Socket : Using [0]hsn0", "goes through sockets: NET/Socket : Using [0]hsn0"),
@@ -88,10 +88,10 @@ def test_both_spellings_of_the_provider_are_read(rccl: ModuleType, word: str) ->
         ("NET/Plugin: using internal implementation", "takes no network plugin"),
     ],
 )
-def test_bad_lines_are_told_as_they_are(rccl: ModuleType, line: str, told: str) -> None:
+def test_bad_lines_are_reported_as_they_are(rccl: ModuleType, line: str, message: str) -> None:
     log = f"NET/OFI Selected provider is cxi, fabric is cxi\nnid1:1:1 NCCL INFO {line}\n"
     assert any(
-        told in problem.replace("nid1:1:1 NCCL INFO ", "") for problem in rccl.wrong_network(log)
+        message in problem.replace("nid1:1:1 NCCL INFO ", "") for problem in rccl.wrong_network(log)
     )
 
 
@@ -108,7 +108,7 @@ def test_a_table_of_rccl_tests_is_read(tests: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("values : 0 OK", "values : 12 FAILED", "12 FAILED"),
         ("# Out of bounds values : 0 OK\n", "", "does not say 'Out of bounds values : 0 OK'"),
@@ -118,13 +118,13 @@ def test_a_table_of_rccl_tests_is_read(tests: ModuleType) -> None:
     ],
 )
 def test_what_is_wrong_with_a_run_of_rccl_tests(
-    tests: ModuleType, old: str, new: str, told: str
+    tests: ModuleType, old: str, new: str, message: str
 ) -> None:
     assert old in TABLE
-    assert any(told in problem for problem in tests.problems(TABLE.replace(old, new), 16))
+    assert any(message in problem for problem in tests.problems(TABLE.replace(old, new), 16))
 
 
-def test_ranks_that_do_not_meet_are_told(tests: ModuleType) -> None:
+def test_ranks_that_do_not_meet_are_reported(tests: ModuleType) -> None:
     met = TABLE + "#  Rank  0 Group  0 Pid   1 on nid1 device  0 [0xc1] AMD Instinct MI250X\n"
     assert "it ran on 1 of 2 ranks" in next(tests.problems(met, 2))
     assert list(tests.problems(met, 1)) == []
@@ -135,8 +135,8 @@ def test_a_table_of_osu_is_read() -> None:
     text = "# OSU MPI-ROCM Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n1048576  23912.40\n"
     assert osu.parse(text) == {1048576: 23912.40}
     assert osu.parse("[proxy:0] Abort(1) on node 0\n") == {}
-    told = list(osu.wrong({1048576: 1.0}, 0, 3, "aborted\nwhy"))
-    assert told == ["osu_bw between GCD 0 and 3 prints nothing for 64MiB: why"]
+    found = list(osu.wrong({1048576: 1.0}, 0, 3, "aborted\nwhy"))
+    assert found == ["osu_bw between GCD 0 and 3 prints nothing for 64MiB: why"]
 
 
 PLATFORM = {
@@ -167,7 +167,7 @@ def ranks(**changes: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({}, ""),
         ({"cores": "48-55"}, ""),
@@ -181,10 +181,10 @@ def ranks(**changes: Any) -> list[dict[str, Any]]:
         ({"nic_up": False}, "hsn0, next to its GPU 0000:c1:00.0, is down"),
     ],
 )
-def test_where_ranks_run_is_judged(changes: dict[str, Any], told: str) -> None:
+def test_where_ranks_run_is_judged(changes: dict[str, Any], message: str) -> None:
     places = load("pytorch/checks/rocm/_places.py")
     found = list(places.problems(ranks(**changes), PLATFORM))
-    assert any(told in problem for problem in found) if told else found == []
+    assert any(message in problem for problem in found) if message else found == []
 
 
 def test_an_interface_serves_the_two_gpus_of_a_package() -> None:

@@ -70,7 +70,7 @@ def test_an_image_that_is_cut_short_is_not(made: Callable[..., Path]) -> None:
     ("at", "content", "words"),
     [(0, b"junk", "there is no squashfs"), (40, struct.pack("<Q", 1 << 40), "1099511627776 bytes")],
 )
-def test_a_file_system_that_is_none_or_claims_more_than_there_is_is_told_with_its_place(
+def test_a_file_system_that_is_none_or_claims_more_than_there_is_is_reported_with_its_place(
     made: Callable[..., Path], at: int, content: bytes, words: str
 ) -> None:
     path = made()

@@ -130,7 +130,7 @@ def test_the_c_library_is_never_bound(world: World) -> None:
     assert "ld-linux-x86-64.so.2" in GLIBC
 
 
-def test_a_too_new_version_of_the_c_library_is_told_with_symbol_and_asker(world: World) -> None:
+def test_a_too_new_version_of_the_c_library_is_reported_with_symbol_and_asker(world: World) -> None:
     below = world.host.library(
         "/usr/lib64/libcxi.so.1", defines=["cxi"], uses=["strtol38"], needs=[world.host_libc]
     )
@@ -152,7 +152,7 @@ def test_a_version_that_a_library_does_without_is_no_problem(world: World) -> No
     assert world.close().problems == ()
 
 
-def test_a_symbol_that_belongs_to_the_hosts_c_library_alone_is_told(world: World) -> None:
+def test_a_symbol_that_belongs_to_the_hosts_c_library_alone_is_reported(world: World) -> None:
     for libc in (world.host_libc, world.image_libc):
         libc.unlink()
     libc = world.host.library("/lib64/libc.so.6", defines={"GLIBC_PRIVATE": ["one", "two"]})
@@ -162,7 +162,7 @@ def test_a_symbol_that_belongs_to_the_hosts_c_library_alone_is_told(world: World
     assert problem.what == "the image's libc.so.6 has no two@GLIBC_PRIVATE"
 
 
-def test_all_problems_are_told_at_once(world: World) -> None:
+def test_all_problems_are_reported_at_once(world: World) -> None:
     gone = world.host.library("/usr/lib64/libgone.so.1", defines=["gone"])
     world.host.library(TOP, uses=["gone", "strtol38"], needs=[gone, world.host_libc])
     gone.unlink()
@@ -177,7 +177,7 @@ def test_all_problems_are_told_at_once(world: World) -> None:
     assert found.problems[1].where.startswith(TOP)
 
 
-def test_an_older_one_of_the_host_that_hides_a_newer_one_is_told(world: World) -> None:
+def test_an_older_one_of_the_host_that_hides_a_newer_one_is_reported(world: World) -> None:
     world.host.library(TOP, defines={"FABRIC_1.7": ["fi"]})
     newer = {"FABRIC_1.7": ["fi"], "FABRIC_1.8": ["fi_new"]}
     world.image.library("/usr/lib64/libfabric.so.1", defines=newer)
@@ -186,7 +186,7 @@ def test_an_older_one_of_the_host_that_hides_a_newer_one_is_told(world: World) -
     assert "may need FABRIC_1.8 of /usr/lib64/libfabric.so.1" in problem.why
 
 
-def test_two_libraries_of_the_host_that_want_different_ones_of_a_name_are_told(
+def test_two_libraries_of_the_host_that_want_different_ones_of_a_name_are_reported(
     world: World,
 ) -> None:
     old = world.host.library("/opt/old/libz.so.1", defines={"Z_1": ["a"]})
@@ -201,7 +201,7 @@ def test_two_libraries_of_the_host_that_want_different_ones_of_a_name_are_told(
     assert world.close("/usr/lib64/libnew.so.1", "/usr/lib64/libold.so.1").problems == ()
 
 
-def test_a_name_that_two_layers_take_from_different_places_is_told(world: World) -> None:
+def test_a_name_that_two_layers_take_from_different_places_is_reported(world: World) -> None:
     other = "/usr/lib64/libfabric.so.1"
     for path in (TOP, other):
         world.host.library(path)

@@ -121,7 +121,7 @@ def test_of_many_ranks_the_one_that_failed_is_the_first() -> None:
     assert len(ranks) == 64
 
 
-def test_an_outcome_is_told_by_a_word_and_never_by_a_colour_alone() -> None:
+def test_an_outcome_is_reported_by_a_word_and_never_by_a_colour_alone() -> None:
     text = text_of("one failed")
     for state in re.findall(r'<span class="state (\w+)">', text):
         assert f"</span> {state}</span>" in text

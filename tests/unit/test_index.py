@@ -47,7 +47,7 @@ def layers(draw: st.DrawFn) -> Index:
 
 
 def tree(indexes: Iterable[Index]) -> dict[str, Row]:
-    return {path: placed.row for path, placed in merge(indexes).items()}
+    return merge(indexes).rows
 
 
 def apply(root: Path, index: Index) -> None:

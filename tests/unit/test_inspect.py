@@ -1,4 +1,4 @@
-"""An image tells what of its host its layers need, to whoever starts it."""
+"""An image states what its layers need of the host, for whoever starts it."""
 
 import json
 import re
@@ -155,7 +155,7 @@ def test_run_binds_what_the_platform_and_the_layers_need_and_the_host_has(
         folder.mkdir(parents=True)
     binds = f"binds: [{{path: {there}, reason: x}}]\n" if binding else ""
     (envs / "site.yaml").write_text(f"summary: x\naccelerator: cpu\n{binds}")
-    # An engine that tells how it was called: what is in the image is not the matter here.
+    # An engine that prints how it was called: what is in the image is not the matter here.
     (tools / "apptainer").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     (tools / "apptainer").chmod(0o755)
     program = [sys.executable, "-m", "lumicontainer", "run", "--platform", "site"]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.catalog import shipped_folder
-from lumicontainer.core.reference.json_schema import READERS, text_of
-from lumicontainer.core.reference.page import page
+from lumicontainer.core.reference import READERS, page, schema_text
 from lumicontainer.core.yaml.parse import parse
 from lumicontainer.errors import Problems
 
@@ -43,12 +42,12 @@ def problems_of(kind: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", READERS)
 def test_the_shipped_schema_is_the_readers_own(name: str) -> None:
-    assert (SCHEMAS / f"{name}.json").read_text() == text_of(name), "run: make schemas"
+    assert (SCHEMAS / f"{name}.json").read_text() == schema_text(name), "run: make schemas"
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_no_part_of_a_schema_accepts_anything(name: str) -> None:
-    assert not re.search(r": \{\}[,\n]", text_of(name))
+    assert not re.search(r": \{\}[,\n]", schema_text(name))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
@@ -83,7 +82,7 @@ def test_a_shipped_document_names_its_schema_and_satisfies_it(path: Path) -> Non
         (
             "platform",
             "summary: x\naccelerator: cpu\n"
-            "caches: [{name: A, folder: a, storage: home, reason: r, source: s}]\n",
+            "caches: [{name: A, folder: a, storage: disk, reason: r, source: s}]\n",
         ),
         ("rules", f"rules: [{{{RULE}}}]\n"),
         ("rules", f"rules: [{{{RULE}, when: {{}}}}]\n"),

@@ -44,7 +44,8 @@ def test_a_misspelled_name_is_an_error_with_the_name_that_is_meant(
     [
         {"instal.sh": "true\n", "install.sh": "bash ./instal.sh\n"},
         {"install.sh": "true\n", "install2.sh": "true\n"},
-        {"install.sh": "true\n", "install.sh~": "true\n", ".install.sh.swp": "x"},
+        {"install.sh": "true\n", "install.sh~": "true\n"},
+        {"finish.sh": "true\n", ".install.sh": "x"},
         {"compiled.py": "pass\n", "data.txt": "x\n"},
         {"check/data": "x\n", "install.sh": "cp check/data /opt\n"},
     ],
@@ -89,6 +90,13 @@ def test_windows_line_endings_are_named_with_the_command_that_removes_them(
     ]
     assert f"{name}:5:1" in problems.found[0].where
     assert problems.found[0].hint.startswith("sed -i 's/\\r$//' ")
+
+
+def test_what_python_compiled_is_no_file_of_a_layer(write: Write) -> None:
+    files = {"layers/greet/a.py": "", "layers/greet/__pycache__/a.pyc": "x"}
+    layer = open_catalog(write({**HELLO, **files})).layer("greet", Problems())
+    assert layer
+    assert {file.name for file in layer.files} == {"install.sh", "a.py"}
 
 
 def test_data_may_have_them(write: Write) -> None:

@@ -1,15 +1,13 @@
 """A lock is read as it was written, fits an image or says where not, and decides its keys."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.build.lock_files import write_lock
-from lumicontainer.core.lock.lock import (
+from lumicontainer.core.lock import (
     Lock,
     LockEntry,
     apply_lock,
@@ -17,24 +15,16 @@ from lumicontainer.core.lock.lock import (
     file_name,
     in_order,
     lock_of,
+    read_lock,
+    text_of,
 )
-from lumicontainer.core.lock.lockfile import read_lock, text_of
 from lumicontainer.core.model import GitSource, SdistSource, UrlSource
+from lumicontainer.core.model.source import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS, PYTHON, SDIST, URL
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.resolve.inputs import (
-    APT,
-    DEBOOTSTRAP,
-    GIT,
-    IMAGE,
-    KINDS,
-    PYTHON,
-    SDIST,
-    URL,
-    inputs,
-    unpinned,
-)
-from lumicontainer.core.resolve.resolve import Resolved
-from lumicontainer.errors import InputError, Problems
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.inputs import inputs, unpinned
+from lumicontainer.errors import InputError, Problem, Problems
+from lumicontainer.host.lock_files import write_lock
 
 Resolve = Callable[..., Resolved]
 SHA, OTHER, COMMIT = "0" * 64, "1" * 64, "89abcdef01" * 4
@@ -67,7 +57,7 @@ ENTRIES = {
         LockEntry(PYTHON, "six==1.17.0", pin=wheel("six==1.17.0")),
         LockEntry(PYTHON, "sympy", pin=wheel("sympy==1.14.0"), dependency=True),
         LockEntry(
-            PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="https://wheels.example/"
+            PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index_url="https://wheels.example/"
         ),
         LockEntry(PYTHON, "cython==3.2.4", "build.txt", wheel("cython==3.2.4", OTHER)),
         LockEntry(SDIST, "greet==1.0", pin=SHA),
@@ -75,6 +65,8 @@ ENTRIES = {
         LockEntry(URL, "https://a.example/x.tgz", "x.tgz", OTHER),
     ),
 }
+
+OPEN = LockEntry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
 
 
 @pytest.fixture
@@ -92,7 +84,7 @@ def without(lock: Lock, *kinds: str) -> Lock:
         layer: tuple(each for each in entries if each.kind not in kinds)
         for layer, entries in lock.layers.items()
     }
-    return replace(lock, layers=kept)
+    return lock._replace(layers=kept)
 
 
 def input_of(entry: LockEntry) -> tuple[str, str, str]:
@@ -102,21 +94,21 @@ def input_of(entry: LockEntry) -> tuple[str, str, str]:
 def with_entry(lock: Lock, entry: LockEntry) -> Lock:
     """Return a lock with another entry for the same input of ``greet``."""
     kept = [each for each in lock.of("greet") if input_of(each) != input_of(entry)]
-    return replace(lock, layers={**lock.layers, "greet": in_order([*kept, entry])})
+    return lock._replace(layers={**lock.layers, "greet": in_order([*kept, entry])})
 
 
 def test_everything_that_a_layer_takes_is_an_input_of_its_own(greet: Resolved) -> None:
     assert {each.key for each in inputs(greet)} == Lock("", "", layers=ENTRIES).named().keys()
 
 
-def test_what_no_hash_holds_is_told_with_the_file_that_names_it(greet: Resolved) -> None:
+def test_what_no_hash_holds_is_reported_with_the_file_that_names_it(greet: Resolved) -> None:
     base, layer = greet.layers
     assert unpinned(greet, base) == ("debootstrap bookworm",)
-    told = unpinned(greet, layer)
-    assert "Python torch==1.0" in told
-    assert "Python cython==3.2.4 (build.txt)" in told
-    assert "apt sl" in told
-    assert not [each for each in told if "notes" in each]
+    listed = unpinned(greet, layer)
+    assert "Python torch==1.0" in listed
+    assert "Python cython==3.2.4 (build.txt)" in listed
+    assert "apt sl" in listed
+    assert not [each for each in listed if "notes" in each]
 
 
 def test_a_whole_lock_has_no_faults_and_leaves_nothing_unpinned(
@@ -169,7 +161,7 @@ def test_a_lock_gives_keys_of_its_own_and_leaves_those_without_it(
 def test_another_pin_makes_another_key(greet: Resolved, lock: Lock, kind: str) -> None:
     entry = next(each for each in lock.of("greet") if each.kind == kind)
     other = {APT: "sl=6", PYTHON: wheel("cython==3.2.4"), GIT: "89abcdef00" * 4}.get(kind, "2" * 64)
-    changed = with_entry(lock, replace(entry, pin=other))
+    changed = with_entry(lock, entry._replace(pin=other))
     one, another = (make_plan(apply_lock(greet, each), ()) for each in (lock, changed))
     assert one.base_key == another.base_key
     assert one.steps[0].key != another.steps[0].key
@@ -177,7 +169,7 @@ def test_another_pin_makes_another_key(greet: Resolved, lock: Lock, kind: str) -
 
 def test_the_same_pins_from_elsewhere_make_the_same_keys(greet: Resolved, lock: Lock) -> None:
     entry = next(each for each in lock.of("greet") if each.kind == GIT)
-    changed = with_entry(lock, replace(entry, origin="a friend"))
+    changed = with_entry(lock, entry._replace(origin="a friend"))
     one, another = (make_plan(apply_lock(greet, each), ()) for each in (lock, changed))
     assert one.steps[-1].key == another.steps[-1].key
 
@@ -196,20 +188,19 @@ def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_input_without_an_entry_is_a_fault(greet: Resolved, lock: Lock, kind: str) -> None:
-    told = faults(without(lock, kind), greet)
-    assert bool(told) == (kind != IMAGE)
-    assert all(each.endswith("it has no entry") for each in told)
+    listed = faults(without(lock, kind), greet)
+    assert bool(listed) == (kind != IMAGE)
+    assert all(each.endswith("it has no entry") for each in listed)
 
 
 def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) -> None:
-    entry = LockEntry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
-    assert faults(with_entry(lock, entry), greet) == [
+    assert faults(with_entry(lock, OPEN), greet) == [
         "greet: x.tgz from https://a.example/x.tgz: open, it could not be downloaded"
     ]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "listed"),
     [
         ("six==1.17.0", "six==1.16.0", "Python six==1.16.0: it has no entry"),
         ("commit: 89abcde", "commit: '0123456'", f"commit 0123456: the entry is another, {COMMIT}"),
@@ -219,23 +210,21 @@ def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) ->
     ],
 )
 def test_a_recipe_that_changed_has_a_stale_lock(
-    resolved: Resolve, lock: Lock, old: str, new: str, told: str
+    resolved: Resolve, lock: Lock, old: str, new: str, listed: str
 ) -> None:
     layer = GREET["layers/greet/layer.yaml"]
     assert old in layer
     changed = resolved({**GREET, "layers/greet/layer.yaml": layer.replace(old, new)})
-    assert [each for each in faults(lock, changed) if told in each]
+    assert [each for each in faults(lock, changed) if listed in each]
 
 
 def test_a_requirement_of_a_file_that_changed_is_a_fault(resolved: Resolve, lock: Lock) -> None:
     changed = resolved({**GREET, "layers/greet/build.txt": "cython==3.2.5\n"})
-    told = faults(lock, changed)
-    assert "greet: Python cython==3.2.5 (build.txt): it has no entry" in told
+    listed = faults(lock, changed)
+    assert "greet: Python cython==3.2.5 (build.txt): it has no entry" in listed
 
 
-def test_a_longer_commit_of_the_recipe_that_begins_so_is_no_fault(
-    resolved: Resolve, lock: Lock
-) -> None:
+def test_a_longer_commit_that_begins_so_is_no_fault(resolved: Resolve, lock: Lock) -> None:
     layer = GREET["layers/greet/layer.yaml"].replace("89abcde,", f"{COMMIT},")
     assert faults(lock, resolved({**GREET, "layers/greet/layer.yaml": layer})) == []
 
@@ -252,20 +241,31 @@ def test_a_comment_hides_no_requirement(resolved: Resolve, text: str) -> None:
     assert "Python a==1 (build.txt)" in unpinned(resolved(), layer)
 
 
-def test_a_requirement_of_no_version_is_told_beside_those_that_have_one(resolved: Resolve) -> None:
+@pytest.mark.parametrize("text", ["a\nb\n", "a==1\nneeds a compiler\n"])
+def test_a_text_that_pip_would_not_read_names_no_requirement(resolved: Resolve, text: str) -> None:
+    layer = resolved({**GREET, "layers/greet/words.txt": text}).layers[1]
+    assert "words.txt" not in " ".join(unpinned(resolved(), layer))
+
+
+def test_a_requirement_of_no_version_is_listed_too(resolved: Resolve) -> None:
     text = "a==1\nb>=2\nc[x]==1\n"
     layer = resolved({**GREET, "layers/greet/build.txt": text}).layers[1]
-    told = unpinned(resolved(), layer)
-    assert [each for each in told if "(build.txt)" in each] == [
+    listed = unpinned(resolved(), layer)
+    assert [each for each in listed if "(build.txt)" in each] == [
         f"Python {name} (build.txt)" for name in text.split()
     ]
+
+
+def test_a_file_below_is_one_of_requirements_by_its_name(resolved: Resolve) -> None:
+    layer = resolved({**GREET, "layers/greet/more/build.txt": "b>=2\n"}).layers[1]
+    assert "Python b>=2 (more/build.txt)" in unpinned(resolved(), layer)
 
 
 def test_a_lock_that_could_not_be_read_again_is_not_written(lock: Lock, tmp_path: Path) -> None:
     path = tmp_path / "x.lock.yaml"
     write_lock(lock, path)
     before = path.read_bytes()
-    entry = LockEntry(PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index="file:///srv/index")
+    entry = LockEntry(PYTHON, "six==1.17.0", pin=wheel("six==1.17.0"), index_url="file:///srv")
     with pytest.raises(InputError, match="URL"):
         write_lock(with_entry(lock, entry), path)
     assert path.read_bytes() == before
@@ -273,7 +273,7 @@ def test_a_lock_that_could_not_be_read_again_is_not_written(lock: Lock, tmp_path
 
 
 def test_the_lock_of_another_image_is_refused(greet: Resolved, lock: Lock) -> None:
-    other = replace(lock, recipe="other", profile="new")
+    other = lock._replace(recipe="other", profile="new")
     assert faults(other, greet) == ["it is the lock of other workstation new"]
 
 
@@ -288,9 +288,16 @@ def read(text: str) -> Lock:
     return lock
 
 
+def refused(entry: str) -> Problem:
+    """Return the problem of a lock with one entry."""
+    problems = Problems()
+    text = f"recipe: a\nplatform: b\nlayers:\n  c:\n    - {entry}\n"
+    assert read_lock(text, "a.lock.yaml", problems) is None
+    return problems.found[0]
+
+
 def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
-    entry = LockEntry(URL, "https://a.example/x.tgz", "x.tgz", open="it could not be downloaded")
-    lines = text_of(with_entry(lock, entry)).partition("recipe: ")[2].splitlines()
+    lines = text_of(with_entry(lock, OPEN)).partition("recipe: ")[2].splitlines()
     assert lines[:12] == [
         "hello",
         "platform: workstation",
@@ -334,7 +341,7 @@ def entries(draw: st.DrawFn) -> LockEntry:
     origin = draw(st.just("") | lines)
     index = draw(st.sampled_from(["", "https://wheels.example/a%20b"]))
     pin = draw(PIN.get(kind, digests))
-    return LockEntry(kind, draw(lines), **about, pin=pin, origin=origin, index=index)
+    return LockEntry(kind, draw(lines), **about, pin=pin, origin=origin, index_url=index)
 
 
 @st.composite
@@ -342,7 +349,7 @@ def locks(draw: st.DrawFn) -> Lock:
     layers = draw(st.dictionaries(layer_names, st.lists(entries(), max_size=4), max_size=4))
     ordered = {name: in_order(each) for name, each in layers.items()}
     profile = draw(st.just("") | layer_names)
-    return Lock(draw(layer_names), draw(layer_names), profile, ordered)
+    return Lock(draw(layer_names), draw(layer_names), ordered, profile)
 
 
 @given(locks())
@@ -358,7 +365,7 @@ def test_the_order_in_which_pins_are_found_is_not_written(
 ) -> None:
     shuffled = list(found)
     other.shuffle(shuffled)
-    one, another = (Lock("a", "b", "", {"c": tuple(each)}) for each in (found, shuffled))
+    one, another = (Lock("a", "b", {"c": tuple(each)}) for each in (found, shuffled))
     assert text_of(one) == text_of(another)
 
 
@@ -378,18 +385,12 @@ def test_the_order_in_which_pins_are_found_is_not_written(
     ],
 )
 def test_a_pin_that_is_none_is_refused_with_its_place(kind: str, pin: str) -> None:
-    problems = Problems()
-    text = f'recipe: a\nplatform: b\nlayers:\n  c:\n    - {kind}: x\n      pin: "{pin}"\n'
-    assert read_lock(text, "a.lock.yaml", problems) is None
-    assert "a.lock.yaml:6:12" in [problem.where for problem in problems.found]
+    assert refused(f'{kind}: x\n      pin: "{pin}"').where == "a.lock.yaml:6:12"
 
 
 @pytest.mark.parametrize("more", ["", f'\n      pin: "{SHA}"\n      unpinned: why'])
 def test_an_entry_is_either_pinned_or_open(more: str) -> None:
-    problems = Problems()
-    text = f"recipe: a\nplatform: b\nlayers:\n  c:\n    - url: x{more}\n"
-    assert read_lock(text, "a.lock.yaml", problems) is None
-    assert "either 'pin' or 'unpinned'" in problems.found[0].what
+    assert "either 'pin' or 'unpinned'" in refused(f"url: x{more}").what
 
 
 def test_an_entry_is_found_by_its_input_alone(greet: Resolved, lock: Lock) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.render.render import render_base
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.host.mirrors import lines, mirrored_image, plain_registry, read_mirrors
 from lumicontainer.host.site import read_site, require_mirror, stage_site
@@ -114,7 +114,7 @@ def test_a_mirror_may_be_the_beginning_of_names(tmp_path: Path) -> None:
     assert read_mirrors([f"{HUB}={tmp_path}/lib"]) == {HUB: f"file://{tmp_path}/lib"}
 
 
-def test_a_mirror_of_debian_that_is_not_there_is_told_by_its_variable(
+def test_a_mirror_of_debian_that_is_not_there_is_reported_by_its_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LUMICONTAINER_MIRROR", "file:///nope")
@@ -123,7 +123,7 @@ def test_a_mirror_of_debian_that_is_not_there_is_told_by_its_variable(
     assert error.value.problems[0].where == "LUMICONTAINER_MIRROR"
 
 
-def test_what_is_wrong_with_the_file_is_told_at_its_place(
+def test_what_is_wrong_with_the_file_is_reported_at_its_place(
     configured: Callable[[str], Path],
 ) -> None:
     path = configured(f"{HUB}: [a]\nftp://a.example/: https://b.example/\n")
@@ -190,7 +190,7 @@ def test_a_mirror_of_debian_is_no_text_of_a_definition() -> None:
     assert require_mirror("https://debian.example/a%20b") == "https://debian.example/a%20b"
 
 
-def test_a_step_is_told_of_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:
+def test_a_step_knows_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:
     folder = tmp_path / "it's $(id)"
     staged = tmp_path / "staged"
     for path in (folder, staged):

@@ -1,4 +1,4 @@
-"""A package that is not there is told by its name, where it is named and what to write instead."""
+"""A missing package is reported by its name, its place and what to write instead."""
 
 import subprocess
 import sys
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.build.failures import failure
 from lumicontainer.build.failures.missing_packages import Absent, absent, problem_of
-from lumicontainer.core.lock.lock import LockEntry, apply_lock, lock_of
+from lumicontainer.core.lock import LockEntry, apply_lock, lock_of
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem
 from lumicontainer.system.files.no_links import packages_listed
@@ -48,26 +49,26 @@ def apt(*words: str) -> str:
     return done.stdout + done.stderr
 
 
-def told(resolved: Resolve, text: str, names: tuple[str, ...] = ()) -> Problem:
+def explained(resolved: Resolve, text: str, names: tuple[str, ...] = ()) -> Problem:
     (found,) = absent(text)
     result = problem_of(found, resolved(FILES).layers[1], names)
     assert result
     return result
 
 
-def test_a_name_that_pip_does_not_know_is_told(resolved: Resolve, offer: Offer) -> None:
-    found = told(resolved, pip("Nope[x]>=1"))
+def test_a_name_that_pip_does_not_know_is_reported(resolved: Resolve, offer: Offer) -> None:
+    found = explained(resolved, pip("Nope[x]>=1"))
     assert found.what == "Python package 'Nope' not found in the configured index"
     assert found.where.endswith("greet/layer.yaml:5:23")
     assert "correct the name" in found.hint
 
 
-def test_a_version_that_pip_does_not_know_is_told_with_those_that_there_are(
+def test_a_version_that_pip_does_not_know_is_reported_with_those_that_there_are(
     resolved: Resolve, offer: Offer
 ) -> None:
     for version in ("1.0", "1.1"):
         offer("six", version)
-    found = told(resolved, pip("six==99"))
+    found = explained(resolved, pip("six==99"))
     assert found.what == "Python package 'six' has no version '99' in the configured index"
     assert found.why == "it has 1.0, 1.1"
     assert found.where.endswith("greet/layer.yaml:5:12")
@@ -77,10 +78,10 @@ def test_a_line_of_a_file_and_the_version_of_a_layer_are_places_too(
     resolved: Resolve, offer: Offer, tmp_path: Path
 ) -> None:
     (tmp_path / "build.txt").write_text("lost==1\n")
-    found = told(resolved, pip("--requirement", str(tmp_path / "build.txt")))
+    found = explained(resolved, pip("--requirement", str(tmp_path / "build.txt")))
     assert found.where.endswith("greet/build.txt:2:1")
     offer("evil", "1.0")
-    found = told(resolved, pip("evil==9.9"))
+    found = explained(resolved, pip("evil==9.9"))
     assert found.where.endswith("greet/layer.yaml:2:10")
 
 
@@ -103,13 +104,14 @@ def test_an_index_that_does_not_answer_says_nothing_of_what_there_is(
     assert absent(said) == []
 
 
-def test_a_name_and_a_version_that_apt_does_not_know_are_told(resolved: Resolve) -> None:
+def test_a_name_and_a_version_that_apt_does_not_know_are_reported(resolved: Resolve) -> None:
     assert absent(apt("nosuchpackage-x")) == [Absent("apt", "nosuchpackage-x")]
-    found = told(resolved, "E: Unable to locate package sl\n", ("slurm", "sl-x", "less"))
+    found = explained(resolved, "E: Unable to locate package sl\n", ("slurm", "sl-x", "less"))
     assert found.what == "Debian package 'sl' not found in apt's sources"
     assert found.where.endswith("greet/layer.yaml:4:9")
     assert found.hint == "did you mean 'sl-x'?"
-    found = told(resolved, apt("less=1"))
+    found = explained(resolved, said := apt("less=1"))
+    assert failure._NOT_DOWNLOADED.search(said), "a step that a lock decides ends with 6"
     assert found.what == "Debian package 'less' has no version '1' in apt's sources"
     assert found.where.endswith("greet/layer.yaml:4:13")
 

@@ -85,6 +85,25 @@ def test_a_copy_replaces_a_link_and_not_what_it_leads_to(
     assert contents(tree / ".singularity.d") == {"runscript": "new\n", "env/90.sh": "new\n"}
 
 
+def test_a_copy_has_the_modes_of_a_plain_build(tmp_path: Path, tree: Path) -> None:
+    tree.chmod(0o751)
+    before = os.umask(0o077)
+    try:
+        files = [("opt/bin/program", 0o755, b""), ("opt/lib/module.py", 0o644, b"")]
+        no_links.write_tree(tmp_path / "files", files)
+        subprocess.run(no_links.copy_command(tmp_path / "files", tree), check=True)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in (tree, *tree.glob("opt/**/*"))}
+    assert modes == {
+        "tree": 0o751,
+        "bin": 0o755,
+        "program": 0o755,
+        "lib": 0o755,
+        "module.py": 0o644,
+    }
+
+
 @pytest.mark.parametrize("place", [".singularity.d", ".singularity.d/env"])
 def test_a_copy_does_not_go_through_a_link_to_a_folder(
     tree: Path, home: Path, lay: Callable[[], int], place: str

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
 
 from ..conftest import CHECK, HELLO
@@ -43,7 +43,7 @@ def test_a_cycle_is_called_one_and_shown(
     assert "put '- " not in text
 
 
-def test_two_cycles_are_told_at_once(resolved: Resolve) -> None:
+def test_two_cycles_are_reported_at_once(resolved: Resolve) -> None:
     text = error_of(resolved, requiring(a="b", b="a", c="d", d="c"))
     assert text.count("require each other") == 2
 

@@ -1,7 +1,8 @@
-"""What the system refuses is told with a hint, by the helper programs of a build, too."""
+"""What the system refuses is reported with a hint, by the helper programs of a build, too."""
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,30 +35,29 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-@pytest.mark.parametrize("name", ["checkout", "capture"])
-def test_a_helper_that_cannot_write_ends_with_a_message_and_its_code(tree: Path, name: str) -> None:
-    words = (tree, tree.parent / "state", tree.parent / "draft")
-    code, told = helper(name, *words[: 2 if name == "checkout" else 3], limit="0")
+def test_a_helper_that_cannot_write_ends_with_a_message_and_its_code(tree: Path) -> None:
+    # A program finds its temporary folder by writing four bytes.
+    code, message = helper("capture", tree, tree.parent / "state", tree.parent / "draft", limit="4")
     assert code == 8
-    assert told.startswith("error: cannot process the files of the build\n"), told
-    assert "why: File too large\n" in told
-    assert "which is 0 KiB: ulimit -f unlimited" in told
+    assert message.startswith("error: cannot process the files of the build\n"), message
+    assert "why: File too large\n" in message
+    assert "which is 0 KiB: ulimit -f unlimited" in message
 
 
 def test_a_helper_names_the_path_that_it_cannot_read(tree: Path) -> None:
     gone = tree.parent / "gone"
-    code, told = helper("capture", gone, tree.parent / "state", tree.parent / "draft")
+    code, message = helper("capture", gone, tree.parent / "state", tree.parent / "draft")
     assert code == 3
-    assert f"where: {gone}\n    why: No such file or directory\n" in told
-    assert "Traceback" not in told
+    assert re.search(f"why: .*{re.escape(str(gone))}.*: No such file or directory\n", message)
+    assert "Traceback" not in message
 
 
 def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
     (tree.parent / "draft" / "files.json").write_text("[")
-    code, told = helper("checkout", tree, tree.parent / "state", tree.parent / "draft")
+    code, message = helper("checkout", tree, tree.parent / "state", tree.parent / "draft")
     assert code == 70
-    assert told.startswith("error: a bug in lumicontainer: JSONDecodeError: ")
-    assert told.count("\n") == 1
+    assert message.startswith("error: a bug in lumicontainer: JSONDecodeError: ")
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path:
     )
     setup = f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}"
     command = [*prepared("mount", setup), sys.executable, "-c", program, str(cache)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told.splitlines() == [
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == [
         "error: cannot write to the cache",
         f"  where: {cache}",
         "    why: Read-only file system",

@@ -82,10 +82,10 @@ def test_sequences_of_our_own_reach_the_terminal_and_those_of_the_text_do_not() 
 
 @given(hostile)
 def test_json_is_plain_ascii_and_means_the_same(text: str) -> None:
-    told = output.as_json({text: text})
-    assert told.isascii()
-    assert told.isprintable()
-    assert json.loads(told) == {text: text}
+    printed = output.as_json({text: text})
+    assert printed.isascii()
+    assert printed.isprintable()
+    assert json.loads(printed) == {text: text}
 
 
 @given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"])))
@@ -99,8 +99,8 @@ def test_a_word_for_bash_is_one_line_and_arrives_as_it_is(text: str) -> None:
 
 
 def test_no_line_of_a_value_in_a_message_looks_like_a_message_of_its_own() -> None:
-    told = str(Problem("no 'a\nerror: b'", "c\nd", "e\nf", "g\nh"))
-    assert [text for text in told.splitlines() if not text.startswith(" ")] == ["error: no 'a"]
+    printed = str(Problem("no 'a\nerror: b'", "c\nd", "e\nf", "g\nh"))
+    assert [text for text in printed.splitlines() if not text.startswith(" ")] == ["error: no 'a"]
 
 
 @pytest.fixture
@@ -111,7 +111,9 @@ def _verbose() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_verbose")
-def test_a_command_is_told_without_the_passwords_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_is_reported_without_the_passwords_in_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     trace(["pip", "--index-url", "https://me:secret@site.example/simple", "a b"])
-    told = capsys.readouterr().err
-    assert told == "+ pip --index-url https://***@site.example/simple 'a b'\n"
+    printed = capsys.readouterr().err
+    assert printed == "+ pip --index-url https://***@site.example/simple 'a b'\n"

@@ -1,4 +1,4 @@
-"""What checks told is drawn to scale; what is no picture is left out."""
+"""What checks measured is drawn to scale; other values are left out."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lumicontainer.verify import pictures
 
-TOLD = {
+MEASURED = {
     "title": "all_reduce",
     "unit": "GB/s",
     "series": [{"name": "a", "points": [[1 << 20, 50], [1 << 10, 10], [1 << 30, 100]]}],
@@ -16,14 +16,14 @@ TOLD = {
 }
 
 
-def chart(told: Any) -> pictures.Chart:
-    found = list(pictures.charts({"bandwidth": told}))
+def chart(measured: Any) -> pictures.Chart:
+    found = list(pictures.charts({"bandwidth": measured}))
     assert len(found) == 1
     return found[0]
 
 
 def test_points_are_in_order_on_a_scale_of_powers_of_two() -> None:
-    (line,) = chart(TOLD).lines
+    (line,) = chart(MEASURED).lines
     xs = [x for x, _, _ in line.points]
     assert xs == [pictures.LEFT, sum((xs[0], xs[2])) / 2, pictures.WIDTH - pictures.RIGHT]
     assert [said for *_, said in line.points] == [
@@ -34,7 +34,7 @@ def test_points_are_in_order_on_a_scale_of_powers_of_two() -> None:
 
 
 def test_a_reference_lies_where_its_value_would() -> None:
-    found = chart(TOLD)
+    found = chart(MEASURED)
     (reference,) = found.references
     ticks = {tick.text: tick.at for tick in found.up}
     assert list(ticks) == ["0", "20", "40", "60", "80", "100", "120", "140"]
@@ -44,11 +44,13 @@ def test_a_reference_lies_where_its_value_would() -> None:
 
 
 def test_several_pictures_of_a_check_are_each_drawn() -> None:
-    assert len(list(pictures.charts({"bandwidth": [TOLD, {**TOLD, "title": "other"}]}))) == 2
+    assert (
+        len(list(pictures.charts({"bandwidth": [MEASURED, {**MEASURED, "title": "other"}]}))) == 2
+    )
 
 
 @pytest.mark.parametrize(
-    "told",
+    "measured",
     [
         None,
         "fast",
@@ -60,11 +62,11 @@ def test_several_pictures_of_a_check_are_each_drawn() -> None:
         {"series": [{"name": "a", "points": [[1, 0]]}]},
         {"series": [{"name": "a", "points": [[1, float("inf")]]}]},
         {"series": [{"name": "a", "points": [[1, float("nan")]]}]},
-        {**TOLD, "references": [{"name": "no value"}]},
+        {**MEASURED, "references": [{"name": "no value"}]},
     ],
 )
-def test_what_is_no_measurement_makes_no_picture(told: Any) -> None:
-    assert list(pictures.charts({"bandwidth": told})) == []
+def test_what_is_no_measurement_makes_no_picture(measured: Any) -> None:
+    assert list(pictures.charts({"bandwidth": measured})) == []
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 40), st.floats(1e-3, 1e6)), min_size=1, max_size=40))

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.lock.lock import Lock, faults
-from lumicontainer.core.plan.plan import Plan, make_plan
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.lock import Lock, faults
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
+from lumicontainer.host.uv import find_uv
 from lumicontainer.pinning import apt
 from lumicontainer.pinning.apt import Answers
 from lumicontainer.pinning.pin import make_lock
-from lumicontainer.pinning.uv import find_uv
 from lumicontainer.system.terminal.progress import Progress
 
 from .test_fetch import UPSTREAM, Upstream
 from .test_pins import registry
-from .test_wheels import Offer, offer, tell_md5_alone
+from .test_wheels import Offer, list_md5_alone, offer
 
 __all__ = ["offer", "registry"]
 
@@ -136,7 +137,7 @@ def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: 
     )
     lock, found = locked({"one/layer.yaml": python("lib==1.5", more=own)})
     assert pins(lock, "one") == {"lib==1.5": "lib==1.5", "torch==1.0": "torch==1.0+cpu"}
-    indexes = {each.name: each.index for each in lock.of("one")}
+    indexes = {each.name: each.index_url for each in lock.of("one")}
     assert indexes == {"lib==1.5": "", "torch==1.0": "https://wheels.example/cpu"}
     assert faults(lock, found) == []
 
@@ -187,19 +188,19 @@ def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(
     assert problem.hint == "did you mean 'libfabric-dev'?"
 
 
-def test_what_an_index_tells_no_sha256_of_is_open_a_dependency_too(
+def test_what_has_no_sha256_in_the_index_is_unpinned_a_dependency_too(
     locked: Locked, offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer("tool", "1.0", "lib")
     offer("lib", "1.5")
-    tell_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
+    list_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
     lock, found = locked({"one/layer.yaml": python("tool"), "two/layer.yaml": python("lib")})
     assert pins(lock, "one") == {"tool": "tool==1.0", "(lib)": ""}
     why = "open, its index has no sha256 of it"
     assert faults(lock, found) == [f"two: Python lib: {why}", f"one: lib: {why}"]
 
 
-def test_what_a_layer_below_brings_otherwise_has_no_pin(locked: Locked, offer: Offer) -> None:
+def test_what_a_layer_below_provides_otherwise_has_no_pin(locked: Locked, offer: Offer) -> None:
     offer("lib", "1.5")
     source = f"{{url: '{UPSTREAM}x', file: lib-1.5-py3-none-any.whl, sha256: '{'0' * 64}'}}"
     layers = {

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.build.failures import failure
 from lumicontainer.core.model import Bootstrap
-from lumicontainer.core.plan.cleanup import PACKAGES, after_bootstrap, same_packages
-from lumicontainer.core.plan.plan import adding_repositories, make_plan
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.plan.base import PACKAGES, after_bootstrap, same_packages
+from lumicontainer.core.plan.layer_step import adding_repositories
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
+from lumicontainer.host.registry import pinned_image
 from lumicontainer.pinning.apt import LayerPackages, closures, program
-from lumicontainer.pinning.registry import pinned_image
 from lumicontainer.pinning.sources import sha256_of, whole_commit
 
 from .test_fetch import UPSTREAM, Upstream
@@ -49,7 +51,7 @@ def test_each_layer_has_what_apt_adds_for_it() -> None:
     }
 
 
-def test_apt_is_asked_for_each_layer_upon_those_before_it() -> None:
+def test_apt_is_asked_for_each_layer_on_those_before_it() -> None:
     text = program([LayerPackages(("sl", "make")), LayerPackages(("g++",))])
     assert text.endswith("ask 0 sl make\nask 1 g++\n")
     assert "apt-get" not in program([])
@@ -94,6 +96,7 @@ def test_a_base_of_other_packages_ends_the_build_and_the_same_does_not() -> None
         )
         assert done.returncode == code, done.stderr
         assert ("LUMICONTAINER_MIRROR" in done.stderr) == bool(code)
+        assert bool(failure._NOT_DOWNLOADED.search(done.stderr)) == bool(code)
     assert same_packages("") == ""
 
 
@@ -183,8 +186,8 @@ def test_a_tag_becomes_the_digest_of_what_the_registry_has(registry: str, image:
     assert pin == f"{image.removesuffix(':noble')}@sha256:{hashlib.sha256(MANIFEST).hexdigest()}"
 
 
-def test_a_tag_that_the_registry_lacks_is_told(registry: str) -> None:
+def test_a_tag_that_is_not_in_the_registry_is_reported(registry: str) -> None:
     with pytest.raises(DownloadError) as raised:
         pinned_image("ubuntu:gone", {"docker://docker.io/": registry}, None)
-    assert re.search("digest of 'ubuntu:gone' could not be asked for", str(raised.value))
+    assert re.search("cannot read the digest of 'ubuntu:gone'", str(raised.value))
     assert "404" in str(raised.value)

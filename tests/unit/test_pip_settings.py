@@ -1,4 +1,4 @@
-"""What pip is told on this host counts as pip itself weighs it."""
+"""The settings of pip on this host count as pip itself weighs them."""
 
 from pathlib import Path
 

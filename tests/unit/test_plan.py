@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from lumicontainer.core.model import LayerFile, SdistSource, Variable
-from lumicontainer.core.plan.plan import MAX_SECTION, Plan, make_plan, requirement
+from lumicontainer.core.model.source import requirement
+from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.records import record, record_files
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.plan.seal import MAX_SECTION
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.resolve.decisions import Resolved
 
 from ..conftest import CHECK, HELLO
 
@@ -113,8 +116,11 @@ def test_what_is_baked_in_is_spread_over_as_many_sections_as_engines_need(
     assert len(seal.documents) > 1
     assert max(len(document.encode()) for document in seal.documents) <= MAX_SECTION
     for n in range(5):
-        holding = [text for text in (seal.program, *seal.documents) if f"\npart = {n}\n" in text]
-        assert len(holding) == 2, "the program of a build and one section"
+        holding = [text for text in seal.documents if f"\npart = {n}\n" in text]
+        assert len(holding) == 1
+    written = {file.name.removeprefix("opt/lumicontainer/lib/lumi_inside/") for file in seal.files}
+    assert written > {file.name for file in inside}, "a build writes them without a shell"
+    assert "part = " not in seal.program
     works = ["compileall" in document for document in seal.documents]
     assert works == [False] * (len(works) - 1) + [True], "the work is done when all files are there"
 
@@ -176,7 +182,7 @@ def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: 
     assert changed[-1].key != seal.key
 
 
-def test_what_a_layer_brings_stands_beside_its_own_version(resolved: Resolve) -> None:
+def test_what_a_layer_provides_stands_beside_its_own_version(resolved: Resolve) -> None:
     plain = resolved({"layers/greet/layer.yaml": LAYER + "provides: {libfabric: '2.1'}\n"})
     assert record(plain)["layers"]["greet"]["provides"] == {"libfabric": "2.1"}
     full = plain._replace(platform=plain.platform._replace(interface_prefix="hsn"))

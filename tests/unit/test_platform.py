@@ -1,4 +1,4 @@
-"""A platform is one file; what it says is read whole, or all that is wrong is told."""
+"""A platform is one file; what it says is read whole, or all that is wrong is reported."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_newcomer_s_platform_is_one_file(write: Write) -> None:
     }
 
 
-def test_every_condition_that_can_be_written_can_be_told_at_the_start_of_a_rank() -> None:
+def test_every_condition_that_can_be_written_can_be_decided_at_the_start_of_a_rank() -> None:
     assert set(Conditions._fields) == set(variables.CONDITIONS)
 
 
@@ -157,10 +157,10 @@ def test_every_condition_that_can_be_written_can_be_told_at_the_start_of_a_rank(
         ),
     ],
 )
-def test_what_is_wrong_is_told_at_its_place(text: str, place: str, words: str) -> None:
-    told = problems_of(text)
-    assert f"p.yaml:{place}" in told
-    assert words in told
+def test_what_is_wrong_is_reported_at_its_place(text: str, place: str, words: str) -> None:
+    printed = problems_of(text)
+    assert f"p.yaml:{place}" in printed
+    assert words in printed
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,7 @@ def test_what_is_wrong_is_told_at_its_place(text: str, place: str, words: str) -
         ("rocm: '<6.2'", "rocm: '>=6.2'"),
         ("rocm: '6.1'", "rocm: '6.2'"),
         ("nodes: '1'", "nodes: '>1'"),
+        ("ranks: '<2'", "ranks: '>1'"),
         ("plugin: aws-ofi-nccl", "plugin: aws-ofi-rccl"),
         ("plugin: aws-ofi-nccl <1.19", "plugin: aws-ofi-nccl >=1.19"),
         ("rocm: '<7', nodes: '1'", "rocm: '<7', nodes: '>=2'"),
@@ -203,12 +204,12 @@ BAD = "  - {name: A, reason: w, source: s, hint: h"
         ),
     ],
 )
-def test_what_is_wrong_with_a_discouraged_variable_is_told_at_its_place(
+def test_what_is_wrong_with_a_discouraged_variable_is_reported_at_its_place(
     text: str, place: str, words: str
 ) -> None:
-    told = problems_of(text)
-    assert words in told
-    assert place in told
+    printed = problems_of(text)
+    assert words in printed
+    assert place in printed
 
 
 def test_what_the_platform_sets_elsewhere_may_be_discouraged() -> None:
@@ -222,15 +223,15 @@ def test_every_discouraged_variable_of_lumi_g_has_its_source_and_a_hint() -> Non
     assert all(row.source and row.hint for row in rows)
 
 
-def test_several_mistakes_are_told_at_once(write: Write) -> None:
+def test_several_mistakes_are_reported_at_once(write: Write) -> None:
     text = f"{HEAD}gpu: []\ncaches: x\nvariables:\n{ROW}, when: {{rocm: x}}}}\n{ROW}, wen: {{}}}}\n"
     with pytest.raises(InputError) as error:
         open_catalog(write({"envs/mine.yaml": text})).platform("mine")
-    told = "\n".join(str(problem) for problem in error.value.problems)
+    printed = "\n".join(str(problem) for problem in error.value.problems)
     for words in (
         "did you mean 'gpus'?",
         "expected a list",
         "invalid limit",
         "did you mean 'when'?",
     ):
-        assert words in told
+        assert words in printed

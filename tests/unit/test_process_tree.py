@@ -1,4 +1,4 @@
-"""A program that prints nothing for too long is ended, and it is told what it did."""
+"""A program that prints nothing for too long is ended, and what it did is reported."""
 
 import asyncio
 import io
@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def logged(script: str, patience: process.Patience = BRIEF) -> tuple[int | None,
     try:
         status = asyncio.run(process.logged(["bash", "-c", script], log, patience=patience))
     except process.SilentError as error:
-        return None, log.getvalue(), error.report
+        return None, log.getvalue(), str(error)
     return status, log.getvalue(), ""
 
 
@@ -61,7 +62,7 @@ HANGS = {
 
 
 @pytest.mark.parametrize("script", HANGS.values(), ids=HANGS.keys())
-def test_what_hangs_is_ended_with_all_that_it_started_and_told(mark: str, script: str) -> None:
+def test_what_hangs_is_ended_with_all_that_it_started_and_reported(mark: str, script: str) -> None:
     status, log, report = logged(f"echo begun; printf last; {script.format(mark=mark)}")
     assert status is None
     assert log == "begun\nlast\n"
@@ -90,7 +91,7 @@ def test_a_program_that_writes_files_is_silent_unless_that_counts(tmp_path: Path
     assert logged("sleep 1000", BRIEF._replace(writing=True))[0] is None
 
 
-def test_control_characters_of_commands_stay_out_of_what_is_told(mark: str) -> None:
+def test_control_characters_of_commands_stay_out_of_what_is_reported(mark: str) -> None:
     command = [sys.executable, "-c", "input()", f"{mark}\x1b[31m\n"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as child:
         report = process_tree.report(child.pid)
@@ -115,3 +116,26 @@ def test_another_limit_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, named
     monkeypatch.setenv("LUMICONTAINER_SILENCE", named)
     with pytest.raises(InputError, match=f"invalid LUMICONTAINER_SILENCE '{named}'"):
         silence_limit()
+
+
+def test_a_program_works_before_its_stdin_is_known() -> None:
+    async def run() -> tuple[int, str]:
+        log, given = io.StringIO(), asyncio.get_running_loop().create_future()
+        with tempfile.TemporaryDirectory() as folder:
+            script = f"touch {folder}/begun; cat"
+            task = asyncio.create_task(process.logged(["sh", "-c", script], log, given=given))
+            while not Path(folder, "begun").exists():
+                await asyncio.sleep(0.01)
+            given.set_result(b"known\n" * 50_000)
+            return await task, log.getvalue()
+
+    assert asyncio.run(run()) == (0, "known\n" * 50_000)
+
+
+def test_a_program_that_reads_no_stdin_ends_by_its_own_status() -> None:
+    async def run() -> int:
+        given = asyncio.get_running_loop().create_future()
+        given.set_result(bytes(1 << 20))
+        return await process.logged(["sh", "-c", "exit 7"], io.StringIO(), given=given)
+
+    assert asyncio.run(run()) == 7

@@ -1,8 +1,8 @@
-"""Progress is told as lines that are redrawn, as a log or as JSON, and never harms the work."""
+"""Progress is printed as lines that are redrawn on a terminal, and never harms the work."""
 
 import io
-import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from datetime import datetime, timedelta
 
 import pytest
 
@@ -39,18 +38,6 @@ def narrow() -> Iterator[Terminal]:
     made = Terminal(columns=40, height=10)
     yield made
     made.close()
-
-
-def log_lines(stream: io.StringIO) -> list[str]:
-    """Return the lines of a log without their time of day."""
-    lines = stream.getvalue().splitlines()
-    assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines), lines
-    return [line[9:] for line in lines]
-
-
-def events(stream: io.StringIO, *names: str) -> list[dict[str, object]]:
-    told = [json.loads(line) for line in stream.getvalue().splitlines()]
-    return [event for event in told if not names or event["event"] in names]
 
 
 # On a terminal
@@ -194,127 +181,6 @@ def test_a_terminal_can_be_given_a_log(
     assert "\x1b" not in terminal.text
 
 
-# In a log
-
-
-def test_a_log_tells_when_steps_begin_and_how_they_end() -> None:
-    stream = io.StringIO()
-    with Progress(stream=stream, heartbeat=NEVER) as progress:
-        progress.expect(3)
-        progress.cached("base")
-        progress.say("two\nlines")
-        with suppress(KeyError), progress.step("broken"):
-            raise KeyError
-        with progress.step("python") as task:
-            task.line("not told: the step is not silent")
-            task.reached(1, 2)
-            task.waiting("waiting for host n1")
-            task.waiting("")
-            task.waiting("waiting for host n2")
-        with progress.step("torch") as task:
-            task.found("made by host n2")
-    lines = [re.sub(r"\d+\.\d s", "N s", line) for line in log_lines(stream)]
-    assert lines == [
-        "[1/3] base                cached",
-        "two",
-        "lines",
-        "      broken              begins",
-        "      broken              not finished after N s",
-        "      python              begins",
-        "      python              waiting for host n1",
-        "      python              waiting for host n2",
-        "[2/3] python              N s",
-        "      torch               begins",
-        "[3/3] torch               cached  made by host n2",
-    ]
-    assert list(progress.times) == ["python"]
-
-
-def test_a_heartbeat_tells_the_newest_line_and_then_the_silence() -> None:
-    stream = io.StringIO()
-    with Progress(stream=stream, heartbeat=0.3) as progress, progress.step("slow") as task:
-        until(lambda: task.line("compiling") or re.search(r"\d s  compiling$", stream.getvalue()))
-        until(lambda: re.search(r"  no output for \d+ s, after: compiling$", stream.getvalue()))
-
-
-def test_a_heartbeat_tells_how_far_a_step_is_or_what_it_waits_for() -> None:
-    stream = io.StringIO()
-    with Progress(stream=stream, heartbeat=0.2) as progress, progress.step("fetch") as task:
-        until(
-            lambda: (
-                task.reached(412 * 10**6, 541 * 10**6)
-                or re.search(r"\d s  392.9 MiB of 515.9 MiB \(76 %\)\n", stream.getvalue())
-            )
-        )
-        task.waiting("waiting for host n1")
-        task.line("not shown while it waits")
-        until(lambda: re.search(r"\d s  waiting for host n1\n", stream.getvalue()))
-        task.waiting("")
-        until(lambda: task.line("goes on") or re.search(r"\d s  goes on\n", stream.getvalue()))
-    assert "not shown" not in stream.getvalue()
-
-
-# As JSON
-
-
-def test_json_is_one_object_a_line_with_what_happened() -> None:
-    stream = io.StringIO()
-    with Progress("json", stream=stream, heartbeat=NEVER) as progress:
-        progress.expect(2)
-        progress.cached("base", "since Monday")
-        with progress.step("python") as task:
-            task.line("漢字")
-            task.waiting("host n1")
-            task.waiting("host n1")
-            task.waiting("")
-            task.reached(3, 4)
-        progress.say("done")
-    told = events(stream)
-    moments = [datetime.fromisoformat(str(event.pop("time"))) for event in told]
-    assert {moment.utcoffset() for moment in moments} == {timedelta(0)}
-    seconds = [event.pop("seconds") for event in told if "seconds" in event]
-    assert seconds[-1] == pytest.approx(progress.times["python"], abs=0.1)
-    steps = {"step": "python", "total": 2}
-    assert told.pop(-2) == {"event": "end", "done": 2, **steps}
-    # How far a step is comes a little later than its lines.
-    told.sort(key=lambda event: event["event"] == "reached")
-    assert told == [
-        {"event": "cached", "step": "base", "text": "since Monday", "done": 1, "total": 2},
-        {"event": "begin", "done": 1, **steps},
-        {"event": "line", "step": "python", "text": "漢字"},
-        {"event": "waiting", "text": "host n1", "done": 1, **steps},
-        {"event": "waiting", "text": "", "done": 1, **steps},
-        {"event": "say", "text": "done"},
-        {"event": "reached", "step": "python", "done": 3, "total": 4},
-    ]
-
-
-def test_json_tells_how_far_a_step_is_ten_times_a_second_and_at_its_end() -> None:
-    stream = io.StringIO()
-    begun = time.monotonic()
-    with Progress("json", stream=stream) as progress, progress.step("fetch") as task:
-        for number in range(1, 1001):
-            task.reached(number, 1000)
-            time.sleep(0.0005)
-    elapsed = time.monotonic() - begun
-    told = events(stream, "reached")
-    assert 2 <= len(told) <= 10 * elapsed + 1
-    assert told[-1]["done"] == told[-1]["total"] == 1000
-
-
-def test_json_has_failures_and_signs_of_life() -> None:
-    stream = io.StringIO()
-    progress = Progress("json", stream=stream, heartbeat=0.2)
-    with suppress(KeyError), progress, progress.step("slow"):
-        until(lambda: events(stream, "alive"))
-        raise KeyError
-    alive = events(stream, "alive")[0]
-    assert alive["step"] == "slow"
-    assert alive["seconds"] >= 0.2
-    assert str(alive["text"]).startswith("no output for ")
-    assert events(stream)[-1]["event"] == "failed"
-
-
 # Whatever its form
 
 
@@ -324,6 +190,29 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+SINKS = {
+    "a closed pipe": os.pipe,
+    "a closed terminal": pty.openpty,
+    "a full disk": lambda: (os.open("/", os.O_RDONLY), os.open("/dev/full", os.O_WRONLY)),
+}
+"""Open a stream whose writing end takes no text once its reading end is closed."""
+
+
+@pytest.mark.parametrize("form", ["auto", "json"])
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_stream_that_takes_no_text_does_not_stop_the_work(sink: str, form: str) -> None:
+    reader, writer = SINKS[sink]()
+    stream = os.fdopen(writer, "w")
+    with Progress(form, stream=stream, heartbeat=0.0) as progress, progress.step("one") as task:
+        os.close(reader)
+        task.line("nobody reads this")
+        progress.say("nor this")
+    assert list(progress.times) == ["one"]
+    # It tries once more to write.
+    with suppress(OSError):
+        stream.close()
 
 
 def test_a_closed_pipe_does_not_change_the_exit_code() -> None:
@@ -361,7 +250,7 @@ def talk() -> Iterator[Callable[[int], None]]:
     output.set_talk(output.NORMAL)
 
 
-def told_of_a_work(form: str) -> str:
+def printed_by_a_work(form: str) -> str:
     stream = io.StringIO()
     with Progress(form, stream=stream, heartbeat=NEVER) as progress:
         with progress.step("base") as task:
@@ -375,16 +264,16 @@ def told_of_a_work(form: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["auto", "plain", "json"])
-def test_a_quiet_work_tells_nothing(form: str, talk: Callable[[int], None]) -> None:
+def test_a_quiet_work_prints_nothing(form: str, talk: Callable[[int], None]) -> None:
     talk(output.QUIET)
-    assert told_of_a_work(form) == ""
+    assert printed_by_a_work(form) == ""
 
 
-def test_a_verbose_work_tells_each_line_of_a_step_once(talk: Callable[[int], None]) -> None:
+def test_a_verbose_work_prints_each_line_of_a_step_once(talk: Callable[[int], None]) -> None:
     talk(output.VERBOSE)
-    told = told_of_a_work("auto")
-    assert re.search(r"^\d\d:\d\d:\d\d base: unpacking$", told, re.MULTILINE)
-    assert told.count("passed x") == 1
+    printed = printed_by_a_work("auto")
+    assert re.search(r"^\d\d:\d\d:\d\d base: unpacking$", printed, re.MULTILINE)
+    assert printed.count("passed x") == 1
 
 
 def test_neither_sequences_nor_markup_of_a_step_have_an_effect(terminal: Terminal) -> None:

@@ -7,10 +7,11 @@ import pytest
 
 from lumicontainer.core.apptainer_syntax import is_hazardous
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.plan.plan import Plan, make_plan
-from lumicontainer.core.render.proot import command
-from lumicontainer.core.render.render import render
-from lumicontainer.core.resolve.resolve import Resolved, resolve
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.render.render import proot_command, render
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.schema.platform import read_platform
 from lumicontainer.errors import Problems
 
@@ -18,7 +19,9 @@ from ..conftest import ROOT
 
 CATALOG = open_catalog()
 LUMI = CATALOG.platform("lumi-g")
-IMAGES = [(name, each) for name in CATALOG.recipe_names() for each in CATALOG.recipe(name).profiles]
+IMAGES = [
+    (name, each) for name in CATALOG.names("recipe") for each in CATALOG.recipe(name).profiles
+]
 MADE = (
     "summary: the base\nbootstrap:\n  cpu: {agent: debootstrap, release: bookworm,"
     " docker_image: 'debian:bookworm', include: [ca-certificates, python3]}\n"
@@ -38,7 +41,7 @@ def sections(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("recipe", "profile"), IMAGES)
 def test_what_is_shipped_for_lumi_asks_nothing_of_root(recipe: str, profile: str) -> None:
-    found = resolve(CATALOG.recipe(recipe), CATALOG, platform=LUMI, profile=profile)
+    found = resolve(CATALOG.materials(recipe, "lumi-g", profile))
     text = render(make_plan(found, ()), "def", mirror="")
     assert text.splitlines()[2] == "Bootstrap: docker"
     assert set(sections(text)) == {"labels", "environment", "post", "runscript"}
@@ -74,7 +77,7 @@ def test_what_stands_around_the_steps_can_stand_in_a_definition(name: str) -> No
 
 
 def test_the_line_that_builds_it_names_the_recipe_and_loads_no_binds() -> None:
-    line = command(LUMI, "rocm")
+    line = proot_command(LUMI, "rocm")
     assert line.endswith("singularity build rocm.sif rocm.def")
     assert "-u SINGULARITY_BIND " in line
     assert "-u SINGULARITY_BINDPATH " in line

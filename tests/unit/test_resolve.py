@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
 
-from ..conftest import HELLO
+from ..conftest import CHECK, HELLO
 
 Resolve = Callable[..., Resolved]
 
@@ -54,14 +54,14 @@ def test_an_option_gives_text_as_it_is_typed(resolved: Resolve) -> None:
 
 @pytest.mark.parametrize("release", ["bookworm\n%setup\n touch pwned", "a b", "", "{{ x }}"])
 def test_a_release_is_a_name_and_no_text_of_a_definition(resolved: Resolve, release: str) -> None:
-    base = "parameters:\n  release: {type: string, default: bookworm}\n"
+    base = "version: bookworm\n"
     files = {"layers/tiny/layer.yaml": HELLO["layers/tiny/layer.yaml"] + base}
-    assert resolved(files, "tiny.release=trixie").bootstrap.release == "trixie"
+    assert resolved(files, "tiny.version=trixie").bootstrap.release == "trixie"
     with pytest.raises(InputError) as error:
-        resolved(files, f"tiny.release={release}")
+        resolved(files, f"tiny.version={release}")
     (problem,) = error.value.problems
     assert "no release can be called" in problem.what
-    assert problem.where == "--set tiny.release"
+    assert problem.where == "--set tiny.version"
     assert "such as bookworm" in problem.hint
 
 
@@ -76,7 +76,15 @@ def test_what_the_accelerator_cannot_build_is_refused_by_name_with_the_reason(
     assert "hello.yaml:4:19" in str(error.value)
 
 
-def test_unknown_layers_and_parameters_are_told_at_once(resolved: Resolve) -> None:
+def test_a_parameter_is_none_where_the_accelerator_has_no_use_for_it(resolved: Resolve) -> None:
+    layer = "layers/greet/layer.yaml"
+    files = {layer: HELLO[layer].replace("default: 1}", "default: 1, unsupported: {cpu: x}}")}
+    assert {each.name for each in resolved(files).layers[1].settings} == {"greeting", "loud"}
+    with pytest.raises(InputError, match="layer 'greet' has no parameter 'times'"):
+        resolved(files, "greet.times=2")
+
+
+def test_unknown_layers_and_parameters_are_reported_at_once(resolved: Resolve) -> None:
     recipe = "summary: x\nbase: tinny\nlayers:\n  - gret\n  - greet\n  - greet\n"
     with pytest.raises(InputError) as error:
         resolved({"hello.yaml": recipe})
@@ -120,3 +128,62 @@ def test_a_layer_that_is_no_base_cannot_be_the_base(resolved: Resolve) -> None:
     with pytest.raises(InputError) as error:
         resolved({"hello.yaml": "summary: x\nbase: greet\nlayers: []\n"})
     assert "layer 'greet' is not a base" in str(error.value)
+
+
+FRAMEWORKS = {
+    "layers/greet/layer.yaml": (
+        "summary: x\nparameters:\n  uses: {type: layers, default: [one], choices: [one, two]}\n"
+    ),
+    "layers/greet/install.sh": "true\n",
+    "layers/greet/one/data": "1\n",
+    "layers/greet/two/data": "2\n",
+    "layers/greet/checks/two/works.sh": CHECK + "true\n",
+    "layers/one/layer.yaml": "summary: x\npath: [/one]\n",
+    "layers/two/layer.yaml": "summary: x\npath: [/two]\n",
+    "hello.yaml": "summary: x\nbase: tiny\nlayers: [one, two, greet]\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "folders", "checks"),
+    [
+        ((), "one", {"one"}, []),
+        (("greet.uses=two",), "two", {"two"}, ["greet/works"]),
+        (("greet.uses=two,one",), "two one", {"one", "two"}, ["greet/works"]),
+    ],
+    ids=["one", "two", "both"],
+)
+def test_a_layer_is_made_for_the_layers_that_its_parameter_names(
+    resolved: Resolve, option: tuple[str, ...], value: str, folders: set[str], checks: list[str]
+) -> None:
+    layer = resolved(FRAMEWORKS, *option).layers[-1]
+    assert layer.values() == {"uses": value}
+    assert list(layer.requires) == value.split()
+    named = {file.name.partition("/")[0] for file in layer.files} - {"install.sh"}
+    assert (named, [check.name for check in layer.checks.each]) == (folders, checks)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "complaint"),
+    [
+        ("[greet: {uses: [one]}, one]", "layer 'greet' requires 'one' before it"),
+        ("[one, greet: {uses: [onee]}]", "invalid value 'onee' of 'uses'"),
+        ("[one, greet: {uses: []}]", "expected names of layers, got none"),
+        ("[one, greet: {uses: {a: b}}]", "expected a list, got a mapping"),
+    ],
+    ids=["order", "unknown", "none", "mapping"],
+)
+def test_layers_that_a_parameter_cannot_name_are_refused(
+    resolved: Resolve, recipe: str, complaint: str
+) -> None:
+    files = {**FRAMEWORKS, "hello.yaml": f"summary: x\nbase: tiny\nlayers: {recipe}\n"}
+    with pytest.raises(InputError) as error:
+        resolved(files)
+    assert complaint in str(error.value)
+
+
+def test_a_required_layer_that_is_left_out_says_why(resolved: Resolve) -> None:
+    one = {"layers/one/layer.yaml": "summary: x\nvariants: {cpu: {omit: no GPU}}\n"}
+    with pytest.raises(InputError) as error:
+        resolved({**FRAMEWORKS, **one})
+    assert "'one' is left out: no GPU" in str(error.value)

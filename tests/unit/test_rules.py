@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.core.resolve.facts import facts_of, wheel_facts
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.model.wheel_names import wheel_facts
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.rules.conditions import Fact, is_met, parse, release
 from lumicontainer.core.rules.rules import (
     PASSED,
-    UNKNOWN,
     Rule,
     Vocabulary,
     judge,
@@ -63,7 +63,7 @@ def test_a_condition_that_can_never_be_judged_is_refused_with_its_place(
     assert "rules.yaml:4:" in text
 
 
-def test_all_that_is_wrong_with_rules_is_told_at_once() -> None:
+def test_all_that_is_wrong_with_rules_is_reported_at_once() -> None:
     _, text = read(rule("{rocn: any}"), rule("{gret: any}", "q", "fatal"), "  - {id: s}\n")
     for complaint in ("'rocn'", "'gret'", "'fatal' is not known", "a rule needs 'hint'"):
         assert complaint in text
@@ -134,7 +134,7 @@ def test_a_rule_that_cannot_be_judged_has_not_passed() -> None:
     rules, _ = read(rule('{rocm: ">=7.1", driver: "6.3"}'))
     assert rules is not None
     (finding,) = judge(rules.values(), {"rocm": (Fact("7.2"),)})
-    assert finding.state == UNKNOWN
+    assert finding.state == "not known"
     (finding,) = judge(rules.values(), {"rocm": (Fact("7.0"),)})
     assert finding.state == PASSED
 
@@ -217,7 +217,7 @@ def test_a_layer_that_is_left_out_gives_no_facts(resolved: Resolve) -> None:
     assert "greet" not in found(resolved({"layers/greet/layer.yaml": layer}))
 
 
-def test_a_platform_tells_its_driver_and_the_variables_that_fit_the_images_rocm(
+def test_a_platform_states_its_driver_and_the_variables_that_fit_the_images_rocm(
     write: Write, resolved: Resolve
 ) -> None:
     row = "reason: x, source: x"
@@ -236,7 +236,7 @@ def test_a_platform_tells_its_driver_and_the_variables_that_fit_the_images_rocm(
     assert seen["environment.A"] == ["new"]
 
 
-def test_a_layer_without_a_version_does_not_hide_what_the_base_brings(resolved: Resolve) -> None:
+def test_a_layer_without_a_version_does_not_hide_what_the_base_provides(resolved: Resolve) -> None:
     base = HELLO["layers/tiny/layer.yaml"] + "provides: {glibc: '2.36', python: '3.11'}\n"
     files = {
         "layers/tiny/layer.yaml": base,
@@ -262,7 +262,7 @@ def test_a_users_layer_without_a_parameter_does_not_break_the_shipped_rules(writ
 
 def test_the_file_of_rules_is_no_recipe(write: Write) -> None:
     catalog = open_catalog(write({**HELLO, "rules.yaml": "rules: []\n"}))
-    assert "rules" not in catalog.recipe_names()
+    assert "rules" not in catalog.names("recipe")
     with pytest.raises(InputError):
         catalog.recipe("rules")
 

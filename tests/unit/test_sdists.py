@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.core.lock.lock import LockEntry, faults
+from lumicontainer.core.lock import LockEntry, faults
+from lumicontainer.core.model.source import APT, IMAGE
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.resolve.inputs import APT, IMAGE
-from lumicontainer.core.resolve.resolve import Resolved
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import HostError, StepError
 from lumicontainer.pinning import sdists
 from lumicontainer.pinning.pip import Pip

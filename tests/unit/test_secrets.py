@@ -13,8 +13,8 @@ from lumicontainer.build.failures.scrub import scrub
 from lumicontainer.build.secrets import leaks, read_secrets
 from lumicontainer.build.tree.capture import leaking
 from lumicontainer.build.tree.index import GONE, Row
-from lumicontainer.build.tree.snapshot import scan, state_of
-from lumicontainer.engines.apptainer import Apptainer
+from lumicontainer.build.tree.snapshot import TreeState, scan, state_of
+from lumicontainer.engines.apptainer import Apptainer, StepMounts
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system.terminal import masking
 
@@ -67,7 +67,7 @@ def test_a_layer_shows_a_secret_in_none_of_the_places_that_a_tree_has(
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/clean").write_text("nothing\n")
     attack(tmp_path / "etc", SECRETS[0].decode())
-    rows = {path: each.row for path, each in state_of(tmp_path, scan(tmp_path), {}).items()}
+    rows = state_of(tmp_path, scan(tmp_path), TreeState({}, {})).rows
     (found,) = leaking(tmp_path, rows)
     assert found.startswith("/etc/x")
     assert leaking(tmp_path, {**rows, found[1:]: Row(GONE)}) == []
@@ -103,7 +103,7 @@ def test_what_is_kept_of_a_failure_is_scrubbed_of_secrets_and_of_nothing_else(
     assert outside.read_text() == canary
 
 
-def test_what_was_not_changed_since_is_not_read_anew(tmp_path: Path) -> None:
+def test_what_was_not_changed_since_is_not_read_twice(tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(SECRETS[0])
     scrub(str(tmp_path), (tmp_path / "old").stat().st_ctime + 1)
     assert (tmp_path / "old").read_bytes() == SECRETS[0]
@@ -127,7 +127,6 @@ def test_a_user_that_is_not_there_has_no_files() -> None:
 def test_the_engine_is_given_no_path_that_it_would_divide(tmp_path: Path) -> None:
     engine = Apptainer(Path("/usr/bin/apptainer"))
     for folder, bound in (("a:b", "c"), ("a", "c,d")):
+        mounts = StepMounts(Path("/tmp", folder), {Path("/", bound): "/x"})
         with pytest.raises(HostError, match="cannot pass this path"):
-            engine.step_in(
-                tmp_path, ["true"], temporary=Path("/tmp") / folder, binds={Path("/", bound): "/x"}
-            )
+            engine.step_in(tmp_path, ["true"], mounts)

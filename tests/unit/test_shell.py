@@ -92,7 +92,7 @@ def test_booleans_read_as_one_and_zero() -> None:
     assert shell.exports({"A": True, "B": False, "N": 3}) == "export A=1\nexport B=0\nexport N=3\n"
 
 
-def test_a_hazard_is_told_with_its_line() -> None:
+def test_a_hazard_is_reported_with_its_line() -> None:
     found = list(hazards("echo %d\n  %post\n{{ a b }} {{ a }}\nBOOTSTRAP: x\n"))
     assert [number for number, _ in found] == [2, 3, 4]
 

@@ -1,4 +1,4 @@
-"""The image file is laid out as the engines want it, and damaged ones are told."""
+"""The image file is laid out as the engines want it, and damaged ones are refused."""
 
 import struct
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def test_equal_content_makes_equal_bytes(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=9000))
-def test_bytes_that_are_no_image_are_told_and_never_crash(
+def test_bytes_that_are_no_image_are_refused_and_never_crash(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("x") / "x.sif"
@@ -52,7 +52,7 @@ def test_bytes_that_are_no_image_are_told_and_never_crash(
         sif.partitions(path)
 
 
-def test_a_truncated_image_is_told(tmp_path: Path) -> None:
+def test_a_truncated_image_is_reported(tmp_path: Path) -> None:
     whole = image(tmp_path / "x.sif").read_bytes()
     path = tmp_path / "short.sif"
     path.write_bytes(whole[:4200])
@@ -66,7 +66,7 @@ def test_a_truncated_image_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [88, 96])
-def test_a_header_that_counts_below_nothing_is_told(tmp_path: Path, at: int) -> None:
+def test_a_header_that_counts_below_nothing_is_reported(tmp_path: Path, at: int) -> None:
     path = image(tmp_path / "x.sif")
     with path.open("r+b") as file:
         file.seek(at)
@@ -77,7 +77,7 @@ def test_a_header_that_counts_below_nothing_is_told(tmp_path: Path, at: int) -> 
 
 
 @pytest.mark.parametrize("name", ["missing.sif", "."])
-def test_a_missing_image_and_a_folder_are_told(tmp_path: Path, name: str) -> None:
+def test_a_missing_image_and_a_folder_are_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError) as error:
         sif.read_objects(tmp_path / name)
     assert "cannot read the image" in str(error.value)

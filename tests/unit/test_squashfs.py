@@ -1,27 +1,31 @@
 """An image has a form that every engine that meets it can read."""
 
-from pathlib import Path
-
 import pytest
 
 from lumicontainer.build.pipeline import choose_pack, compression_of
+from lumicontainer.build.runtimes.namespaces import Namespaces
 from lumicontainer.core.model import Platform
-from lumicontainer.engines import ENGINES
-from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import InputError, Place
 
 HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")
 
 
-class StackingApptainer(Apptainer):
-    """Stand for an Apptainer whose host has fuse-overlayfs."""
+class Stacking(Namespaces):
+    """Stand for user namespaces with an Apptainer whose host has fuse-overlayfs."""
 
+    compression = "zstd"
     stacks = True
 
 
-APPTAINER = StackingApptainer(Path("/usr/bin/apptainer"))
-SINGULARITY = ENGINES["singularity"](Path("/usr/bin/singularity"))
+class Flat(Namespaces):
+    """Stand for user namespaces with SingularityCE."""
+
+    compression = "gzip"
+    stacks = False
+
+
+APPTAINER, SINGULARITY = Stacking(), Flat()
 
 
 def test_layers_are_kept_where_the_engine_of_this_host_reads_them() -> None:

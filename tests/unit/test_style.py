@@ -102,6 +102,14 @@ def test_no_colours_where_they_are_not_wanted_or_not_there(env: dict[str, str]) 
     assert max(map(len, text.splitlines())) <= 60
 
 
+def test_a_pipe_gets_neither_colours_nor_folded_lines() -> None:
+    command = [sys.executable, "-m", "lumicontainer", "show", "nothing-of-that-kind"]
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "60"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
 def test_a_document_on_a_terminal_is_neither_folded_nor_coloured() -> None:
     text = shown("render", "pytorch", "--format", "dockerfile")
     assert "\x1b" not in text

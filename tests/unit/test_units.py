@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.build.cache.store import parse_size
 from lumicontainer.system import units
+from lumicontainer.system.units import parse_size
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import GitSource, UrlSource
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.records import record, record_files
+from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import unpinned
-from lumicontainer.core.resolve.resolve import Resolved, ResolvedLayer, resolve
+from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import InputError, Problems
 
 from ..conftest import CHECK, HELLO, Write
@@ -139,7 +140,7 @@ def test_the_variant_s_source_takes_the_place_of_the_layer_s_of_the_same_name(
     )
 
 
-def test_what_no_hash_holds_is_told(resolved: Resolve) -> None:
+def test_what_no_hash_holds_is_reported(resolved: Resolve) -> None:
     layer = (
         "summary: x\nsources:\n"
         f"  - {{git: 'https://a.example/x', commit: {COMMIT}, folder: whole}}\n"
@@ -204,8 +205,7 @@ PROFILES = {
 
 def profiled(write: Write, files: dict[str, str], profile: str = "", *options: str) -> Resolved:
     catalog = open_catalog(write({**HELLO, **PROFILES, **files}))
-    recipe, platform = catalog.recipe("hello"), catalog.platform("workstation")
-    return resolve(recipe, catalog, platform=platform, profile=profile, options=options)
+    return resolve(catalog.materials("hello", "workstation", profile), options)
 
 
 def greeting(result: Resolved) -> tuple[object, str]:
@@ -239,7 +239,7 @@ def test_the_recipe_and_the_option_count_before_the_profile_and_the_variant_afte
     assert greeting(profiled(write, files, "", "greet.greeting=now")) == ("now", "option")
 
 
-def test_a_profile_may_stand_upon_another_base(write: Write) -> None:
+def test_a_profile_may_have_another_base(write: Write) -> None:
     files = {
         "profiles/calm.yaml": "summary: x\naccelerator: cpu\nbase: other\n",
         "layers/other/layer.yaml": HELLO["layers/tiny/layer.yaml"].replace("bookworm,", "trixie,"),
@@ -281,7 +281,7 @@ def test_a_profile_may_stand_upon_another_base(write: Write) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_profile_is_told_at_its_place(
+def test_what_is_wrong_with_a_profile_is_reported_at_its_place(
     write: Write, files: dict[str, str], profile: str, complaints: list[str]
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -290,7 +290,7 @@ def test_what_is_wrong_with_a_profile_is_told_at_its_place(
         assert complaint in str(error.value)
 
 
-def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None:
+def test_the_record_names_what_the_image_needs_of_its_host(write: Write) -> None:
     platform = (
         "summary: x\naccelerator: cpu\n"
         "binds: [{path: /var/spool/slurmd, reason: PMI2}]\ninterface_prefix: hsn\n"
@@ -298,13 +298,13 @@ def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None
     files = {"layers/greet/layer.yaml": PROVIDERS, "envs/workstation.yaml": platform}
     files["hello.yaml"] = "summary: x\nbase: tiny\nlayers: [greet: {provider: host}]\n"
     result = profiled(write, files)
-    told = record(result)
-    assert told["binds"] == [
+    printed = record(result)
+    assert printed["binds"] == [
         {"path": "/var/spool/slurmd", "reason": "PMI2"},
         {"path": "/opt/cray", "reason": "it is there"},
     ]
     library = {"path": "/usr/lib64/libcxi.so.1", "reason": "it fits the driver", "source": "HPE"}
-    assert told["host_libraries"] == [library]
+    assert printed["host_libraries"] == [library]
     (file,) = (file for file in record_files(result) if file.name == "platform.json")
     assert b'"/opt/cray"' in file.content
     assert b'"/usr/lib64/libcxi.so.1"' in file.content
@@ -355,19 +355,19 @@ def test_the_record_tells_what_the_image_needs_of_its_host(write: Write) -> None
         ),
     ],
 )
-def test_what_is_wrong_with_a_layer_s_parts_is_told(
+def test_what_is_wrong_with_a_layer_s_parts_is_reported(
     write: Write, text: str, complaints: list[str]
 ) -> None:
     layer = f"summary: x\nversion: '2'\nsecrets: []\n{text}\n"
-    told = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    printed = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
     for complaint in complaints:
-        assert complaint in told
+        assert complaint in printed
 
 
 def test_versions_need_one_that_is_taken_unless_another_is_asked_for(write: Write) -> None:
     layer = "summary: x\nvariants: {rocm: {providers: {a: {versions: {'1': {}}}}}}\n"
-    told = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
-    assert "a layer with 'versions' needs 'version'" in told
+    printed = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    assert "a layer with 'versions' needs 'version'" in printed
 
 
 def test_the_lines_of_every_script_that_a_variant_names_are_weighed(write: Write) -> None:
@@ -381,7 +381,7 @@ def test_the_lines_of_every_script_that_a_variant_names_are_weighed(write: Write
 def test_every_shipped_profile_gives_values_that_its_layers_take() -> None:
     catalog = open_catalog()
     problems = Problems()
-    for name in catalog.profile_names():
+    for name in catalog.names("profile"):
         for use in catalog.profile(name).values:
-            assert use.layer in catalog.layer_names()
+            assert use.layer in catalog.names("layer")
             assert catalog.layer(use.layer, problems), problems.found

@@ -1,4 +1,4 @@
-"""Parts of a verification are joined, and what is lost on the way is told, never passed over."""
+"""Parts of a verification are joined, and what is lost on the way is reported."""
 
 import json
 import subprocess
@@ -98,8 +98,8 @@ def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
 ) -> None:
     wanted = job_of([check("a/b")], "workstation", tmp_path / "x.sif")
     rows = [came("a/b", state)]
-    told = {"place": PLACE, "checks": rows, "counts": report.counts(rows), "interrupted": ""}
-    (tmp_path / "0.json").write_text(json.dumps(told))
+    reported = {"place": PLACE, "checks": rows, "counts": report.counts(rows), "interrupted": ""}
+    (tmp_path / "0.json").write_text(json.dumps(reported))
     if code:
         (tmp_path / "0.code").write_text(f"{code}\n")
     collected = job._collect(wanted, tmp_path, "")
@@ -119,8 +119,10 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
         came("a/b", output="<script>x</script>"),
         came("a/c", FAILED, reason="]]> <u>\x1b[1m", hint="<i>hint</i>"),
         came("a/d", measured=[{"name": "speed", "value": None, "holds": False, "minimum": 3}]),
-        came("a/e", told={"bandwidth": {"series": [{"name": "<x>", "points": [[1, 1], [2, 2]]}]}}),
-        came("a/f", told={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
+        came(
+            "a/e", reported={"bandwidth": {"series": [{"name": "<x>", "points": [[1, 1], [2, 2]]}]}}
+        ),
+        came("a/f", reported={"ranks": [{"rank": 0, "host": "<nid>", "nic": "<hsn>"}]}),
     )
     result = joined(tmp_path, PartialResult([], None), rows=rows)
     text = html.page(json.loads(json.dumps(result))).decode()

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from lumicontainer.host.uv import find_uv, write_stand_in
 from lumicontainer.pinning import uv
 from lumicontainer.pinning.pip import Pip, read_report
-from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of, write_stand_in
+from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of
 from lumicontainer.system.process import ProgramError
 
 Offer = Callable[..., str]
@@ -52,7 +53,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
         if request.param == "pip":
             found = Pip(target).wheels(query)
         else:
-            program = uv.find_uv()
+            program = find_uv()
             assert program is not None
             found = uv.wheels(program, target, query)
         return {each.name: each for each in found}
@@ -71,10 +72,10 @@ def test_stand_ins_are_known_where_the_temporary_folder_is_behind_a_link(
 
 
 @pytest.mark.parametrize(
-    ("told", "tag"), [("2.36-9+deb12u10", 36), ("2.17", 17), ("", 17), ("musl", 17)]
+    ("libc", "tag"), [("2.36-9+deb12u10", 36), ("2.17", 17), ("", 17), ("musl", 17)]
 )
-def test_wheels_are_of_the_c_library_that_is_told(told: str, tag: int) -> None:
-    assert Target("3.11", told).platforms()[0] == f"manylinux_2_{tag}_x86_64"
+def test_wheels_are_of_the_c_library_that_is_reported(libc: str, tag: int) -> None:
+    assert Target("3.11", libc).platforms()[0] == f"manylinux_2_{tag}_x86_64"
 
 
 def test_a_package_comes_with_all_that_it_needs_and_with_hashes(offer: Offer, asked: Asked) -> None:
@@ -167,19 +168,19 @@ def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer, asked
     assert set(asked("tool==1.0", python="3.13", there={"lib": "1.0"})) == {"tool"}
 
 
-def test_what_an_index_tells_no_sha256_of_is_asked_for_once_and_has_none(
+def test_a_file_without_sha256_in_the_index_is_asked_for_once_and_has_none(
     offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer("tool", "1.0", "lib")
     offer("lib", "1.5")
-    tell_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
+    list_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
     found = asked("tool==1.0")
     assert set(found) == {"tool", "lib"}
     assert found["tool"].sha256
     assert found["lib"].sha256 == ""
 
 
-def tell_md5_alone(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def list_md5_alone(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a wheel from those that are offered, and offer it by a page that has its MD5 sum."""
     file = (place / "wheels" / name).rename(place / name)
     digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()

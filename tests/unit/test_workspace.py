@@ -11,12 +11,13 @@ import pytest
 from lumicontainer.build import workspace
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.system import flock
+from lumicontainer.system.files.temporary import temporary_root
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LUMICONTAINER_TMPDIR", str(tmp_path))
-    return workspace.temporary_root()
+    return temporary_root()
 
 
 def leave_tree(recipe: str) -> Path:

@@ -21,12 +21,13 @@ from lumicontainer.core.model import (
     SdistSource,
     Variant,
 )
-from lumicontainer.core.plan.plan import Plan, make_plan
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.resolve.decisions import Materials
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.core.rules.rules import Rule
 from lumicontainer.core.yaml.nodes import Scalar
 from lumicontainer.core.yaml.validators import COMPILE, SCRIPT
-from lumicontainer.errors import Place, Problems
+from lumicontainer.errors import Place
 
 HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
 UNUSED = "unused"
@@ -44,32 +45,21 @@ class World(NamedTuple):
     profiles: tuple[Profile, ...] = ()
     image_checks: Checks = Checks()
 
-    def checks(self, problems: Problems) -> Checks:
-        del problems
-        return self.image_checks
-
-    def rules(self) -> dict[str, Rule]:
-        return {}
-
-    def profile_names(self) -> list[str]:
-        return [profile.name for profile in self.profiles]
-
-    def profile(self, name: str) -> Profile:
-        return next(profile for profile in self.profiles if profile.name == name)
-
-    def layer_names(self) -> list[str]:
-        return [*(layer.name for layer in self.layers), UNUSED]
-
-    def layer(self, name: str, problems: Problems) -> Layer:
-        del problems
-        return next(layer for layer in self.layers if layer.name == name)
-
     def plan(self) -> Plan:
-        options = self.options
-        return make_plan(
-            resolve(self.recipe, self, platform=self.platform, options=options),
-            self.inside,
+        by_name = {layer.name: layer for layer in self.layers}
+        asked = self.recipe.profiles or self.platform.profile
+        fits = (each for each in self.profiles if each.accelerator == self.platform.accelerator)
+        profile = next(fits, None) if asked else None
+        materials = Materials(
+            self.recipe,
+            self.platform,
+            ((profile and profile.base) or self.recipe.base, *self.recipe.layers),
+            by_name,
+            [*by_name, UNUSED],
+            profile,
+            self.image_checks,
         )
+        return make_plan(resolve(materials, self.options), self.inside)
 
     def with_layer(self, number: int, **changes: Any) -> World:
         changed = self.layers[number]._replace(**changes)

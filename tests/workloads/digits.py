@@ -67,7 +67,7 @@ def load(device: torch.device) -> Digits:
 def make_model(rank: int) -> nn.Module:
     """Make the network with weights of this rank's own.
 
-    Ranks that start apart and end together have been brought together by the framework.
+    Ranks that start apart and end together have been synchronized by the framework.
     """
     torch.manual_seed(rank)
     return nn.Sequential(

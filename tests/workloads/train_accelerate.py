@@ -17,7 +17,7 @@ def main() -> int:
     """Train, and return the exit code."""
     epochs = digits.parse_epochs(__doc__)
     started = time.perf_counter()
-    # Told that it runs on CPUs, it joins the ranks; else each would train on its own.
+    # Set to run on CPUs, it joins the ranks; else each would train on its own.
     accelerator = Accelerator(cpu=digits.choose_device().type == "cpu")
     rank, ranks = accelerator.process_index, accelerator.num_processes
 

@@ -16,7 +16,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 
 class Model(nn.Module):
-    """Answer as the models of transformers do: with the loss, where the labels are told."""
+    """Answer as the models of transformers do: with the loss, where the labels are given."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()

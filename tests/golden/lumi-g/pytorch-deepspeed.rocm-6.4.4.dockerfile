@@ -7,64 +7,40 @@ LABEL org.opencontainers.image.title="pytorch-deepspeed" \
       org.opencontainers.image.description="PyTorch with DeepSpeed and Horovod over MPI"
 
 # layer: ubuntu (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: python (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: rocm (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: slingshot (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: mpich (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: rccl-plugin (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: pytorch (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: flash-attention (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: mpi4py (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: deepspeed (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: horovod (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 # layer: training-packages (the same program that the definition holds as text)
-RUN base64 -d >/run/lumicontainer-step <<<\
-[the definition's] \
-    && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
 ENV PYTHONNOUSERSITE="1"
 ENV LANG="C.UTF-8"
@@ -75,6 +51,9 @@ ENV GPU_TARGETS="gfx90a"
 ENV AMDGPU_TARGETS="gfx90a"
 ENV HIP_ARCHITECTURES="gfx90a"
 ENV ROCM_PATH="/opt/rocm"
+ENV FI_MR_CACHE_MONITOR="userfaultfd"
+ENV FI_CXI_DISABLE_HOST_REGISTER="1"
+ENV FI_CXI_DEFAULT_TX_SIZE="2048"
 ENV MPIR_CVAR_CH4_NETMOD="ofi"
 ENV MPIR_CVAR_ENABLE_GPU="1"
 ENV MPIR_CVAR_CH4_OFI_ENABLE_HMEM="1"

@@ -1,4 +1,4 @@
-"""A recipe of four small layers on a base that is built once, and builds of it to disturb."""
+"""A recipe of four small layers on an image file, and builds of it to disturb."""
 
 import hashlib
 import json
@@ -33,15 +33,15 @@ sys.stdout.buffer.write(random.Random(sys.argv[1]).randbytes(int(sys.argv[2]) <<
 """
 
 
-def write_chain(folder: Path) -> Path:
-    """Write the recipe ``chain``, and ``other``, which has the same base and no more."""
+def write_chain(folder: Path, image: Path) -> Path:
+    """Write the recipe ``chain``, and ``other``, which stands on the same image and has no more."""
     files = {
         "chain.yaml": f"summary: four layers\nbase: tiny\nlayers: [{', '.join(LAYERS)}]\n",
         "other.yaml": "summary: another image\nbase: tiny\nlayers: []\n",
         "layers/tiny/layer.yaml": (
-            "summary: Debian with Python\nbootstrap:\n"
-            "  cpu: {agent: debootstrap, release: bookworm, docker_image: 'debian:bookworm',"
-            " include: [python3]}\n"
+            "summary: Debian with Python\n"
+            f"bootstrap: {{cpu: {{agent: localimage, file: {image}, sha256: {digest(image)}}}}}\n"
+            'provides: {python: "3.11"}\n'
         ),
     }
     for name in LAYERS:
@@ -61,7 +61,7 @@ def write_chain(folder: Path) -> Path:
 
 @dataclass
 class Build:
-    """A running build, and what it told."""
+    """A running build, and what it printed."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -78,16 +78,16 @@ class Build:
         return self.log.with_name(f"stdout-{self.log.name}").read_text()
 
     @property
-    def told(self) -> str:
+    def stderr(self) -> str:
         return self.log.read_text()
 
     def events(self, kind: str) -> list[dict[str, str]]:
-        """Return the events of a kind that were told whole."""
-        lines = [line for line in self.told.split("\n")[:-1] if line.startswith("{")]
+        """Return the events of a kind that were printed whole."""
+        lines = [line for line in self.stderr.split("\n")[:-1] if line.startswith("{")]
         return [each for line in lines if (each := json.loads(line))["event"] == kind]
 
     def steps(self, kind: str) -> list[str]:
-        """Return the steps, without packing and checks, of which an event of a kind told."""
+        """Return the steps, without packing and checks, that an event of a kind names."""
         return [each["step"] for each in self.events(kind) if each["step"] in ("base", *STEPS)]
 
     def made(self) -> list[str]:
@@ -106,6 +106,8 @@ class Place:
     """The start of a command that runs the build where its folders are mounted."""
     seen: Path = Path("/")
     """Where the root folder of those builds is seen from here."""
+    options: tuple[str, ...] = ()
+    """Options of each build."""
 
     def there(self, path: Path) -> Path:
         """Return where a path of the builds is seen from here."""
@@ -133,10 +135,10 @@ class Place:
         return {**os.environ, **{name: str(path) for name, path in names.items()}}
 
     def start(self, *words: object, output: Path | None = None, recipe: str = "chain") -> Build:
-        """Start a build that tells in JSON what it does."""
+        """Start a build that prints events as JSON."""
         log = self.root / f"log-{len(list(self.root.glob('log-*')))}"
         command = [*self.enter, sys.executable, "-m", "lumicontainer", "build", recipe, *words]
-        command += ["--recipes", self.recipes, "--output", output or self.image]
+        command += [*self.options, "--recipes", self.recipes, "--output", output or self.image]
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [str(word) for word in (*command, "--progress", "json")],
@@ -150,7 +152,7 @@ class Place:
     def build(self, *words: object, code: int = 0) -> Build:
         """Build to the end."""
         build = self.start(*words)
-        assert build.wait() == code, build.told[-3000:]
+        assert build.wait() == code, build.stderr[-3000:]
         return build
 
     def living(self) -> list[str]:
@@ -188,7 +190,7 @@ class Place:
 
 
 def until(holds: Callable[[], bool], patience: float = PATIENCE) -> bool:
-    """Wait until something holds; tell whether it did in time."""
+    """Wait until something holds; return whether it did in time."""
     end = time.monotonic() + patience
     while not holds():
         if time.monotonic() > end:

@@ -6,8 +6,6 @@ import socket
 import sys
 from collections import Counter
 
-import pytest
-
 from lumicontainer.build.cache.store import Cache
 
 from ..conftest import run
@@ -18,19 +16,14 @@ def test_two_recipes_at_once_make_their_common_base_once(
     base: tuple[Place, list[Build]],
 ) -> None:
     _, builds = base
-    said = [[e["text"] for e in b.events("line") if e.get("step") == "base"] for b in builds]
-    silent, spoke = sorted(said, key=len)
-    assert silent == []
-    for told in ("Retrieving libc6_.*deb", "Unpacking libc6:.*", "Setting up python3 .*"):
-        assert any(re.fullmatch(told, line) for line in spoke), spoke
+    assert [step for build in builds for step in build.steps("end")].count("base") == 1
 
 
-@pytest.mark.parametrize("outputs", [4, 1])
-def test_four_builds_at_once_make_each_layer_once(place: Place, outputs: int) -> None:
-    images = [place.image.with_name(f"{number % outputs}.sif") for number in range(4)]
+def test_four_builds_of_two_files_at_once_make_each_layer_once(place: Place) -> None:
+    images = [place.image.with_name(f"{number % 2}.sif") for number in range(4)]
     before = set(place.objects())
     builds = [place.start("--set", "one.value=four", output=image) for image in images]
-    assert [build.wait() for build in builds] == [0] * 4, [b.told[-2000:] for b in builds]
+    assert [build.wait() for build in builds] == [0] * 4, [b.stderr[-2000:] for b in builds]
     assert len({digest(image) for image in images}) == 1
     assert Counter(name for build in builds for name in build.made()) == dict.fromkeys(LAYERS, 1)
     made = [Cache(place.cache).entry(name) for name in set(place.objects()) - before]
@@ -52,7 +45,7 @@ def test_four_builds_at_once_make_each_layer_once(place: Place, outputs: int) ->
 
 def test_a_cache_that_is_emptied_meanwhile_harms_no_build(place: Place) -> None:
     base = next(e for e in Cache(place.cache).entries() if e.step == "base")
-    # Locked as a build would: another build of the base takes a minute.
+    # Locked as a build would.
     with Cache(place.cache).use_lock(base.name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         outputs = [place.image.with_name(f"{number}.sif") for number in range(2)]
@@ -63,6 +56,6 @@ def test_a_cache_that_is_emptied_meanwhile_harms_no_build(place: Place) -> None:
             done = run([sys.executable, "-m", "lumicontainer", *words], env=place.environment)
             assert done.returncode == 0, done.stderr
             prunes += 1
-        assert [build.wait() for build in builds] == [0, 0], [b.told[-2000:] for b in builds]
+        assert [build.wait() for build in builds] == [0, 0], [b.stderr[-2000:] for b in builds]
         assert prunes > 1
         assert len({digest(output) for output in outputs}) == 1

@@ -10,37 +10,37 @@ from collections import Counter
 
 from .chain import Place, digest, until
 
-REBUILDS = 6
-KILLS = int(os.environ.get("LUMICONTAINER_TEST_KILLS", "3"))
+REBUILDS = 2
+KILLS = int(os.environ.get("LUMICONTAINER_TEST_KILLS", "2"))
 """More of them prove more, where there is time."""
 
 
-def test_a_reader_sees_the_old_or_the_new_image_and_never_less(place: Place) -> None:
+def test_a_reader_sees_the_old_or_the_new_image_and_never_less(unchecked: Place) -> None:
     """A reader polls during rebuilds (the property was shown with 50)."""
     whole = set()
     for value in ("x", "y"):
-        place.build("--set", f"four.value={value}")
-        whole.add(digest(place.image))
+        unchecked.build("--set", f"four.value={value}")
+        whole.add(digest(unchecked.image))
     seen: Counter[str] = Counter()
     ended = threading.Event()
 
     def read() -> None:
         while not ended.wait(0.001):
             try:
-                seen[digest(place.image)] += 1
+                seen[digest(unchecked.image)] += 1
             except OSError as error:
                 seen[str(error)] += 1
 
     def look() -> None:
         while not ended.wait(0.001):
-            seen["there" if place.image.exists() else "none"] += 1
+            seen["there" if unchecked.image.exists() else "none"] += 1
 
     readers = [threading.Thread(target=each) for each in (read, look)]
     for reader in readers:
         reader.start()
     try:
         for number in range(REBUILDS):
-            place.build("--set", f"four.value={'xy'[number % 2]}")
+            unchecked.build("--set", f"four.value={'xy'[number % 2]}")
     finally:
         ended.set()
         for reader in readers:
@@ -77,20 +77,22 @@ def test_a_killed_build_leaves_the_old_or_the_new_image_and_the_next_goes_on(
         assert place.left() == []
 
 
-def test_what_a_killed_build_started_ends_with_it(place: Place) -> None:
+def test_what_a_killed_build_started_ends_with_it(unchecked: Place) -> None:
     """A program that never ends stands for one that packs for minutes."""
-    endless = place.root / "bin/mksquashfs"
+    endless = unchecked.root / "bin/mksquashfs"
     endless.parent.mkdir()
     endless.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1000)\n")
     endless.chmod(0o755)
-    build = place.start("--set", "one.value=endless")
-    assert until(lambda: any(f"{endless} " in each for each in place.living()), 60), build.told
+    build = unchecked.start("--set", "one.value=endless")
+    assert until(lambda: any(f"{endless} " in each for each in unchecked.living()), 60), (
+        build.stderr
+    )
     build.kill()
     build.wait()
-    assert until(lambda: not place.living()), place.living()
+    assert until(lambda: not unchecked.living()), unchecked.living()
     endless.unlink()
-    place.build("--set", "one.value=endless")
-    assert place.left() == []
+    unchecked.build("--set", "one.value=endless")
+    assert unchecked.left() == []
 
 
 def test_an_interrupted_build_ends_at_once_and_leaves_nothing(place: Place) -> None:
@@ -103,9 +105,9 @@ def test_an_interrupted_build_ends_at_once_and_leaves_nothing(place: Place) -> N
         assert until(lambda build=build: bool(build.steps("begin")), 60)
         time.sleep(random.uniform(0, lasts / 2))
         build.kill(number)
-        assert build.wait() == 130, build.told[-3000:]
-        assert "interrupted" in build.told
-        assert "Traceback" not in build.told
+        assert build.wait() == 130, build.stderr[-3000:]
+        assert "interrupted" in build.stderr
+        assert "Traceback" not in build.stderr
         assert place.left() == place.trees() == []
         assert until(lambda: not place.living()), place.living()
         assert digest(place.image) == before

@@ -14,7 +14,8 @@ from lumicontainer.build.cache.store import SUMS, Cache
 
 from ...namespaces import entered, owned, prepared
 from ..conftest import run
-from .chain import Place, digest, prove_all
+from .chain import Build, Place, digest, prove_all
+from .conftest import place_in
 
 KIB, MIB = 1 << 10, 1 << 20
 LARGE = {"cache": 100 * MIB, "temporary": 230 * MIB, "images": 100 * MIB}
@@ -46,38 +47,73 @@ def small_disk(place: Place, folder: str, *, free: int, inodes: int = 100_000) -
         holder.stdin.flush()
 
 
-@pytest.fixture
-def built(place: Place) -> Place:
+@pytest.fixture(scope="module")
+def built(
+    base: tuple[Place, list[Build]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
     """Give a place in which the image stands that must not be lost."""
-    place.build()
-    return place
+    with place_in(tmp_path_factory.mktemp("space"), base[0]) as place:
+        unchecked = replace(place, options=("--no-verify",))
+        unchecked.build()
+        yield unchecked
 
 
-@pytest.mark.parametrize("folder", PLACES)
-def test_a_build_without_room_is_refused_before_it_begins(built: Place, folder: str) -> None:
+def test_a_build_without_space_is_refused_before_it_begins(built: Place) -> None:
     before = digest(built.image)
-    with small_disk(built, folder, free=500 * KIB) as place:
-        build = place.build("--set", "one.value=b", code=8)
-        found = re.search(r"where: (\S+)\n +why: it needs (\S+ \w+), and (\S+ \w+) are", build.told)
-        assert found, build.told
-        assert found[1].startswith(str(built.root / folder))
-        assert build.steps("begin") == []
-        assert digest(place.there(built.image)) == before
+    for folder in PLACES:
+        with small_disk(built, folder, free=500 * KIB) as place:
+            build = place.build("--set", "one.value=b", code=8)
+            found = re.search(
+                r"where: (\S+)\n +why: it needs (\S+ \w+), and (\S+ \w+) are", build.stderr
+            )
+            assert found, build.stderr
+            assert found[1].startswith(str(built.root / folder))
+            assert build.steps("begin") == []
+            assert digest(place.there(built.image)) == before
 
 
-@pytest.mark.parametrize("folder", PLACES)
-def test_a_build_without_inodes_is_refused_before_it_begins(built: Place, folder: str) -> None:
+def test_a_build_without_inodes_is_refused_before_it_begins(built: Place) -> None:
     # The build's own folder, with its lock and its logs, is made before.
-    free = 6 if folder == "temporary" else 2
-    inodes = len(list((built.root / folder).rglob("*"))) + free
-    with small_disk(built, folder, free=400 * MIB, inodes=inodes) as place:
-        build = place.build("--set", "one.value=b", code=8)
-        assert re.search(r"it needs \d+ inodes, and \d are free", build.told), build.told
-        assert str(built.root / folder) in build.told
-        assert build.steps("begin") == []
+    for folder, free in {"cache": 2, "temporary": 6, "images": 2}.items():
+        inodes = len(list((built.root / folder).rglob("*"))) + free
+        with small_disk(built, folder, free=400 * MIB, inodes=inodes) as place:
+            build = place.build("--set", "one.value=b", code=8)
+            assert re.search(r"it needs \d+ inodes, and \d are free", build.stderr), build.stderr
+            assert str(built.root / folder) in build.stderr
+            assert build.steps("begin") == []
 
 
-def test_a_prune_makes_room_on_a_disk_that_is_full_to_the_last_byte(place: Place) -> None:
+REQUIRE = """
+import sys
+from pathlib import Path
+from lumicontainer.build.disk_space import Need, require
+from lumicontainer.errors import SpaceError
+try:
+    require([Need("the build", Path(sys.argv[1]), int(sys.argv[2]), 1, "LUMICONTAINER_TMPDIR")])
+except SpaceError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_a_folder_in_memory_needs_memory_of_the_size_of_the_build(tmp_path: Path) -> None:
+    """The file system itself may promise more than the memory has."""
+    start = prepared("mount", f"mount -t tmpfs -o size=16T,{owned()} none {tmp_path}")
+    done = run([*start, sys.executable, "-c", REQUIRE, tmp_path, 8 << 40])
+    assert "it is in memory: it needs 8.0 TiB, and " in done.stderr, done.stderr
+    assert "--mem, or SBATCH_MEM_PER_NODE" in done.stderr
+    assert run([*start, sys.executable, "-c", REQUIRE, tmp_path, MIB]).stderr == ""
+
+
+def test_a_folder_that_takes_no_byte_is_found_by_writing_one(tmp_path: Path) -> None:
+    """As with a quota of a user, which the free space of a file system does not show."""
+    start = ["prlimit", "--fsize=1024", "--"]
+    done = run([*start, sys.executable, "-B", "-c", REQUIRE, tmp_path, 1])
+    assert "error: not enough space for the build\n" in done.stderr
+    assert f"where: {tmp_path}\n    why: File too large\n" in done.stderr
+    assert "name another place with LUMICONTAINER_TMPDIR" in done.stderr
+
+
+def test_a_prune_frees_space_on_a_disk_that_is_full_to_the_last_byte(place: Place) -> None:
     (name, *others), words = place.objects(), ["cache", "prune", "--max-size", "0"]
     with small_disk(place, "cache", free=0) as full:
         (full.there(full.cache / "objects" / name) / SUMS).write_text("damaged")
@@ -90,9 +126,8 @@ def test_a_prune_makes_room_on_a_disk_that_is_full_to_the_last_byte(place: Place
         assert len(re.findall("(?m)^removed ", done.stdout)) == len(others) + 2, done.stdout
 
 
-SIZES = [("cache", 66 + 14 * number) for number in range(2)]
-SIZES += [("temporary", 304 + 40 * number) for number in range(2)]
-SIZES += [("images", 126 + 12 * number) for number in range(2)]
+SIZES = [("temporary", 304), ("temporary", 344), ("cache", 66), ("cache", 80)]
+SIZES += [("images", 126), ("images", 138)]
 """The MiB that are free at the start: enough by what the cache knows, and then not."""
 
 
@@ -102,25 +137,26 @@ def test_a_disk_that_fills_up_costs_neither_the_image_nor_the_cache(
 ) -> None:
     before, had = digest(built.image), set(prove_all(built.cache))
     with small_disk(built, folder, free=free * MIB) as place:
-        build = place.start("--set", f"four.size={LARGE[folder] // KIB}")
+        large = ("--set", f"four.value={free}", "--set", f"four.size={LARGE[folder] // KIB}")
+        build = place.start(*large)
         code = build.wait()
-        assert build.steps("begin"), build.told
-        assert code in (0, 8), build.told[-3000:]
+        assert build.steps("begin"), build.stderr
+        assert code in (0, 8), build.stderr[-3000:]
         assert had <= set(prove_all(place.there(place.cache)))
         assert place.left() == []
         if code:
             assert digest(place.there(built.image)) == before
-            assert f"where: {built.root / folder}" in build.told, build.told[-3000:]
-            assert "is full" in build.told
-            assert "Traceback" not in build.told.rpartition("error: ")[2]
+            assert f"where: {built.root / folder}" in build.stderr, build.stderr[-3000:]
+            assert "is full" in build.stderr
+            assert "Traceback" not in build.stderr.rpartition("error: ")[2]
 
 
 @pytest.mark.parametrize("limit", [8 * KIB, 4 * MIB])
 def test_a_limit_of_a_files_size_is_named_with_what_to_do(place: Place, limit: int) -> None:
     bounded = replace(place, enter=("prlimit", f"--fsize={limit}", "--"))
     build = bounded.build("--set", f"one.size={10 << 10}", code=8)
-    found = build.told.rpartition("error: ")[2]
-    assert found.startswith("cannot write a file as large as the build needs\n"), build.told
+    found = build.stderr.rpartition("error: ")[2]
+    assert found.startswith("cannot write a file as large as the build needs\n"), build.stderr
     assert f"which is {limit >> 10} KiB: ulimit -f unlimited" in found
     assert "Traceback" not in found
     assert place.left() == []
@@ -129,6 +165,6 @@ def test_a_limit_of_a_files_size_is_named_with_what_to_do(place: Place, limit: i
 def test_a_limit_of_open_files_is_named_with_what_to_do(place: Place) -> None:
     bounded = replace(place, enter=("prlimit", "--nofile=16", "--"))
     build = bounded.build("--set", "one.value=b", code=3)
-    found = build.told.rpartition("error: ")[2]
+    found = build.stderr.rpartition("error: ")[2]
     assert "Too many open files" in found
     assert "which is 16: ulimit -n 4096" in found

@@ -1,4 +1,4 @@
-"""Write the files in which Linux tells of a LUMI-G node, and of nodes on which something is wrong.
+"""Write the files in which Linux describes a LUMI-G node, and of nodes on which something is wrong.
 
 The GCDs' places, cores and NUMA nodes are those of LUMI's training materials (2day-20260422,
 202-Binding): gpu_check's table and lstopo, which shows hsn2 (PCI d5) below the root of d1 and d6;

@@ -1,7 +1,7 @@
 """What launchers really put into the environment of a process.
 
 Written down from Slurm 22.05 with three nodes and MPICH 4.0 (its mpiexec on its own, and in a batch
-job); Open MPI's and PALS' from their documents. Left out: what tells of users, ports and folders.
+job); Open MPI's and PALS' from their documents. Left out: what names users, ports and folders.
 """
 
 _JOB = {

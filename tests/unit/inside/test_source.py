@@ -46,7 +46,7 @@ def test_the_launcher_is_executable() -> None:
 
 
 def pythons() -> list[str]:
-    """Return this Python, and all others on PATH that an image may bring and that start."""
+    """Return this Python, and all others on PATH that an image may have and that start."""
     found = {sys.executable: None}
     for name in (f"python3.{minor}" for minor in range(9, 20)):
         if path := shutil.which(name):

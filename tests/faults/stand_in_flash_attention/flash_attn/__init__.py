@@ -1,7 +1,7 @@
 """Stand in for FlashAttention where there is no GPU: PyTorch's attention in fp32, rounded.
 
 FAULT names what is wrong with it: ``backward`` (of heads of 64), ``kernel`` (none for heads of
-256), ``causal`` (what is to come is seen).
+256), ``causal`` (what is to come is seen, by heads of 32 in fp16).
 """
 
 import os
@@ -24,10 +24,12 @@ class _Wrong(torch.autograd.Function):
 
 def flash_attn_func(query, key, value, causal=False):
     size = query.shape[-1]
-    if FAULT == "kernel" and size == 256:
+    if "kernel" in FAULT and size == 256:
         raise RuntimeError("HIP error: no kernel image is available for execution on the device")
-    if FAULT == "backward" and size == 64:
+    if "backward" in FAULT and size == 64:
         key = _Wrong.apply(key)
     given = [each.float().transpose(1, 2) for each in (query, key, value)]
-    seen = scaled_dot_product_attention(*given, is_causal=causal and FAULT != "causal")
+    if "causal" in FAULT and size == 32 and query.dtype == torch.float16:
+        causal = False
+    seen = scaled_dot_product_attention(*given, is_causal=causal)
     return seen.transpose(1, 2).to(query.dtype)

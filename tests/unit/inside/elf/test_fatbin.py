@@ -1,5 +1,8 @@
 """For which GPUs a library carries code, in every form in which compilers leave it."""
 
+import random
+import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -10,13 +13,13 @@ from lumicontainer.inside.elf.reader import UnreadableError
 from ....faults.bundles import bundle, compressed, library, section
 
 
-def told(path: Path) -> str:
+def targets(path: Path) -> str:
     return " ".join(map(str, codes(str(path))))
 
 
 def test_every_bundle_of_a_library_is_read(tmp_path: Path) -> None:
     whole = section(bundle("gfx908", "gfx90a:sramecc+:xnack-"), bundle("gfx1100"))
-    assert told(library(tmp_path / "a.so", whole)) == "gfx908 gfx90a:sramecc+:xnack- gfx1100"
+    assert targets(library(tmp_path / "a.so", whole)) == "gfx908 gfx90a:sramecc+:xnack- gfx1100"
 
 
 @pytest.mark.parametrize("method", ["zlib", "zstd"])
@@ -25,25 +28,54 @@ def test_compressed_bundles_are_read(tmp_path: Path, version: int, method: str) 
     packed = [
         compressed(bundle(each), version=version, method=method) for each in ("gfx90a", "gfx942")
     ]
-    assert told(library(tmp_path / "a.so", section(*packed))) == "gfx90a gfx942"
+    assert targets(library(tmp_path / "a.so", section(*packed))) == "gfx90a gfx942"
+
+
+@pytest.mark.parametrize("method", ["zlib", "zstd"])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_of_a_large_compressed_bundle_only_the_start_is_held(
+    tmp_path: Path, version: int, method: str
+) -> None:
+    code = random.Random(0).randbytes(1 << 24)
+    packed = compressed(bundle("gfx90a", code=code), version=version, method=method)
+    path = library(tmp_path / "a.so", packed)
+    tracemalloc.start()
+    assert targets(path) == "gfx90a"
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < len(code) / 4
 
 
 def test_a_library_without_code_for_gpus_has_none(tmp_path: Path) -> None:
     path = library(tmp_path / "a.so", bundle("gfx90a"))
-    assert told(path) == "gfx90a"
+    assert targets(path) == "gfx90a"
     plain = tmp_path / "plain.so"
     plain.write_bytes(path.read_bytes().replace(b".hip_fatbin", b".its_fatbin"))
-    assert told(plain) == ""
+    assert targets(plain) == ""
 
 
 def test_an_entry_without_code_does_not_count(tmp_path: Path) -> None:
-    assert told(library(tmp_path / "a.so", bundle("gfx90a", code=b""))) == ""
+    assert targets(library(tmp_path / "a.so", bundle("gfx90a", code=b""))) == ""
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"nothing of that form", compressed(bundle("gfx90a"))[:40] + bytes(200)],
-    ids=["no bundle", "cut short"],
+    [
+        b"nothing of that form",
+        compressed(bundle("gfx90a"))[:40] + bytes(200),
+        bundle("gfx90a")[:24] + b"\xff" * 80,
+        bundle("gfx90a")[:24] + struct.pack("<QQQQ", 1, 0, 0, 1 << 40),
+        b"CCOB" + b"\xff" * 80,
+        compressed(bundle("gfx90a"))[:6] + b"\xff" * 80,
+    ],
+    ids=[
+        "no bundle",
+        "cut short",
+        "too many targets",
+        "a long target",
+        "unknown version",
+        "unknown method",
+    ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(UnreadableError):

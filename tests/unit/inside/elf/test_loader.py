@@ -120,8 +120,8 @@ def test_what_the_loader_of_this_machine_finds_is_found() -> None:
         assert os.path.realpath(library.path) == os.path.realpath(path)
 
 
-def test_a_program_of_its_own_tells_what_it_finds(root: Root) -> None:
-    path = root.library("/own/libtold.so.1", defines={"TOLD_1": ["told"]})
+def test_a_program_of_its_own_reports_what_it_finds(root: Root) -> None:
+    path = root.library("/own/libtold.so.1", defines={"TOLD_1": ["given"]})
     root.link("/probe/elf", str(Path(reader.__file__).parent))
     program = "from elf.loader import main; main()"
     done = subprocess.run(

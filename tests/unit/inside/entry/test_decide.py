@@ -73,7 +73,7 @@ def test_without_a_list_of_the_step_the_job_s_list_is_used() -> None:
     assert meeting_place({**env, "SLURM_JOB_NODELIST": "a[07-08]"})[0] == "a07"
 
 
-def test_what_srun_was_told_to_preserve_of_the_job_does_not_count() -> None:
+def test_what_srun_preserves_of_the_job_does_not_count() -> None:
     env = {**seen.srun(3), "SLURM_NTASKS": "16", "SLURM_TASKS_PER_NODE": "8(x2)"}
     assert ranks(env) == STEP[3]
 
@@ -130,7 +130,7 @@ def test_mpi_over_several_nodes_without_a_list_of_them_asks_for_an_address(env) 
     assert ranks({**env, "MASTER_ADDR": "n1"}) == ("3", "1", "4", "2", None)
 
 
-def test_a_process_manager_that_tells_no_local_rank_asks_for_it() -> None:
+def test_a_process_manager_without_a_local_rank_asks_for_it() -> None:
     env = {"PMI_RANK": "1", "PMI_SIZE": "2", "MASTER_ADDR": "n1"}
     assert "LOCAL_RANK is not set" in refusal(env).what
     assert ranks({**env, "LOCAL_RANK": "0"}) == ("1", "0", "2", None, None)
@@ -138,10 +138,10 @@ def test_a_process_manager_that_tells_no_local_rank_asks_for_it() -> None:
 
 def test_torchrun_is_left_alone_even_inside_srun() -> None:
     decision = decide(seen.TORCHRUN_IN_SRUN)
-    assert decision.launch.name == "torchrun"
+    assert decision.context.launch.name == "torchrun"
     assert decision.changes() == {MARK: "PYTHONNOUSERSITE=1", "PYTHONNOUSERSITE": "1"}
     assert values(seen.TORCHRUN_IN_SRUN)["RANK"] == "3"
-    facts = [decision.launch.fact(name) for name in ("RANK", "LOCAL_RANK", "NODE_RANK")]
+    facts = [decision.context.launch.fact(name) for name in ("RANK", "LOCAL_RANK", "NODE_RANK")]
     assert facts == [3, 1, 1]
 
 
@@ -206,7 +206,7 @@ def test_a_rank_left_over_from_the_batch_script_does_not_make_every_rank_0() -> 
     assert sum(d.warned() and bool(d.warnings) for d in decisions) == 1
 
 
-def test_a_left_over_rank_that_rank_0_sees_is_told_by_rank_0_alone() -> None:
+def test_a_left_over_rank_that_rank_0_sees_is_reported_by_rank_0_alone() -> None:
     decisions = [decide({**seen.srun(rank), "RANK": "7"}) for rank in range(4)]
     assert [d.warned() for d in decisions] == [True, False, False, False]
 
@@ -225,7 +225,7 @@ def test_a_wrong_number_of_ranks_is_refused_because_all_would_wait(env) -> None:
         ({"SLURM_LOCALID": ""}, "SLURM_LOCALID is not set"),
         ({"SLURM_PROCID": "4"}, "RANK=4 is not below WORLD_SIZE=4"),
         ({"SLURM_LOCALID": "3"}, "LOCAL_RANK=3 is not below LOCAL_WORLD_SIZE=3"),
-        ({"SLURM_STEP_TASKS_PER_NODE": "3(x"}, "SLURM_STEP_TASKS_PER_NODE does not give"),
+        ({"SLURM_STEP_TASKS_PER_NODE": "3,1(x"}, "SLURM_STEP_TASKS_PER_NODE does not give"),
         ({"SLURM_NODEID": "2"}, "SLURM_STEP_TASKS_PER_NODE does not give"),
         ({"SLURM_STEP_NODELIST": "nid[1-"}, "SLURM_STEP_NODELIST is not a list of hosts"),
         ({"SLURM_STEP_NODELIST": ","}, "SLURM_STEP_NODELIST is not a list of hosts"),
@@ -262,7 +262,7 @@ def test_a_process_prints_errors_if_it_is_rank_0_or_does_not_know_its_rank() -> 
 
 
 @pytest.mark.parametrize("name", ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"])
-def test_where_a_rank_is_no_number_the_others_tell_which_process_speaks(name: str) -> None:
+def test_where_a_rank_is_no_number_the_others_decide_which_process_speaks(name: str) -> None:
     assert [is_rank_0({**seen.srun(rank), name: "x"}) for rank in range(4)].count(True) == 1
 
 
@@ -299,12 +299,14 @@ def test_9973_jobs_in_a_row_have_as_many_ports() -> None:
     assert len({port_of(17_000_000 + near, 0) for near in range(9973)}) == 9973
 
 
-@pytest.mark.parametrize("processors", [1, 2])
-def test_a_task_gets_as_many_threads_as_srun_gave_it_and_as_it_may_use(processors: int) -> None:
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_task_gets_as_many_threads_as_srun_gave_it_and_as_it_may_use(more: int) -> None:
     usable = len(os.sched_getaffinity(0))
-    env = {**seen.srun(0), "SLURM_CPUS_PER_TASK": str(processors)}
-    assert values(env)["OMP_NUM_THREADS"] == str(min(processors, usable))
-    assert values({**env, "SLURM_CPUS_PER_TASK": "10000"})["OMP_NUM_THREADS"] == str(usable)
+    asked = max(1, usable + more)
+    made = decide({**seen.srun(0), "SLURM_CPUS_PER_TASK": str(asked)}).settings
+    (threads,) = (each for each in made if each.name == "OMP_NUM_THREADS")
+    assert threads.value == str(min(asked, usable))
+    assert ("processors only" in threads.why) == (asked > usable)
 
 
 def on_a_machine(

@@ -13,7 +13,7 @@ def texts(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def test_each_rank_writes_to_two_files_that_tell_job_step_and_rank(
+def test_each_rank_writes_to_two_files_named_by_job_step_and_rank(
     entry: Entry, tmp_path: Path
 ) -> None:
     for rank in (0, 1, 3):
@@ -66,7 +66,7 @@ def test_closed_standard_streams_become_files_all_the_same(launcher: Path, tmp_p
     assert (tmp_path / "logs/rank0.out").read_text() == "here\n"
 
 
-def test_a_folder_that_cannot_be_is_told_whole_once_and_by_each_rank_in_a_line(
+def test_a_folder_that_cannot_be_is_reported_whole_once_and_by_each_rank_in_a_line(
     entry: Entry, tmp_path: Path
 ) -> None:
     (tmp_path / "logs").write_text("a file")
@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_is_told_whole_once_and_by_each_rank_in_a_line(
     assert (alone.returncode, alone.stderr.count("\n")) == (3, 1)
 
 
-def test_a_full_disk_is_told_before_the_program_starts(launcher: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_before_the_program_starts(launcher: Path, tmp_path: Path) -> None:
     # A file system of the test's own, full but for its inodes.
     script = """
         mount -t tmpfs -o size=64k full "$1"

@@ -13,7 +13,7 @@ import lumicontainer
 from lumicontainer import inside
 
 from .. import seen
-from ..conftest import PATH, Entry, lay_out
+from ..conftest import PATH, Entry
 
 PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
 PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -49,7 +49,7 @@ def test_the_arguments_of_a_command_arrive_as_they_are(entry: Entry) -> None:
     assert done.stdout == ascii(ARGUMENTS) + "\n"
 
 
-def test_a_command_that_another_node_lacks_is_told_by_that_node(entry: Entry) -> None:
+def test_a_command_that_is_missing_on_another_node_is_reported_by_that_node(entry: Entry) -> None:
     there = {**seen.srun(3), "SLURM_LOCALID": "0"}
     done = entry("--", "/tmp/not-staged-here/run.sh", env=there)
     assert done.returncode == 127
@@ -60,12 +60,17 @@ def test_a_command_that_another_node_lacks_is_told_by_that_node(entry: Entry) ->
 
 @pytest.mark.parametrize("where", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("words", ["--version", "--print-env"])
-def test_what_cannot_be_printed_is_told(launcher: Path, words: str, where: str) -> None:
+def test_what_cannot_be_printed_is_reported(launcher: Path, words: str, where: str) -> None:
     command = ["sh", "-c", f'exec "$0" {words} {where}', launcher]
     done = subprocess.run(command, env={"PATH": PATH}, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr.startswith("error: cannot write to stdout: ")
     assert done.stderr.count("\n") == 4
+
+
+def test_options_without_a_value_stand_before_the_program(entry: Entry) -> None:
+    done = entry("--no-bind", "--allow-gpu-sharing", "--affinity-report", "--", "echo", "it runs")
+    assert done.stdout == "it runs\n", done.stderr
 
 
 def test_its_own_name_may_stand_before_what_an_image_runs(entry: Entry) -> None:
@@ -92,88 +97,6 @@ def test_a_module_runs_with_its_arguments(entry: Entry, tmp_path: Path) -> None:
 def test_a_script_runs_under_the_first_python_on_the_path(entry: Entry, tmp_path: Path) -> None:
     done = entry(script(tmp_path, "import sys; print(sys.prefix)"))
     assert done.stdout.strip() == sys.prefix
-
-
-@pytest.fixture
-def venv(tmp_path: Path) -> Path:
-    path = tmp_path / "own-venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", path], check=True)
-    return path
-
-
-@pytest.fixture
-def baked(tmp_path: Path) -> Entry:
-    """Run lumi-entry as the last step of a build leaves it: by the image's Python, by its path."""
-    program = lay_out(tmp_path / "image").resolve()
-    _, rest = program.read_text().split("\n", 1)
-    program.write_text(f"#!{sys.executable} -ISB\n{rest}")
-
-    def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-        command = [os.fspath(program), *words]
-        own = {"PATH": PATH, **env}
-        return subprocess.run(
-            command, env=own, cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
-    return run
-
-
-def activated(venv: Path) -> dict[str, str]:
-    return {"VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin:{PATH}"}
-
-
-@pytest.mark.parametrize("words", [["where.py"], ["-m", "where"]], ids=["script", "module"])
-def test_a_program_runs_under_the_python_of_the_active_virtual_environment(
-    baked: Entry, tmp_path: Path, venv: Path, words: list[str]
-) -> None:
-    (tmp_path / "where.py").write_text("import sys; print(sys.prefix)")
-    done = baked(*words, **activated(venv))
-    assert done.stdout == f"{venv}\n", done.stderr
-    assert baked("--print-env", **activated(venv)).stdout.splitlines()[2] == (
-        f"python: {venv}/bin/python3 (of the active VIRTUAL_ENV)"
-    )
-
-
-AGENT = """
-import os, sys
-words = sys.argv[sys.argv.index("--") + 1 :]
-os.environ.update(TORCHELASTIC_RUN_ID="x", RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
-os.execv(words[0], words)
-"""
-"""Starts one rank, as torchrun does."""
-
-
-def test_ranks_that_a_launcher_makes_run_under_it_too(
-    baked: Entry, tmp_path: Path, venv: Path
-) -> None:
-    agent = tmp_path / "torch/distributed/run.py"
-    agent.parent.mkdir(parents=True)
-    agent.write_text(AGENT)
-    program = script(tmp_path, "import sys; print(sys.prefix)")
-    words = ("--launcher", "torchrun", "--nproc", "1", program)
-    done = baked(*words, **activated(venv), PYTHONPATH=str(tmp_path))
-    assert done.stdout == f"{venv}\n", done.stderr
-
-
-def test_an_active_environment_that_was_made_elsewhere_is_told_and_the_images_python_runs(
-    baked: Entry, tmp_path: Path, venv: Path
-) -> None:
-    for name in ("python", "python3"):
-        (venv / "bin" / name).unlink()
-        (venv / "bin" / name).symlink_to("/opt/of-the-host/bin/python3")
-    program = script(tmp_path, "import sys; print(sys.prefix)")
-    done = baked(program, **activated(venv))
-    assert done.stdout == f"{sys.prefix}\n"
-    assert done.stderr.startswith(f"warning: VIRTUAL_ENV={venv} is active, but its python3 cannot")
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_virtual_environment_of_the_host_that_is_not_on_path_is_not_active(
-    baked: Entry, tmp_path: Path, venv: Path
-) -> None:
-    program = script(tmp_path, "import sys; print(sys.prefix)")
-    done = baked(program, VIRTUAL_ENV=str(venv))
-    assert done.stdout == f"{sys.prefix}\n", done.stderr
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
@@ -256,7 +179,7 @@ def test_the_environment_gains_what_was_decided_and_nothing_else(
     }
 
 
-def test_a_lumi_entry_within_another_decides_anew(entry: Entry, launcher: Path) -> None:
+def test_a_lumi_entry_within_another_decides_for_itself(entry: Entry, launcher: Path) -> None:
     changes = [f"{name}={value}" for name, value in seen.mpiexec(1).items()]
     done = entry(
         "--", "env", *changes, str(launcher), "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"
@@ -292,7 +215,7 @@ def test_it_starts_in_a_folder_that_is_gone(launcher: Path, tmp_path: Path) -> N
     assert (done.returncode, done.stdout) == (0, "here\n")
 
 
-def test_a_missing_script_is_told_once_with_its_mend(entry: Entry, tmp_path: Path) -> None:
+def test_a_missing_script_is_reported_once_with_its_hint(entry: Entry, tmp_path: Path) -> None:
     done = entry("trian.py", "--epochs", "3")
     assert done.returncode == 2
     lines = done.stderr.splitlines()
@@ -318,7 +241,7 @@ def test_a_missing_script_is_told_once_with_its_mend(entry: Entry, tmp_path: Pat
         (["--", "true"], {"SLURM_STEP_TASKS_PER_NODE": "3,1(x"}),
     ],
 )
-def test_a_fault_of_all_ranks_is_told_by_one_and_the_others_are_quiet(
+def test_a_fault_of_all_ranks_is_reported_by_one_and_the_others_are_quiet(
     entry: Entry, words: list[str], change: dict[str, str]
 ) -> None:
     done = [entry(*words, env={**seen.srun(rank), **change}) for rank in range(4)]
@@ -328,19 +251,19 @@ def test_a_fault_of_all_ranks_is_told_by_one_and_the_others_are_quiet(
     assert "hint: " in printed
 
 
-def test_a_rank_beyond_the_last_one_is_told_though_rank_0_sees_no_fault(entry: Entry) -> None:
+def test_a_rank_beyond_the_last_one_is_reported_though_rank_0_sees_no_fault(entry: Entry) -> None:
     env = {"WORLD_SIZE": "4", "LOCAL_RANK": "2", "MASTER_ADDR": "n1"}
     done = entry("--", "true", env={**env, "RANK": "6"})
     assert done.returncode == 2
     assert done.stderr.startswith("error: RANK=6 is not below WORLD_SIZE=4\n")
 
 
-def test_what_may_be_one_node_s_fault_is_told_in_a_line_by_its_first_rank(entry: Entry) -> None:
+def test_what_may_be_one_node_s_fault_is_reported_in_a_line_by_its_first_rank(entry: Entry) -> None:
     done = [entry("/no/such/folder/train.py", env=seen.srun(rank)) for rank in range(4)]
     assert [one.returncode for one in done] == [2, 2, 2, 2]
     assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 1]
-    told = f"error: script not found: '/no/such/folder/train.py' (on {os.uname().nodename})\n"
-    assert done[3].stderr == told
+    message = f"error: script not found: '/no/such/folder/train.py' (on {os.uname().nodename})\n"
+    assert done[3].stderr == message
 
 
 def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""A bad node stops within seconds and tells all that is wrong with it; nothing counts unseen."""
+"""A bad node stops within seconds and reports all that is wrong with it; nothing counts unseen."""
 
+import ctypes
 import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +14,7 @@ from lumicontainer.inside.entry import preflight
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.rank.context import Context
-from lumicontainer.inside.rank.options import Options
+from lumicontainer.inside.rank.context import Context, Options
 
 from .. import lumi_node, seen
 from ..conftest import PATH, Entry, lay_out
@@ -67,16 +68,19 @@ def failure(found: Context) -> LaunchError:
 def test_a_good_node_passes_in_silence_but_for_that_of_rank_0(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    env = {"NCCL_NET_PLUGIN": str(library())}
+    ends = str(int(time.time()) + 3600)
+    env = {"NCCL_NET_PLUGIN": str(library()), "SLURM_JOB_END_TIME": ends}
     preflight.check(context(root, env))
     assert capsys.readouterr().err == ""
     preflight.check(context(root, {**env, **seen.srun(0)}))
-    told = capsys.readouterr().err
-    assert told.startswith(f"preflight of {os.uname().nodename}: passed: GPUs (all 3), network (2")
-    assert "not checked" not in told
+    printed = capsys.readouterr().err
+    assert printed.startswith(
+        f"preflight of {os.uname().nodename}: passed: GPUs (all 3), network (2"
+    )
+    assert "not checked" not in printed
 
 
-def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> None:
+def test_all_that_is_wrong_is_reported_at_once_with_the_node_s_name(root: Path) -> None:
     memory(root, total=512, available=20)
     (root / "sys/class/kfd/kfd/topology/nodes/6/properties").write_text("simd_count 0\n")
     (root / "sys/class/net/hsn0/operstate").write_text("down\n")
@@ -93,6 +97,11 @@ def test_all_that_is_wrong_is_told_at_once_with_the_node_s_name(root: Path) -> N
     assert f"sbatch --exclude={host}" in error.hint
 
 
+def test_a_clock_behind_the_job_s_end_is_wrong(root: Path) -> None:
+    ended = {"SLURM_JOB_END_TIME": str(int(time.time()) - 3600)}
+    assert " s after the job's end on Slurm's controller" in failure(context(root, ended)).why
+
+
 def test_gpus_that_slurm_hides_are_not_missing(tmp_path: Path) -> None:
     whole = context(node(tmp_path / "whole", hidden=("c1", "c9")))
     assert preflight.gpus(whole) == "all 3, 2 hidden from this task"
@@ -100,12 +109,12 @@ def test_gpus_that_slurm_hides_are_not_missing(tmp_path: Path) -> None:
         preflight.gpus(context(node(tmp_path / "broken", hidden=("c1",), missing=1)))
 
 
-def test_gpus_that_cannot_be_opened_are_told(root: Path) -> None:
+def test_gpus_that_cannot_be_opened_are_reported(root: Path) -> None:
     (root / "dev/kfd").unlink()
     assert "cannot be opened" in failure(context(root)).why
 
 
-def test_a_plugin_that_kills_what_loads_it_is_told(root: Path) -> None:
+def test_a_plugin_that_kills_what_loads_it_is_reported(root: Path) -> None:
     # What lies behind the end of the file is mapped, and touching it is SIGBUS.
     broken = root / "librccl-net.so"
     broken.write_bytes(library().read_bytes()[:8192])
@@ -116,7 +125,9 @@ def test_a_plugin_that_kills_what_loads_it_is_told(root: Path) -> None:
     )
 
 
-def test_a_plugin_that_hangs_is_told_in_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_hangs_is_reported_in_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(preflight, "SECONDS", 0.5)
     waiting = root / "librccl-net.so"
     os.mkfifo(waiting)  # to open it waits for a writer
@@ -156,13 +167,32 @@ def test_the_memory_that_slurm_grants_has_to_be_there(
             preflight.memory(context(root, env))
 
 
-def test_a_clock_that_runs_ahead_is_told(root: Path) -> None:
-    env = {"SLURM_JOB_END_TIME": str(int(time.time()) - 100)}
-    with pytest.raises(preflight.FailedError, match=r"10[01] s after the job's end"):
+@pytest.mark.parametrize(("moment", "seconds"), [("START", 100), ("END", -100)])
+def test_a_clock_that_is_not_slurm_s_is_reported(root: Path, moment: str, seconds: int) -> None:
+    env = {f"SLURM_JOB_{moment}_TIME": str(int(time.time()) + seconds)}
+    where = {"START": "before the job's start", "END": "after the job's end"}[moment]
+    with pytest.raises(preflight.FailedError, match=rf"(99|10[01]) s {where}"):
         preflight.clock(context(root, env))
 
 
-def test_what_cannot_be_checked_here_is_told_and_passes_for_nothing(
+@pytest.mark.parametrize(("state", "status", "good"), [(0, 0x2001, True), (5, 0x41, False)])
+def test_without_a_job_the_kernel_says_whether_the_clock_is_synchronized(
+    root: Path, monkeypatch: pytest.MonkeyPatch, state: int, status: int, good: bool
+) -> None:
+    def adjtimex(record: ctypes.Array[ctypes.c_long]) -> int:
+        record[5] = status
+        return state
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(adjtimex=adjtimex))
+    found = context(root, {"SLURM_JOB_START_TIME": ""})
+    if good:
+        assert preflight.clock(found) == "synchronized with a server"
+    else:
+        with pytest.raises(preflight.UnmadeError, match="not synchronized"):
+            preflight.clock(found)
+
+
+def test_what_cannot_be_checked_here_is_reported_and_passes_for_nothing(
     entry: Entry, tmp_path: Path
 ) -> None:
     done = entry("--preflight", "--", "echo", "started")
@@ -173,7 +203,7 @@ def test_what_cannot_be_checked_here_is_told_and_passes_for_nothing(
         assert name in unmade
 
 
-def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the_first(
+def test_a_bad_node_starts_nothing_and_reports_all_of_it_on_a_rank_that_is_not_the_first(
     tmp_path: Path,
 ) -> None:
     row = {"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so"}
@@ -190,3 +220,46 @@ def test_a_bad_node_starts_nothing_and_tells_all_of_it_on_a_rank_that_is_not_the
     assert (done.returncode, done.stdout) == (3, "")
     assert "    why: plugin: librccl-nosuch.so does not load: librccl-nosuch.so: " in done.stderr
     assert "not checked: GPUs (the platform lists no GPUs)" in done.stderr
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    path = folder / "rocm-smi"
+    path.write_text("#!/bin/sh\necho 'GPU 0: 35 C'\nexit 3\n")
+    path.chmod(0o755)
+    return path
+
+
+def with_tool(tool: Path) -> dict[str, str]:
+    return {"PATH": f"{tool.parent}:{PATH}"}
+
+
+def test_local_rank_0_of_each_node_shows_its_gpus_on_stderr(entry: Entry, tool: Path) -> None:
+    done = [
+        entry("--smi", "--", "echo", "run", env={**seen.srun(rank), **with_tool(tool)})
+        for rank in range(4)
+    ]
+    assert [one.stdout for one in done] == ["run\n"] * 4
+    assert [bool(one.stderr) for one in done] == [True, False, False, True]
+    assert done[0].stderr.startswith("rocm-smi on ")
+    assert done[0].stderr.endswith("exit code 3:\nGPU 0: 35 C\n")
+
+
+def test_a_tool_that_is_not_there_is_one_warning_of_the_run(entry: Entry) -> None:
+    done = [entry("--smi", "--", "true", env=seen.srun(rank)) for rank in range(4)]
+    assert [one.returncode for one in done] == [0] * 4
+    assert [one.stderr.count("\n") for one in done] == [1, 0, 0, 0]
+    assert "neither rocm-smi nor amd-smi" in done[0].stderr
+
+
+def test_a_tool_that_hangs_is_left_and_the_program_starts(
+    entry: Entry, tool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool.write_text("#!/bin/sh\nsleep 1000\n")
+    # The limit as it stands would make this test as long.
+    monkeypatch.setattr(preflight, "SECONDS", 0.3)
+    begun = time.monotonic()
+    assert "did not end within 0.3 s" in preflight._state([str(tool)])
+    assert time.monotonic() - begun < 10

@@ -26,7 +26,7 @@ sys.exit(int(sys.argv[1]))
 
 @pytest.fixture
 def tools(tmp_path: Path) -> str:
-    """Return a PATH with profilers that tell how they were called."""
+    """Return a PATH with profilers that print how they were called."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("rocprofv3", "rocprof"):
@@ -55,14 +55,14 @@ def test_only_the_ranks_that_are_named_are_profiled(
     entry: Entry, tools: str, tmp_path: Path
 ) -> None:
     words = ("--profile", "0,2-3", "--", "echo", "plain")
-    told = [
+    printed = [
         entry(*words, env={**seen.srun(rank), "PATH": tools}).stdout.splitlines()
         for rank in range(4)
     ]
-    assert told[1] == ["plain"]
-    assert told[2][0] == f"{tmp_path}/bin/rocprofv3"
-    assert told[2][-3:] == ["--", "echo", "plain"]
-    assert f"{tmp_path}/1.0-rank2.profile" in told[2]
+    assert printed[1] == ["plain"]
+    assert printed[2][0] == f"{tmp_path}/bin/rocprofv3"
+    assert printed[2][-3:] == ["--", "echo", "plain"]
+    assert f"{tmp_path}/1.0-rank2.profile" in printed[2]
     assert folders(tmp_path) == [f"1.0-rank{rank}.profile" for rank in (0, 2, 3)]
 
 
@@ -74,8 +74,8 @@ def test_a_profile_lies_beside_the_logs_and_over_none_of_an_earlier_run(
         done = entry(*words, env={**seen.srun(3), "PATH": tools})
         assert (done.returncode, done.stderr) == (0, "")
     assert folders(tmp_path / "logs") == ["1.0-rank3.profile", "1.0-rank3.profile.1"]
-    told = (tmp_path / "logs/1.0-rank3.1.out").read_text().splitlines()
-    assert f"{tmp_path}/logs/1.0-rank3.profile.1/trace.csv" in told
+    printed = (tmp_path / "logs/1.0-rank3.1.out").read_text().splitlines()
+    assert f"{tmp_path}/logs/1.0-rank3.profile.1/trace.csv" in printed
 
 
 def test_a_profiler_that_is_not_there_stops_every_rank_with_the_hint(entry: Entry) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.image.listing import Row, dump, layers_of_root, load, merged
+from lumicontainer.inside.image.listing import Layer, Row, dump, layers_of_root, load, merged
 
 FOLDER, FILE = Row(stat.S_IFDIR | 0o755, 0), Row(stat.S_IFREG | 0o644, 3)
 OTHER, LINK = Row(stat.S_IFREG | 0o755, 9, "", "it is empty"), Row(stat.S_IFLNK | 0o777, 1, "b")
 BASE = {"a": FOLDER, "a/b": FOLDER, "a/b/c": FILE, "a/bc": FILE}
-ABOVE = {
+ABOVE: dict[str, tuple[Layer, Layer]] = {
     "a file is replaced": ({"a": FOLDER, "a/bc": OTHER}, {**BASE, "a/bc": OTHER}),
     "a file is removed": ({"a": FOLDER, "a/bc": None}, {"a": FOLDER, "a/b": FOLDER, "a/b/c": FILE}),
     "a folder is removed": ({"a": FOLDER, "a/b": None}, {"a": FOLDER, "a/bc": FILE}),

@@ -31,7 +31,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def sees(environment: Path, line: str) -> bool:
-    """Tell whether an environment sees the package, where its ``site`` reads a line."""
+    """Return whether an environment sees the package, where its ``site`` reads a line."""
     (packages(environment) / NAME).write_text(line)
     command = [environment / "bin/python3", "-I", "-c", SEES]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -63,5 +63,5 @@ def test_the_packages_of_a_user_win_over_those_of_the_image(image: Path, tmp_pat
 def test_the_file_belongs_where_the_base_python_looks_first(image: Path) -> None:
     base = Path(home(str(image))) / Path(sys.executable).name
     found = "import json, site; print(json.dumps(site.getsitepackages()))"
-    told = subprocess.run([base, "-I", "-c", found], check=True, capture_output=True).stdout
-    assert folder(str(image)) == json.loads(told)[0]
+    printed = subprocess.run([base, "-I", "-c", found], check=True, capture_output=True).stdout
+    assert folder(str(image)) == json.loads(printed)[0]

@@ -7,7 +7,7 @@ import pytest
 from lumicontainer.inside.entry.decide import decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.rank.options import Options
+from lumicontainer.inside.rank.context import Options
 
 from .. import seen
 

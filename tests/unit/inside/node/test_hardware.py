@@ -1,4 +1,4 @@
-"""The kernel's files tell of a LUMI-G node, whole or broken, and of nodes that have nothing."""
+"""The kernel's files describe a LUMI-G node, whole or broken, and of nodes that have nothing."""
 
 import os
 from pathlib import Path

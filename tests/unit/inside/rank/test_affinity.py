@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.entry import report
 from lumicontainer.inside.entry.decide import Decision, decide
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.rank import affinity
-from lumicontainer.inside.rank.options import Options
+from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
 from ..conftest import Entry
@@ -107,14 +106,14 @@ def test_a_rank_is_bound_next_to_its_gpu_or_reports_why_not(
     assert note in "".join(rank.notes)
 
 
-@pytest.mark.parametrize("mask", ["49-55", "48-55", "49-55,113-119", "51"])
+@pytest.mark.parametrize("mask", ["49-55", "48-55", "49-55,113-119", "48-55,112-119", "51"])
 def test_a_rank_that_runs_inside_its_ccd_already_stays(tmp_path: Path, mask: str) -> None:
     lumi_node.write(tmp_path, smt=True)
     rank = Rank(tmp_path, task(0, SLURM_CPUS_PER_TASK="7"), mask=mask)
     assert (rank.cores, rank.notes) == (mask, [])
 
 
-def test_slurm_s_own_order_of_ccds_is_told_of_and_mended(whole: Path) -> None:
+def test_slurm_s_own_order_of_ccds_is_reported_and_corrected(whole: Path) -> None:
     """Slurm's -c 7 gives rank N the cores of CCD N: only CCD 2 and 3 are next to GCD 2 and 3."""
     for local in range(8):
         given = f"{local * 8 + 1}-{local * 8 + 7}"
@@ -179,31 +178,31 @@ def test_without_a_table_nothing_is_bound(whole: Path, platform: Mapping[str, An
     assert (rank.cores, rank.notes, rank.decision.warnings) == ("0-63", [], [])
 
 
-def test_a_gpu_that_the_table_does_not_know_is_told_of_once(whole: Path) -> None:
+def test_a_gpu_that_the_table_does_not_know_is_reported_once(whole: Path) -> None:
     table = {**PLATFORM, "gpus": PLATFORM["gpus"][1:]}
     rank = Rank(whole, task(0), platform=table)
     assert rank.cores == "0-63"
     assert pci("c1") in rank.decision.warnings[0]
 
 
-def test_the_report_tells_where_each_rank_runs(whole: Path) -> None:
+def test_the_report_reports_where_each_rank_runs(whole: Path) -> None:
     rank = Rank(whole, task(4), affinity_report=True)
     host = os.uname().nodename
     line = f"affinity: {host} rank 4 gpu 0000:d1:00.0 cores 1-7 numa 0 nic hsn2"
     assert rank.notes == [line]
 
 
-def test_an_interface_that_is_down_is_told_as_such(whole: Path) -> None:
+def test_an_interface_that_is_down_is_reported_as_such(whole: Path) -> None:
     (whole / "sys/class/net/hsn0/operstate").write_text("down\n")
     assert Rank(whole, task(0), affinity_report=True).notes[0].endswith("nic hsn0 (down)")
 
 
-def test_print_env_tells_where_a_rank_would_run_and_binds_nothing(whole: Path) -> None:
+def test_print_env_reports_where_a_rank_would_run_and_binds_nothing(whole: Path) -> None:
     node = Machine(whole)
     decision = decide(task(3), node=node, platform=PLATFORM)
     place = "place: gpu 0000:ce:00.0, cores 25-31, numa 1, nic hsn1"
-    assert place in report.as_text(decision).splitlines()
-    assert '"cores": "25-31"' in report.as_json(decision)
+    assert place in decision.as_text().splitlines()
+    assert '"cores": "25-31"' in decision.as_json()
     assert len(node.mask) == 64
 
 

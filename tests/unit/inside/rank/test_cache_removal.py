@@ -125,6 +125,14 @@ def test_a_signal_to_all_of_the_step_does_not_keep_it_from_going(
     assert left(node) == []
 
 
+def test_a_signal_to_lumi_entry_alone_reaches_the_program(rank: Rank, node: Path) -> None:
+    process = rank(0, FILL + "trap 'exit 5' USR1; echo here; while :; do read -r _; done")
+    assert line(process) == "here"
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(SECONDS) == 5
+    assert left(node) == []
+
+
 def test_the_output_ends_with_the_program(rank: Rank) -> None:
     process, other = rank(0, "echo here"), rank(1, "read -r _")
     assert process.communicate(timeout=SECONDS)[0] == "here\n"

@@ -11,8 +11,7 @@ from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank import caches
-from lumicontainer.inside.rank.context import Context
-from lumicontainer.inside.rank.options import Options
+from lumicontainer.inside.rank.context import Context, Options
 
 from .. import seen
 
@@ -20,7 +19,9 @@ TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
     {"name": "AITER_JIT_DIR", "folder": "aiter", "storage": "node"},
     {"name": "TMPDIR", "folder": "tmp", "storage": "node", "reason": "others are in /tmp"},
+    {"name": "MIOPEN_CUSTOM_CACHE_DIR", "folder": "miopen", "storage": "job"},
     {"name": "HF_HUB_CACHE", "folder": "huggingface/hub", "storage": "scratch", "reason": "quota"},
+    {"name": "HF_HOME", "folder": "huggingface", "storage": "home"},
 ]
 OWN = f"lumi-{os.geteuid()}"
 
@@ -60,6 +61,24 @@ def test_caches_lie_in_one_folder_of_the_job_on_the_node(root: Path) -> None:
     assert found["TMPDIR"].why == f"others are in /tmp; on the node, in {root}/tmp"
     assert found["AITER_JIT_DIR"].value == f"{home}/aiter-2"
     assert list((root / "tmp").iterdir()) == []
+
+
+def test_the_steps_of_a_job_share_a_folder(root: Path) -> None:
+    found = context(root)
+    assert decided(found)["MIOPEN_CUSTOM_CACHE_DIR"].value == f"{root}/tmp/{OWN}-1/miopen"
+    caches.make(found)
+    assert (root / f"tmp/{OWN}-1").stat().st_mode & 0o7777 == 0o700
+    assert (root / f"tmp/{OWN}-1/miopen").is_dir()
+    removed = decided(context(root, remove_caches=True))["MIOPEN_CUSTOM_CACHE_DIR"]
+    assert removed.value == f"{root}/tmp/{OWN}-1.0-once/miopen"
+
+
+def test_the_token_stays_in_the_home_folder_unless_the_user_moves_it(root: Path) -> None:
+    env = {**seen.srun(0), "HOME": "/users/me"}
+    assert decided(context(root, env))["HF_HOME"].value == "/users/me/.cache/huggingface"
+    moved = decided(context(root, {**env, "XDG_CACHE_HOME": "/scratch/mine"}))["HF_HOME"]
+    assert (moved.value, moved.origin) == (None, USER)
+    assert decided(context(root, {}))["HF_HOME"].value is None
 
 
 def test_the_folders_are_made_for_the_user_alone_whatever_the_umask(root: Path) -> None:
@@ -106,7 +125,7 @@ def test_a_tmpdir_that_nodes_share_is_not_taken(root: Path, kind: str) -> None:
     assert f"{shared}: it is on {kind}, which nodes share" in setting.why
 
 
-def test_the_mount_that_lies_on_top_tells_the_file_system(root: Path) -> None:
+def test_the_mount_that_lies_on_top_decides_the_file_system(root: Path) -> None:
     mounted(root, root / "with\\040blank", "tmpfs")
     assert caches.file_system(str(root / "with blank/x"), Node(str(root))) == "tmpfs"
     assert caches.file_system(str(root / "with blanks"), Node(str(root))) == "ext4"
@@ -156,7 +175,7 @@ def test_what_is_planted_after_the_look_is_refused(root: Path, kind: str) -> Non
     assert caught.value.code == 3
 
 
-def test_where_every_name_is_taken_caches_stay_and_a_warning_tells_it(root: Path) -> None:
+def test_where_every_name_is_taken_caches_stay_with_a_warning(root: Path) -> None:
     for suffix in ("", *(f"-{number}" for number in range(1, caches.NAMES))):
         (root / f"tmp/{OWN}-1.0{suffix}").write_text("")
     found = context(root)

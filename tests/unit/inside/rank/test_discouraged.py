@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.rank.discouraged import is_meant
+from lumicontainer.inside.rank.variables import is_meant
 
 from .. import seen
 from ..conftest import PATH, lay_out
@@ -26,12 +26,14 @@ def lumi(tmp_path: Path) -> World:
     return node
 
 
-def test_a_value_that_hangs_with_the_rocm_of_the_image_is_obeyed_and_told(lumi: World) -> None:
+def test_a_value_that_hangs_with_the_rocm_of_the_image_is_obeyed_with_a_warning(
+    lumi: World,
+) -> None:
     lumi.rocm("7.0.2")
     decision = lumi.decide(GDR)
     assert "NCCL_NET_GDR_LEVEL" not in decision.changes()
-    (told,) = decision.warnings
-    assert told.splitlines() == [
+    (warned,) = decision.warnings
+    assert warned.splitlines() == [
         "NCCL_NET_GDR_LEVEL=PHB is kept, but discouraged here (ROCm 7.0.2)",
         "    why: jobs of several nodes hang at their start with RCCL of ROCm 7, which needs no "
         "such setting [laifs-container-recipes issues 28 and 30; LUMI-AI-Guide pull request 97]",
@@ -42,18 +44,20 @@ def test_a_value_that_hangs_with_the_rocm_of_the_image_is_obeyed_and_told(lumi: 
 @pytest.mark.parametrize(
     ("version", "value"), [("6.4.4-129", "PHB"), ("7.0.2", "LOC"), ("7.0.2", "")]
 )
-def test_what_does_no_harm_to_this_image_is_not_told(lumi: World, version: str, value: str) -> None:
+def test_what_does_no_harm_to_this_image_gets_no_warning(
+    lumi: World, version: str, value: str
+) -> None:
     lumi.rocm(version)
     assert lumi.decide({**GDR, "NCCL_NET_GDR_LEVEL": value}).warnings == []
 
 
-def test_what_lumi_entry_sets_itself_is_not_told(lumi: World) -> None:
+def test_what_lumi_entry_sets_itself_gets_no_warning(lumi: World) -> None:
     lumi.rocm("6.0.3")
     assert lumi.decide(seen.srun(0)).warnings == []
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "warned"),
     [
         ("MIOPEN_USER_DB", "/tmp/x", True),
         ("NCCL_P2P_DISABLE", "1", True),
@@ -68,11 +72,11 @@ def test_what_lumi_entry_sets_itself_is_not_told(lumi: World) -> None:
     ],
 )
 def test_the_table_of_lumi_g_knows_what_harms(
-    lumi: World, name: str, value: str, *, told: bool
+    lumi: World, name: str, value: str, *, warned: bool
 ) -> None:
     lumi.layers["pytorch"] = "2.9.1"
     heard = lumi.decide({**seen.srun(0), name: value}).warnings
-    assert [f"{name}={value} is kept" in each for each in heard] == [True] * told
+    assert [f"{name}={value} is kept" in each for each in heard] == [True] * warned
 
 
 def test_print_env_shows_it_with_the_variable_in_the_platforms_table_or_not(lumi: World) -> None:
@@ -84,9 +88,9 @@ def test_print_env_shows_it_with_the_variable_in_the_platforms_table_or_not(lumi
 
 
 def test_a_value_cannot_write_to_the_terminal(lumi: World) -> None:
-    (told,) = lumi.decide({**seen.srun(0), "MIOPEN_USER_DB": "\x1b]0;x\x07" + "y" * 200}).warnings
-    assert "\x1b" not in told
-    assert len(told.splitlines()[0]) < 200
+    (warned,) = lumi.decide({**seen.srun(0), "MIOPEN_USER_DB": "\x1b]0;x\x07" + "y" * 200}).warnings
+    assert "\x1b" not in warned
+    assert len(warned.splitlines()[0]) < 200
 
 
 def rank(launcher: Path, number: int, *words: str, **env: str) -> subprocess.CompletedProcess[str]:

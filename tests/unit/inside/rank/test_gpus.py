@@ -6,7 +6,7 @@ import pytest
 
 from lumicontainer.inside.entry.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.rank.options import Options
+from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
@@ -40,7 +40,7 @@ def place(root: Path, env: dict[str, str], **options: str | bool) -> str | None:
     return gpu.pci if gpu else None
 
 
-def test_what_torchrun_leaves_no_use_for_is_told(whole: Path) -> None:
+def test_what_torchrun_leaves_no_use_for_is_reported(whole: Path) -> None:
     for choice in ("hip", "rocr", "none"):
         env = {**seen.TORCHRUN_IN_SRUN, "RANK": "0", "LOCAL_RANK": "0"}
         warned = decided(whole, env, gpu_visibility=choice).warnings

@@ -15,7 +15,7 @@ from lumicontainer.inside.entry.arguments import parse
 from lumicontainer.inside.entry.decide import Decision, decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.rank import node_launcher
-from lumicontainer.inside.rank.options import Options
+from lumicontainer.inside.rank.context import Options
 
 from .. import seen
 from ..conftest import PATH, SOURCE, Entry
@@ -109,7 +109,7 @@ def test_direct_leaves_one_rank_a_node() -> None:
     assert decision.warnings == []
 
 
-def test_the_number_of_ranks_can_be_told() -> None:
+def test_the_number_of_ranks_can_be_set() -> None:
     assert started(one_task(0), nproc=4) == ("torchrun", 4)
     assert started(one_task(0), nproc=4, launcher="deepspeed") == ("deepspeed", 4)
     assert started({}, nproc=2) == ("torchrun", 2)
@@ -173,7 +173,7 @@ def test_a_configuration_of_accelerate_is_handed_on_and_decides_its_kind() -> No
 
 
 @pytest.mark.parametrize("node", [0, 1])
-def test_deepspeed_is_told_of_every_node_s_ranks(node: int) -> None:
+def test_deepspeed_knows_every_node_s_ranks(node: int) -> None:
     made = words(one_task(node), launcher="deepspeed")
     got = flags(made)
     assert made[0] == "deepspeed.launcher.launch"
@@ -191,7 +191,7 @@ def test_the_ranks_of_a_launcher_share_the_task_s_processors(
     assert decided({}, nproc=4).changes() == {"OMP_NUM_THREADS": "28"}
 
 
-def test_what_tells_of_ranks_does_not_reach_a_launcher(entry: Entry, tmp_path: Path) -> None:
+def test_variables_of_ranks_do_not_reach_a_launcher(entry: Entry, tmp_path: Path) -> None:
     """As here, where the batch script exported the numbers of all ranks."""
     _launcher(tmp_path, "import os; print({k: v for k, v in os.environ.items() if 'RANK' in k})")
     (tmp_path / "train.py").touch()
@@ -247,7 +247,7 @@ def test_a_rank_of_torchrun_starts_no_torchrun(entry: Entry) -> None:
     assert entry(*command, env=seen.TORCHRUN_IN_SRUN).stdout == "3\n"
 
 
-def test_print_env_tells_how_the_ranks_come_to_be(entry: Entry) -> None:
+def test_print_env_reports_how_the_ranks_come_to_be(entry: Entry) -> None:
     done = entry("--print-env", "train.py", env=one_task(0))
     assert "\nranks: 8 a node, by torchrun (one task a node with 8 GPUs)\n" in done.stdout
     record = json.loads(entry("--print-env", "--json", "train.py", env=one_task(0)).stdout)
@@ -309,8 +309,21 @@ raise CalledProcessError("rank 3 failed")
 """
 
 
-@pytest.mark.parametrize("text", [FAILING, LONE, "raise SystemExit({code})"])
-@pytest.mark.parametrize(("code", "seen_code"), [(7, 7), (-9, 137)])
+SIGNALLED = """
+class SignalException(Exception):
+    sigval = {code}
+raise SignalException("rank 3 failed")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "seen_code"),
+    [
+        *((text, 7, 7) for text in (FAILING, LONE, "raise SystemExit({code})")),
+        *((text, -9, 137) for text in (FAILING, LONE, "raise SystemExit({code})")),
+        (SIGNALLED, 9, 137),
+    ],
+)
 def test_the_exit_code_of_the_rank_that_failed_first_passes(
     tmp_path: Path, text: str, code: int, seen_code: int
 ) -> None:
@@ -361,7 +374,7 @@ def test_what_a_launcher_leaves_in_its_temporary_folder_goes(tmp_path: Path) -> 
     assert not Path(stdout.strip()).parent.exists()
 
 
-def test_an_image_without_the_launcher_is_told(tmp_path: Path) -> None:
+def test_an_image_without_the_launcher_is_reported(tmp_path: Path) -> None:
     with supervised(tmp_path) as program:
         _, stderr = program.communicate()
     assert program.returncode == 2

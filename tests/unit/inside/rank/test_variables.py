@@ -10,8 +10,8 @@ from lumicontainer.core.plan.records import platform_tables
 from lumicontainer.inside.entry.decide import MARK, Decision, decide, without_own
 from lumicontainer.inside.environment import USER
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.rank import flight_recorder
-from lumicontainer.inside.rank.options import Options
+from lumicontainer.inside.rank import caches
+from lumicontainer.inside.rank.context import Options
 
 from .. import seen
 
@@ -20,7 +20,7 @@ ALONE = {"PATH": "/bin"}
 
 
 class World:
-    """A root folder in which a test writes what the kernel and the image tell."""
+    """A root folder in which a test writes what the kernel and the image state."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -85,7 +85,7 @@ def test_the_gdr_level_is_set_for_the_rocm_that_needs_it_and_never_for_one_that_
     assert f"ROCm {version}" in lumi.why(seen.srun(0), "NCCL_NET_GDR_LEVEL")
 
 
-def test_without_the_image_s_own_word_the_layer_tells_the_version_of_rocm(world: World) -> None:
+def test_without_the_image_s_own_word_the_layer_gives_the_version_of_rocm(world: World) -> None:
     world.slingshot()
     world.layers["rocm"] = "6.0.3"
     assert world.values(seen.srun(0))["NCCL_NET_GDR_LEVEL"] == "PHB"
@@ -236,12 +236,12 @@ def test_without_a_log_folder_it_writes_to_a_private_one_on_scratch(lumi: World)
     decision = lumi.decide(env)
     got = decision.changes()["TORCH_FR_DUMP_TEMP_FILE"]
     assert got == f"{folder}/1.0-flight-recorder-rank"
-    flight_recorder.make(decision.context)
+    caches.make_recorder(decision.context)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert decision.context.notes == []
 
 
-def test_a_folder_of_the_recorder_that_others_could_read_is_told_and_the_program_starts(
+def test_a_folder_of_the_recorder_that_others_could_read_is_reported_and_the_program_starts(
     lumi: World,
 ) -> None:
     lumi.layers["pytorch"] = "2.9.1"
@@ -249,9 +249,12 @@ def test_a_folder_of_the_recorder_that_others_could_read_is_told_and_the_program
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     decision = lumi.decide(env)
-    flight_recorder.make(decision.context)
+    caches.make_recorder(decision.context)
     (note,) = decision.context.notes
     assert note.startswith(f"warning: PyTorch's flight recorder cannot write to {folder}: ")
+    other = lumi.decide({**env, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"})
+    caches.make_recorder(other.context)
+    assert other.context.notes == []
 
 
 def test_without_scratch_the_place_is_left_to_pytorch(lumi: World) -> None:

@@ -1,4 +1,4 @@
-"""Ranks meet over real sockets: who is not one of them is refused, who goes away is told."""
+"""Ranks meet over real sockets: who is not one of them is refused, who goes away is reported."""
 
 import json
 import resource
@@ -123,7 +123,7 @@ def test_who_has_gone_may_come_again(host: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"key": b"of another step"}, "as it does if the keys differ"),
         ({"me": me(3)}, "rank 3 has joined, or"),
@@ -132,9 +132,9 @@ def test_who_has_gone_may_come_again(host: Open) -> None:
         ({"me": me(1, "those of another")}, "other checks"),
     ],
 )
-def test_who_is_not_of_the_step_is_refused(host: Open, more: dict[str, Any], told: str) -> None:
+def test_who_is_not_of_the_step_is_refused(host: Open, more: dict[str, Any], message: str) -> None:
     rank0 = host()
-    with pytest.raises(RefusedError, match=told):
+    with pytest.raises(RefusedError, match=message):
         join(rank0, 1, **more)
     assert rank0.peers == {}
 
@@ -276,7 +276,7 @@ def test_a_working_directory_that_is_gone_is_passed_over(
     assert {Path(path).parent for path in keys.files(env, recognize(env))} == {tmp_path}
 
 
-def test_where_no_port_is_free_it_is_told() -> None:
+def test_where_no_port_is_free_it_is_reported() -> None:
     with server.listen("127.0.0.1", [0]) as taken:
         candidates = [taken.getsockname()[1]]
         with pytest.raises(LaunchError, match="cannot listen"):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from lumicontainer.inside.verify import python_check
+from lumicontainer.inside.verify.forks import NUMBER, Forked, Server
+from lumicontainer.inside.verify.local import BESIDE
 
 from .verifying import Image, Ran
 
@@ -42,6 +49,18 @@ def test_a_module_is_imported_once_and_no_check_sees_what_another_changed(image:
     assert (image.root / "imported").read_text() == "x"
 
 
+def test_messages_of_several_threads_to_a_server_do_not_mix() -> None:
+    door, served = socket.socketpair()
+    server = Server(door)
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(100):
+            pool.submit(server.extended, ["json"])
+    for _ in range(100):
+        message, given = python_check._received(served)
+        assert message == {"modules": ["json"]}
+        os.close(given.pop())
+
+
 WAITS = "#!/bin/bash\nuntil [[ -e $HOME/imported ]]; do sleep 0.01; done\n"
 
 
@@ -51,6 +70,14 @@ def test_modules_are_imported_while_a_check_without_imports_runs(image: Image) -
     # With one processor one check runs at a time.
     ran = Ran(image.start("--json", "-", before=["taskset", "-c", "0"]))
     assert ran.states == {"forked": "passed", "waits": "passed"}
+
+
+def test_checks_give_way_to_modules_that_need_each_other(tmp_path: Path) -> None:
+    lower = min(os.nice(0) + BESIDE, 19)
+    image = Image(tmp_path, ["json", "socket"])
+    image.add("forked", f"import os; assert os.nice(0) == {lower}")
+    image.add("alone", f"#!/bin/bash\n[[ $(nice) == {lower} ]]\n")
+    assert image.run().states == {"forked": "passed", "alone": "passed"}
 
 
 BROKEN = {
@@ -69,6 +96,16 @@ def test_without_the_server_a_check_starts_alone(image: Image, case: str) -> Non
     assert states["holds"] == "passed"
     assert states["imports"] == ("passed" if case == "ends the process" else "error")
     assert image.running() == []
+
+
+def test_a_process_that_has_ended_keeps_no_descriptor() -> None:
+    (output, _), (status, ended) = os.pipe(), os.pipe()
+    process = Forked(os.getpid(), output, status)
+    assert process.poll() is None
+    os.write(ended, NUMBER.pack(7 << 8))
+    assert process.wait(60) == process.poll() == 7
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(status)
 
 
 def test_a_killed_server_harms_the_check_that_runs_and_no_later_one(image: Image) -> None:

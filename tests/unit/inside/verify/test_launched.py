@@ -1,4 +1,4 @@
-"""The tasks of a step run lumi-verify: they meet, one of them reports, and all that fails is told.
+"""The tasks of a step run lumi-verify: they meet, and one of them reports all that fails.
 
 They are started here as srun starts them, with its variables; Slurm itself is not there.
 """
@@ -35,7 +35,7 @@ def image(tmp_path: Path) -> Image:
 
 
 def listens(pid: int, number: int) -> bool:
-    """Tell whether a process has a handler for a signal."""
+    """Return whether a process has a handler for a signal."""
     (caught,) = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
     return bool(int(caught, 16) >> (number - 1) & 1)
 
@@ -91,6 +91,7 @@ def test_a_rank_that_never_comes_is_named_and_the_rest_go_on(image: Image) -> No
         "lumi-verify/ranks": "error",
     }
     assert "without rank 3 on nid2: it did not join" in ran.check("ranks")["reason"]
+    assert not list(image.root.glob(".lumi-verify*")), "its key stays"
 
 
 def test_a_node_without_ranks_is_reported_even_if_no_check_needs_it(image: Image) -> None:
@@ -175,7 +176,7 @@ def test_an_answer_that_is_late_is_named_and_the_rest_go_on(image: Image) -> Non
 
 
 @pytest.mark.parametrize("whom", ["every task", "rank 0 alone"])
-def test_interrupted_they_all_end_and_what_was_done_is_told(image: Image, whom: str) -> None:
+def test_interrupted_they_all_end_and_what_was_done_is_reported(image: Image, whom: str) -> None:
     image.add("done", SHOW)
     here = image.root / "here"
     here.mkdir()
@@ -215,16 +216,16 @@ def test_a_rank_that_does_not_find_rank_0_says_where_it_looked(image: Image) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [(("-k", "nothing"), 2, "check not found: 'nothing'"), (("--list",), 0, "")],
 )
-def test_what_is_wrong_is_told_once(
-    image: Image, words: tuple[str, ...], code: int, told: str
+def test_what_is_wrong_is_reported_once(
+    image: Image, words: tuple[str, ...], code: int, message: str
 ) -> None:
     image.add("one", SHOW)
     every = [Ran(each) for each in image.tasks(*words)]
     assert [each.code for each in every] == [code] * 4
-    assert told in every[0].stderr
+    assert message in every[0].stderr
     assert all(each.stdout + each.stderr == "" for each in every[1:])
 
 
@@ -297,6 +298,12 @@ def test_ranks_that_share_no_folder_are_refused_with_a_hint(image: Image) -> Non
     assert "there is no key of rank 0 in /proc" in others[1].stderr
 
 
+def test_a_single_rank_needs_no_shared_folder(image: Image) -> None:
+    image.add("one", SHOW)
+    ran = Ran(image.start("--json", "-", **{**seen.mpiexec(0, 1), **NOWHERE}))
+    assert ran.states == {"one": "passed"}, ran.stderr
+
+
 def test_a_secret_takes_the_place_of_a_folder_and_no_check_sees_it(image: Image) -> None:
     image.add("show", "#!/bin/bash\nenv\n", **ALL)
     secret = "0123456789abcdef"
@@ -312,7 +319,7 @@ def test_of_the_key_nothing_is_left(image: Image) -> None:
     assert ".lumi-verify" not in ran.check("sees")["output"]
 
 
-def test_ranks_of_mpiexec_meet_though_it_tells_nothing_of_the_run(image: Image) -> None:
+def test_ranks_of_mpiexec_meet_though_it_sets_nothing_for_the_run(image: Image) -> None:
     image.add("ranks", SHOW, **ALL)
     ran = reports([image.start("--json", "-", **seen.mpiexec(rank, 4)) for rank in range(4)])
     assert (ran.states, ran.report["place"]["ranks"]) == ({"ranks": "passed"}, 4)

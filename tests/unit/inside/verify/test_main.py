@@ -1,4 +1,4 @@
-"""lumi-verify runs checks, each to its end or its time limit, tells of all, and leaves nothing."""
+"""lumi-verify runs checks, each to its end or its time limit, reports all, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
 TWO = {"runs": "ranks", "needs": {"tasks": 2}}
 
 
-@pytest.fixture(params=[(), ("json", "decimal")], ids=["each alone", "from a server"])
+@pytest.fixture(params=["each alone", "from a server"])
 def image(request: pytest.FixtureRequest, tmp_path: Path) -> Image:
-    return Image(tmp_path, request.param)
+    image = Image(tmp_path, ("json", "decimal"))
+    if request.param == "each alone":
+        image.fork_none()
+    return image
 
 
 @pytest.mark.parametrize(
-    ("script", "state", "told"),
+    ("script", "state", "reported"),
     [
         (HOLDS, "passed", ""),
         ("import sys; sys.exit('it does not')", "failed", "it does not"),
@@ -44,20 +47,28 @@ def image(request: pytest.FixtureRequest, tmp_path: Path) -> Image:
         ("import os; os._exit(1)", "failed", "it gives no reason"),
     ],
 )
-def test_what_comes_of_a_check(image: Image, script: str, state: str, told: str) -> None:
+def test_what_comes_of_a_check(image: Image, script: str, state: str, reported: str) -> None:
     image.add("one", script)
     ran = image.run()
     assert ran.states == {"one": state}
-    assert told in ran.check("one")["reason"]
+    assert reported in ran.check("one")["reason"]
     assert ran.code == (state in ("failed", "error"))
 
 
-def test_each_check_is_told_with_its_number_as_it_ends(image: Image) -> None:
-    for number in range(10):
-        image.add(f"c{number}", HOLDS)
-    lines = image.run().stderr.splitlines()
-    assert [line.split("]")[0] for line in lines] == [f"[{n:2}/10" for n in range(1, 11)]
+@pytest.mark.parametrize(("number", "total"), [(1, "1 check"), (10, "10 checks")])
+def test_each_check_is_reported_with_its_number_as_it_ends(
+    image: Image, number: int, total: str
+) -> None:
+    for each in range(number):
+        image.add(f"c{each}", HOLDS)
+    ran = Ran(image.start())
+    lines = ran.stderr.splitlines()
+    wide = len(str(number))
+    assert [line.split("]")[0] for line in lines] == [
+        f"[{each:{wide}}/{number}" for each in range(1, number + 1)
+    ]
     assert all(" passed   t/c" in line for line in lines)
+    assert ran.stdout.startswith(f"{total}: {number} passed, in ")
 
 
 def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(image: Image) -> None:
@@ -70,7 +81,7 @@ def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(image: Image
     assert image.running() == []
 
 
-def test_python_that_a_script_starts_tells_its_stacks_too(image: Image) -> None:
+def test_python_that_a_script_starts_prints_its_stacks_too(image: Image) -> None:
     image.add("hangs", f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', timeout_seconds=1)
     output = image.run().check("hangs")["output"]
     assert "in the_place" in output
@@ -90,7 +101,7 @@ def test_nothing_is_left_of_a_check_whatever_it_does_to_stay(image: Image, scrip
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interrupted_it_tells_what_was_done_and_leaves_nothing(image: Image, number: int) -> None:
+def test_interrupted_it_reports_what_was_done_and_leaves_nothing(image: Image, number: int) -> None:
     image.add("done", HOLDS)
     image.add("hangs", DEAF, level="full", runs="node")
     running = image.start("--level", "full", "--json", "-", "--junit", str(image.root / "j.xml"))
@@ -119,6 +130,14 @@ def test_killed_at_once_it_leaves_neither_processes_nor_files(image: Image, tmp_
     assert awaited(lambda: not list(own.iterdir()))
 
 
+def test_a_check_ends_at_once_with_the_process_that_started_it(image: Image) -> None:
+    ended = image.root / "another is its parent"
+    waits = f"until ! grep -q $'^PPid:\t'$PPID$ /proc/$$/status; do :; done\ntouch '{ended}'\n"
+    image.add("alone", f"#!/bin/bash\nkill -KILL $PPID\n{waits}")
+    assert image.run().states == {"alone": "error"}
+    assert not ended.exists()
+
+
 def test_what_a_killed_check_wrote_to_its_temporary_folder_goes(
     image: Image, tmp_path: Path
 ) -> None:
@@ -140,7 +159,7 @@ def test_the_end_of_much_output_is_kept_and_a_long_line_is_cut(image: Image) -> 
     assert len(ran.check("fails")["reason"]) < 500
 
 
-def test_output_that_is_no_text_is_told_in_every_form(image: Image) -> None:
+def test_output_that_is_no_text_is_reported_in_every_form(image: Image) -> None:
     image.add(
         "talks", r"import os; os.write(2, b'\xff\xfe\x00\x1b[31m\xef\xbf\xbe\n'); os._exit(1)"
     )
@@ -153,12 +172,29 @@ def test_output_that_is_no_text_is_told_in_every_form(image: Image) -> None:
     ]
 
 
+def test_junit_has_an_element_for_each_state(image: Image) -> None:
+    ends = {"passed": 0, "failed": 1, "skipped": 77, "error": 70}
+    for state, code in ends.items():
+        image.add(state, f"import sys; print('a reason'); sys.exit({code})")
+    junit = image.root / "j.xml"
+    assert image.run("--junit", str(junit)).states == {state: state for state in ends}
+    (suite,) = JUnitXml.fromfile(str(junit))
+    kinds = {case.name: [type(each).__name__ for each in case.result] for case in suite}
+    assert kinds == {
+        "passed": [],
+        "failed": ["Failure"],
+        "skipped": ["Skipped"],
+        "error": ["Error"],
+    }
+    assert (suite.tests, suite.failures, suite.skipped, suite.errors) == (4, 1, 1, 1)
+
+
 def test_a_report_that_is_cut_short_or_no_number_does_not_end_lumi_verify(image: Image) -> None:
     limit = {"unit": "GB/s", "minimum": 1, "source": "somebody"}
     script = (
         "import os\nfrom lumi_inside.checking import measured, note\n"
         "note('seen', 1)\nmeasured('speed', float('nan'))\n"
-        "open(os.environ['LUMI_VERIFY_REPORT'], 'a').write('{\"told\": ')\n"
+        "open(os.environ['LUMI_VERIFY_REPORT'], 'a').write('{\"reported\": ')\n"
     )
     image.add("odd", script, thresholds={"speed": limit})
     row = image.run().check("odd")
@@ -210,27 +246,27 @@ def test_a_list_is_lines_or_json(image: Image) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (("-k", "t/onne"), "did you mean t/one?"),
-        (("--require", "moon"), "invalid --require 'moon'"),
+        (("--require", "moon"), "invalid --require 'moon'\n    why: known are gpu"),
         (("--levl", "full"), "unrecognized arguments: --levl full"),
         (("--wait", "soon"), "invalid"),
         (("--json", "/nowhere/x.json"), "cannot write '/nowhere/x.json'"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_runs(
-    image: Image, words: tuple[str, ...], told: str
+def test_what_is_wrong_is_reported_before_anything_runs(
+    image: Image, words: tuple[str, ...], reported: str
 ) -> None:
     image.add("one", f"open({str(image.root / 'ran')!r}, 'w')")
     ran = Ran(image.start(*words))
     assert (ran.code, ran.stdout) == (2, "")
-    assert told in ran.stderr
+    assert reported in ran.stderr
     assert not (image.root / "ran").exists()
 
 
 @pytest.mark.parametrize("text", [None, "{}", "[{", "\xff"])
-def test_an_image_that_tells_of_no_checks_has_not_passed(image: Image, text: str | None) -> None:
+def test_an_image_without_a_list_of_checks_has_not_passed(image: Image, text: str | None) -> None:
     if text is not None:
         (image.home / "checks.json").write_text(text, encoding="latin-1")
     ran = Ran(image.start())
@@ -263,9 +299,9 @@ def test_a_pipe_gets_one_whole_report(image: Image, tmp_path: Path) -> None:
         image.add(name, HOLDS)
     os.mkfifo(tmp_path / "pipe")
     running = image.start("--json", str(tmp_path / "pipe"))
-    told = json.loads((tmp_path / "pipe").read_text())
+    reported = json.loads((tmp_path / "pipe").read_text())
     assert Ran(running).code == 0
-    assert [row["name"] for row in told["checks"]] == ["t/one", "t/two"]
+    assert [row["name"] for row in reported["checks"]] == ["t/one", "t/two"]
 
 
 def test_a_file_that_is_bound_alone_is_written_in_its_place(image: Image, tmp_path: Path) -> None:

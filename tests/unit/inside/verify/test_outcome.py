@@ -69,11 +69,22 @@ def test_a_value_holds_where_it_is_a_number_on_the_right_side(
     json.dumps(row, allow_nan=False)
 
 
-def test_a_missed_threshold_fails_a_check_that_passed() -> None:
-    report = json.dumps({"measured": "busbw", "value": 12.5})
-    outcome = came(0, report=report, thresholds={"busbw": FLOOR})
-    assert outcome.state == "failed"
-    assert outcome.reason == "busbw is 12.5 GB/s, less than 80 GB/s (somebody)"
+@pytest.mark.parametrize(
+    ("limit", "value", "reason"),
+    [
+        ("minimum", 12.5, "is 12.5 GB/s, less than 80 GB/s (somebody)"),
+        ("maximum", 92.5, "is 92.5 GB/s, more than 80 GB/s (somebody)"),
+        ("minimum", None, "is not a number, but must be no less than 80 GB/s (somebody)"),
+        ("maximum", None, "is not a number, but must be no more than 80 GB/s (somebody)"),
+    ],
+)
+def test_a_missed_threshold_fails_a_check_that_passed(
+    limit: str, value: float | None, reason: str
+) -> None:
+    report = json.dumps({"measured": "busbw", "value": value})
+    threshold = {limit: 80, "unit": "GB/s", "source": "somebody"}
+    outcome = came(0, report=report, thresholds={"busbw": threshold})
+    assert (outcome.state, outcome.reason) == ("failed", f"busbw {reason}")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +198,7 @@ def test_what_is_measured_says_on_which_rank() -> None:
 
 def test_an_outcome_comes_through_json_as_it_was() -> None:
     rows = [{"name": "x", "value": 2.5, "holds": None}]
-    first = one(3, "failed", "so", facts={"a": [1]}, measured=rows, left=[1, 2])
+    first = one(3, "failed", "so", facts={"a": [1]}, measured=rows)
     second = from_plain(json.loads(json.dumps(first.plain())))
     assert json.dumps(second.plain()) == json.dumps(first.plain())
     assert from_plain(first.plain()).plain() == first.plain()

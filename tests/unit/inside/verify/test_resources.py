@@ -67,7 +67,7 @@ def test_two_nodes_of_lumi_meet_their_needs(
     assert Place(STEP, lumi).unmet_need({"needs": needs}) == unmet
 
 
-def test_ranks_lack_under_a_launcher_only(tmp_path: Path) -> None:
+def test_ranks_are_missing_under_a_launcher_only(tmp_path: Path) -> None:
     check = {"runs": "ranks", "needs": {"tasks": 2}}
     assert Place({}, bare(tmp_path)).unmet_need(check) is None
     one = {**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NODEID": "0"}
@@ -75,7 +75,7 @@ def test_ranks_lack_under_a_launcher_only(tmp_path: Path) -> None:
     assert unmet == ("ranks", "it needs 2 ranks, but has 1")
 
 
-def test_mpi_lacks_where_srun_offers_none(tmp_path: Path) -> None:
+def test_mpi_is_missing_where_srun_offers_none(tmp_path: Path) -> None:
     check = {"runs": "ranks", "needs": {"tasks": 2, "mpi": True}}
     unmet = Place(STEP, bare(tmp_path)).unmet_need(check)
     assert unmet is not None
@@ -96,7 +96,7 @@ def test_nodes_are_counted_however_ranks_are_spread(
     assert Place(env, bare(tmp_path)).nodes == counted
 
 
-def test_a_process_that_is_no_rank_is_told_nothing_of_ranks() -> None:
+def test_a_process_that_is_no_rank_gets_no_variables_of_ranks() -> None:
     env = {**STEP, "PMI_FD": "3", "RANK": "1", "MASTER_PORT": "1", "OMPI_COMM_WORLD_RANK": "1"}
     kept = {"PATH": "/bin", "ROCR_VISIBLE_DEVICES": "0", "SLINGSHOT_VNIS": "1", "MPICH_DBG": "1"}
     assert alone({**env, **kept}) == kept

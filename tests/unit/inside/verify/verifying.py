@@ -23,7 +23,7 @@ STEP = {
     "SLURM_STEP_NODELIST": ",".join(NODES),
     "SLURM_STEP_LAUNCHER_PORT": "40001",
 }
-"""What srun tells every task of a step."""
+"""The variables that srun sets for every task of a step."""
 SECONDS = 60
 DAEMON = (
     "bash",
@@ -48,13 +48,20 @@ class Image:
 
     def wait_shortly(self) -> Image:
         """Have this copy wait two seconds at most for ranks that end or answer late."""
-        file = self.home / "lib/lumi_inside/verify/local.py"
-        text, count = re.subn(r"(?m)^(AFTER|LATE) = \d+$", r"\1 = 2", file.read_text())
-        assert count == 2
-        file.write_text(text)
+        self._edit(r"(?m)^(AFTER|LATE) = \d+$", r"\1 = 2", 2)
         return self
 
-    def add(self, name: str, script: str, **told: Any) -> None:
+    def fork_none(self) -> None:
+        """Have this copy start each check by itself, as it does beside GPUs."""
+        self._edit("not self.place.gpus", "False", 1)
+
+    def _edit(self, pattern: str, new: str, times: int) -> None:
+        file = self.home / "lib/lumi_inside/verify/local.py"
+        text, count = re.subn(pattern, new, file.read_text())
+        assert count == times
+        file.write_text(text)
+
+    def add(self, name: str, script: str, **changes: Any) -> None:
         """Add the check ``t/name``, a shell script where it says so, else Python."""
         suffix = "sh" if script.startswith("#!") else "py"
         file = f"checks/t/{name}.{suffix}"
@@ -65,7 +72,7 @@ class Image:
             "hint": f"hint {name}",
             "file": file,
         }
-        said = {"level": "quick", "runs": "once", "timeout_seconds": SECONDS, **told}
+        said = {"level": "quick", "runs": "once", "timeout_seconds": SECONDS, **changes}
         if self.imports and suffix == "py":
             said["imports"] = self.imports
         self.rows.append({**row, **said})
@@ -119,7 +126,7 @@ class Image:
     def _running(self) -> Iterator[str]:
         for entry in Path("/proc").iterdir():
             try:
-                words = (entry / "cmdline").read_text().replace("\0", " ")
+                words = (entry / "cmdline").read_text(errors="replace").replace("\0", " ")
                 env = (entry / "environ").read_bytes()
             except OSError:
                 continue

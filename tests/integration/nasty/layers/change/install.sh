@@ -30,7 +30,8 @@ echo more >>read-a && cat read-b names/read-c >read-seen
 echo more >>replace-a && rm replace-b && echo other >replace-b
 ln cross-a cross-new && ln names/cross-c opaque/cross-new
 echo more >>swap-a && mv swap-a swap-tmp && mv swap-b swap-a && mv swap-tmp swap-b
-chown -h 42 link-a
+# Both: unsquashfs makes two links of a link with two names.
+chown -h 42 link-a link-b
 chmod 0600 pipe-b
 mv moved elsewhere
 
@@ -41,7 +42,7 @@ chmod 4755 owned
 chown 0:0 owned-folder
 touch owned-link
 
-# No time and no size tells of it.
+# No time and no size shows it.
 touch -r same-size stamp && echo behind >same-size && touch -r stamp same-size && rm stamp
 
 # What the base has.

@@ -10,8 +10,8 @@ echo back >back-to-file
 mkdir back-to-folder && echo back >back-to-folder/file
 ln -s target back-to-link
 
-mkdir gone && echo anew >gone/file
-mkdir -p partly/gone/er && echo anew >partly/gone/er/other
+mkdir gone && echo new >gone/file
+mkdir -p partly/gone/er && echo new >partly/gone/er/other
 rm opaque/same && echo third >opaque/old
 echo third >>append-a
 chmod 0644 names/mode-c

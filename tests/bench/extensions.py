@@ -1,0 +1,71 @@
+"""Measure an extension beside a folder into which uv installs the same packages."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from table import LUMICONTAINER, row, seconds
+
+from lumicontainer.extending.extension import lock_path
+from lumicontainer.host.uv import find_uv
+from lumicontainer.system.files.user_cache import cache_root
+
+PACKAGES = ("datasets", "tiktoken", "matplotlib")
+"""With what they need they are 20 packages, on the image of the first recipe."""
+PROGRAM = "import datasets, tiktoken, matplotlib"
+ENGINE = shutil.which("apptainer") or "singularity"
+RUNS = 3
+
+
+def extension(image: Path, folder: Path) -> None:
+    """Measure the time to make one, its files, and the start of a program; the cache is warm."""
+    file, plain = folder / "mine.sqsh", folder / "plain"
+    make = [*LUMICONTAINER, "extend", image, *PACKAGES, "-o", file, "-q"]
+    seconds(make)  # It downloads.
+    install = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
+    install += ["--target", plain, "--requirement", lock_path(file)]
+    cache = {"env": {**os.environ, "UV_CACHE_DIR": str(cache_root() / "uv")}}
+    times: list[Sequence[float]] = []
+    for _ in range(RUNS):
+        file.unlink()
+        shutil.rmtree(plain, ignore_errors=True)
+        times.append((*_taken(make), *_taken(install, **cache)))
+    took, worked, other, others = map(statistics.median, zip(*times, strict=True))
+    seen = f"{took:.1f} s against {other:.1f} s: {took / other:.1f} times"
+    row("extension of 20 packages, uv's same", seen, "<= twice", holds=took <= 2 * other)
+    seen = f"{worked:.1f} s against {others:.1f} s: {worked / others:.1f} times"
+    row("  processor time", seen, "<= twice", holds=worked <= 2 * others)
+    row("  files on the file system", f"2 against {sum(1 for _ in plain.rglob('*'))}")
+    mounted = [*LUMICONTAINER, "run", "--with", file, image, "--", "python3", "-c", PROGRAM]
+    bound = [ENGINE, "-s", "exec", "--userns", "--bind", plain, "--env", f"PYTHONPATH={plain}"]
+    bound += [image, "python3", "-c", PROGRAM]
+    for named, cold in (("warm", False), ("cold", True)):
+        ours = _started(mounted, [file] if cold else ())
+        theirs = _started(bound, plain.rglob("*") if cold else ())
+        row(f"  start and imports, {named}", f"{ours:.1f} s against {theirs:.1f} s")
+
+
+def _taken(command: Sequence[object], **options: Any) -> tuple[float, float]:
+    """Return the wall time and the processor time of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = seconds(command, **options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _started(command: Sequence[object], forgotten: Iterable[Path]) -> float:
+    """Return the median time of a command; the kernel forgets files before each run."""
+    paths, times = [path for path in forgotten if path.is_file()], []
+    for _ in range(RUNS):
+        for path in paths:
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        times.append(seconds(command))
+    return statistics.median(times)

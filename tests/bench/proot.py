@@ -1,0 +1,160 @@
+"""Measure a changed last layer by PRoot beside SingularityCE's own build with PRoot, in one run.
+
+Usage: python tests/bench/proot.py RECIPE BASE [--recipes DIR] [--work DIR]
+
+An ordinary user runs it, with PRoot and SingularityCE. BASE is an image of the recipe's Debian in
+a registry, from which SingularityCE builds what ``lumicontainer render`` prints; a registry of
+this host is asked by HTTP. Both build the same recipe, with one more layer on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+from table import LUMICONTAINER, row
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.host.machine import clean_environment
+from lumicontainer.host.site import read_site, stage_site
+
+WORK = Path("/var/tmp/lumicontainer-bench-proot")
+CHANGES = 3
+LIMIT = 0.1
+TOP = "bench-top"
+PLATFORM = "bench-proot"
+INSIDE = "/mnt"
+"""It is in every Debian, and a bind needs a place that is there."""
+
+
+class Took(NamedTuple):
+    """Hold the seconds of one whole process with its children."""
+
+    wall: float
+    processor: float
+
+
+class Bench:
+    """Write what both build, and measure each."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.recipe, self.base, self.work = arguments.recipe, arguments.base, arguments.work
+        self.recipes = self.work / "recipes"
+        self.temporary = self.work / "tmp"
+        for name in (f"recipes/layers/{TOP}", "recipes/envs", "site", "tmp"):
+            (self.work / name).mkdir(parents=True, exist_ok=True)
+        self._write(open_catalog(arguments.recipes).recipe(self.recipe).text)
+
+    def _write(self, text: str) -> None:
+        recipe = yaml.safe_load(text)
+        recipe["layers"].append(TOP)
+        command = "singularity build RECIPE.sif RECIPE.def"
+        platform = {"summary": "a host with PRoot", "accelerator": "cpu", "proot": command}
+        for name, document in {
+            f"{self.recipe}.yaml": recipe,
+            f"layers/{TOP}/layer.yaml": {"summary": "what the benchmark changes"},
+            f"envs/{PLATFORM}.yaml": {
+                **platform,
+                "proot": "singularity build RECIPE.sif RECIPE.def",
+            },
+        }.items():
+            (self.recipes / name).write_text(yaml.safe_dump(document, sort_keys=False))
+        self.change_top()
+
+    def change_top(self) -> None:
+        """Change the script of the top layer to one that no build has met."""
+        script = f"echo {time.time_ns()} >/opt/changed\n"
+        (self.recipes / "layers" / TOP / "install.sh").write_text(script)
+
+    def words(self, verb: str) -> list[str]:
+        """Return the command line of a verb about the recipe."""
+        return [*LUMICONTAINER, verb, self.recipe, "--recipes", str(self.recipes)]
+
+    def ours(self) -> Took:
+        """Build with lumicontainer."""
+        words = [
+            *self.words("build"),
+            "--runtime",
+            "proot",
+            "--output",
+            str(self.work / "ours.sif"),
+        ]
+        return self._took(
+            words, {**os.environ, "LUMICONTAINER_TMPDIR": str(self.temporary)}, "ours.log"
+        )
+
+    def plain(self) -> Took:
+        """Build the rendered definition with SingularityCE alone."""
+        site, folder = read_site("bookworm"), self.work / "site"
+        stage_site(site, folder, INSIDE)
+        names = ("PIP_CERT", "SSL_CERT_FILE") if site.trust else ()
+        variables = {**site.environment, **dict.fromkeys(names, f"{INSIDE}/ca.crt")}
+        # Without it Ninja died by SIGSEGV under PRoot 5.1 (seen with SingularityCE 4.1.1).
+        variables["PROOT_NO_SECCOMP"] = "1"
+        handed = {f"SINGULARITYENV_{name}": value for name, value in variables.items()}
+        handed |= {f"SINGULARITY_{name}": str(self.temporary) for name in ("TMPDIR", "CACHEDIR")}
+        definition = self.work / "plain.def"
+        words = [*self.words("render"), "--platform", PLATFORM]
+        text = subprocess.check_output(words, text=True)
+        definition.write_text(re.sub(r"(?m)^From: .*", f"From: {self.base}", text, count=1))
+        words = ["singularity", "build", "--force"]
+        words += ["--no-https"] if self.base.startswith("127.0.0.1:") else []
+        for bind in (f"{folder}:{INSIDE}", *(f"{each}:{each}" for each in site.folders)):
+            words += ["--bind", bind]
+        words += [str(self.work / "plain.sif"), str(definition)]
+        return self._took(words, clean_environment() | handed, "plain.log")
+
+    def _took(self, words: Sequence[str], environment: Mapping[str, str], log: str) -> Took:
+        begun = time.perf_counter()
+        with (self.work / log).open("w") as file:
+            process = subprocess.Popen(words, env=environment, stdout=file, stderr=file)
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"error: {words[0]} failed\n   hint: read {self.work / log}")
+        return Took(time.perf_counter() - begun, usage.ru_utime + usage.ru_stime)
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure both, and print a table; end with 1 if the limit is not met."""
+    bench = Bench(read_arguments(words))
+    row("lumicontainer build, with what is cached", _text(bench.ours()))
+    changed = []
+    for _ in range(CHANGES):
+        bench.change_top()
+        changed.append(bench.ours())
+    median = Took(*(statistics.median(column) for column in zip(*changed, strict=True)))
+    row("last layer changed, median", _text(median))
+    plain = bench.plain()
+    row("singularity build", _text(plain))
+    ratios = Took(*(ours / theirs for ours, theirs in zip(median, plain, strict=True)))
+    shown = f"{ratios.wall:.3f} wall, {ratios.processor:.3f} processor"
+    row("of singularity build", shown, f"{LIMIT}", holds=max(ratios) <= LIMIT)
+    sys.exit(max(ratios) > LIMIT)
+
+
+def _text(took: Took) -> str:
+    return f"{took.wall:.0f} s wall, {took.processor:.0f} s processor"
+
+
+def read_arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="proot.py")
+    parser.add_argument("recipe")
+    parser.add_argument("base")
+    parser.add_argument("--recipes", metavar="DIR", type=Path)
+    parser.add_argument("--work", type=Path, default=WORK)
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,212 @@
+"""What ``import`` makes of files in the style of popular projects, and what it leaves alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..conftest import ROOT
+from ..schemas import schema_errors
+from .conftest import Run
+
+CASES = ROOT / "tests/imports"
+FILES = {
+    "alpine": "Dockerfile",
+    "apex": "Dockerfile",
+    "centre": "centre.def",
+    "centre-conda": "Singularity.jax",
+    "conda-cuda": "environment.yml",
+    "conda-export": "environment.yaml",
+    "cotainr": "lumi.yml",
+    "ddp": "Dockerfile",
+    "extras": "requirements-gpu.txt",
+    "hashes": "requirements.txt",
+    "heredoc": "Containerfile",
+    "horovod": "Dockerfile.horovod",
+    "hostile": "Dockerfile",
+    "includes": "requirements.txt",
+    "local-image": "local.def",
+    "micromamba": "Dockerfile",
+    "serving": "Dockerfile",
+    "small": "Dockerfile",
+    "small-def": "small.def",
+    "tensorflow": "tensorflow.def",
+    "transformers": "Dockerfile",
+    "two-stages": "two.def",
+}
+
+
+def imported(run: Run, case: str, folder: Path, platform: str = "workstation"):
+    """Import a case with --json into a folder."""
+    file = CASES / case / FILES[case]
+    words = ("--name", f"my-{case}", "--output", folder, "--platform", platform, "--json")
+    return run("import", file, *words)
+
+
+def as_text(report: str) -> str:
+    """Return the lines of a report as people compare them."""
+    rows = json.loads(report)["lines"]
+    return "".join(
+        f"{row['file']}:{row['line']}: {row['outcome']}: {' '.join(row['text'].split())}\n"
+        + (f"    {row['note']}\n" if row["note"] else "")
+        for row in rows
+    )
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return the files below a folder, but for the schemas."""
+    found = (each for each in folder.rglob("*") if each.is_file() and each.parent.name != "schemas")
+    return {str(each.relative_to(folder)): each.read_bytes() for each in found}
+
+
+def test_each_case_is_imported() -> None:
+    assert sorted(FILES) == sorted(each.name for each in CASES.iterdir())
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_each_line_is_reported_and_what_is_written_can_be_built(
+    lumicontainer: Run, tmp_path: Path, case: str, request: pytest.FixtureRequest
+) -> None:
+    done = imported(lumicontainer, case, tmp_path / "out")
+    text, golden = as_text(done.stdout), CASES / case / "report.txt"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+    assert done.returncode == (": not carried: " in text), done.stderr
+    recipe = tmp_path / f"out/my-{case}.yaml"
+    for path in (recipe, tmp_path / f"out/layers/my-{case}/layer.yaml"):
+        assert schema_errors(path) == []
+    for verb, platform in {"render": "workstation", "check": "lumi-g"}.items():
+        assert lumicontainer(verb, recipe, "--platform", platform).returncode == 0
+    for script in tmp_path.glob("out/layers/*/install.sh"):
+        subprocess.run([Path(sys.executable).parent / "shellcheck", script], check=True)
+
+
+def test_the_layers_of_a_platform_take_the_place_of_cuda(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    rows = json.loads(imported(lumicontainer, "apex", tmp_path / "out", "lumi-g").stdout)["lines"]
+    layers = {row["layer"]: row["note"] for row in rows if row["layer"]}
+    assert layers.keys() == {"rocm", "pytorch", "apex", "flash-attention"}
+    assert layers["rocm"].startswith("layer rocm 6.4.4; the base is ubuntu ")
+
+
+def test_it_prints_a_table_and_the_next_command(lumicontainer: Run, tmp_path: Path) -> None:
+    done = lumicontainer("import", CASES / "small/Dockerfile", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "  4   carried     apt jq\n" in done.stdout
+    assert done.stdout.endswith("Dockerfile: 9 carried, 2 replaced, 2 not needed, 0 not carried\n")
+    assert done.stderr.endswith("\n  lumicontainer build small/small.yaml\n")
+    assert lumicontainer("show", "small/small.yaml", cwd=tmp_path).returncode == 0
+
+
+def test_a_second_import_overwrites_nothing(lumicontainer: Run, tmp_path: Path) -> None:
+    first = lumicontainer("import", CASES / "small/Dockerfile", cwd=tmp_path)
+    before = files(tmp_path)
+    second = lumicontainer("import", CASES / "small/Dockerfile", cwd=tmp_path)
+    assert (first.returncode, second.returncode) == (0, 2)
+    assert "this file exists already" in second.stderr
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("Makefile", "all:\n", "rename it to Dockerfile"),
+        ("Dockerfile", "RUN true\n", "expected a Dockerfile with FROM"),
+        ("a.def", "%post\n    true\n", "expected a definition of Apptainer"),
+        ("a.yml", "services: {web: {image: x}}\n", "expected an environment of conda"),
+        ("b.yml", "a: [\n", "cannot read YAML"),
+        ("python.txt", "rich\n", "layer 'python' exists already"),
+    ],
+)
+def test_another_file_is_refused_and_nothing_written(
+    lumicontainer: Run, tmp_path: Path, name: str, text: str, why: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    before = files(tmp_path)
+    done = lumicontainer("import", name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert files(tmp_path) == before
+
+
+def test_nothing_of_the_file_runs_on_this_host(lumicontainer: Run, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM debian\nENV A=$(touch {mark})\nRUN touch {mark}; $(touch {mark})\n"
+        f"RUN pip install `touch {mark}`\nRUN <<E\ntouch {mark}\nE\n"
+    )
+    (tmp_path / "setup.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    assert lumicontainer("import", "Dockerfile", "--name", "mine", cwd=tmp_path).returncode == 1
+    assert not mark.exists()
+
+
+def test_an_import_that_cannot_finish_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM debian\nCOPY large.dat /opt/\n")
+    (tmp_path / "large.dat").write_bytes(bytes(9000))
+    before = files(tmp_path)
+    command = f"ulimit -f 4 && exec {sys.executable} -m lumicontainer import Dockerfile --name mine"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 8, done.stderr
+    assert files(tmp_path) == before
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_source_to_pin_is_one_when_it_is_filled_in(lumicontainer: Run, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(
+        "FROM debian\nRUN git clone --branch v1 https://example.org/a/tool.git /opt/tool\n"
+        "RUN curl -fsSLo /tmp/data.txt https://example.org/data && sort /tmp/data.txt\n"
+        "RUN pip install git+https://token@example.org/b/other@v2 && wget http://$HOST/x\n"
+    )
+    done = lumicontainer("import", "Dockerfile", "--name", "mine", cwd=tmp_path)
+    assert "sort /tmp/data.txt" in done.stdout
+    layer = tmp_path / "mine/layers/mine/layer.yaml"
+    text = layer.read_text()
+    assert "token" not in text
+    assert lumicontainer("check", "mine/mine.yaml", cwd=tmp_path).returncode == 0
+    text = text.replace('commit: "FILL-IN"', f'commit: "{"a" * 40}"')
+    text = text.replace('sha256: "FILL-IN"', f'sha256: "{"b" * 64}"')
+    layer.write_text(text.replace("# sources:", "sources:").replace("#   - ", "  - "))
+    with layer.with_name("install.sh").open("a") as script:
+        script.write('ls "$sources/tool" "$sources/other" "$sources/data.txt"\n')
+    shown = lumicontainer("show", "mine/mine.yaml", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    for name in ("tool from https://example.org/a/tool.git", "other from ", "data.txt from "):
+        assert name in shown.stdout
+
+
+def test_lines_of_windows_and_a_byte_order_mark_are_read(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "Dockerfile").write_bytes(
+        b"\xef\xbb\xbfFROM debian\r\nRUN apt-get install jq \\\r\n  bc\r\n"
+    )
+    done = lumicontainer("import", "Dockerfile", "--name", "mine", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(": 2 carried, 1 replaced, 0 not needed, 0 not carried\n")
+
+
+def test_a_file_that_layers_replace_gets_no_layer_of_its_own(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text("torch\n")
+    done = lumicontainer("import", "requirements.txt", "--name", "mine", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [*files(tmp_path / "mine")] == ["mine.yaml"]
+    assert lumicontainer("check", "mine/mine.yaml", cwd=tmp_path).returncode == 0
+
+
+def test_a_recipe_has_the_layers_that_its_layers_need(lumicontainer: Run, tmp_path: Path) -> None:
+    found = {"jax": ["jax"], "mpi4py": ["rccl-plugin", "mpi4py"], "tensorflow": ["tensorflow"]}
+    for name, last in found.items():
+        (tmp_path / f"{name}.txt").write_text(f"{name}\n")
+        words = (f"{name}.txt", "--name", f"my-{name}", "--platform", "workstation")
+        assert lumicontainer("import", *words, cwd=tmp_path).returncode == 0
+        recipe = (tmp_path / f"my-{name}/my-{name}.yaml").read_text()
+        assert recipe.endswith(f"{', '.join(last)}]\n")
+        assert "pytorch" not in recipe.partition("layers: ")[2]

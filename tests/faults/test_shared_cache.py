@@ -1,0 +1,342 @@
+"""A shared cache gives whole objects of trusted publishers, or nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.build.cache.shared import prune, trusted
+from lumicontainer.build.cache.shared.shared import SharedCache, Untrusted
+from lumicontainer.build.cache.store import ENTRY, LAYER, SUMS, Cache, Damaged, Entry, object_name
+from lumicontainer.errors import HostError, InputError
+from lumicontainer.system import flock
+
+from ..integration.people import let_in
+from ..programs import run
+from ..unit.test_store import killed_everywhere, put
+from .test_folders_of_others import STRANGER, given_away
+
+ME = os.geteuid()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "own").open()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Cache:
+    """Return the cache of somebody who takes."""
+    return Cache(tmp_path / "other").open()
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> SharedCache:
+    """Return a shared cache for a group, of which this user alone is trusted."""
+    root = tmp_path / "team"
+    root.mkdir()
+    root.chmod(0o3770)
+    return SharedCache(root, frozenset({ME}))
+
+
+@pytest.fixture
+def published(own: Cache, team: SharedCache) -> Entry:
+    entry = put(own)
+    assert team.publish(entry)
+    return entry
+
+
+def taken(team: SharedCache, name: str, store: Cache) -> Entry:
+    """Take an object as a build does, with the lock for making it held."""
+    with flock.attempt(store.make_lock(name)) as held:
+        assert held
+        return team.take(name, store)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def content(store: Cache) -> list[str]:
+    return [path.name for path in (store.root / "objects").iterdir()]
+
+
+@pytest.mark.parametrize("umask", [0o007, 0o077, 0o022])
+def test_an_object_is_taken_byte_for_byte_and_only_its_publisher_can_change_it(
+    own: Cache, team: SharedCache, other: Cache, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        entry = put(own)
+        assert team.publish(entry)
+    finally:
+        os.umask(before)
+    folder = team.root / entry.name
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o640}
+    assert folder.stat().st_mode & 0o777 == 0o750
+    found = taken(team, entry.name, other)
+    assert files(found.folder) == files(entry.folder) == files(folder)
+    assert found == other.proven(entry.name)
+
+
+def test_an_object_that_is_there_is_not_replaced(own: Cache, team: SharedCache) -> None:
+    entry = put(own)
+    assert team.publish(entry)
+    before = files(team.root / entry.name)
+    assert not team.publish(put(own, content=b"other"))
+    assert files(team.root / entry.name) == before
+    assert team.names() == [entry.name]
+
+
+def test_an_object_of_a_user_who_is_not_named_is_not_taken(
+    published: Entry, team: SharedCache, other: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_away(team.root / published.name / LAYER)
+    assert team.entry(published.name) is None
+    with pytest.raises(Untrusted, match=f"its owner {STRANGER} is not trusted") as error:
+        taken(team, published.name, other)
+    assert f"export LUMICONTAINER_SHARED_CACHE_OWNERS={STRANGER}" in error.value.hint
+    assert content(other) == []
+    monkeypatch.setenv(trusted.OWNERS, str(STRANGER))
+    run(["chmod", "a+rx", team.root / published.name])
+    trusting = SharedCache(team.root, trusted.trusted_owners())
+    assert taken(trusting, published.name, other).digest == published.digest
+
+
+@pytest.mark.parametrize("file", ["", LAYER, SUMS])
+def test_an_object_that_a_group_may_write_to_is_not_taken(
+    published: Entry, team: SharedCache, other: Cache, file: str
+) -> None:
+    path = team.root / published.name / file
+    path.chmod(path.stat().st_mode | 0o020)
+    with pytest.raises(Untrusted, match=r"others than its owner .* may write to it"):
+        taken(team, published.name, other)
+    assert content(other) == []
+
+
+def test_a_user_who_does_not_exist_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(trusted.OWNERS, "root, nobody-at-all 17")
+    with pytest.raises(InputError, match="user 'nobody-at-all' not found"):
+        trusted.trusted_owners()
+
+
+Signing = Callable[[str], str]
+
+
+@pytest.fixture
+def new_key(tmp_path: Path) -> Signing:
+    """Make an SSH key by a name."""
+
+    def make(name: str) -> str:
+        path = tmp_path / name
+        done = run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", path])
+        assert done.returncode == 0, done.stderr
+        return str(path)
+
+    return make
+
+
+def allowed(tmp_path: Path, key: str, options: str = "") -> Path:
+    """Write the file of allowed signers with the public part of a key."""
+    path = tmp_path / "signers"
+    path.write_text(f"alice@example.org {options} {Path(f'{key}.pub').read_text()}")
+    path.chmod(0o600)
+    return path
+
+
+def test_a_signed_object_is_taken_whoever_owns_it(
+    own: Cache, team: SharedCache, other: Cache, new_key: Signing, tmp_path: Path
+) -> None:
+    key = new_key("alice")
+    entry = put(own)
+    assert team.publish(entry, key)
+    strict = SharedCache(team.root, frozenset(), allowed(tmp_path, key))
+    shown = strict.entry(entry.name)
+    assert shown is not None
+    assert shown.publisher == "alice@example.org"
+    assert files(taken(strict, entry.name, other).folder) == files(entry.folder)
+
+
+@pytest.mark.parametrize("fault", ["another key", "other sums", "another use", "no signature"])
+def test_a_signature_that_does_not_fit_proves_nothing(
+    own: Cache, team: SharedCache, other: Cache, new_key: Signing, tmp_path: Path, fault: str
+) -> None:
+    keys = new_key("alice"), new_key("mallory")
+    entry = put(own)
+    assert team.publish(entry, keys[fault == "another key"])
+    folder = team.root / entry.name
+    if fault == "other sums":
+        (folder / SUMS).write_bytes((folder / SUMS).read_bytes().replace(b"a", b"b"))
+    if fault == "no signature":
+        (folder / "sums.sig").write_text("")
+    use = 'namespaces="git"' * (fault == "another use")
+    strict = SharedCache(team.root, frozenset(), allowed(tmp_path, keys[0], use))
+    with pytest.raises(Untrusted, match="none of the allowed signers signed it"):
+        taken(strict, entry.name, other)
+
+
+def test_allowed_signers_that_others_could_change_are_refused(
+    new_key: Signing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = allowed(tmp_path, new_key("alice"))
+    monkeypatch.setenv(trusted.SIGNERS, str(path))
+    assert trusted.allowed_signers() == path
+    path.chmod(0o660)
+    with pytest.raises(HostError, match=f"chmod go-w {path}"):
+        trusted.allowed_signers()
+
+
+def test_a_key_that_cannot_sign_is_reported_and_nothing_is_published(
+    own: Cache, team: SharedCache, tmp_path: Path
+) -> None:
+    with pytest.raises(HostError, match=r"(?s)cannot sign\n.*hint: name the file of an SSH key"):
+        team.publish(put(own), str(tmp_path / "missing"))
+    assert list(team.root.iterdir()) == []
+
+
+def test_a_flipped_byte_is_found_wherever_it_is_and_names_the_publisher(
+    published: Entry, team: SharedCache, other: Cache
+) -> None:
+    dice, touched = random.Random(1), set()
+    folder = team.root / published.name
+    whole = files(folder)
+    for name in sorted(whole) * 10:
+        data = bytearray(whole[name])
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        (folder / name).write_bytes(data)
+        with pytest.raises(Damaged, match="its publisher is"):
+            taken(team, published.name, other)
+        (folder / name).write_bytes(whole[name])
+        touched.add(name)
+    assert {ENTRY, LAYER, SUMS} <= touched
+    assert content(other) == []
+    assert taken(team, published.name, other)
+
+
+def swap_name(folder: Path) -> None:
+    """Put another whole object in place of one."""
+    shutil.copytree(folder.parent / object_name("second", ""), folder, dirs_exist_ok=True)
+
+
+def link_folder(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    folder.symlink_to("elsewhere")
+
+
+def link_file(folder: Path) -> None:
+    (folder / LAYER).rename(folder.parent / LAYER)
+    (folder / LAYER).symlink_to(f"../{LAYER}")
+
+
+def pipe(folder: Path) -> None:
+    (folder / LAYER).unlink()
+    os.mkfifo(folder / LAYER, 0o600)
+
+
+def file_in_place(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("object")
+
+
+def leave_folder(folder: Path) -> None:
+    """Name a file outside the object in its sums."""
+    (folder.parent / "evil").write_text("evil")
+    (folder / SUMS).write_text(f"{'0' * 64}  ../evil\n")
+
+
+@pytest.mark.parametrize(
+    "change", [swap_name, link_folder, link_file, pipe, file_in_place, leave_folder]
+)
+def test_something_else_in_place_of_an_object_is_not_taken(
+    published: Entry,
+    team: SharedCache,
+    own: Cache,
+    other: Cache,
+    change: Callable[[Path], None],
+) -> None:
+    assert team.publish(put(own, "second", content=b"2"))
+    change(team.root / published.name)
+    with pytest.raises(Damaged):
+        taken(team, published.name, other)
+    assert content(other) == []
+
+
+def test_a_publish_that_is_killed_leaves_a_whole_object_or_a_draft(
+    own: Cache, team: SharedCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, drafts = put(own), 0
+    for _ in killed_everywhere(lambda: team.publish(entry)):
+        assert team.names() in ([], [entry.name])
+        for name in team.names():
+            assert files(team.root / name) == files(entry.folder)
+            shutil.rmtree(team.root / name)
+        drafts += len(list(team.root.iterdir()))
+        team.remove_drafts()
+        later = time.time() + 7200
+        monkeypatch.setattr(time, "time", lambda moment=later: moment)
+        team.remove_drafts()
+        monkeypatch.undo()
+        assert list(team.root.iterdir()) == []
+    assert drafts > 10
+
+
+def test_a_draft_that_another_publish_works_on_is_not_removed(team: SharedCache) -> None:
+    draft = team.root / f".{object_name('key', '')}-x"
+    draft.mkdir()
+    team.remove_drafts()
+    assert draft.is_dir()
+
+
+def test_a_user_who_may_not_write_to_an_object_cannot_remove_it(
+    published: Entry, team: SharedCache
+) -> None:
+    folder = team.root / published.name
+    given_away(folder)
+    team.root.chmod(0o777)
+    let_in(team.root.parent)
+    child = os.fork()
+    if child == 0:
+        if os.geteuid() == 0:
+            os.setresuid(*[STRANGER - 1] * 3)
+        (found,) = prune.published(team)
+        problem = prune.remove(found, dry=False)
+        os._exit(problem is None or f"only its owner {STRANGER} may" not in problem.why)
+    assert os.waitpid(child, 0)[1] == 0
+    assert files(folder) == files(published.folder)
+
+
+def test_eight_processes_that_publish_and_take_the_same_leave_one_whole_object_each(
+    tmp_path: Path, team: SharedCache
+) -> None:
+    keys = ("one", "two", "three")
+
+    def work(number: int) -> None:
+        store = Cache(tmp_path / f"cache-{number}").open()
+        for key in keys:
+            team.publish(put(store, key))
+            fresh = Cache(tmp_path / f"fresh-{number}").open()
+            taken(team, object_name(key, ""), fresh)
+
+    children = []
+    for number in range(8):
+        child = os.fork()
+        if child == 0:
+            try:
+                work(number)
+            finally:
+                os._exit(0 if sys.exc_info()[0] is None else 1)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+    names = sorted(object_name(key, "") for key in keys)
+    assert sorted(path.name for path in team.root.iterdir()) == names
+    for number in range(8):
+        fresh = Cache(tmp_path / f"fresh-{number}")
+        for name in names:
+            assert files(fresh.folder(name)) == files(team.root / name)

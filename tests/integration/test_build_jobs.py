@@ -1,0 +1,359 @@
+"""lumicontainer build as a job of a real Slurm, with compile steps as further jobs."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ..namespaces import as_root, owned, prepared
+from .conftest import lumicontainer, name_of, processes_of, run, write_small
+from .test_layers import COMPILED, compiled_layer
+
+NODES = {"nid005001", "nid005002"}
+ENDLESS = "exec tail -f /dev/null"
+SECONDS = 300
+NewCache = Callable[[Path], dict[str, str]]
+
+
+@dataclass
+class Login:
+    """A user's place on a login node of the cluster."""
+
+    folder: Path
+    env: dict[str, str]
+    words: tuple[object, ...] = ("--on", "standard-g", "--time", "20m", "--jobs", 4, "--no-verify")
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def image(self) -> Path:
+        return self.folder / "small.sif"
+
+    def command(self, *words: object) -> tuple[object, ...]:
+        return ("build", "small", "--recipes", self.folder / "own", *self.words, *words)
+
+    def build(self, *words: object) -> subprocess.CompletedProcess[str]:
+        return lumicontainer(*self.command(*words), cwd=self.folder, env=self.env)
+
+    @contextmanager
+    def started(self, *words: object, until: str) -> Iterator[subprocess.Popen[str]]:
+        """Start a build, and return when it has printed what the pattern ``until`` matches."""
+        command = (sys.executable, "-m", "lumicontainer", *self.command(*words))
+        process = subprocess.Popen(
+            [*map(str, command)],
+            cwd=self.folder,
+            env={**os.environ, **self.env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for line in process.stderr:
+            self.log.append(line)
+            if re.search(until, line):
+                break
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=SECONDS)
+
+    def jobs(self, form: str = "%i") -> list[str]:
+        """Return the jobs that were sent from here, and wait or run."""
+        listed = run(["squeue", "--noheader", f"--format={form} %Z"], env=self.env).stdout
+        rows = [line.rpartition(" ") for line in listed.splitlines()]
+        return [head.strip() for head, _, sent_from in rows if Path(sent_from) == self.folder]
+
+    def known_to_slurm(self, number: str) -> str:
+        """Return the batch script of a job, and what else Slurm prints of it."""
+        script = run(["scontrol", "write", "batch_script", number, "-"], env=self.env)
+        assert script.returncode == 0, script.stderr
+        shown = run(["scontrol", "show", "job", "--detail", number], env=self.env)
+        return script.stdout + shown.stdout
+
+    def left(self) -> set[str]:
+        """Return what lies in the folders of a build beside what belongs there."""
+        found = {path.name for path in self.folder.iterdir()} - {"own", "cache", "place"}
+        jobs = {path.name for path in (self.folder / "cache/jobs").iterdir()}
+        drafts = {path.name for path in (self.folder / "cache/objects").glob(".*")}
+        return found | jobs | drafts
+
+
+@pytest.fixture
+def login(new_cache: NewCache, cluster: dict[str, str], tmp_path: Path) -> Login:
+    """Return a place with a cache that has the base, and two layers that compile."""
+    write_small(tmp_path / "own", COMPILED)
+    (tmp_path / "place").mkdir()
+    env = {**cluster, **new_cache(tmp_path / "cache"), "MARK": str(tmp_path)}
+    return Login(tmp_path, {**env, "LUMICONTAINER_TMPDIR": str(tmp_path / "place")})
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+class Gate:
+    """A socket that steps of a build wait at, on any node, until it is opened."""
+
+    def __init__(self, folder: Path) -> None:
+        name = f"gate-{name_of(folder)}"
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(f"\0{name}")
+        self.server.listen()
+        program = "import socket; one = socket.socket(socket.AF_UNIX)"
+        self.wait = f"python3 -c '{program}; one.connect(\"\\0{name}\"); one.recv(1)' || true"
+
+    def open(self) -> None:
+        self.server.close()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    gate = Gate(tmp_path)
+    yield gate
+    gate.open()
+
+
+def slow(login: Login, wait: str, *names: str) -> None:
+    """Change what layers do while they compile."""
+    for name in names:
+        write_small(login.folder / "own", {**COMPILED, **compiled_layer(name, wait=wait)})
+
+
+def test_a_build_runs_as_a_job_and_compiles_on_both_nodes(login: Login, gate: Gate) -> None:
+    node = f"word=$(hostname); {gate.wait}"
+    both = compiled_layer("one", wait=node) | compiled_layer("other", wait=node)
+    write_small(login.folder / "own", {**COMPILED, **both})
+    with login.started("--jobs-at-once", 2, until=r"^job \d+ is submitted") as process:
+        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 3)
+        gate.open()
+        stdout, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, stderr
+    assert stdout == f"{login.image}\n"
+    texts = ("/opt/one.txt", "/opt/other.txt")
+    seen = lumicontainer("run", login.image, "--", "cat", *texts)
+    assert set(seen.stdout.split()) == NODES
+    assert login.left() == {login.image.name}
+    assert "small.sif is up to date" in login.build().stderr
+
+
+PASSWORD = "pass-of-mine"
+
+
+def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Login) -> None:
+    slow(login, ENDLESS, "one")
+    login.env["PIP_INDEX_URL"] = f"https://user:{PASSWORD}@localhost/simple"
+    mirror = f"https://localhost/x=https://user:{PASSWORD}@localhost/y"
+    words = ("--mirror", mirror, "--jobs-at-once", 1)
+    with login.started(*words, until="one: compile") as process:
+        wait_for(lambda: len(login.jobs()) == 2)
+        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 2)
+        assert PASSWORD not in "".join(map(login.known_to_slurm, login.jobs()))
+        (folder,) = (login.folder / "cache/jobs").iterdir()
+        assert folder.stat().st_mode & 0o077 == 0
+        # A job removes its command when it starts.
+        wait_for(lambda: list(folder.rglob("command.sh")) == [])
+        texts = [path.read_text() for path in folder.rglob("*") if path.is_file()]
+        assert PASSWORD not in "".join(texts)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == 130
+    assert login.jobs() == []
+    assert processes_of(login.folder) == []
+    assert login.left() == set()
+    assert list((login.folder / "place").glob("lumicontainer-*/small-*")) == []
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)],
+    ids=["closed terminal", "ctrl-c twice"],
+)
+def test_a_login_that_ends_leaves_no_job(login: Login, signals: tuple[signal.Signals, ...]) -> None:
+    slow(login, ENDLESS, "one")
+    with login.started(until="one: compile") as process:
+        for number in signals:
+            process.send_signal(number)
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert login.jobs() == []
+    assert login.left() == set()
+
+
+def killed(login: Login, number: str) -> int:
+    """Kill what a job runs, as a node that dies does; return how many processes that were."""
+    marks = (f"SLURM_JOB_ID={number}\0".encode(), f"MARK={login.folder}\0".encode())
+    count = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environment = (entry / "environ").read_bytes()
+            if all(mark in environment for mark in marks):
+                os.kill(int(entry.name), signal.SIGKILL)
+                count += 1
+    return count
+
+
+def test_after_a_job_that_dies_the_next_build_continues(login: Login) -> None:
+    slow(login, ENDLESS, "other")
+    with login.started("--jobs-at-once", 2, until=r"one: compile +\d") as process:
+        wait_for(lambda: len(login.jobs()) == 2)
+        number = min(login.jobs(), key=int)
+        words = ["squeue", "--noheader", "--format=%N", "--jobs", number]
+        node = run(words, env=login.env).stdout.strip()
+        killed(login, number)
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 7, stderr
+    assert re.search(r"error: job \d+ failed\n +where: \S+/log\n +why: FAILED, reason ", stderr)
+    assert login.jobs() == []
+    assert [each for each in login.left() if each.startswith("lumi-build-small-")]
+    write_small(login.folder / "own", COMPILED)
+    # Another node would keep the draft for days, because its job may still write it.
+    login.env["SBATCH_NODELIST"] = node
+    done = login.build()
+    assert done.returncode == 0, done.stderr
+    assert "first               cached" in done.stderr
+    assert re.search(r"\] one(: compile)? +cached", done.stderr), done.stderr
+    assert not [each for each in login.left() if each.startswith(".")]
+
+
+def test_a_build_that_somebody_cancels_ends_all_its_jobs_and_the_next_continues(
+    login: Login,
+) -> None:
+    slow(login, ENDLESS, "one", "other")
+    with login.started("--jobs-at-once", 2, until="one: compile") as process:
+        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 3)
+        number = min(login.jobs(), key=int)
+        run(["scancel", number], env=login.env)
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 7, stderr
+    assert re.search(rf"error: job {number} failed\n +where: \S+/log\n +why: CANCELLED\n", stderr)
+    assert "hint: repeat the command: it continues" in stderr
+    assert login.jobs() == []
+    assert processes_of(login.folder) == []
+    assert list((login.folder / "place").glob("lumicontainer-*/small-*")) == []
+    write_small(login.folder / "own", COMPILED)
+    done = login.build()
+    assert done.returncode == 0, done.stderr
+    assert "first               cached" in done.stderr
+
+
+def test_a_compile_job_that_somebody_cancels_costs_its_own_step(login: Login) -> None:
+    one = compiled_layer("one", wait="timeout 15 tail -f /dev/null || true")
+    write_small(login.folder / "own", {**COMPILED, **one, **compiled_layer("other", wait=ENDLESS)})
+    with login.started("--jobs-at-once", 2, until="one: compile") as process:
+        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 3)
+        (number,) = (each for each in login.jobs() if "/other-" in login.known_to_slurm(each))
+        run(["scancel", number], env=login.env)
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 7, stderr
+    assert f"error: job {number} failed" in stderr
+    assert "why: CANCELLED" in stderr
+    write_small(login.folder / "own", {**COMPILED, **one})
+    done = login.build()
+    assert done.returncode == 0, done.stderr
+    assert "one: compile        cached" in done.stderr
+
+
+@contextmanager
+def small_disk(login: Login, size: str) -> Iterator[Path]:
+    """Give a node's work folder a size."""
+    place = login.folder / "place"
+    run([*as_root(), "mount", "-t", "tmpfs", "-o", f"size={size},{owned()}", "none", place])
+    try:
+        yield place
+    finally:
+        run([*as_root(), "umount", place])
+
+
+def test_a_full_disk_and_a_dead_node_cost_their_steps_only(login: Login, gate: Gate) -> None:
+    slow(login, gate.wait, "one")
+    with small_disk(login, "8M"):
+        done = login.build()
+        assert done.returncode == 8, done.stderr
+        assert "not enough space for the build's files" in done.stderr
+    with login.started("--jobs-at-once", 1, until="one: compile") as process:
+        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 2)
+        first = max(login.jobs(), key=int)
+        wait_for(lambda: killed(login, first))
+        gate.open()
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, stderr
+    seen = lumicontainer("run", login.image, "--", "cat", "/opt/one.txt", "/opt/other.txt")
+    assert seen.stdout == "hello\nhello\n"
+    # The cache knows the sizes of all layers now, and the next build begins with little space.
+    slow(login, "cat /dev/zero >/var/tmp/zeros", "one")
+    with small_disk(login, "700M") as place:
+        done = login.build("--jobs-at-once", 1)
+        assert done.returncode == 8, done.stderr
+        assert "error: the compile job of 'one' failed (exit code 8)\n" in done.stderr
+        assert re.search(rf"why: the temporary folder is full\n +where: {place}/", done.stderr)
+    write_small(login.folder / "own", COMPILED)
+    done = login.build()
+    assert done.returncode == 0, done.stderr
+    assert "second              cached" in done.stderr
+
+
+def test_a_compile_job_that_fails_ends_the_build_with_its_error(login: Login) -> None:
+    slow(login, "echo 'no such header' >&2; exit 4", "one")
+    done = login.build("--jobs-at-once", 2)
+    assert done.returncode == 5, done.stderr
+    assert "error: the compile job of 'one' failed" in done.stderr
+    assert "the step 'one: compile' failed (exit code 4)" in done.stderr
+    assert "no such header" in done.stderr
+    (log,) = re.findall(r"(?m)^ +where: (\S+/log)$", done.stderr)
+    assert "no such header" in Path(log).read_text()
+    assert login.jobs() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--on", "nowhere"), 7, "invalid partition"),
+        (("--time", "9d"), 7, "PartitionTimeLimit"),
+        (("--jobs", 99), 7, "Requested node configuration is not available"),
+        (("--output", "/dev/shm/x/small.sif"), 2, "the image's folder does not exist"),
+    ],
+    ids=["partition", "time", "cores", "output"],
+)
+def test_a_job_that_cannot_run_is_refused_before_it_waits(
+    login: Login, words: tuple[object, ...], code: int, says: str
+) -> None:
+    done = login.build(*words)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr
+    assert login.jobs() == []
+
+
+def test_a_dry_run_prints_what_it_would_submit(login: Login) -> None:
+    done = login.build("--dry-run")
+    assert done.returncode == 0, done.stderr
+    asked = "would submit: sbatch --partition=standard-g --time=20 --cpus-per-task=4 --mem="
+    assert asked in done.stderr
+    assert "would build" in done.stdout
+    assert not (login.folder / "cache/jobs").exists()
+
+
+@pytest.mark.parametrize(("hidden", "code"), [("images", 3), ("cache", 7)])
+def test_a_folder_that_only_the_login_node_sees_is_reported(
+    login: Login, hidden: str, code: int
+) -> None:
+    images = login.folder / "images"
+    images.mkdir()
+    start = prepared("mount", f"mount -t tmpfs -o mode=700,{owned()} none {login.folder / hidden}")
+    build = login.command("--output", images / "small.sif")
+    command = (*start, sys.executable, "-m", "lumicontainer", *build)
+    done = run(command, cwd=login.folder, env=login.env)
+    assert done.returncode == code, done.stderr
+    assert "that all nodes s" in done.stderr
+    assert list(images.iterdir()) == []

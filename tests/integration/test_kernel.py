@@ -1,0 +1,173 @@
+"""lumicontainer kernel: a real Jupyter client uses the kernel, within a job of a real Slurm."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from .conftest import ENGINE, STRANGE_LINES, lumicontainer, pasted, processes_of, run, srun
+
+CLIENT = Path(__file__).with_name("notebook.py")
+RECIPE = {
+    "notebook.yaml": "summary: for notebooks\nbase: debian\nlayers: [python, notebook]\n",
+    "layers/notebook/layer.yaml": (
+        "summary: the kernel of Jupyter\nrequires: [python]\npackages: {python: [ipykernel]}\n"
+    ),
+    "layers/notebook/install.sh": "true\n",
+}
+
+
+@pytest.fixture(scope="session")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build an image with the package ipykernel."""
+    folder = tmp_path_factory.mktemp("notebook")
+    (folder / "layers/notebook").mkdir(parents=True)
+    for name, text in RECIPE.items():
+        (folder / name).write_text(text)
+    done = lumicontainer("build", "notebook.yaml", "--no-verify", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "notebook.sif"
+
+
+def register(image: Path, folder: Path, *options: object) -> Path:
+    env = {"XDG_DATA_HOME": str(folder / "data"), "JUPYTER_DATA_DIR": ""}
+    done = lumicontainer("kernel", image, *options, env=env)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.removesuffix("\n"))
+
+
+def test_a_notebook_in_a_job_runs_interrupts_restarts_and_ends_the_kernel(
+    notebook: Path, tmp_path: Path, cluster: dict[str, str], clients: Path
+) -> None:
+    image = tmp_path / "it's $(an) image.sif"
+    image.symlink_to(notebook)
+    written = register(image, tmp_path)
+    assert written == tmp_path / "data/jupyter/kernels/notebook/kernel.json"
+    # The container has a /tmp of its own: of the host it sees the file of the connection alone.
+    hidden = {"APPTAINER_CONTAIN": "1", "SINGULARITY_CONTAIN": "1"}
+    env = {"XDG_DATA_HOME": str(tmp_path / "data"), "MARK": str(tmp_path), **hidden}
+    env["JUPYTER_RUNTIME_DIR"] = str(tmp_path / "a runtime folder")
+    done = srun({**cluster, **env}, clients / "python", CLIENT, "notebook", nodes=1, tasks=1)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    status, printed = found.pop("cell")
+    assert (status, printed.split()[0]) == ("ok", "True")
+    assert found == {
+        "name": "notebook",
+        "encrypted": True,
+        "interrupted": "KeyboardInterrupt",
+        "afterwards": ["ok", "1\n"],
+        "restarted": ["ok", "False\n"],
+        "alive": False,
+    }
+    assert processes_of(tmp_path) == []
+
+
+def test_a_kernel_is_written_once_and_never_over_that_of_another_program(
+    notebook: Path, tmp_path: Path
+) -> None:
+    options = ("--prefix", tmp_path, "--name", "Mine.2")
+    file = register(notebook, tmp_path, *options)
+    assert file == tmp_path / "share/jupyter/kernels/Mine.2/kernel.json"
+    before = file.stat().st_mtime_ns
+    assert register(notebook, tmp_path, *options) == file
+    assert file.stat().st_mtime_ns == before
+    file.write_text("{}")
+    done = lumicontainer("kernel", notebook, *options)
+    assert done.returncode == 2
+    assert f" where: {file}\n" in done.stderr
+    assert "hint: name another with --name\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("x.sif", (), "the image has no Jupyter kernel"),
+        ("x.sif", ("--name", "a/b"), "invalid name of a kernel 'a/b'"),
+    ],
+    ids=["package", "name"],
+)
+def test_what_no_kernel_can_run_is_refused(
+    small: Path, tmp_path: Path, name: str, options: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / name).symlink_to(small)
+    done = lumicontainer("kernel", tmp_path / name, "--prefix", tmp_path, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"error: {message}" in done.stderr
+    assert "hint: " in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_what_extends_an_image_can_be_its_kernel(image: Path, tmp_path: Path) -> None:
+    without = lumicontainer("kernel", image, "--prefix", tmp_path)
+    command, with_it = re.findall(r"hint: (.+), then repeat with (.+)\n", without.stderr)[0]
+    (tmp_path / image.name).symlink_to(image)
+    made = pasted(command, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    words = ["kernel", image.name, *with_it.split(), "--prefix", "."]
+    done = lumicontainer(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    argv = json.loads(Path(done.stdout.strip()).read_text())["argv"]
+    assert f"{tmp_path}/ipykernel.sqsh:/user-software:image-src=/" in argv
+
+
+DOCUMENTED = {
+    *("base_environment", "image", "workdir", "entrypoint", "writable", "mounts"),
+    *("env", "annotations"),
+}
+"""The keys of CSCS's manual: docs.cscs.ch, software/container-engine/edf."""
+SITE = "summary: x\naccelerator: cpu\nbinds:\n  - {path: /srv, reason: data lies there}\n"
+
+
+@pytest.fixture(scope="session")
+def flat(tmp_path_factory: pytest.TempPathFactory, recipes: Path, small: Path) -> Path:
+    """Build the recipe ``small`` as one file system."""
+    path = tmp_path_factory.mktemp("flat") / "small.sif"
+    words = ("--recipes", recipes, "--pack", "flat", "--no-verify", "--output", path)
+    done = lumicontainer("build", "small", *words)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_an_edf_has_documented_keys_and_all_that_the_image_would_set(
+    flat: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "own/envs/site.yaml"
+    site.parent.mkdir(parents=True)
+    site.write_text(SITE)
+    words = ["--edf", flat, "--platform", "site", "--recipes", tmp_path / "own"]
+    done = lumicontainer("kernel", *words, env={"EDF_PATH": f"{tmp_path}:/nowhere"})
+    assert done.stdout == f"{tmp_path}/small.toml\n", done.stderr
+    found = tomllib.loads((tmp_path / "small.toml").read_text())
+    assert found.keys() <= DOCUMENTED
+    assert found["mounts"] == ["/srv:/srv"]
+    # The engine expands ${NAME}, and reads $${NAME} as this text.
+    seen = {name: value.replace("$${", "${") for name, value in found["env"].items()}
+    path = "/opt/greet/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    own = {"PYTHONNOUSERSITE": "1", "GREETING_STYLE": "plain", "PATH": path}
+    assert seen == {**STRANGE_LINES, **own}
+    assert not any(re.search(r"(?<!\$)\$\{", value) for value in found["env"].values())
+    greeting = run([ENGINE, "-s", "exec", "--userns", found["image"], "cat", "/opt/greet/greeting"])
+    assert greeting.stdout == "it's $(id) `id` %post {{ x }}", greeting.stderr
+
+
+def test_the_file_system_is_copied_once_for_each_build(flat: Path, tmp_path: Path) -> None:
+    squashfs = flat.with_name("small.sif.squashfs")
+    times = []
+    for _ in range(2):
+        done = lumicontainer("kernel", "--edf", flat, "--prefix", tmp_path)
+        assert done.returncode == 0, done.stderr
+        times.append(squashfs.stat().st_mtime_ns)
+    flat.touch()
+    lumicontainer("kernel", "--edf", flat, "--prefix", tmp_path)
+    assert times[0] == times[1] < squashfs.stat().st_mtime_ns
+
+
+def test_a_layered_image_has_no_edf(small: Path, tmp_path: Path) -> None:
+    done = lumicontainer("kernel", "--edf", small, "--prefix", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: cannot use a layered image\n" in done.stderr
+    assert "hint: build it with lumicontainer build --pack flat\n" in done.stderr
+    assert [*tmp_path.iterdir()] == []

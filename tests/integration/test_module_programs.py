@@ -1,0 +1,135 @@
+"""The programs of a module start those of the image, from a shell, by srun and by mpirun."""
+
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from .conftest import ENGINE, lumicontainer, run, srun
+
+USERNS = {"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
+MPI = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.rank, w.size)"
+READY = "print('ready', flush=True); signal.pause()"
+
+
+def programs(image: Path, prefix: Path) -> Path:
+    """Write the module of an image, and return the folder of its programs."""
+    done = lumicontainer("module", image, "--prefix", prefix, "--platform", "workstation")
+    assert done.returncode == 0, done.stderr
+    return next(prefix.glob("programs/*/*/bin"))
+
+
+@pytest.fixture
+def small_programs(small: Path, tmp_path: Path) -> Path:
+    return programs(small, tmp_path / "a folder")
+
+
+def test_only_programs_that_the_image_has_are_there(small_programs: Path) -> None:
+    names = {"python3", "lumi-entry", "lumi-verify", "lumi-shell", "run-in-image"}
+    assert {path.name for path in small_programs.iterdir()} == names
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (f"import signal; {READY}", -signal.SIGTERM),
+        (f"import signal, sys\nsignal.signal(15, lambda *_: sys.exit(5)); {READY}", 5),
+    ],
+    ids=["default", "handled"],
+)
+def test_a_signal_reaches_the_program_whose_end_is_that_of_the_caller(
+    small_programs: Path, code: str, status: int
+) -> None:
+    words = [small_programs / "python3", "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as child:
+        assert child.stdout and child.stdout.readline() == b"ready\n"
+        # Apptainer loses a signal of the first moment, before it has a handler.
+        while child.poll() is None:
+            child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=1)
+        assert child.returncode == status
+
+
+def test_in_a_container_a_program_refuses_to_start_another(
+    small: Path, small_programs: Path
+) -> None:
+    folder = small_programs.parents[4]
+    words = [ENGINE, "--silent", "exec", "--bind", folder, small, small_programs / "python3"]
+    done = run(words, env=USERNS)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "error: cannot start python3: this is a container already\n  hint: " in done.stderr
+
+
+def test_without_the_image_a_program_says_what_to_do(small: Path, tmp_path: Path) -> None:
+    image = tmp_path / "small-1.sif"
+    image.symlink_to(small)
+    folder = programs(image, tmp_path)
+    image.unlink()
+    done = run([folder / "python3"])
+    assert done.returncode == 3
+    assert f"error: image not found: {image}\n  hint: copy it there" in done.stderr
+
+
+def test_ranks_of_srun_and_of_mpirun_find_each_other(
+    image: Path, tmp_path: Path, cluster: dict[str, str], clients: Path
+) -> None:
+    python = programs(image, tmp_path / "a folder") / "python"
+    by_srun = srun(cluster, python, "-c", MPI, mpi="pmi2")
+    assert sorted(by_srun.stdout.splitlines()) == [f"{n} 4" for n in range(4)], by_srun.stderr
+    by_mpirun = run([clients / "mpirun", "-n", "2", python, "-c", MPI])
+    assert sorted(by_mpirun.stdout.splitlines()) == ["0 2", "1 2"], by_mpirun.stderr
+
+
+def test_a_second_call_writes_nothing_and_one_after_a_change_removes_old_programs(
+    small: Path, tmp_path: Path
+) -> None:
+    folder = programs(small, tmp_path)
+    (folder / "torchrun").symlink_to("run-in-image")
+    (folder / "of-the-user").write_text("")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    again = lumicontainer("module", small, "--prefix", tmp_path, "--platform", "workstation")
+    assert again.stderr == ""
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert before.keys() - after.keys() == {folder / "torchrun"}
+    assert after.items() <= before.items()
+
+
+def test_every_file_of_another_program_is_named_and_kept(small: Path, tmp_path: Path) -> None:
+    file = tmp_path / "modules/small/workstation.lua"
+    link = tmp_path / "programs/small/workstation/bin/python3"
+    for path in (file, link):
+        path.parent.mkdir(parents=True)
+        path.write_text("-- of the site\n")
+    done = lumicontainer("module", small, "--prefix", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f" where: {file}\n" in done.stderr
+    assert f" where: {link}\n" in done.stderr
+    assert "  hint: name another --prefix\n" in done.stderr
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {file, link}
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (["a.sif", "b.sif"], [], "two images become the module small/workstation"),
+        (["small-a b.sif"], [], "invalid version of a module 'a b'"),
+        (["small-1.sif"], ["--prefix", "a:b"], "cannot keep modules in this folder"),
+        (["small-1.sif"], ["--env", "A=$(id)"], "invalid variable 'A=$(id)'"),
+        (["small-1.sif"], ["--env", "A-B=1"], "invalid variable 'A-B=1'"),
+    ],
+    ids=["two", "version", "prefix", "evaluated", "name"],
+)
+def test_what_suits_no_module_is_refused_and_nothing_is_written(
+    small: Path, tmp_path: Path, names: list[str], options: list[str], message: str
+) -> None:
+    for name in names:
+        (tmp_path / name).symlink_to(small)
+    words = ["--prefix", "site", *options, "--platform", "workstation"]
+    done = lumicontainer("module", *names, *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"error: {message}" in done.stderr
+    assert "hint: " in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {*names}

@@ -1,0 +1,57 @@
+"""The layers of an image come from a real registry to the disk, each with its digest."""
+
+import os
+import subprocess
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.errors import DownloadError
+from lumicontainer.host.registry import save_image
+
+from .registries import registry
+from .test_without_internet import push
+
+MIB = 1 << 20
+SIZE = 32 * MIB
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Iterator[str]:
+    """Push an image whose layer cannot be compressed; give its name."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_bytes(os.urandom(SIZE))
+    subprocess.run(["tar", "-cf", tmp_path / "base.tar", "-C", tree, "."], check=True)
+    with registry(tmp_path) as here:
+        push(tmp_path / "base.tar", f"{here}/large:1")
+        yield f"{here}/large:1"
+
+
+def saved(image: str, folder: Path) -> Path:
+    folder.mkdir()
+    (layer,) = save_image(image, folder, plain=True, trust=None).layers
+    return layer
+
+
+def test_a_layer_may_be_larger_than_the_memory(image: str, tmp_path: Path) -> None:
+    tracemalloc.start()
+    try:
+        layer = saved(image, tmp_path / "layers")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert layer.stat().st_size > SIZE
+    assert most < SIZE / 4
+
+
+def test_a_layer_that_has_changed_in_the_registry_is_refused(image: str, tmp_path: Path) -> None:
+    blobs = (tmp_path / "images").rglob("blobs/**/data")
+    largest = max(blobs, key=lambda each: each.stat().st_size)
+    with largest.open("r+b") as file:
+        file.seek(MIB)
+        file.write(b"changed")
+    with pytest.raises(DownloadError, match="a download does not have its digest"):
+        saved(image, tmp_path / "layers")

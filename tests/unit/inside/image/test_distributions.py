@@ -1,0 +1,65 @@
+"""The Python packages of an image are those that a program imports, with all of their files."""
+
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.inside.image import inventory
+from lumicontainer.inside.image.distributions import UNSAID, Package, packages, plain_name
+
+RECORD = """\
+one/__init__.py,sha256=x,12
+one/deep/mod.py,sha256=x,3
+fast.cpython-311-x86_64-linux-gnu.so,sha256=x,9
+plain.py,sha256=x,1
+_private.py,sha256=x,1
+data.d/__init__.py,sha256=x,1
+"a,b.txt",sha256=x,4
+../../bin/tool,sha256=x,5
+one-1.dist-info/RECORD,,
+"""
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Package]:
+    """Return packages of two folders, the second of which has another version of one."""
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder, version in zip(folders, "12", strict=True):
+        info = folder / f"one-{version}.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Name: One._Test\nVersion: {version}\n")
+        (info / "RECORD").write_text(RECORD)
+        (info / "top_level.txt").write_text("listed\nno/module\n")
+    (folders[1] / "nameless.dist-info").mkdir()
+    (folders[1] / "nameless.dist-info/METADATA").write_text("Version: 1\n")
+    monkeypatch.setattr("sys.path", list(map(str, folders)))
+    return {plain_name(package.name): package for package in packages()}
+
+
+def test_the_first_of_a_name_is_the_one_that_programs_import(found: dict[str, Package]) -> None:
+    assert {name: package.version for name, package in found.items()} == {"one-test": "1"}
+
+
+def test_each_file_has_its_place_and_its_size(found: dict[str, Package], tmp_path: Path) -> None:
+    files = dict(found["one-test"].files)
+    folder = f"{tmp_path}/first"
+    assert files[f"{folder}/one/__init__.py"] == 12
+    assert files[f"{folder}/a,b.txt"] == 4
+    assert files[f"{tmp_path.parent}/bin/tool"] == 5
+    assert files[f"{folder}/one-1.dist-info/RECORD"] == UNSAID
+    assert len(files) == len(RECORD.splitlines())
+
+
+def test_system_packages_are_those_that_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert inventory.system_packages() == {}
+    (tmp_path / "dpkg-query").write_text("#!/bin/sh\nprintf 'ii \ta\t1\nrc \tgone\t2\n'\n")
+    (tmp_path / "dpkg-query").chmod(0o755)
+    assert inventory.system_packages() == {"a": "1"}
+
+
+def test_modules_are_what_a_program_would_import(found: dict[str, Package]) -> None:
+    assert found["one-test"].modules() == ["fast", "listed", "one", "plain"]
+    assert found["one-test"].text("entry_points.txt") == ""

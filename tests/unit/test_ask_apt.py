@@ -1,0 +1,57 @@
+"""A lock asks apt for versions, also where the lists of a frozen mirror have expired."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.pinning.apt import LayerPackages, closures, program
+
+from ..programs import run
+from ..stand_in_archive import Package, StandInArchive, stand_in_archive
+
+EXPIRED = "Fri, 02 Jan 2026 00:00:00 UTC"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[StandInArchive]:
+    with stand_in_archive(tmp_path / "served") as archive:
+        archive.make_key()
+        archive.make_key("other")
+        (tmp_path / "key.asc").write_text(archive.key())
+        yield archive
+
+
+def ask(work: Path, archive: StandInArchive, package: str) -> subprocess.CompletedProcess[str]:
+    """Run the program of a lock with an apt that knows nothing but the archive."""
+    for folder in ("lists/partial", "cache/archives/partial", "parts", "answers"):
+        (work / folder).mkdir(parents=True)
+    (work / "status").touch()
+    where = f"{archive.root.as_uri()}/near any main"
+    (work / "list").write_text(f"deb [signed-by={work}/key.asc] {where}\n")
+    places = {"Etc::SourceList": "list", "Etc::SourceParts": "parts", "State::Lists": "lists"}
+    places |= {"State::status": "status", "Cache": "cache", "Etc::Parts": "parts"}
+    settings = [f'Dir::{key} "{work}/{place}";\n' for key, place in places.items()]
+    (work / "apt.conf").write_text("".join([*settings, 'Debug::NoLocking "1";\n']))
+    own = {"APT_CONFIG": f"{work}/apt.conf", "LUMICONTAINER_WHEELS": f"{work}/answers"}
+    command = ["bash", "-c", program([LayerPackages([package])])]
+    return run(command, env={**own, "LC_ALL": "C"})
+
+
+def test_a_mirror_that_is_frozen_on_a_day_is_locked(
+    archive: StandInArchive, tmp_path: Path
+) -> None:
+    archive.publish("near", [Package("held")], suite="any", origin="test", until=EXPIRED)
+    done = ask(tmp_path, archive, "held")
+    assert done.returncode == 0, done.stderr
+    printed = {"layer": (tmp_path / "answers/0").read_text()}
+    assert closures(printed) == {"layer": {"held": "1"}}
+
+
+def test_its_lists_must_be_signed_as_ever(archive: StandInArchive, tmp_path: Path) -> None:
+    packages = [Package("held")]
+    archive.publish("near", packages, suite="any", origin="test", until=EXPIRED, signer="other")
+    done = ask(tmp_path, archive, "held")
+    assert done.returncode != 0
+    assert "is not signed" in done.stdout + done.stderr

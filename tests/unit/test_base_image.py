@@ -1,0 +1,157 @@
+"""A base that is an image file is named by its sha256, wherever the file is."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.model import Bootstrap
+from lumicontainer.core.plan.base import after_bootstrap
+from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.records import record
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.render.render import render
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.inputs import inputs
+from lumicontainer.errors import DownloadError, HostError, InputError
+from lumicontainer.image.base_image import require_image
+from lumicontainer.inside.image import extensible
+from lumicontainer.system.files import no_links
+
+from ..conftest import HELLO
+from .test_survey import LUMI, image_of
+
+Resolve = Callable[..., Resolved]
+SHA = "0123456789abcdef" * 4
+PLACE = "/appl/local/containers/theirs.sif"
+
+
+def base(file: str = PLACE, sha256: str = SHA, more: str = "") -> dict[str, str]:
+    text = (
+        "summary: an image that was built elsewhere\n"
+        f"bootstrap: {{cpu: {{agent: localimage, file: {file}, sha256: {sha256}}}}}\n"
+        'provides: {python: "3.12", pytorch: "2.9.1+rocm6.4"}\n'
+    )
+    return {"layers/tiny/layer.yaml": text + more}
+
+
+def plan_of(resolved: Resolve, files: dict[str, str]) -> Plan:
+    return make_plan(resolved(files), ())
+
+
+def test_the_sha256_decides_the_key_and_the_path_does_not(resolved: Resolve) -> None:
+    key = plan_of(resolved, base()).base_key
+    assert plan_of(resolved, base("/elsewhere/other.sif")).base_key == key
+    assert plan_of(resolved, base(sha256="f" * 64)).base_key != key
+
+
+def test_a_base_image_is_pinned_and_recorded_without_its_path(resolved: Resolve) -> None:
+    found = resolved(base())
+    assert [each.pinned for each in inputs(found)] == [True]
+    assert record(found)["base"]["image"] == f"theirs.sif@sha256:{SHA}"
+    assert PLACE not in str(record(found))
+
+
+def test_a_definition_begins_with_the_file_and_a_dockerfile_is_refused(resolved: Resolve) -> None:
+    plan = plan_of(resolved, base())
+    text = render(plan, "def", mirror="")
+    assert f"\nBootstrap: localimage\nFrom: {PLACE}\n" in text
+    assert f"echo '{SHA}  {PLACE}' | sha256sum --check" in text
+    with pytest.raises(InputError, match=f"image file, {PLACE}, and Docker begins"):
+        render(plan, "dockerfile", mirror="")
+
+
+def test_what_a_base_provides_satisfies_the_layers_that_require_it(resolved: Resolve) -> None:
+    needy = HELLO["layers/greet/layer.yaml"] + "requires: [pytorch]\n"
+    assert resolved({**base(), "layers/greet/layer.yaml": needy})
+    with pytest.raises(InputError, match="'greet' requires 'pytorch' before it"):
+        resolved({"layers/greet/layer.yaml": needy})
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "complaint"),
+    [
+        ("agent: localimage", "a bootstrap by localimage needs 'file'"),
+        (f"agent: localimage, file: {PLACE}", "a bootstrap by localimage needs 'sha256'"),
+        (
+            f"agent: localimage, file: a.sif, sha256: {SHA}",
+            "absolute path of an image file in plain",
+        ),
+        (
+            f"agent: localimage, file: {PLACE}, sha256: {SHA}, docker_image: 'u:n'",
+            "'docker_image' is not for localimage",
+        ),
+        (f"agent: docker, docker_image: 'u:n', sha256: {SHA}", "'sha256' is not for docker"),
+        ("agent: docker", "a bootstrap by docker needs 'docker_image'"),
+        (
+            f"agent: localimage, file: {PLACE}, sha256: {SHA}, include: [curl]",
+            "'include' is for debootstrap",
+        ),
+    ],
+)
+def test_a_bootstrap_has_the_keys_of_its_agent(
+    resolved: Resolve, bootstrap: str, complaint: str
+) -> None:
+    text = f"summary: x\nbootstrap: {{cpu: {{{bootstrap}}}}}\n"
+    with pytest.raises(InputError, match=complaint):
+        resolved({"layers/tiny/layer.yaml": text})
+
+
+def test_a_base_that_is_our_own_image_lets_pip_install(tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    (venv / "pip.conf").write_text(f"[install]\nconstraint = {venv}/read-only.txt\n")
+    (venv / "read-only.txt").write_text(extensible.HINT)
+    text = after_bootstrap(Bootstrap("localimage", file=PLACE))
+    loop = text[text.index("for file") : text.index("done\n") + 5].replace("/opt/venv", str(venv))
+    subprocess.run(["bash", "-euc", loop], check=True)
+    assert list(venv.iterdir()) == []
+
+
+def test_another_file_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="No such file"):
+        require_image(tmp_path / "missing.sif", SHA, {})
+    (tmp_path / "text.sif").write_text("no image")
+    with pytest.raises(InputError, match="it has no SIF header"):
+        require_image(tmp_path / "text.sif", SHA, {})
+
+
+def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:
+    image = image_of(tmp_path, LUMI)
+    stated = {"python": "3.12", "pytorch": "2.7.1+rocm6.2", "horovod": "0.28.1"}
+    with pytest.raises(DownloadError) as caught:
+        require_image(image, SHA, stated)
+    found = hashlib.sha256(image.read_bytes()).hexdigest()
+    assert caught.value.problems[0].why.splitlines() == [
+        f"expected {SHA}",
+        f"found    {found}",
+        "pytorch: 2.7.1+rocm6.2 in the layer, 2.9.1+rocm6.4 in the image",
+        "horovod: 0.28.1 in the layer, none in the image",
+    ]
+    assert "write this sha256 and its versions into" in caught.value.problems[0].hint
+    assert require_image(image, found, stated).size == image.stat().st_size
+
+
+def test_a_base_keeps_its_variables_also_through_two_images(tmp_path: Path) -> None:
+    folder = tmp_path / ".singularity.d"
+    (folder / "env").mkdir(parents=True)
+    own, kept = folder / "env/90-environment.sh", folder / "base-environment.sh"
+    own.write_text("export A=1\n")
+    no_links.keep_environment(tmp_path)
+    assert kept.read_text() == "export A=1\n"
+    own.write_text(f". /.singularity.d/{kept.name}\nexport B=2\n")
+    no_links.keep_environment(tmp_path)
+    assert kept.read_text() == "export A=1\nexport B=2\n"
+
+
+def test_a_base_whose_folder_is_a_link_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "host/env").mkdir(parents=True)
+    (tmp_path / "host/env/90-environment.sh").write_text("export A=1\n")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/.singularity.d").symlink_to("../host")
+    no_links.keep_environment(tmp_path / "tree")
+    assert [path.name for path in (tmp_path / "host").iterdir()] == ["env"]

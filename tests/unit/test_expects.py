@@ -1,0 +1,68 @@
+"""A layer says what its build takes: disk space, and memory for each compile job."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.build.builder import Builder
+from lumicontainer.build.cache.store import Cache
+from lumicontainer.build.disk_space import sizes
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.plan.plan import planned
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.resolve.resolve import resolve
+
+GIB = 1 << 30
+LAYER = """\
+summary: a tool
+expects: {{size: 4G, memory_per_job: {memory}}}
+"""
+
+
+def plan(folder: Path, memory: str = "9G") -> Plan:
+    """Plan a recipe with one layer whose compile jobs take some memory."""
+    layer = folder / "layers/tool"
+    layer.mkdir(parents=True)
+    (layer / "layer.yaml").write_text(LAYER.format(memory=memory))
+    (layer / "install.sh").write_text("true\n")
+    (folder / "small.yaml").write_text("summary: small\nbase: debian\nlayers: [python, tool]\n")
+    return planned(resolve(open_catalog(folder).materials("small", "workstation")))
+
+
+@pytest.mark.parametrize(
+    ("memory", "given", "jobs"),
+    [("1M", "", len(os.sched_getaffinity(0))), ("900T", "", 1), ("900T", "7", 7)],
+    ids=["as many as cores", "one where memory is short", "as many as asked for"],
+)
+def test_a_plain_build_chooses_its_compile_jobs(
+    tmp_path: Path, memory: str, given: str, jobs: int
+) -> None:
+    (text,) = next(step for step in plan(tmp_path, memory).steps if step.name == "tool").documents
+    program = text.partition("# layer:")[0] + 'echo "$LUMICONTAINER_JOBS"\n'
+    env = {"PATH": os.environ["PATH"], "LUMICONTAINER_JOBS": given}
+    done = subprocess.run(["bash", "-euc", program], env=env, capture_output=True, check=True)
+    assert int(done.stdout) == jobs
+
+
+def test_only_the_document_of_the_layer_chooses_its_jobs(tmp_path: Path) -> None:
+    for step in plan(tmp_path).steps:
+        assert ("MemAvailable" in step.documents[0]) == (step.name == "tool")
+        assert step.name == "lumicontainer" or "MemAvailable" not in step.program
+
+
+def test_a_build_starts_fewer_jobs_where_less_memory_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lumicontainer.build.builder.free_memory", lambda: 20 * GIB)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(256)))
+    build = object.__new__(Builder)
+    object.__setattr__(build, "jobs", None)
+    assert [build.jobs_of(size * GIB) for size in (2, 9, 64)] == [10, 2, 1]
+
+
+def test_a_layer_that_was_never_built_takes_what_it_expects(tmp_path: Path) -> None:
+    found = sizes(plan(tmp_path / "recipes"), Cache(tmp_path / "cache").open())
+    assert max(found.expected) == GIB, "packed it has a quarter of the size"
+    assert found.temporary(flat=False, unpacked=False) > 8 * GIB, "its tree, and its step beside it"

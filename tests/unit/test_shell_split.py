@@ -1,0 +1,47 @@
+"""Shell text is split into commands that keep what belongs together."""
+
+import pytest
+
+from lumicontainer.importing.shell_split import expand, split, words
+
+LOOP = "for i in 1 2; do\n  a && b; if x; then y; fi\ndone <list"
+HEREDOC = "cat <<'END' >/x\nfor x in; &&\nEND"
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("a && b; c\nd", ["a", "b", "c", "d"]),
+        ("a \\\n  b && \\\n\\\n  c", ["a \\\n  b", "c"]),
+        ("echo 'a; b' \"c && d\" e\\;f `g;h`", ["echo 'a; b' \"c && d\" e\\;f `g;h`"]),
+        (f"a && {LOOP}; z", ["a", LOOP, "z"]),
+        (f"{HEREDOC}\nz", [HEREDOC, "z"]),
+        ("case $x in\n  a) one;;\n  *) two;;\nesac\nz", None),
+        ("f() { a; b; }; f", ["f() { a; b; }", "f"]),
+        ("(a; b) && c", ["(a; b)", "c"]),
+        ("a && b || c; d", ["a && b || c", "d"]),
+        ("[ -e x ] && a; b", ["[ -e x ] && a", "b"]),
+        ("# note\na # other; b\n# last", ["a # other; b"]),
+        ("a <<<b; c", ["a <<<b", "c"]),
+    ],
+)
+def test_a_command_ends_where_bash_ends_it(text: str, commands: list[str] | None) -> None:
+    wanted = commands or [text.removesuffix("\nz"), "z"]
+    assert [each.text for each in split(text)] == wanted
+
+
+def test_a_command_knows_its_line_and_whether_it_is_more_than_words() -> None:
+    found = split("a\n\n# note\nb >c; d 'e|f' >/dev/null 2>&1; g ${H}")
+    assert [(each.offset, each.compound) for each in found] == [
+        (0, False),
+        (3, True),
+        (3, False),
+        (3, False),
+    ]
+
+
+def test_known_variables_are_put_in_and_others_are_not_guessed() -> None:
+    values = {"A": "1 2", "B": "b"}
+    assert expand("$A ${B} ${C:-c} $D", values) == "1 2 b c $D"
+    assert words("x \"$A\" 'y $Z'", values) == ["x", "1 2", "y $Z"]
+    assert words("x $D", values) is None
