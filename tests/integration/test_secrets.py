@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,11 @@ def token(tmp_path: Path) -> Path:
 def build(
     folder: Path, script: str, *words: object, place: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Build a recipe whose layer wants a secret, in a cache and a workspace under ``place``."""
+    """Build a recipe whose layer wants a secret, with a workspace under ``place``.
+
+    The step runs: its script is in no cache.
+    """
+    script += f"# {uuid.uuid4()}\n"
     changes = {"layers/greet/layer.yaml": LAYER, "layers/greet/install.sh": script, **NO_CHECK}
     recipes = write_small(folder / "own", {**changes, "small.yaml": RECIPE})
     environment = {"LUMICONTAINER_TMPDIR": str(place)}
