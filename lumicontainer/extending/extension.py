@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending import conflicts, hashes, install
-from lumicontainer.extending.container import Container, open_container
+from lumicontainer.extending.container import Container, open_container, working_folder
 from lumicontainer.extending.facts import Facts, identity, read_facts
 from lumicontainer.extending.install import Installation
 from lumicontainer.extending.record import NAME, Record, key_of, read_record
@@ -17,7 +17,6 @@ from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import squashfs
 from lumicontainer.system import process, units
 from lumicontainer.system.files.partial import held, partial_file, remove_leftovers
-from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.files.write import sync, write_whole
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
@@ -85,8 +84,8 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
 @contextmanager
 def built(order: Order, progress: Progress) -> Iterator[tuple[Path, str, Record]]:
     """Yield the tree of an extension, the text of its lock, and its record."""
-    with plain_folder("extension+") as folder:
-        container = open_container(order.image, folder.resolve(), order.wanted.code)
+    with working_folder() as folder:
+        container = open_container(order.image, folder, order.wanted.code)
         with progress.step("resolve"):
             facts = read_facts(order.image)
             _check(order, facts)

@@ -176,6 +176,26 @@ def test_a_full_disk_is_named_and_nothing_is_left(folder: Path) -> None:
     assert "hint: free some space" in done.stderr
 
 
+def test_a_shared_file_system_gets_the_extension_and_its_lock_alone(folder: Path) -> None:
+    log, shared = folder.parent / "strace", folder / "shared"
+    shared.mkdir()
+    calls = "creat,open,openat,mkdir,mkdirat,mknod,link,linkat,symlink,symlinkat,rename,renameat2"
+    trace = ["strace", "-f", "-qq", "-e", "signal=none", "-e", f"trace={calls}", "-o", log]
+    words = ("extend", folder / "pytorch-deepspeed.sif", "tabulate==0.9.0", "-q")
+    command = [sys.executable, "-m", "lumicontainer", *words, "-o", shared / "mine.sqsh"]
+    done = run([*trace, *command], cwd="/")
+    assert done.returncode == 0, done.stderr
+    done_there = re.compile(rf'(?m)(\w+)\(.*"{re.escape(str(shared))}/([^"]+)"(.*) = \d+$')
+    created, named = set(), set()
+    for call, name, rest in done_there.findall(log.read_text()):
+        if call.startswith("rename"):
+            named.add(name)
+        elif not call.startswith("open") or "O_CREAT" in rest:
+            created.add(name)
+    assert named == {path.name for path in shared.iterdir()} == {"mine.sqsh", "pylock.mine.toml"}
+    assert len(created) == 2, created
+
+
 def test_an_image_is_asked_once_for_its_packages(folder: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
 

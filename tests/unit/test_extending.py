@@ -10,6 +10,7 @@ import pytest
 from lumicontainer.commands.parser import make_parser
 from lumicontainer.errors import InputError, Problems
 from lumicontainer.extending import conda, conflicts, facts, hashes
+from lumicontainer.extending.container import uv_cache, working_folder
 from lumicontainer.extending.extension import Order, lock_path
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.install import parts, rows
@@ -33,6 +34,21 @@ def test_a_file_of_requirements_may_name_others_and_hold_hashes(tmp_path: Path) 
 def test_a_hash_that_is_not_a_sha256_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the hash 'md5:00'"):
         wanted(tmp_path, "requirements.txt", "einops==0.8.0 --hash=md5:00\n")
+
+
+@pytest.mark.parametrize("disk", ["/dev/shm", ""])
+def test_packages_are_installed_beside_uvs_cache_if_files_can_be_linked(
+    disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LUMICONTAINER_TMPDIR", disk or str(tmp_path))
+    with working_folder() as folder:
+        (uv_cache() / "wheel").touch()
+        if disk:
+            assert folder.is_relative_to(disk)
+        else:
+            (folder / "installed").hardlink_to(uv_cache() / "wheel")
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

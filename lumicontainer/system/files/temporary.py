@@ -38,12 +38,13 @@ def temporary_root() -> Path:
 
 
 @contextmanager
-def plain_folder(name: str) -> Iterator[Path]:
+def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
     """Create a folder for files of the user alone, and remove those of killed processes.
 
-    It needs no namespace. ``name`` is not the name of a recipe.
+    It needs no namespace. ``name`` is not the name of a recipe. ``root`` is a private folder; the
+    default is the user's folder for builds.
     """
-    root = temporary_root()
+    root = root or temporary_root()
     with creating(root), guard(root):
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
         lock = flock.exclusive(folder / "lock")
