@@ -17,7 +17,7 @@ UNITS_AT_ONCE := 3
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test ready unit check rocm rocm-compile singularityce docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test ready unit check rocm rocm-compile singularityce extensions docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -78,6 +78,9 @@ rocm-compile: engine venv ## compile LAYER for gfx90a, such as LAYER=deepspeed, 
 # Root runs it; Ubuntu's packages come from a mirror: make singularityce MIRROR=URL.
 singularityce: tools engine venv ## build with SingularityCE and PRoot in an Ubuntu 24.04 of its own
 	MIRROR=$(MIRROR) $(BIN)/pytest --timeout 0 -x tests/singularityce/proof.py
+
+extensions: image ## give ten training programs their packages by lumicontainer extend, and train each
+	$(BIN)/pytest --timeout 0 tests/extensions/proof.py
 
 docs: venv ## build the manual into build/site
 	$(BIN)/mkdocs build --strict --quiet
