@@ -30,10 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     sif.read_objects(arguments.image)
     platform = context.find_platform(arguments)
     if arguments.static:
-        own = extended(Needs(), arguments.image, arguments.extensions).mounts
-        binds = static_binds(arguments.image, platform)
-        paths = ",".join([*(bind.path for bind in binds), *map(str, own)])
-        write_document(f"export SINGULARITY_BIND={_word(paths)}\n")
+        write_document(f"export SINGULARITY_BIND={_word(static_value(arguments, platform))}\n")
         return OK
     needs = extended(needs_of(arguments.image, platform), arguments.image, arguments.extensions)
     for problem in needs.problems:
@@ -46,6 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(needs, platform, arguments.image)
     return HOST_UNFIT if needs.unfit() else OK
+
+
+def static_value(arguments: argparse.Namespace, platform: Platform) -> str:
+    """Return the value of SINGULARITY_BIND that is the same on every node of a platform."""
+    own = extended(Needs(), arguments.image, arguments.extensions).mounts
+    binds = static_binds(arguments.image, platform)
+    return ",".join([*(bind.path for bind in binds), *map(str, own)])
 
 
 def _print(needs: Needs, platform: Platform, image: Path) -> None:

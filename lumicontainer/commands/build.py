@@ -67,20 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_job_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--on", metavar="PARTITION", help="build in a Slurm job in this partition; see --jobs")
-    add("--time", metavar="TIME", type=_time, help="the job's time limit, such as 2h")
+    add("--time", metavar="TIME", type=context.time_limit, help="the job's time limit, such as 2h")
     add("--account", metavar="NAME", default="", help="the project that pays for the job")
     summary = "compile layers in jobs of their own, at most N at the same time"
     add("--jobs-at-once", metavar="N", type=context.number, help=summary)
     summary = "compile this layer into the cache and write no image; needs the layers below it"
     add("--only-compile", metavar="LAYER", default="", help=summary)
     add("--job", metavar="DIR", type=Path, help=argparse.SUPPRESS)
-
-
-def _time(text: str) -> str:
-    try:
-        return slurm.time_limit(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.host import recipes
+from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.progress import FORMS
 
 OPTIONS: Mapping[str, dict[str, Any]] = {
@@ -73,6 +74,14 @@ def number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
     return int(text)
+
+
+def time_limit(text: str) -> str:
+    """Read the time limit of a job, and return what sbatch reads."""
+    try:
+        return slurm.time_limit(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog:

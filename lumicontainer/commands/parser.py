@@ -25,6 +25,7 @@ VERBS = {
     "extend": "put more Python packages on an image, as one file beside it",
     "run": "run a command in an image",
     "shell": "open a shell in an image",
+    "job": "write a Slurm batch script that runs a command in an image",
     "binds": "print what an image needs of this host, each with the reason",
     "module": "write module files that start images",
     "kernel": "register a Jupyter kernel that runs in an image",

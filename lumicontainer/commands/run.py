@@ -19,15 +19,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replace this process by the command; its exit code is the result."""
-    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    start(arguments, command_of(arguments))
+    return OK
+
+
+def command_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the command for a container; raise ``InputError`` if there is none."""
+    verb = arguments.verb
+    command: list[str] = (
+        arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    )
     if not command:
-        hint = "write lumicontainer run IMAGE -- COMMAND"
+        hint = f"write lumicontainer {verb} IMAGE -- COMMAND"
         raise InputError(Problem("expected a command to run", hint=hint))
     if command[0].startswith("-"):
-        hint = "write options before IMAGE: lumicontainer run --platform NAME IMAGE -- COMMAND"
+        hint = f"write options before IMAGE: lumicontainer {verb} --platform NAME IMAGE -- COMMAND"
         raise InputError(Problem(f"expected a command, got option '{command[0]}'", hint=hint))
-    start(arguments, command)
-    return OK
+    return command
 
 
 def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "exec") -> None:
