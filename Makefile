@@ -76,8 +76,9 @@ rocm-compile: engine venv ## compile LAYER for gfx90a, such as LAYER=deepspeed, 
 	@$(BIN)/lumicontainer verify build/rocm/$(LAYER).sif -k device_code $(CHECKS_$(LAYER))
 
 # Root runs it; Ubuntu's packages come from a mirror: make singularityce MIRROR=URL.
+# PROOT=FILE takes the place of Ubuntu's PRoot.
 singularityce: tools engine venv ## build with SingularityCE and PRoot in an Ubuntu 24.04 of its own
-	MIRROR=$(MIRROR) $(BIN)/pytest --timeout 0 -x tests/singularityce/proof.py
+	MIRROR=$(MIRROR) PROOT=$(PROOT) $(BIN)/pytest --timeout 0 -x tests/singularityce/proof.py
 
 extensions: image ## give ten training programs their packages by lumicontainer extend, and train each
 	$(BIN)/pytest --timeout 0 tests/extensions/proof.py

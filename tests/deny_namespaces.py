@@ -2,8 +2,11 @@
 
 Usage: python deny_namespaces.py COMMAND...
 
-A filter of seccomp denies the calls; who starts it needs no right for that. If root starts it,
-programs with setuid still get their rights.
+A filter of seccomp denies ``unshare`` and ``clone``; who starts it needs no right for that. If root
+starts it, programs with setuid still get their rights. ``clone3`` passes: a filter cannot read its
+flags, and no program of the tests makes a user namespace by it. Denied, glibc would use ``clone``
+in its place for every ``posix_spawn``, which LUMI's kernel does not cause, and of whose programs
+about a tenth die under PRoot 5.1: it loses the heap of both processes (corrected in PRoot 5.2).
 """
 
 import ctypes
@@ -15,20 +18,18 @@ import sys
 NEW_USER = 0x10000000
 NO_NEW_PRIVILEGES = 38
 LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
-ALLOW, DENY, UNKNOWN = 0x7FFF0000, 0x00050001, 0x00050026
-SECCOMP, UNSHARE, CLONE, CLONE3 = {
-    "x86_64": (317, 272, 56, 435),
-    "aarch64": (277, 97, 220, 435),
+ALLOW, DENY = 0x7FFF0000, 0x00050001
+SECCOMP, UNSHARE, CLONE = {
+    "x86_64": (317, 272, 56),
+    "aarch64": (277, 97, 220),
 }[platform.machine()]
 PROGRAM = (
     (LOAD, 0, 0, 0),
-    (EQUAL, 5, 0, CLONE3),
     (EQUAL, 1, 0, UNSHARE),
     (EQUAL, 0, 2, CLONE),
     (LOAD, 0, 0, 16),
-    (ANY_BIT, 2, 0, NEW_USER),
+    (ANY_BIT, 1, 0, NEW_USER),
     (RETURN, 0, 0, ALLOW),
-    (RETURN, 0, 0, UNKNOWN),
     (RETURN, 0, 0, DENY),
 )
 

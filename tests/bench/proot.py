@@ -62,10 +62,7 @@ class Bench:
         for name, document in {
             f"{self.recipe}.yaml": recipe,
             f"layers/{TOP}/layer.yaml": {"summary": "what the benchmark changes"},
-            f"envs/{PLATFORM}.yaml": {
-                **platform,
-                "proot": "singularity build RECIPE.sif RECIPE.def",
-            },
+            f"envs/{PLATFORM}.yaml": platform,
         }.items():
             (self.recipes / name).write_text(yaml.safe_dump(document, sort_keys=False))
         self.change_top()
@@ -98,8 +95,6 @@ class Bench:
         stage_site(site, folder, INSIDE)
         names = ("PIP_CERT", "SSL_CERT_FILE") if site.trust else ()
         variables = {**site.environment, **dict.fromkeys(names, f"{INSIDE}/ca.crt")}
-        # Without it Ninja died by SIGSEGV under PRoot 5.1 (seen with SingularityCE 4.1.1).
-        variables["PROOT_NO_SECCOMP"] = "1"
         handed = {f"SINGULARITYENV_{name}": value for name, value in variables.items()}
         handed |= {f"SINGULARITY_{name}": str(self.temporary) for name in ("TMPDIR", "CACHEDIR")}
         definition = self.work / "plain.def"

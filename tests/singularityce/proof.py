@@ -46,6 +46,13 @@ RECIPE = {
         "proot: singularity build RECIPE.sif RECIPE.def\n"
     ),
 }
+SPAWN = """
+import os
+for _ in range(50):
+    words = ["sh", "-c", "true && true"]
+    started = [os.posix_spawn("/bin/sh", words, os.environ) for _ in range(4)]
+    assert not any(os.waitpid(each, 0)[1] for each in started)
+"""
 IMAGE = "users.sif"
 BASE = "library/debian:bookworm"
 
@@ -104,6 +111,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_no_user_namespace_can_be_made_and_the_engine_has_setuid() -> None:
     assert inside("unshare", "--user", "true").returncode != 0
     assert inside("singularity", "--version").stdout.startswith("singularity-ce version 4.1")
+
+
+def test_proot_loses_no_program_that_another_one_starts() -> None:
+    done = inside("proot", "-0", "python3", "-c", SPAWN)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_doctor_finds_that_this_user_can_build() -> None:

@@ -3,7 +3,8 @@
 Usage: python -m tests.singularityce.system COMMAND...    runs a command there as that user
 
 The engine has its program with setuid, which starts containers without a user namespace, as on
-LUMI. Everything that is mounted goes when the command ends.
+LUMI. Everything that is mounted goes when the command ends. PROOT names a PRoot of this host that
+takes the place of Ubuntu's; it runs in the system and, by the engine, in Debian.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PACKAGES = (
 USER, NUMBER = "builder", 23517
 HOME = f"/home/{USER}"
 CHECKOUT = "/checkout"
+OTHER_PROOT = SYSTEM / "usr/local/bin/proot"
 # The root must be a mount: the starter changes its propagation.
 _ENTER = """\
 mount --bind {system} {system}
@@ -88,6 +90,9 @@ def start() -> list[str]:
     """Return the start of a command that runs in the system as its user, in an empty /tmp."""
     found = site()
     shutil.copy("/etc/resolv.conf", SYSTEM / "etc/resolv.conf")
+    OTHER_PROOT.unlink(missing_ok=True)
+    if named := os.environ.get("PROOT"):
+        shutil.copy(named, OTHER_PROOT)
     if found.trust:
         shutil.copy(found.trust, SYSTEM / "etc/ssl/certs/ca-certificates.crt")
     places = {"system": SYSTEM, "checkout": CHECKOUT, "root": ROOT}
