@@ -5,7 +5,8 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from lumicontainer.build.checks import script_syntax
 from lumicontainer.commands import context
 from lumicontainer.commands.new_files import check_name, check_places, write_new, write_schemas
 from lumicontainer.core.catalog import LAYERS, SCHEMAS, Catalog, open_catalog
+from lumicontainer.core.model.layer import LAYERS as NAMED
+from lumicontainer.core.model.layer import Parameter
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import ERROR, HOLDS
@@ -27,6 +30,8 @@ SHOWN = 60
 """The characters of a line that the table shows."""
 MODEL = "pytorch"
 """The shipped recipe whose base, profiles and order of layers a written one has."""
+Use = str | Mapping[str, Mapping[str, Sequence[str]]]
+"""A layer of a recipe, with its values if it has some."""
 ORDERS = (MODEL, "pytorch-deepspeed", "megatron-deepspeed", "jax", "tensorflow-horovod")
 
 
@@ -87,18 +92,33 @@ def _write(draft: Draft, file: Path, folder: Path, catalog: Catalog) -> Path:
     return folder / f"{draft.name}.yaml"
 
 
-def _layers(wanted: set[str], catalog: Catalog) -> Iterator[str]:
+def _layers(wanted: set[str], catalog: Catalog) -> Iterator[Use]:
     """Yield the layers of a recipe in order: what is wanted, with all that this needs."""
     stack = [use.layer for use in catalog.recipe(MODEL).layers]
     needed = {"python", *wanted}
-    for layer in wanted:
-        found = catalog.layer(layer, Problems())
-        needed |= {*found.requires} if found else set()
+    named: dict[str, dict[str, list[str]]] = {}
+    for found in filter(None, (catalog.layer(name, Problems()) for name in wanted)):
+        named[found.name] = _named(found.parameters, wanted)
+        needed.update(found.requires, *named[found.name].values())
     # Whatever uses GPUs or MPI has below it what the shipped images have.
     if needed & {*stack} - {"python"}:
         needed |= {*stack} - {MODEL}
     order = [use.layer for each in ORDERS for use in catalog.recipe(each).layers]
-    yield from (layer for layer in dict.fromkeys(order) if layer in needed)
+    rows = [layer for layer in dict.fromkeys(order) if layer in needed]
+    below = {layer: {*chain(*values.values())} for layer, values in named.items()}
+    while rows:
+        layer = next(each for each in rows if below.get(each, set()).isdisjoint(rows))
+        rows.remove(layer)
+        yield {layer: named[layer]} if named.get(layer) else layer
+
+
+def _named(parameters: Iterable[Parameter], wanted: set[str]) -> dict[str, list[str]]:
+    """Return the parameters of a layer that name layers: those that are wanted, or the default."""
+    return {
+        each.name: [name for name in each.choices if name in wanted] or str(each.default).split()
+        for each in parameters
+        if each.type == NAMED
+    }
 
 
 def _check(written: Resolved) -> bool:

@@ -58,7 +58,7 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 
 def files_of(
-    draft: Draft, file: str, layers: Sequence[str], profiles: Sequence[str], base: str
+    draft: Draft, file: str, layers: Sequence[Any], profiles: Sequence[str], base: str
 ) -> dict[str, LayerFile]:
     """Return the files of a recipe and its layer, by their names below its folder."""
     shown = file if fits_a_line(file) else "an imported file"

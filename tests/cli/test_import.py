@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.host.recipes import resolve
+
 from ..conftest import ROOT
 from ..schemas import schema_errors
 from .conftest import Run
@@ -210,3 +212,25 @@ def test_a_recipe_has_the_layers_that_its_layers_need(lumicontainer: Run, tmp_pa
         recipe = (tmp_path / f"my-{name}/my-{name}.yaml").read_text()
         assert recipe.endswith(f"{', '.join(last)}]\n")
         assert "pytorch" not in recipe.partition("layers: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("lines", "layers"),
+    [
+        ("horovod", "pytorch horovod(pytorch)"),
+        ("horovod tensorflow", "tensorflow horovod(tensorflow)"),
+        ("tensorflow torch horovod", "pytorch tensorflow horovod(pytorch,tensorflow)"),
+    ],
+)
+def test_horovod_is_compiled_for_the_frameworks_of_the_file(
+    lines: str, layers: str, lumicontainer: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text("\n".join(lines.split()))
+    words = ("--name", "mine", "--platform", "workstation", "--output", tmp_path / "mine")
+    done = lumicontainer("import", tmp_path / "requirements.txt", *words)
+    assert done.returncode == 0, done.stderr
+    resolved = resolve("mine", platform="workstation", recipes=tmp_path / "mine")
+    uses = [(each.name, each.values().get("frameworks", "")) for each in resolved.layers]
+    shown = [f"{name}({value.replace(' ', ',')})" if value else name for name, value in uses]
+    wanted = layers.split()
+    assert shown[-len(wanted) :] == wanted
