@@ -11,16 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.errors import (
-    DownloadError,
-    HostError,
-    InputError,
-    JobError,
-    LumicontainerError,
-    Problem,
-    SpaceError,
-    StepError,
-)
+from lumicontainer import errors
+from lumicontainer.errors import HostError, JobError, LumicontainerError, Problem
 from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.follow import Asked, Listener
@@ -28,9 +20,7 @@ from lumicontainer.system.terminal.progress import Task
 
 FOLDERS = "jobs"
 """The folder of the cache that has a folder for each job."""
-_ERRORS: tuple[type[LumicontainerError], ...] = (
-    *(InputError, HostError, StepError, DownloadError, SpaceError),
-)
+_ERRORS = (errors.InputError, HostError, errors.StepError, errors.DownloadError, errors.SpaceError)
 _LINES = 20
 _SPARE = 4 << 30
 """Bytes of memory beside the compilers': where /tmp is in memory, the files of the step count."""
@@ -147,7 +137,9 @@ class CompileJobs:
 
 def _failed(layer: str, code: int, log: Path) -> LumicontainerError:
     """Return the error of a compile job that ended with an exit code."""
-    kind = next((each for each in _ERRORS if each.code == code), JobError)
+    kinds: dict[int, type[LumicontainerError]] = {each.code: each for each in _ERRORS}
+    kind = kinds.get(code, JobError)
+
     text = log.read_text(errors="replace")
     error = text.rpartition("\nerror: ")[2]
     why = "\n".join(error.splitlines()[-_LINES:])

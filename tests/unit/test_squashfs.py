@@ -11,21 +11,17 @@ HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")
 
 
-class Stacking(Namespaces):
-    """Stand for user namespaces with an Apptainer whose host has fuse-overlayfs."""
-
-    compression = "zstd"
-    stacks = True
-
-
-class Flat(Namespaces):
-    """Stand for user namespaces with SingularityCE."""
-
-    compression = "gzip"
-    stacks = False
+def namespaces(compression: str, *, stacks: bool) -> Namespaces:
+    """Return user namespaces with an engine that reads these images."""
+    runtime = Namespaces()
+    runtime.compression, runtime.stacks = compression, stacks
+    return runtime
 
 
-APPTAINER, SINGULARITY = Stacking(), Flat()
+APPTAINER = namespaces("zstd", stacks=True)
+"""With a host that has fuse-overlayfs."""
+SINGULARITY = namespaces("gzip", stacks=False)
+"""As SingularityCE."""
 
 
 def test_layers_are_kept_where_the_engine_of_this_host_reads_them() -> None:

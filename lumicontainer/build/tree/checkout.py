@@ -13,19 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lumicontainer.build.cache.store import INDEX, LAYER
-from lumicontainer.build.tree import without_root
+from lumicontainer.build.tree import snapshot, without_root
 from lumicontainer.build.tree.index import FOLDER, GONE, Merged, merge, read_index, with_links
-from lumicontainer.build.tree.snapshot import (
-    Prints,
-    TreeState,
-    print_of,
-    read_state,
-    scan,
-    scanning,
-    set_folder,
-    state_of,
-    write_state,
-)
 from lumicontainer.system.os_errors import guarded
 
 _MANY = 5_000
@@ -40,17 +29,17 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def check_out(tree: Path, folders: Sequence[Path], state: Path) -> TreeState:
+def check_out(tree: Path, folders: Sequence[Path], state: Path) -> snapshot.TreeState:
     """Make ``tree`` contain the layers in ``folders``, the lowest first; return its state.
 
     ``state`` has the last known one.
     """
-    with scanning(tree) as scanned:
-        known = read_state(state)
+    with snapshot.scanning(tree) as scanned:
+        known = snapshot.read_state(state)
         want = merge(read_index(folder / INDEX) for folder in folders)
         prints = scanned()
     if not known.rows:  # As after a new base: every file is read.
-        known = state_of(tree, prints, known)
+        known = snapshot.state_of(tree, prints, known)
     right = {path for path, each in known.prints.items() if prints.get(path) == each}
     wrong = {p for p, row in want.rows.items() if p not in right or known.rows[p] != row}
     wrong = with_links(wrong, want.rows)
@@ -58,13 +47,13 @@ def check_out(tree: Path, folders: Sequence[Path], state: Path) -> TreeState:
         with without_root.opened(tree):
             _unpack_all(tree, folders)
         without_root.set_modes(tree, want.rows)
-        return TreeState(scan(tree), want.rows)
+        return snapshot.TreeState(snapshot.scan(tree), want.rows)
     with without_root.opened(tree):
         _correct(tree, folders, want, prints=prints, wrong=wrong)
     without_root.set_modes(tree, want.rows)
     now = {path: each for path, each in prints.items() if path in want.rows}
-    now |= {path: print_of((tree / path).lstat()) for path in wrong}
-    return TreeState(now, want.rows)
+    now |= {path: snapshot.print_of((tree / path).lstat()) for path in wrong}
+    return snapshot.TreeState(now, want.rows)
 
 
 def _plain(path: str) -> bool:
@@ -92,7 +81,7 @@ def _correct(
     folders: Sequence[Path],
     want: Merged,
     *,
-    prints: Prints,
+    prints: snapshot.Prints,
     wrong: set[str],
 ) -> None:
     rows, layer_of = want
@@ -104,7 +93,7 @@ def _correct(
         if rows[path].kind == FOLDER:
             if there.is_symlink() or not there.is_dir():
                 remove(there)
-            set_folder(there, rows[path])
+            snapshot.set_folder(there, rows[path])
             continue
         remove(there)
         lists.setdefault(layer_of[path], []).append(path)
@@ -118,7 +107,7 @@ def _correct(
         above.update(folder for path in paths for folder in _folders_of(path))
     # unsquashfs sets the modes of parent folders to those of its layer.
     for path in above:
-        set_folder(tree / path, rows[path])
+        snapshot.set_folder(tree / path, rows[path])
 
 
 def _folders_of(path: str) -> Iterable[str]:
@@ -129,7 +118,7 @@ def _folders_of(path: str) -> Iterable[str]:
 def main() -> None:
     """Read the command line."""
     _, tree, state, *layers = map(Path, sys.argv)
-    write_state(state, check_out(tree, layers, state))
+    snapshot.write_state(state, check_out(tree, layers, state))
 
 
 if __name__ == "__main__":
