@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
     arguments, rest = make_parser([] if every else [verb]).parse_known_args(words)
     if rest:
-        return _report_unknown(verb, rest)
+        hint = f"lumicontainer {verb} --help"
+        output.report(Problem(f"unrecognized arguments: {' '.join(rest)}", hint=hint))
+        return INPUT_WRONG
     output.set_talk(getattr(arguments, "talk", output.NORMAL))
     _handle_signals()
     try:
@@ -41,14 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported as a bug
         return _report(error)
     return code
-
-
-def _report_unknown(verb: str, rest: Sequence[str]) -> int:
-    hint = f"lumicontainer {verb} --help"
-    if verb == "verify" and rest[0].endswith(".json"):
-        hint = f"--json prints to stdout: write --json >{rest[0]}"
-    output.report(Problem(f"unrecognized arguments: {' '.join(rest)}", hint=hint))
-    return INPUT_WRONG
 
 
 def _use_utf8() -> None:

@@ -23,7 +23,6 @@ from lumicontainer.system import units
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.output import print_json, print_table, say
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.system.units import parse_size
 
 MARK_LIFE = 90 * 86_400
 """Seconds after which the mark of a passed check is removed; the check then runs once more."""
@@ -175,7 +174,7 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
     if arguments.others:
         raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
     entries = _latest_first(store)
-    limit = size_limit(store, entries) if size is None else parse_size(size, "--max-size")
+    limit = size_limit(store, entries) if size is None else units.parse_size(size, "--max-size")
     had = [about(entry) for entry in entries]
     gone: set[str] = set()
     leftovers: Mapping[str, Sequence[Path]] = {}

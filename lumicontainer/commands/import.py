@@ -21,7 +21,7 @@ from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import ERROR, HOLDS
 from lumicontainer.errors import EXAMINED_FAILED, OK, Problems
 from lumicontainer.importing.draft import NOT_CARRIED, OUTCOMES, Draft, Goal, ImportedLine
-from lumicontainer.importing.read import kind_of, name_for, read_into
+from lumicontainer.importing.read import name_for, reader_of
 from lumicontainer.importing.writing import files_of
 from lumicontainer.system.files.recipe_folder import display
 from lumicontainer.system.terminal.output import print_json, print_table, report, say
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and report what became of each line."""
     file: Path = arguments.file
-    kind = kind_of(file)
+    read = reader_of(file)
     name = arguments.name or name_for(file)
     check_name(name, "--name ")
     arguments.recipes = None
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     platform = context.find_platform(arguments).name
     model = resolve(catalog.materials(MODEL, platform), [])
     draft = Draft(file.parent, _goal(model), name)
-    read_into(draft, file, kind)
+    read(draft, file.name)
     folder = arguments.output or Path(name)
     recipe = _write(draft, file, folder, catalog)
     written = resolve(open_catalog(folder).materials(name, platform), [])

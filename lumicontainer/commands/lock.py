@@ -1,17 +1,17 @@
 """``lumicontainer lock``: pin everything that an image is made of."""
 
 import argparse
-import os
 from pathlib import Path
 
 from lumicontainer.commands import context
 from lumicontainer.core.lock import file_name
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
-from lumicontainer.host.lock_files import write_lock
 from lumicontainer.host.mirrors import read_mirrors
+from lumicontainer.host.recipes import write_lock
 from lumicontainer.pinning.pin import make_lock
 from lumicontainer.system import units
+from lumicontainer.system.files.partial import require_folder_of
 from lumicontainer.system.files.recipe_folder import display
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import Progress
@@ -30,8 +30,12 @@ def run(arguments: argparse.Namespace) -> int:
     resolved = context.resolved_recipe(arguments)
     mirrors = read_mirrors(arguments.mirror)
     folder = context.catalog_of(arguments).locks(resolved.recipe.name)
+    if arguments.output is None:
+        folder.mkdir(parents=True, exist_ok=True)
     output = Path(arguments.output or folder / file_name(resolved))
-    _check_output(output, named=arguments.output is not None)
+    require_folder_of(output, "lock")
+    if output.is_dir():
+        raise InputError(Problem("the lock is a folder", str(output), hint="name a file"))
     with Progress(arguments.progress) as progress:
         lock = make_lock(resolved, plan_of=planned, mirrors=mirrors, progress=progress)
     write_lock(lock, output)
@@ -39,15 +43,3 @@ def run(arguments: argparse.Namespace) -> int:
     say(f"{display(output)}: {units.count(lock.pins(), 'pin')}, {unpinned} not pinned")
     write_document(f"{output}\n")
     return EXAMINED_FAILED if unpinned else OK
-
-
-def _check_output(output: Path, *, named: bool) -> None:
-    hint = "name a file: --output FILE"
-    if output.is_dir():
-        raise InputError(Problem("the lock is a folder", str(output), hint=hint))
-    if named and not output.parent.is_dir():
-        what = "folder of the lock not found"
-        raise InputError(Problem(what, str(output.parent), hint="create it first"))
-    place = next(each for each in output.absolute().parents if each.exists())
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(Problem("cannot write to the folder of the lock", str(place), hint=hint))

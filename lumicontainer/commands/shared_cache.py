@@ -20,7 +20,6 @@ from lumicontainer.system import units
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.output import print_json, print_table, say
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.system.units import parse_size
 
 PUBLISHED = "what was published stays; ask the owner of the folder for space or permission"
 _DAY = 86_400
@@ -107,7 +106,7 @@ def _prune(arguments: argparse.Namespace) -> int:
     if size is None and arguments.max_age is None:
         hint = "add --max-size SIZE, --max-age DAYS or both"
         raise InputError(Problem("a shared cache has no limit of its own", hint=hint))
-    limit = None if size is None else parse_size(size, "--max-size")
+    limit = None if size is None else units.parse_size(size, "--max-size")
     shared = _shared()
     found = list(pruning.published(shared))
     old = pruning.removable(found, limit=limit, before=moment(arguments), others=arguments.others)

@@ -3,7 +3,7 @@
 import argparse
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -31,7 +31,6 @@ ORIGINS = {
     "recipe": "the recipe",
     "option": "the command line",
 }
-_WIDTH = 100
 _ALWAYS = ("default", "requires", "parameters")
 """The fields that are printed even if they are empty."""
 _FORMS: Mapping[type, Callable[[Any], str]] = {
@@ -67,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(data)
     else:
-        text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=_WIDTH)
+        text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
         sys.stdout.write(f"# {kind} {arguments.recipe}\n{text}")
     return OK
 
@@ -181,18 +180,11 @@ def _layer_lines(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) ->
         yield from _folded("with --locked", shown)
 
 
-def _folded(label: str, words: Iterable[str]) -> list[str]:
+def _folded(label: str, words: Sequence[str]) -> list[str]:
     """Return words behind a label, in lines that fit a terminal."""
-    # A blank within a word does not end a line.
-    text = ", ".join(word.replace(" ", "\N{NO-BREAK SPACE}") for word in words)
-    lines = textwrap.wrap(
-        f"{label}: {text}" if text else "",
-        _WIDTH - 4,
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [each.replace("\N{NO-BREAK SPACE}", " ") for each in lines]
+    lines = textwrap.TextWrapper(96, subsequent_indent="    ", break_on_hyphens=False)
+    lines.break_long_words = False
+    return lines.wrap(f"{label}: {', '.join(words)}") if words else []
 
 
 def _pins(resolved: Resolved, layer: ResolvedLayer, lock: Lock) -> dict[str, str]:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.frontends.owned import MARK, OwnFile
 from lumicontainer.host.binds import Needs
 from lumicontainer.system import process
+from lumicontainer.verify.local import Host
 
 _CONNECTION = "{connection_file}"
 """What Jupyter replaces by the path of the file that says where it listens."""
@@ -48,7 +49,8 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
     if found := _REPLACED.search(str(image.absolute())):
         why = f"Jupyter replaces {found[0]} in the command of a kernel"
         raise InputError(Problem("invalid path of an image", str(image), why, "move the image"))
-    metadata = {"lumicontainer": f"{MARK} kernel.", **_metadata(image, needs)}
+    host = Host(find_engine(), image.absolute(), needs)
+    metadata = {"lumicontainer": f"{MARK} kernel.", **_metadata(host)}
     launch = ["python3", "-m", "ipykernel_launcher", "-f", _CONNECTION]
     data: dict[str, Any] = {
         "metadata": metadata,
@@ -57,28 +59,19 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
         # A message reaches the kernel alone; a signal would also reach the engine around it.
         "interrupt_mode": "message",
         # The folder of the connection file may be below /run/user, which engines do not bind.
-        "argv": _command(image, needs, launch, _CONNECTION),
+        "argv": host.command(launch, binds=[_CONNECTION]),
     }
     return OwnFile(folder / name / "kernel.json", json.dumps(data, indent=2) + "\n")
 
 
-def _metadata(image: Path, needs: Needs) -> Mapping[str, Any]:
-    printed = process.capture(_command(image, needs, ["python3", "-c", _METADATA]))
+def _metadata(host: Host) -> Mapping[str, Any]:
+    printed = process.capture(host.command(["python3", "-c", _METADATA]))
     with suppress(ValueError):
         if isinstance(found := json.loads(printed), dict):
             return found
     why = "the Python package ipykernel is not in it"
     hint = (
-        f"lumicontainer extend {shlex.quote(image.name)} ipykernel -o ipykernel.sqsh, "
+        f"lumicontainer extend {shlex.quote(host.image.name)} ipykernel -o ipykernel.sqsh, "
         "then repeat with --with ipykernel.sqsh"
     )
-    raise InputError(Problem("the image has no Jupyter kernel", str(image), why, hint))
-
-
-def _command(image: Path, needs: Needs, command: Sequence[str], *binds: str) -> list[str]:
-    return find_engine().execute(
-        image.absolute(),
-        command,
-        binds=[*map(str, needs.mounts), *binds],
-        environment={each.name: each.value for each in needs.variables},
-    )
+    raise InputError(Problem("the image has no Jupyter kernel", str(host.image), why, hint))

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder
-from lumicontainer.core.lock import Lock, apply_lock, faults, file_name
+from lumicontainer.core.lock import Lock, apply_lock, faults, file_name, read_lock, text_of
 from lumicontainer.core.model import Platform
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve as decide
-from lumicontainer.errors import InputError, LockError, Problem, did_you_mean
-from lumicontainer.host.lock_files import open_lock
+from lumicontainer.errors import InputError, LockError, Problem, Problems, did_you_mean
 from lumicontainer.host.machine import platform_here
-from lumicontainer.system.files.recipe_folder import display
+from lumicontainer.system.files.recipe_folder import display, read_text
+from lumicontainer.system.files.write import write_whole
 
 SUFFIX = ".yaml"
 
@@ -108,3 +108,24 @@ def _locked(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
         what = "the lock does not pin all of the image"
         raise LockError(Problem(what, path, "\n".join(wrong), hint))
     return apply_lock(resolved, lock)
+
+
+def open_lock(root: Path, name: str) -> Lock:
+    """Read the lock ``name`` below ``root``; raise ``InputError`` if it is invalid."""
+    return _read_lock(read_text(root, name), root / name)
+
+
+def write_lock(lock: Lock, path: Path) -> None:
+    """Write a lock in one step; raise ``InputError`` if it could not be read back."""
+    text = text_of(lock)
+    _read_lock(text, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text.encode())
+
+
+def _read_lock(text: str, path: Path) -> Lock:
+    problems = Problems()
+    lock = read_lock(text, display(path), problems)
+    problems.raise_if_any()
+    assert lock is not None
+    return lock

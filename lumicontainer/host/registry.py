@@ -84,7 +84,8 @@ def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> byt
     name, tag = _parted(where)
     url = _url(name, "manifests", tag, plain=plain)
     try:
-        manifest = _get(url, {"Accept": _TYPES}, trust)
+        with _answer(url, {"Accept": _TYPES}, trust) as answer:
+            manifest = answer.read(_MOST)
     except (OSError, ValueError, HTTPException) as error:
         raise _unread(f"cannot read the digest of '{image}'", url, str(error)) from error
     _require_digest(hashlib.sha256(manifest).hexdigest(), tag, url)
@@ -130,11 +131,6 @@ def _parted(image: str) -> tuple[str, str]:
     folder, slash, last = image.rpartition("/")
     name, _, tag = last.partition(":")
     return f"{folder}{slash}{name}", tag or "latest"
-
-
-def _get(url: str, headers: Mapping[str, str], trust: Path | None) -> bytes:
-    with _answer(url, headers, trust) as answer:
-        return answer.read(_MOST)
 
 
 def _answer(url: str, headers: Mapping[str, str], trust: Path | None) -> HTTPResponse:

@@ -16,6 +16,7 @@ from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.script import ShellReader
 from lumicontainer.importing.shell_split import expand
 from lumicontainer.importing.spython_parsers import section as parsed
+from lumicontainer.system.files.recipe_folder import read_text
 
 _NOT_NEEDED = {
     "labels": "the image records what it holds",
@@ -60,9 +61,9 @@ def sections(text: str) -> Iterator[Section]:
         yield Section(line, name.lower(), rest.strip(), tuple(found))
 
 
-def read_definition(draft: Draft, name: str, text: str) -> None:
+def read_definition(draft: Draft, name: str) -> None:
     """Add the header and the sections of a definition; raise ``InputError`` if it has no header."""
-    arguments: dict[str, str] = {}
+    text, arguments = read_text(draft.folder, name), dict[str, str]()
     for each in sections(text):
         if each.name == "arguments":
             arguments |= dict(_pair(line, "=") for line in each.lines if "=" in line)

@@ -27,6 +27,7 @@ from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
 from lumicontainer.importing.shell_split import expand
 from lumicontainer.importing.spython_parsers import instruction as parsed
+from lumicontainer.system.files.recipe_folder import read_text
 
 _NOT_NEEDED = {
     "EXPOSE": "containers of Apptainer use the host's network",
@@ -93,11 +94,12 @@ class _Stage(NamedTuple):
     body: list[Instruction]
 
 
-def read_dockerfile(draft: Draft, name: str, text: str) -> None:
+def read_dockerfile(draft: Draft, name: str) -> None:
     """Add the instructions of the last stage, and of the stages that it begins with.
 
     Raises ``InputError`` if the file has no FROM.
     """
+    text = read_text(draft.folder, name)
     if found := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
         hint = "continue lines with a backslash, and remove the directive"
         raise InputError(Problem("cannot read another escape character", name, found[0], hint))

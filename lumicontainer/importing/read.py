@@ -10,24 +10,24 @@ from lumicontainer.importing.definition import read_definition
 from lumicontainer.importing.dockerfile import read_dockerfile
 from lumicontainer.importing.draft import Draft
 from lumicontainer.importing.requirements import read_requirements
-from lumicontainer.system.files.recipe_folder import read_text
 
-_KINDS: Mapping[str, str] = {
-    "dockerfile": r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)",
-    "definition": r"singularity([._-].*)?|.*\.(def|sdef)",
-    "environment": r".*\.ya?ml",
-    "requirements": r".*\.(txt|in|pip)",
+_READERS: Mapping[str, Callable[[Draft, str], None]] = {
+    r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)": read_dockerfile,
+    r"singularity([._-].*)?|.*\.(def|sdef)": read_definition,
+    r".*\.ya?ml": read_environment,
+    r".*\.(txt|in|pip)": read_requirements,
 }
+"""By the names of files: what adds the lines of one to a draft."""
 _PLAIN_NAMES = re.compile(
     r"(dockerfile|containerfile|singularity|requirements?|environment|env)[._-]?"
 )
 
 
-def kind_of(file: Path) -> str:
-    """Return the kind of a file, by its name; raise ``InputError`` if it is not known."""
-    for kind, pattern in _KINDS.items():
+def reader_of(file: Path) -> Callable[[Draft, str], None]:
+    """Return what reads a file, by its name; raise ``InputError`` if that is not known."""
+    for pattern, reader in _READERS.items():
         if re.fullmatch(pattern, file.name.lower()):
-            return kind
+            return reader
     what = f"cannot see from its name what '{file}' is"
     hint = "rename it to Dockerfile, NAME.def, requirements.txt or environment.yml"
     raise InputError(Problem(what, hint=hint))
@@ -39,18 +39,3 @@ def name_for(file: Path) -> str:
     own = re.sub(r"[^a-z0-9.+-]+", "-", _PLAIN_NAMES.sub("", stem)).strip("-.+")
     folder = re.sub(r"[^a-z0-9.+-]+", "-", file.resolve().parent.name.lower()).strip("-.+")
     return own or folder or "imported"
-
-
-def read_into(draft: Draft, file: Path, kind: str) -> None:
-    """Add the lines of a file; raise ``InputError`` if it cannot be read."""
-    readers: Mapping[str, Callable[[], None]] = {
-        "dockerfile": lambda: read_dockerfile(draft, file.name, _text(file)),
-        "definition": lambda: read_definition(draft, file.name, _text(file)),
-        "environment": lambda: read_environment(draft, file.name),
-        "requirements": lambda: read_requirements(draft, file.name),
-    }
-    readers[kind]()
-
-
-def _text(file: Path) -> str:
-    return read_text(file.parent, file.name)

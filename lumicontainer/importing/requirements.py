@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any
 
-from packaging.markers import Environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -119,7 +118,7 @@ def add_requirement(draft: Draft, origin: Origin, given: str, text: str = "") ->
 
 
 def _add_named(draft: Draft, origin: Origin, text: str, read: Requirement, *, hashed: bool) -> None:
-    if read.marker and not read.marker.evaluate(cast("dict[str, Any]", _target(draft))):
+    if read.marker and not read.marker.evaluate(_target(draft)):
         draft.note(origin, text, NOT_NEEDED, f"not for Python {draft.goal.python} on Linux")
         return
     asked = f"{read.specifier} was asked for" if read.specifier else ""
@@ -135,20 +134,11 @@ def _add_named(draft: Draft, origin: Origin, text: str, read: Requirement, *, ha
     draft.note(origin, text, CARRIED, "its hashes are left to lumicontainer lock" if hashed else "")
 
 
-def _target(draft: Draft) -> Environment:
-    return Environment(
-        implementation_name="cpython",
-        implementation_version=f"{draft.goal.python}.0",
-        os_name="posix",
-        platform_machine="x86_64",
-        platform_python_implementation="CPython",
-        platform_release="",
-        platform_system="Linux",
-        platform_version="",
-        python_full_version=f"{draft.goal.python}.0",
-        python_version=draft.goal.python,
-        sys_platform="linux",
-    )
+def _target(draft: Draft) -> dict[str, Any]:
+    """Return the values of markers in the image that may differ from those of this host."""
+    python = draft.goal.python
+    full = dict.fromkeys(("implementation_version", "python_full_version"), f"{python}.0")
+    return {**full, "python_version": python}
 
 
 def _add_download(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from lumicontainer.core.yaml.validators import apt_package
-from lumicontainer.importing import conda
+from lumicontainer.importing import conda, requirements
 from lumicontainer.importing.draft import (
     CARRIED,
     NOT_CARRIED,
@@ -17,13 +17,6 @@ from lumicontainer.importing.draft import (
     hazard,
 )
 from lumicontainer.importing.replacements import find, table
-from lumicontainer.importing.requirements import (
-    add_pip,
-    git_source,
-    package_of,
-    read_named,
-    url_source,
-)
 from lumicontainer.importing.shell_split import ShellCommand, expand, split, words
 from lumicontainer.system import process
 
@@ -100,7 +93,7 @@ class ShellReader:
             self._add_apt(origin, found[found.index("install") + 1 :])
         elif _PIP.match(joined):
             rest = found[found.index("install") + 1 :]
-            for name in add_pip(self.draft, origin, rest):
+            for name in requirements.add_pip(self.draft, origin, rest):
                 self._read_requirements(origin, name)
         elif conda_verb := _CONDA.match(joined):
             self._add_conda(origin, text, found, conda_verb[1])
@@ -110,7 +103,7 @@ class ShellReader:
 
     def _read_requirements(self, origin: Origin, path: str) -> None:
         text = f"pip install -r {path}"
-        read_named(self.draft, origin, text, self.find_file(self._absolute(path)))
+        requirements.read_named(self.draft, origin, text, self.find_file(self._absolute(path)))
 
     def _absolute(self, path: str) -> str:
         return str(PurePosixPath(self.folder or "/") / path)
@@ -185,13 +178,13 @@ class ShellReader:
             source = _clone(git[1], urls[0])
             self.missing[source["folder"]] = NOT_CARRIED
         elif re.search(r"\b(curl|wget|aria2c)\b", plain):
-            source = url_source(urls[0], _saved_as(plain))
+            source = requirements.url_source(urls[0], _saved_as(plain))
             self.missing[source["file"]] = NOT_CARRIED
             self.missing[_ARCHIVE.sub("", PurePosixPath(urls[0]).name)] = NOT_CARRIED
         else:
             return False
         named = source.get("folder", "")
-        package = package_of(named)
+        package = requirements.package_of(named)
         if find("python", package, self.draft.goal.accelerator):
             self.missing[named] = NOT_NEEDED
             return self.draft.decided("python", package, origin, text)
@@ -234,7 +227,7 @@ def _clone(rest: str, url: str) -> dict[str, str]:
     folder = (
         PurePosixPath(behind[0]).name if behind and re.fullmatch(r"[\w./-]+", behind[0]) else ""
     )
-    return git_source(url, folder)
+    return requirements.git_source(url, folder)
 
 
 def _saved_as(text: str) -> str:

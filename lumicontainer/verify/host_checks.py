@@ -18,7 +18,7 @@ from lumicontainer.core.resolve.facts import written
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.host.binds import closure_in
-from lumicontainer.host.lock_files import open_lock
+from lumicontainer.host.recipes import open_lock
 from lumicontainer.image import inspect as images
 from lumicontainer.image import integrity, records, sif
 from lumicontainer.image.digests import NOT_RECORDED, IntegrityResult

@@ -19,7 +19,7 @@ def page(result: Mapping[str, Any]) -> bytes:
         verdict=verdict(result["counts"]),
         states=list(reversed(OUTCOMES)),
         wrong=[row for row in rows if row["state"] in OUTCOMES[2:]],
-        unproven=_by_reason([row for row in rows if row["state"] == SKIPPED]),
+        unproven=[row for row in rows if row["state"] == SKIPPED],
         passed=passed,
         longest=max((row["seconds"] for row in passed), default=0) or 1,
         measured=[(row, each) for row in rows for each in row["measured"]],
@@ -53,13 +53,6 @@ def limits(measured: Mapping[str, Any]) -> Iterator[str]:
             share = key == "reference" and value is not None and measured[key]
             more = f", of which {100 * value / measured[key]:.0f} %" if share else ""
             yield f"{word} {measured[key]:g} {unit}{more}"
-
-
-def _by_reason(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["reason"], []).append(row)
-    return list(found.items())
 
 
 def _worst_first(ranks: Sequence[Row]) -> list[Row]:

@@ -93,7 +93,7 @@ def test_a_lock_is_not_written_where_there_is_no_folder(lumicontainer: Run, writ
     folder = write(HELLO)
     done = lumicontainer("lock", "hello", "--recipes", folder, "--output", folder / "no/x.yaml")
     assert done.returncode == 2
-    assert "folder of the lock not found" in done.stderr
+    assert "the lock's folder does not exist" in done.stderr
 
 
 def test_a_lock_takes_the_place_of_no_folder(lumicontainer: Run, write: Write) -> None:

@@ -50,7 +50,7 @@ from .conftest import Run
         (["verify", "missing.sif", "--require", "gpus"], "use one of these"),
         (["verify", "missing.sif", "--nodes", "0"], "--help"),
         (["reframe", "missing.sif"], "image.sif"),
-        (["verify", "missing.sif", "--json", "x.json"], "write --json >x.json"),
+        (["verify", "missing.sif", "--json", "x.json"], "lumicontainer verify --help"),
         (["build", "pytorch", "--zzz"], "lumicontainer build --help"),
         (["build", "pytorch", "--platfrom", "lumi-g"], "did you mean '--platform'?"),
         (["build", "pytorch", "--on", "small", "--time", "2:00"], "lumicontainer build --help"),

@@ -19,7 +19,7 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import record
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
-from lumicontainer.host.lock_files import open_lock
+from lumicontainer.host.recipes import open_lock
 from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import host_checks

@@ -11,7 +11,7 @@ from lumicontainer.core.model import Layer
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.yaml.validators import SCRIPT
 from lumicontainer.errors import Problems
-from lumicontainer.host.lock_files import open_lock
+from lumicontainer.host.recipes import open_lock
 
 from ..conftest import ROOT
 

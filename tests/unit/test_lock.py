@@ -24,7 +24,7 @@ from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.inputs import inputs, unpinned
 from lumicontainer.errors import InputError, Problem, Problems
-from lumicontainer.host.lock_files import write_lock
+from lumicontainer.host.recipes import write_lock
 
 Resolve = Callable[..., Resolved]
 SHA, OTHER, COMMIT = "0" * 64, "1" * 64, "89abcdef01" * 4

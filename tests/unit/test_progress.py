@@ -283,4 +283,4 @@ def test_neither_sequences_nor_markup_of_a_step_have_an_effect(terminal: Termina
         progress.say("\x1b[31mred\rover [bold]talk[/] :wave:")
     terminal.finish()
     assert "\x1b]" not in terminal.text
-    assert r"\x1b[31mred\x0dover [bold]talk[/] :wave:" in terminal.text
+    assert r"\x1b[31mred\rover [bold]talk[/] :wave:" in terminal.text

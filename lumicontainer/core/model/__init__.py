@@ -1,30 +1,19 @@
 """The types that users write: recipes, layers, platforms. They hold values and do nothing."""
 
-from lumicontainer.core.model.check import Check as Check
-from lumicontainer.core.model.check import CheckNeeds as CheckNeeds
-from lumicontainer.core.model.check import Checks as Checks
-from lumicontainer.core.model.check import Threshold as Threshold
-from lumicontainer.core.model.files import LayerFile as LayerFile
-from lumicontainer.core.model.files import Value as Value
-from lumicontainer.core.model.layer import Bind as Bind
-from lumicontainer.core.model.layer import Bootstrap as Bootstrap
-from lumicontainer.core.model.layer import Content as Content
-from lumicontainer.core.model.layer import Expects as Expects
-from lumicontainer.core.model.layer import Layer as Layer
-from lumicontainer.core.model.layer import Packages as Packages
-from lumicontainer.core.model.layer import Parameter as Parameter
-from lumicontainer.core.model.layer import PipInstall as PipInstall
-from lumicontainer.core.model.layer import Provider as Provider
-from lumicontainer.core.model.layer import Variant as Variant
-from lumicontainer.core.model.platform import CacheFolder as CacheFolder
-from lumicontainer.core.model.platform import Discouraged as Discouraged
-from lumicontainer.core.model.platform import Gpu as Gpu
-from lumicontainer.core.model.platform import Platform as Platform
-from lumicontainer.core.model.platform import Variable as Variable
-from lumicontainer.core.model.recipe import LayerUse as LayerUse
-from lumicontainer.core.model.recipe import Profile as Profile
-from lumicontainer.core.model.recipe import Recipe as Recipe
-from lumicontainer.core.model.source import GitSource as GitSource
-from lumicontainer.core.model.source import SdistSource as SdistSource
-from lumicontainer.core.model.source import Source as Source
-from lumicontainer.core.model.source import UrlSource as UrlSource
+from lumicontainer.core.model.check import Check, CheckNeeds, Checks, Threshold
+from lumicontainer.core.model.files import LayerFile, Value
+from lumicontainer.core.model.layer import (
+    Bind,
+    Bootstrap,
+    Content,
+    Expects,
+    Layer,
+    Packages,
+    Parameter,
+    PipInstall,
+    Provider,
+    Variant,
+)
+from lumicontainer.core.model.platform import CacheFolder, Discouraged, Gpu, Platform, Variable
+from lumicontainer.core.model.recipe import LayerUse, Profile, Recipe
+from lumicontainer.core.model.source import GitSource, SdistSource, Source, UrlSource

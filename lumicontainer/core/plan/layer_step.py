@@ -10,16 +10,9 @@ from typing import Any, NamedTuple
 from lumicontainer.core import shell
 from lumicontainer.core.model import Content, LayerFile, Packages, Source
 from lumicontainer.core.model.source import FOLDER, fetched, requirement, sdists
+from lumicontainer.core.plan import steps
 from lumicontainer.core.plan.constants import STAGE, WHEELS, search_path
-from lumicontainer.core.plan.steps import (
-    Compile,
-    Step,
-    digests,
-    key_of,
-    make_step,
-    program_of,
-    with_program,
-)
+from lumicontainer.core.plan.steps import Compile, Step
 from lumicontainer.core.resolve.decisions import ResolvedLayer
 from lumicontainer.core.shipped import step_script
 from lumicontainer.core.yaml.validators import FINISH
@@ -56,7 +49,7 @@ def layer_step(layer: ResolvedLayer, own: Parent, required: Parent) -> Step | No
         step = _compiling_step(layer, files, own, required)
     else:
         program = _work(layer, files, own, script=layer.script)
-        step = make_step(layer.name, program, _inputs(layer, files, own), layer.secrets)
+        step = steps.make_step(layer.name, program, _inputs(layer, files, own), layer.secrets)
     return _limit_jobs(step, content.expects.memory_per_job)
 
 
@@ -67,7 +60,7 @@ def _compiling_step(
     files = [file for file in files if file.name != layer.compile]
     program = _work(layer, files, own, script=layer.script)
     inputs = {**_inputs(layer, files, own), "compiled": compiled.key}
-    step = make_step(layer.name, program, inputs, layer.secrets)
+    step = steps.make_step(layer.name, program, inputs, layer.secrets)
     install = _work(layer, files, own, script=layer.script, installs=False)
     made = f"umask 022\nmkdir -p {WHEELS}\n"
     document = f"{made}{compiled.program}{install}rm -rf {WHEELS}\n"
@@ -99,8 +92,10 @@ def _compile(layer: ResolvedLayer, files: list[LayerFile], required: Parent) -> 
         path=layer.content.path + required.path,
     )
     program = _work(layer, files, own, script=layer.compile)
-    inputs = with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
-    compiled = Compile(layer.name, key_of(inputs), program, inputs, required.key, layer.secrets)
+    inputs = steps.with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
+    compiled = Compile(
+        layer.name, steps.key_of(inputs), program, inputs, required.key, layer.secrets
+    )
     return compiled._replace(packages=_packages(layer, files, own))
 
 
@@ -137,7 +132,7 @@ def _inputs(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> dic
         "apt": layer.content.apt,
         "python": layer.content.python,
         **_locked_inputs(layer.content),
-        "files": digests(files),
+        "files": steps.digests(files),
     }
 
 
@@ -163,7 +158,7 @@ def _work(
     staged += _locked_files(layer.content) if installs else ()
     staged += fetch_files(sources)
     staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
-    return program_of(layer.name, staged, work=work)
+    return steps.program_of(layer.name, staged, work=work)
 
 
 def _require_secrets(secrets: Iterable[str]) -> str:

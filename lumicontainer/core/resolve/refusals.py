@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from lumicontainer.core.model import Bootstrap, Content, LayerUse
@@ -67,21 +68,17 @@ def _check_known(
 
 
 def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
-    """Yield each cycle once, as the names along it; its first one stands at its end too."""
-    done: set[str] = set()
-    for start in requires:
-        path = [start]
-        choices = [iter(requires[start])]
-        while choices:
-            following = next(choices[-1], None)
-            if following is None:
-                done.add(path.pop())
-                choices.pop()
-            elif following in path:
-                yield (*path[path.index(following) :], following)
-            elif following in requires and following not in done:
-                path.append(following)
-                choices.append(iter(requires[following]))
+    """Yield cycles, as the names along them, until no other is left; the first name ends each."""
+    left = {name: [*needed] for name, needed in requires.items()}
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            found = tuple(reversed(error.args[1]))
+            left[found[0]].remove(found[1])
+            yield found
+        else:
+            return
 
 
 OLDEST_PYTHON = (3, 9)

@@ -1,10 +1,8 @@
 """Write the events of long work: as a log, as JSON, or not at all."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple, TextIO
 
@@ -54,12 +52,8 @@ class Form:
         try:
             (output.write_raw if raw else output.write)(self._stream, text)
             self._stream.flush()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError):
             self._broken = True
-            if isinstance(error, BrokenPipeError):
-                # The rest of the stream's buffer would fail at exit too and set the exit code.
-                with suppress(OSError), open(os.devnull, "w") as nowhere:  # noqa: PTH123 - short
-                    os.dup2(nowhere.fileno(), self._stream.fileno())
 
 
 class Callback(Form):

@@ -27,7 +27,6 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0001-\U000e007f]"
 )
-_ESCAPES = ((0x100, "\\x{:02x}"), (0x10000, "\\u{:04x}"), (0x110000, "\\U{:08x}"))
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
@@ -51,8 +50,7 @@ def line(text: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return next(form.format(code) for limit, form in _ESCAPES if code < limit)
+    return match[0].encode("unicode_escape").decode()
 
 
 class Output(io.TextIOWrapper):
