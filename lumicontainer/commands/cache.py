@@ -20,6 +20,7 @@ from lumicontainer.commands.shared_cache import about
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.system import units
+from lumicontainer.system.files import no_links
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.output import print_json, print_table, say
 from lumicontainer.system.terminal.progress import Progress
@@ -188,7 +189,8 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
         }
         leftovers = _leftovers(store)
         for path in () if dry else itertools.chain(*leftovers.values()):
-            _remove(path)
+            with contextlib.suppress(FileNotFoundError):  # Another prune may remove the same.
+                no_links.remove(path)
     removed = [each for each in had if each["name"] in gone]
     data = {
         "removed": removed,
@@ -226,15 +228,6 @@ def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
     }
 
 
-def _remove(path: Path) -> None:
-    # Another prune may remove the same.
-    with contextlib.suppress(FileNotFoundError):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
 def _print_pruned(store: Cache, data: Mapping[str, Any]) -> None:
     out = sys.stdout.write
     verb = "would remove" if data["dry_run"] else "removed"
@@ -260,7 +253,9 @@ def _explain(store: Cache, arguments: argparse.Namespace) -> int:
     first = next((part for part in parts if part.state == explain.MISSING), None)
     relative = explain.closest(first, entries) if first else None
     found = explain.changes(first, relative) if first and relative else []
-    doubt = _doubt(shared, first) if shared and first else None
+    doubt = None
+    if shared and first:
+        doubt = shared.doubt(object_name(first.key, first.below or ""), first.name)
     if arguments.json:
         data = {
             "recipe": plan.resolved.recipe.name,
@@ -277,10 +272,6 @@ def _explain(store: Cache, arguments: argparse.Namespace) -> int:
         say(doubt)
     _print_missing(first, relative, found)
     return OK
-
-
-def _doubt(shared: SharedCache, part: explain.Needed) -> Problem | None:
-    return shared.doubt(object_name(part.key, part.below or ""), part.name)
 
 
 def _part(part: explain.Needed) -> dict[str, str]:

@@ -100,7 +100,7 @@ def _records(part: Any) -> Iterator[Schema]:
 def _table(record: Schema, known: Schema) -> str:
     """Return the table of a record's keys; keys that are ``known`` are only named below it."""
     keys = record["properties"]
-    same = [name for name, value in keys.items() if _same(value, known.get(name))]
+    same = [name for name, value in keys.items() if value == known.get(name)]
     text = "| key | type | default | meaning |\n|---|---|---|---|\n"
     for name, value in keys.items():
         if name not in same:
@@ -108,10 +108,6 @@ def _table(record: Schema, known: Schema) -> str:
             text += f"| `{name}` | {_type(value)} | {default} | {value['description']} |\n"
     named = ", ".join(f"`{name}`" for name in same)
     return text + (f"\nThe keys {named} have the meaning that they have above.\n" if same else "")
-
-
-def _same(one: Schema, other: Schema | None) -> bool:
-    return json.dumps(one) == json.dumps(other)
 
 
 def _default(value: Schema) -> str:

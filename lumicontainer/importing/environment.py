@@ -25,7 +25,8 @@ def add_path(draft: Draft, origin: Origin, name: str, value: str) -> None:
     """Add a variable that lists folders, but those that the image does not have."""
     text = f"{name}={value}"
     given = [each for each in value.split(":") if each and "$" not in each]
-    there = [each for each in given if not _is_absent(each)]
+    absent = table()["folders"]
+    there = [each for each in given if not any(fnmatchcase(each, known) for known in absent)]
     if draft.decided("environment", name, origin, text):
         return
     if given and not there:
@@ -40,7 +41,3 @@ def add_path(draft: Draft, origin: Origin, name: str, value: str) -> None:
         new = [each for each in there if each not in (*_SYSTEM, *draft.path)]
         draft.path = [*new, *draft.path]
         draft.note(origin, text, CARRIED, "under 'path'")
-
-
-def _is_absent(folder: str) -> bool:
-    return any(fnmatchcase(folder, each) for each in table()["folders"])

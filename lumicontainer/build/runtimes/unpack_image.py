@@ -9,7 +9,6 @@ owners by inode, as ``build.tree.owners`` writes them.
 import copy
 import os
 import shlex
-import shutil
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.registry import save_image
+from lumicontainer.system.files.no_links import remove
 from lumicontainer.system.os_errors import guarded
 
 _GONE, _EMPTIED = ".wh.", ".wh..wh..opq"
@@ -60,10 +60,7 @@ def _require_inside(tree: Path, path: Path) -> None:
 
 def _remove(tree: Path, path: Path) -> None:
     _require_inside(tree, path)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    remove(path)
 
 
 def settle(tree: Path, found: Members) -> Iterator[str]:

@@ -7,7 +7,6 @@ layers, are unpacked from their layer.
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,18 +14,11 @@ from pathlib import Path
 from lumicontainer.build.cache.store import INDEX, LAYER
 from lumicontainer.build.tree import snapshot, without_root
 from lumicontainer.build.tree.index import FOLDER, GONE, Merged, merge, read_index, with_links
+from lumicontainer.system.files.no_links import remove
 from lumicontainer.system.os_errors import guarded
 
 _MANY = 5_000
 """The number of paths above which unpacking all layers is faster."""
-
-
-def remove(path: Path) -> None:
-    """Remove a path of any kind."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def check_out(tree: Path, folders: Sequence[Path], state: Path) -> snapshot.TreeState:
@@ -97,22 +89,17 @@ def _correct(
             continue
         remove(there)
         lists.setdefault(layer_of[path], []).append(path)
-    above: set[str] = set()
+    above: set[Path] = set()
     for number, paths in sorted(lists.items()):
         listed = tree.parent / "wanted"
         listed.write_bytes(os.fsencode("".join(f"{path}\n" for path in paths)))
         options = ("-no-wildcards", "-ef", str(listed))
         without_root.unsquash(tree, folders[number] / LAYER, {}, *options)
         listed.unlink()
-        above.update(folder for path in paths for folder in _folders_of(path))
+        above.update(folder for path in paths for folder in Path(path).parents if folder.name)
     # unsquashfs sets the modes of parent folders to those of its layer.
-    for path in above:
-        snapshot.set_folder(tree / path, rows[path])
-
-
-def _folders_of(path: str) -> Iterable[str]:
-    parts = path.split("/")
-    return ("/".join(parts[:length]) for length in range(1, len(parts)))
+    for parent in above:
+        snapshot.set_folder(tree / parent, rows[str(parent)])
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lumicontainer.image import sif
 from lumicontainer.system import process
+from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import guarded
 
 _ALWAYS = ("-quiet", "-no-progress", "-no-xattrs")
@@ -33,15 +34,12 @@ def _overlay(upper: Path, lower: Path) -> None:
     """Move an upper folder onto a lower one; a device 0/0 removes what has its name there."""
     for path in upper.iterdir():
         there, info = lower / path.name, path.lstat()
-        if stat.S_ISDIR(info.st_mode) and there.is_dir() and not there.is_symlink():
+        if stat.S_ISDIR(info.st_mode) and no_links.is_folder(there):
             os.chown(there, info.st_uid, info.st_gid)
             there.chmod(stat.S_IMODE(info.st_mode))
             _overlay(path, there)
             continue
-        if there.is_dir() and not there.is_symlink():
-            shutil.rmtree(there)
-        else:
-            there.unlink(missing_ok=True)
+        no_links.remove(there)
         if not stat.S_ISCHR(info.st_mode) or info.st_rdev:
             path.rename(there)
 

@@ -19,6 +19,14 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
+def remove(path: Path) -> None:
+    """Remove a path of any kind."""
+    if is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def not_files(folder: Path, suffix: str = "") -> Iterator[Path]:
     """Yield the entries of a folder that are not regular files with this suffix.
 
