@@ -138,6 +138,14 @@ def test_one_rank_a_node_has_all_gpus_for_the_processes_that_it_starts(whole: Pa
     assert variables(whole, env, gpu_visibility="hip") == {"ROCR_VISIBLE_DEVICES": ALL}
 
 
+def test_one_rank_a_node_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(
+    whole: Path,
+) -> None:
+    env = task(0, of=1)
+    assert place(whole, env, launcher="direct") is None
+    assert place(whole, {**env, "HIP_VISIBLE_DEVICES": "5"}, launcher="direct") == pci("d6")
+
+
 def test_what_torchrun_started_sees_the_gpus_that_torchrun_left_it(whole: Path) -> None:
     env = {**seen.TORCHRUN_IN_SRUN, "HIP_VISIBLE_DEVICES": "2,1"}
     decision = decided(whole, env, gpu_visibility="hip")
@@ -269,10 +277,10 @@ def test_a_user_may_hide_all_gpus(whole: Path, hiding: dict[str, str]) -> None:
 def test_lists_are_read_as_rocr_and_hip_read_them(
     whole: Path, name: str, text: str, gpus: list[int]
 ) -> None:
-    env = {"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", name: text}
-    found = []
-    for local in range(len(gpus)):
-        found.append(place(whole, {**env, "LOCAL_RANK": str(local)}))
-    assert found == [pci(BUSES[gpu]) for gpu in gpus]
+    env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", name: text}
+    locals_ = [{**env, "LOCAL_RANK": str(local)} for local in range(len(gpus) + 1)]
+    assert [place(whole, each) for each in locals_[:-1]] == [pci(BUSES[gpu]) for gpu in gpus]
     if len(gpus) > 1:
-        refused(whole, {**env, "LOCAL_RANK": str(len(gpus))})
+        refused(whole, locals_[-1])
+    else:  # every rank keeps the only GPU that it sees
+        assert place(whole, locals_[-1]) == (pci(BUSES[gpus[0]]) if gpus else None)

@@ -153,7 +153,9 @@ def test_when_a_rank_fails_the_others_end_soon(image: Image) -> None:
     image.add("fails", RANK + "time.sleep(1000) if rank != 3 else sys.exit('broken GPU')", **ALL)
     ran = reports(image.tasks("--json", "-"))
     assert "on rank 3 (nid2) of 4: broken GPU" in ran.check("fails")["reason"]
-    assert [row["halted"] for row in ran.check("fails")["ranks"]] == [True, True, True, False]
+    rows = ran.check("fails")["ranks"]
+    assert [row["halted"] for row in rows] == [True, True, True, False]
+    assert {row["reason"] for row in rows[:3]} == {"ended 2 s after rank 3 did not pass"}
 
 
 def test_an_answer_that_is_late_is_named_and_the_rest_go_on(image: Image) -> None:

@@ -96,6 +96,12 @@ def test_nodes_are_counted_however_ranks_are_spread(
     assert Place(env, bare(tmp_path)).nodes == counted
 
 
+def test_nodes_of_a_launcher_other_than_slurm_follow_from_its_ranks(tmp_path: Path) -> None:
+    env = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "9"}
+    env |= {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
+    assert Place(env, bare(tmp_path)).nodes == 3
+
+
 def test_a_process_that_is_no_rank_gets_no_variables_of_ranks() -> None:
     env = {**STEP, "PMI_FD": "3", "RANK": "1", "MASTER_PORT": "1", "OMPI_COMM_WORLD_RANK": "1"}
     kept = {"PATH": "/bin", "ROCR_VISIBLE_DEVICES": "0", "SLINGSHOT_VNIS": "1", "MPICH_DBG": "1"}
