@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,10 @@ from lumicontainer.build.cache import store as cache
 from lumicontainer.build.cache.drafts import name_of
 from lumicontainer.build.cache.shared.fetch import take
 from lumicontainer.build.cache.store import Entry
-from lumicontainer.build.failures.failure import leak_failure
+from lumicontainer.build.failures.debootstrap_log import followed
+from lumicontainer.build.failures.failure import (
+    leak_failure,
+)
 from lumicontainer.build.run import Run
 from lumicontainer.build.runtimes.runtime import Base
 from lumicontainer.build.secrets import leaks
@@ -45,7 +50,10 @@ async def begin(builder: Builder) -> None:
     if not stack or len(stack) > len(builder.plan.steps):
         await proving
         return
-
+    if _is_built_elsewhere(builder, stack):
+        builder.progress.cached("unpack", "not needed: another build runs the next step")
+        await proving
+        return
     with builder.progress.step("unpack") as task:
         unpacking = asyncio.ensure_future(Run(builder, "unpack", stack, task).prepare())
         intact = await proving
@@ -75,6 +83,14 @@ async def _prove(builder: Builder, stack: Stack, locks: Sequence[int]) -> Stack:
             builder.release(lock)
     builder.proven.update({entry.name: entry for entry in found if entry})
     return tuple(entry for entry in takewhile(bool, found) if entry)
+
+
+def _is_built_elsewhere(builder: Builder, below: Stack) -> bool:
+    step = builder.plan.steps[len(below) - 1]
+    held = flock.exclusive(builder.cache.make_lock(cache.object_name(step.key, below[-1].tree)))
+    if held is not None:
+        os.close(held)
+    return held is None
 
 
 async def base_layer(builder: Builder) -> Entry:
@@ -217,10 +233,9 @@ async def _unused(builder: Builder, name: str, task: Task) -> AsyncIterator[None
         await builder.use(name)
         yield
         return
-    while (held := flock.exclusive(builder.cache.use_lock(name))) is None:
-        task.waiting("waiting for another build, which uses the old object")
+    while (held := flock.exclusive(path := builder.cache.use_lock(name))) is None:
+        task.waiting(f"waiting for {flock.users(path)}, which uses the old object")
         await asyncio.sleep(POLL)
-
     task.waiting("")
     builder.place.locks.append(held)
     try:
@@ -262,8 +277,10 @@ async def _fill(run: Run, tree: Path) -> None:
     environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
     if plain:
         environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}
-    # The engines print nothing while debootstrap runs, or while they download an image.
-    await run.run(runtime.bootstrap(base), environment, writing=True)
+    logs = partial(runtime.bootstrap_logs, base, run.root / "engine")
+    # The engine downloads an image silently.
+    async with followed(logs, run.log_line):
+        await run.run(runtime.bootstrap(base), environment, writing=True)
 
 
 def _compare_versions(builder: Builder, tree: Path) -> None:

@@ -163,9 +163,8 @@ async def assemble(builder: Builder) -> Stack:
 async def _stacked(builder: Builder) -> Stack:
     plan = builder.plan
     base = await layers.base_layer(builder)
-    keys = (plan.base_key, *(step.key for step in plan.steps))
-    ready: dict[str, asyncio.Future[Stack]] = {key: asyncio.Future() for key in keys}
-    ready[plan.base_key].set_result((base,))
+    ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
+    ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
     missing = [step for step in _missing_steps(builder) if step.compiled]
     slots = asyncio.Semaphore(_compiles_at_once(builder, missing))
     async with task_group() as group:
@@ -193,6 +192,12 @@ async def compile_layer(builder: Builder, name: str) -> store.Entry:
         raise InputError(Problem(what, "--only-compile", hint=hint))
     below = await layers.cached_below(builder, compiles[name])
     return await layers.wheels(builder, compiles[name], below)
+
+
+def _done(stack: Stack) -> asyncio.Future[Stack]:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(stack)
+    return future
 
 
 def _missing_steps(builder: Builder) -> Sequence[Step]:

@@ -26,8 +26,13 @@ from pathlib import Path
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.host.docker import container
 from lumicontainer.system import flock, process
-from lumicontainer.system.files import temporary
-from lumicontainer.system.files.temporary import recipe_of, temporary_root
+from lumicontainer.system.files.temporary import (
+    creating,
+    guard,
+    recipe_of,
+    rename_unused,
+    temporary_root,
+)
 from lumicontainer.system.user_namespaces import namespace_command
 
 DOCKER = "docker"
@@ -85,7 +90,7 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
     """
     root = temporary_root()
     recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
-    with temporary.creating(root):
+    with creating(root):
         place, lock, stale = _entered(root, recipe)
     done = False
     try:
@@ -112,11 +117,11 @@ def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
 
     # Under the guard, no other build sees a new folder that has no lock yet. A folder that was
     # renamed earlier may be half removed, so its sandbox is not reused.
-    with temporary.guard(root):
+    with guard(root):
         place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
         lock = flock.exclusive(place.root / "lock")
         stale = []
-        for folder, was_renamed in temporary.rename_unused(root, is_stale):
+        for folder, was_renamed in rename_unused(root, is_stale):
             stale.append(folder)
             usable = (folder / _IDLE).exists() and (folder / SANDBOX / STATE).exists()
             reusable = usable and not was_renamed and recipe_of(folder) == recipe
@@ -134,8 +139,8 @@ def _leave_sandbox(root: Path, place: Workspace) -> None:
     for each in place.root.iterdir():
         if each.name not in (SANDBOX, "lock"):
             remove_tree(each)
-    with temporary.guard(root):
-        unused = [each for each, _ in temporary.rename_unused(root, _is_left)]
+    with guard(root):
+        unused = [each for each, _ in rename_unused(root, _is_left)]
         others = (each for each in root.glob("[!.]*") if each != place.root)
         same = (each for each in others if recipe_of(each) == recipe_of(place.root))
         if any((each / SANDBOX).exists() for each in same):

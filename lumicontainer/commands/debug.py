@@ -3,12 +3,14 @@
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.build.cache.store import LAYER
 from lumicontainer.build.failures.failure import OPENER
 from lumicontainer.build.workspace import FAILED, workspace
 from lumicontainer.commands import context
@@ -34,6 +36,12 @@ class FailedBuild(NamedTuple):
     def size(self) -> int:
         """Return the bytes that it takes on the disk."""
         return sum(path.lstat().st_blocks for path in self.folder.rglob("*")) * 512
+
+    def missing_layers(self) -> list[str]:
+        """Return the layers that its shell requires and the cache no longer has."""
+        text = (self.folder / OPENER).read_text()
+        files = [word.removesuffix(":ro") for word in shlex.split(text, comments=True)]
+        return [file for file in files if Path(file).name == LAYER and not Path(file).exists()]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,6 +118,10 @@ def _clean(states: Sequence[FailedBuild]) -> None:
 
 def _open(state: FailedBuild) -> None:
     """Become the shell; it keeps the lock of the state, so that no build removes it."""
+    if missing := state.missing_layers():
+        what = f"layers below the step '{state.step}' were removed from the cache"
+        hint = f"build until the step fails: lumicontainer build {state.recipe}"
+        raise HostError(Problem(what, "\n".join(missing), hint=hint))
     path = state.folder / "lock"
     lock = flock.exclusive(path)
     if lock is None:

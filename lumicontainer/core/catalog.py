@@ -245,9 +245,38 @@ def open_catalog(own: Path | None = None) -> Catalog:
         if not own.is_dir():
             what, hint = "there is no such folder of recipes", "check --recipes"
             raise InputError(Problem(what, str(own), hint=hint))
+        _refuse_misnamed(own)
         recipes.insert(0, own)
         envs.insert(0, own / "envs")
     return Catalog(tuple(recipes), tuple(envs))
+
+
+_MISNAMED = {
+    "*.yml": "{stem}.yaml",
+    f"{LAYERS}/*/layer.yml": "layer.yaml",
+    "layer/*/layer.yaml": LAYERS,
+    "profile/*.yaml": "profiles",
+    "env/*.yaml": "envs",
+    "platforms/*.yaml": "envs",
+    "rule.yaml": f"{RULES}.yaml",
+    "lock/*.lock.yaml": LOCKS,
+}
+"""Names that nobody reads, with the one that is meant: a file's, or its folder's."""
+
+
+def _refuse_misnamed(own: Path) -> None:
+    problems: dict[str, Problem] = {}
+    for pattern, meant in _MISNAMED.items():
+        for path in sorted(own.glob(pattern)):
+            # Files of other programs have this suffix, too: a recipe names its base.
+            if pattern == "*.yml" and "\nbase:" not in read_text(own, path.name):
+                continue
+            file = meant.endswith(".yaml")
+            wrong = path if file else own / pattern.partition("/")[0]
+            hint = f"rename it to {meant.format(stem=path.stem)}"
+            problems[str(wrong)] = Problem("nothing reads this name", display(wrong), hint=hint)
+    if problems:
+        raise InputError(*problems.values())
 
 
 def _fit(profile: model.Profile, platform: model.Platform) -> bool:

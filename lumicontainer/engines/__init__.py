@@ -3,7 +3,7 @@
 A new engine is a module with a class that satisfies ``Engine``, and one line in ``ENGINES``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +38,9 @@ class Engine(Protocol):
 
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
         """Return the command that builds ``definition`` in the folder ``tree``."""
+
+    def bootstrap_logs(self, tree: Path, scratch: Path) -> Iterator[Path]:
+        """Yield the log of debootstrap while it fills ``tree``; ``scratch`` is the engine's own."""
 
     def step(
         self, layers: Sequence[Path], overlay: Path, command: Sequence[str], mounts: StepMounts

@@ -1,7 +1,7 @@
 """Apptainer, and SingularityCE, which has the same options and fewer features."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +54,11 @@ class Apptainer:
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
         """Implement ``Engine.bootstrap``."""
         return [self.program, "build", "--fakeroot", "--sandbox", str(tree), str(definition)]
+
+    def bootstrap_logs(self, tree: Path, scratch: Path) -> Iterator[Path]:
+        """Implement ``Engine.bootstrap_logs``."""
+        for folder in (tree.parent, scratch):
+            yield from folder.glob("build-temp-*/rootfs/debootstrap/debootstrap.log")
 
     def step(
         self, layers: Sequence[Path], overlay: Path, command: Sequence[str], mounts: StepMounts

@@ -11,8 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer import errors
-from lumicontainer.errors import HostError, JobError, LumicontainerError, Problem
+from lumicontainer.errors import (
+    DownloadError,
+    HostError,
+    InputError,
+    JobError,
+    LumicontainerError,
+    Problem,
+    SpaceError,
+    StepError,
+)
 from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.follow import Asked, Listener
@@ -20,7 +28,9 @@ from lumicontainer.system.terminal.progress import Task
 
 FOLDERS = "jobs"
 """The folder of the cache that has a folder for each job."""
-_ERRORS = (errors.InputError, HostError, errors.StepError, errors.DownloadError, errors.SpaceError)
+_ERRORS: tuple[type[LumicontainerError], ...] = (
+    *(InputError, HostError, StepError, DownloadError, SpaceError),
+)
 _LINES = 20
 _SPARE = 4 << 30
 """Bytes of memory beside the compilers': where /tmp is in memory, the files of the step count."""
@@ -137,9 +147,7 @@ class CompileJobs:
 
 def _failed(layer: str, code: int, log: Path) -> LumicontainerError:
     """Return the error of a compile job that ended with an exit code."""
-    kinds: dict[int, type[LumicontainerError]] = {each.code: each for each in _ERRORS}
-    kind = kinds.get(code, JobError)
-
+    kind = next((each for each in _ERRORS if each.code == code), JobError)
     text = log.read_text(errors="replace")
     error = text.rpartition("\nerror: ")[2]
     why = "\n".join(error.splitlines()[-_LINES:])

@@ -56,6 +56,16 @@ def holder(path: Path) -> str:
         return ""
 
 
+def users(path: Path) -> str:
+    """Return which processes of this host hold the lock of ``path`` (proc_locks(5))."""
+    number, found = path.stat().st_ino, set()
+    with contextlib.suppress(OSError):
+        rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        held = [row for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{number}")]
+        found = {row[4] for row in held} - {str(os.getpid())}
+    return ", ".join(f"process {each}" for each in sorted(found)) or "another build"
+
+
 def _lock(path: Path, mode: int) -> int | None:
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:

@@ -23,13 +23,15 @@ def fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fail:
     """Leave what a failed build leaves, with a shell that says who it is."""
     monkeypatch.setenv("LUMICONTAINER_TMPDIR", str(tmp_path))
 
-    def left(recipe: str, step: str = "greet", *, age: float = 0, of: str = "") -> Path:
+    def left(
+        recipe: str, step: str = "greet", *, age: float = 0, needs: str = "", of: str = ""
+    ) -> Path:
         folder = temporary_root() / f"{recipe}{of}-a{step}"
         folder.mkdir()
         record = {"recipe": recipe, "step": step, "time": time.time() - age, "log": "/log"}
         (folder / FAILED).write_text(json.dumps(record))
         opener = folder / OPENER
-        opener.write_text(f"#!/bin/sh\nexec echo {recipe} {step}\n")
+        opener.write_text(f"#!/bin/sh\nexec echo {recipe} {step} {needs}\n")
         opener.chmod(0o700)
         return folder
 
@@ -52,6 +54,14 @@ def test_without_a_state_it_is_said_how_one_comes_about(lumicontainer: Run, fail
     assert done.returncode == 2
     assert "no state of a failed build is kept for 'other'" in done.stderr
     assert "lumicontainer build other" in done.stderr
+
+
+def test_a_layer_that_was_pruned_meanwhile_is_named(lumicontainer: Run, fail: Fail) -> None:
+    fail("one", needs="--overlay /nowhere/layer.squashfs:ro")
+    done = lumicontainer("debug")
+    assert done.returncode == 3
+    assert "/nowhere/layer.squashfs\n" in done.stderr
+    assert "lumicontainer build one" in done.stderr
 
 
 def test_while_the_shell_is_open_no_other_takes_the_state(lumicontainer: Run, fail: Fail) -> None:

@@ -4,6 +4,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -151,7 +152,11 @@ def test_an_ordinary_user_in_another_place_makes_the_same_bytes_from_the_base_up
     env = {"LUMICONTAINER_CACHE": str(cache), "LUMICONTAINER_TMPDIR": str(home), **ELSEWHERE}
     # A folder of the host that lies where the base has an empty one.
     env["PIP_FIND_LINKS"] = f"{os.environ.get('PIP_FIND_LINKS', '')} {folder}"
-    done = run([*start, *program, "build", "nasty", *words, "--jobs", 7], env=env)
+    progress = ("--jobs", 7, "--progress", "json")
+    done = run([*start, *program, "build", "nasty", *words, *progress], env=env)
     assert done.returncode == 0, done.stderr
     assert digests(cache, image) == in_form(FORMS[0], first)
+    printed = [each["text"] for each in events(done.stderr, "line") if each["step"] == "base"]
+    for form in ("Retrieving libc6_.*deb", "Unpacking libc6:.*", "Setting up python3 .*"):
+        assert any(re.fullmatch(form, line) for line in printed), printed
     run([*ordinary_user, "rm", "-rf", cache, image])

@@ -21,7 +21,6 @@ from lumicontainer.errors import DownloadError, HostError, InputError
 from lumicontainer.image.base_image import require_image
 from lumicontainer.inside.image import extensible
 from lumicontainer.system.files import no_links
-from lumicontainer.system.files.regular import state_of
 
 from ..conftest import HELLO
 from .test_survey import LUMI, image_of
@@ -134,7 +133,7 @@ def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:
         "horovod: 0.28.1 in the layer, none in the image",
     ]
     assert "write this sha256 and its versions into" in caught.value.problems[0].hint
-    assert require_image(image, found, stated) == state_of(image)
+    assert require_image(image, found, stated).size == image.stat().st_size
 
 
 def test_a_base_keeps_its_variables_also_through_two_images(tmp_path: Path) -> None:

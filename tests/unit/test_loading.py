@@ -185,3 +185,31 @@ def test_a_layer_has_no_name_that_checks_of_no_layer_have(write: Write, name: st
     text = layer_problems(write({f"layers/{name}/layer.yaml": "summary: x\n"}), name)
     assert f"no layer can be called '{name}'" in text
     assert "rename its folder" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "where", "meant"),
+    [
+        ("hello.yml", "hello.yml", "hello.yaml"),
+        ("layers/own/layer.yml", "layers/own/layer.yml", "layer.yaml"),
+        ("layer/own/layer.yaml", "layer", "layers"),
+        ("profile/own.yaml", "profile", "profiles"),
+        ("env/own.yaml", "env", "envs"),
+        ("platforms/own.yaml", "platforms", "envs"),
+        ("rule.yaml", "rule.yaml", "rules.yaml"),
+        ("lock/own.lock.yaml", "lock", "locks"),
+    ],
+)
+def test_a_name_that_nothing_would_read_is_an_error(
+    write: Write, file: str, where: str, meant: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        open_catalog(write({file: "summary: x\nbase: tiny\n"}))
+    assert f"/own/{where}\n" in str(error.value)
+    assert f"rename it to {meant}" in str(error.value)
+
+
+def test_a_virtual_environment_beside_recipes_is_none_of_ours(write: Write) -> None:
+    assert open_catalog(
+        write({**HELLO, "env/pyvenv.cfg": "x", "check/x.sh": "true\n", "compose.yml": "a: b\n"})
+    )

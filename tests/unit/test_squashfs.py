@@ -11,17 +11,21 @@ HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")
 
 
-def namespaces(compression: str, *, stacks: bool) -> Namespaces:
-    """Return user namespaces with an engine that reads these images."""
-    runtime = Namespaces()
-    runtime.compression, runtime.stacks = compression, stacks
-    return runtime
+class Stacking(Namespaces):
+    """Stand for user namespaces with an Apptainer whose host has fuse-overlayfs."""
+
+    compression = "zstd"
+    stacks = True
 
 
-APPTAINER = namespaces("zstd", stacks=True)
-"""With a host that has fuse-overlayfs."""
-SINGULARITY = namespaces("gzip", stacks=False)
-"""As SingularityCE."""
+class Flat(Namespaces):
+    """Stand for user namespaces with SingularityCE."""
+
+    compression = "gzip"
+    stacks = False
+
+
+APPTAINER, SINGULARITY = Stacking(), Flat()
 
 
 def test_layers_are_kept_where_the_engine_of_this_host_reads_them() -> None:

@@ -105,8 +105,8 @@ def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[
     """Return the command that runs the named checks and prints the results as JSON."""
     chosen = [word for name in names for word in ("-k", name)]
     words = [VERIFY, "--json", "-", *chosen]
-    packed = _packed(builder, image)._replace(environment={HOST_PATHS: _host_paths(builder)})
-    return builder.runtime.check(packed, words)
+    environment = {HOST_PATHS: _host_paths(builder)}
+    return builder.runtime.check(_packed(builder, image), words, environment)
 
 
 def _packed(builder: Builder, image: Path) -> PackedImage:

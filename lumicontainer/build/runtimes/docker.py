@@ -4,7 +4,7 @@ The daemon is root, so the trees of a build have their real owners. What reads a
 runs in a container that has all files of this host, and can change only the folders of the build.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.build.runtimes.runtime import Base, PackedImage, Sandbox
@@ -68,6 +68,10 @@ class Docker:
             )
         )
 
+    def bootstrap_logs(self, base: Base, _: Path) -> Iterator[Path]:
+        """Implement ``Runtime.bootstrap_logs``."""
+        return base.tree.glob("debootstrap/debootstrap.log")
+
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
         """Implement ``Runtime.step``."""
         mounts, temporary = sandbox.mounts, str(sandbox.mounts.temporary)
@@ -80,7 +84,12 @@ class Docker:
         )
         return container.command(spec, command)
 
-    def check(self, packed: PackedImage, command: Sequence[str]) -> list[str]:
+    def check(
+        self,
+        packed: PackedImage,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> list[str]:
         """Implement ``Runtime.check``."""
-        spec = check.CheckSpec(str(packed.image), str(temporary_root()), packed.environment)
+        spec = check.CheckSpec(str(packed.image), str(temporary_root()), environment or {})
         return check.command(spec, command)

@@ -6,7 +6,7 @@ reappears if it had been replaced by rename. It serves for compiling, which runs
 and of which only the wheels are kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.build.runtimes.runtime import Base, PackedImage, Sandbox
@@ -25,8 +25,21 @@ class Namespaces:
 
     def __init__(self) -> None:
         self.engine: Engine = find_engine()
-        self.compression = self.engine.compression
-        self.stacks = self.overlays = self.engine.stacks
+
+    @property
+    def compression(self) -> str:
+        """Implement ``Runtime.compression``."""
+        return self.engine.compression
+
+    @property
+    def stacks(self) -> bool:
+        """Implement ``Runtime.stacks``."""
+        return self.engine.stacks
+
+    @property
+    def overlays(self) -> bool:
+        """Implement ``Runtime.overlays``."""
+        return self.engine.stacks
 
     def require_host(self) -> None:
         """Implement ``Runtime.require_host``."""
@@ -53,6 +66,10 @@ class Namespaces:
         definition.write_text(render_base(base.bootstrap, mirror=base.mirror))
         return self.engine.bootstrap(definition, base.tree)
 
+    def bootstrap_logs(self, base: Base, scratch: Path) -> Iterator[Path]:
+        """Implement ``Runtime.bootstrap_logs``."""
+        return self.engine.bootstrap_logs(base.tree, scratch)
+
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
         """Implement ``Runtime.step``."""
         if sandbox.apart and self.overlays:
@@ -65,10 +82,14 @@ class Namespaces:
                 make_folders(sandbox.tree, target.strip("/"))
         return self.engine.step_in(sandbox.tree, command, sandbox.mounts)
 
-    def check(self, packed: PackedImage, command: Sequence[str]) -> list[str]:
+    def check(
+        self,
+        packed: PackedImage,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> list[str]:
         """Implement ``Runtime.check``."""
-        image, environment = packed.image, packed.environment
-        return self.engine.execute(image, command, binds=(), environment=environment)
+        return self.engine.execute(packed.image, command, binds=(), environment=environment)
 
 
 def _make_overlay(overlay: Path) -> None:

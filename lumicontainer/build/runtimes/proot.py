@@ -7,7 +7,7 @@ owners are recorded while a program runs (``build.tree.owners``) and reach the p
 import getpass
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,6 +90,11 @@ class PRoot:
             inside=_recorded(base.tree, state, record, inside),
         )
 
+    def bootstrap_logs(self, base: Base, scratch: Path) -> Iterator[Path]:
+        """Implement ``Runtime.bootstrap_logs``."""
+        del scratch
+        yield from base.tree.glob("debootstrap/debootstrap.log")
+
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
         """Implement ``Runtime.step``."""
         mounts, tree = sandbox.mounts, sandbox.tree
@@ -110,14 +115,18 @@ class PRoot:
         engine = self.engine.compile_in(tree, inside, mounts)
         return _either(probe, engine, traced, first=first)
 
-    def check(self, packed: PackedImage, command: Sequence[str]) -> list[str]:
+    def check(
+        self,
+        packed: PackedImage,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> list[str]:
         """Implement ``Runtime.check``."""
-        image, environment = packed.image, packed.environment
-        traced = _checked(packed.tree, command, environment)
+        traced = _checked(packed.tree, command, environment or {})
         if self.engine is None:
             return traced
-        probe = self.engine.execute(image, ["true"], binds=())
-        words = self.engine.execute(image, command, binds=(), environment=environment)
+        probe = self.engine.execute(packed.image, ["true"], binds=())
+        words = self.engine.execute(packed.image, command, binds=(), environment=environment)
         return _either(probe, words, traced)
 
 

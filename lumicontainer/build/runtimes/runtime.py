@@ -1,6 +1,6 @@
 """The protocol of what runs the programs of a build: a runtime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -52,23 +52,30 @@ class PackedImage(NamedTuple):
 
     image: Path
     tree: Path
-    environment: Mapping[str, str] = {}
-    """The variables of what runs in it."""
 
 
 class Runtime(Protocol):
     """Return the commands of a build. Only ``require`` methods start programs."""
 
-    name: str
-    """The value of ``--runtime``."""
-    compression: str
-    """The best compression that the checks can read, a name of mksquashfs."""
-    stacks: bool
-    """Whether the checks can run in a layered image on this host."""
-    overlays: bool
-    """Whether a program apart runs on the packed layers, without a tree of its own."""
-    unproven: str
-    """What the checks of an image cannot prove; empty if they prove everything."""
+    @property
+    def name(self) -> str:
+        """Return the value of ``--runtime``."""
+
+    @property
+    def compression(self) -> str:
+        """Return the best compression that the checks can read, a name of mksquashfs."""
+
+    @property
+    def stacks(self) -> bool:
+        """Return whether the checks can run in a layered image on this host."""
+
+    @property
+    def overlays(self) -> bool:
+        """Return whether a program apart runs on the packed layers, without a tree of its own."""
+
+    @property
+    def unproven(self) -> str:
+        """Return what the checks of an image cannot prove; empty if they prove everything."""
 
     def require_host(self) -> None:
         """Raise ``HostError`` if this host cannot build by it."""
@@ -85,8 +92,16 @@ class Runtime(Protocol):
     def bootstrap(self, base: Base) -> list[str]:
         """Write what a base needs into its folder; return the command that makes its tree."""
 
+    def bootstrap_logs(self, base: Base, scratch: Path) -> Iterator[Path]:
+        """Yield the log of debootstrap while it fills the tree; ``scratch`` is the engine's own."""
+
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
         """Prepare a sandbox; return the command that runs ``command`` as root in it."""
 
-    def check(self, packed: PackedImage, command: Sequence[str]) -> list[str]:
+    def check(
+        self,
+        packed: PackedImage,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> list[str]:
         """Return the command that runs ``command`` in a packed image as the current user."""

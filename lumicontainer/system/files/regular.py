@@ -3,7 +3,7 @@
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 _KINDS |= dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device")
@@ -32,14 +32,8 @@ def _require(path: Path, mode: int) -> None:
         raise OSError(None, f"it is {found}, not a file", str(path))
 
 
-FileState: TypeAlias = tuple[str | int, ...]
-
-
-def state_of(path: Path) -> FileState:
-    """Return what changes when a file does: its path, inode, size and times.
-
-    Nobody but root can change the content of a file and keep all of these.
-    """
+def state_of(path: Path) -> tuple[str | int, ...]:
+    """Return what changes when a file does: its path, inode, size and times."""
     info = path.stat()
     place = (os.path.realpath(path), info.st_dev, info.st_ino)
     return (*place, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
