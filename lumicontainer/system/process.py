@@ -267,7 +267,7 @@ async def _chunks(
         except TimeoutError:
             written = process_tree.written_bytes(pid) if patience.writing else before
             if written == before:
-                report = masked(_report(pid))
+                report = masked(process_tree.report(pid))
                 process_tree.kill(pid)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(output.read(), _GRACE)
@@ -277,15 +277,6 @@ async def _chunks(
         if not chunk:
             return
         yield chunk
-
-
-def _report(pid: int) -> str:
-    """Return what the processes of a session do, also in the kernel."""
-    pids = ",".join(str(each.pid) for each in process_tree.descendants(pid))
-    columns = "pid,stat,time,wchan:24,args"
-    with contextlib.suppress(HostError):
-        return finished(["ps", "--forest", "--cols=200", "-o", columns, "-p", pids]).stdout.rstrip()
-    return ""
 
 
 async def _end(child: Process) -> None:

@@ -1,4 +1,4 @@
-"""Find the processes of a session with all that they started, and kill them."""
+"""Report what the processes of a session do, and kill them."""
 
 import os
 import signal
@@ -7,26 +7,48 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.system.terminal.output import clean
+
+_COMMAND = 160
+_FRAMES = 8
+_STATES = {"R": "running", "S": "sleeping", "D": "waiting for a device"}
+_STATES |= {"T": "stopped", "Z": "ended"}
+
 
 class ProcessInfo(NamedTuple):
-    """Hold the fields of /proc/PID/stat that identify a process and its kin (proc_pid_stat(5))."""
+    """Hold the fields of /proc/PID/stat that a report needs (proc_pid_stat(5))."""
 
     pid: int
     parent: int
     session: int
+    name: str
+    state: str
+    seconds: float
+    """Processor time."""
     started: int
     """Clock ticks since boot; with ``pid`` it identifies one process."""
 
 
-def descendants(pid: int) -> set[ProcessInfo]:
-    """Return the processes of the session that ``pid`` led, and all that they started."""
-    everyone, found = set(_all()), set[ProcessInfo]()
-    more = {each for each in everyone if each.session == pid}
-    while more:
-        found |= more
-        parents = {each.pid for each in more}
-        more = {each for each in everyone - found if each.parent in parents}
-    return found
+def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
+    """Yield depth and process for the session that ``pid`` led, and descendants, parents first."""
+    everyone = list(_all())
+    children: dict[int, list[ProcessInfo]] = {}
+    for each in everyone:
+        children.setdefault(each.parent, []).append(each)
+    session = [each for each in everyone if each.session == pid]
+    members = {each.pid for each in session}
+    waiting = sorted(((0, each) for each in session if each.parent not in members), reverse=True)
+    while waiting:
+        depth, each = waiting.pop()
+        yield depth, each
+        started = sorted(children.get(each.pid, ()), reverse=True)
+        waiting += [(depth + 1, child) for child in started]
+
+
+def report(pid: int) -> str:
+    """Return command, state and kernel stack of a session's processes."""
+    found = descendants(pid)
+    return "\n".join(line for depth, each in found for line in _lines(each, "  " * depth))
 
 
 def kill(pid: int) -> None:
@@ -35,7 +57,7 @@ def kill(pid: int) -> None:
     Each process is stopped before its children are listed.
     """
     known: set[tuple[int, int]] = set()
-    while found := {(each.pid, each.started) for each in descendants(pid)} - known:
+    while found := {(each.pid, each.started) for _, each in descendants(pid)} - known:
         for number, _ in found:
             _send(number, signal.SIGSTOP)
         known |= found
@@ -46,7 +68,7 @@ def kill(pid: int) -> None:
 def written_bytes(pid: int) -> int:
     """Return how many bytes the processes of a session have written."""
     total = 0
-    for each in descendants(pid):
+    for _, each in descendants(pid):
         with suppress(OSError, ValueError, IndexError):
             total += int(Path(f"/proc/{each.pid}/io").read_text().split()[3])
     return total
@@ -62,5 +84,35 @@ def _all() -> Iterator[ProcessInfo]:
         with suppress(OSError):  # A process may end at any time.
             text = (folder / "stat").read_bytes().decode(errors="replace")
             # The name may hold any character, including a bracket.
-            words = text.rpartition(") ")[2].split()
-            yield ProcessInfo(int(folder.name), int(words[1]), int(words[3]), int(words[19]))
+            name, _, rest = text.partition("(")[2].rpartition(") ")
+            words = rest.split()
+            seconds = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            numbers = (int(folder.name), int(words[1]), int(words[3]))
+            yield ProcessInfo(*numbers, name, words[0], seconds, int(words[19]))
+
+
+def _lines(process: ProcessInfo, indent: str) -> Iterator[str]:
+    state = _STATES.get(process.state, process.state)
+    seconds = f"{process.seconds:.1f} s of processor time"
+    yield f"{indent}{process.pid} {state}, {seconds}: {_command(process)}"
+    if stack := _kernel_stack(process.pid):
+        yield f"{indent}  in the kernel: {' < '.join(stack)}"
+
+
+def _command(process: ProcessInfo) -> str:
+    text = ""
+    with suppress(OSError):
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode(errors="replace")
+        text = " ".join(clean(command.replace("\0", " ").replace("\n", " ")).split())
+    more = "..." if len(text) > _COMMAND else ""
+    return f"{text[:_COMMAND]}{more}" or f"[{process.name}]"
+
+
+def _kernel_stack(pid: int) -> list[str]:
+    """Return the kernel functions of a process, innermost first; others than root see only one."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/stack").read_text().splitlines()
+        return [line.split()[-1].partition("+")[0] for line in lines][:_FRAMES]
+    with suppress(OSError):
+        return [each for each in Path(f"/proc/{pid}/wchan").read_text().split() if each != "0"]
+    return []
