@@ -32,9 +32,8 @@ class Docker:
 
     def require_host(self) -> None:
         """Implement ``Runtime.require_host``."""
-        client = daemon.connect()
-        daemon.remove_leftovers(client)
-        container.require_same_files(client)
+        daemon.remove_leftovers(daemon.connect())
+        container.require_same_files()
 
     def require_plan(self, plan: Plan) -> None:
         """Implement ``Runtime.require_plan``."""

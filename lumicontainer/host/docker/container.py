@@ -7,6 +7,7 @@ folder, and each of its subfolders is mounted. Container and image are removed a
 this program is interrupted.
 """
 
+import functools
 import io
 import json
 import os
@@ -14,14 +15,15 @@ import signal
 import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import lumicontainer
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.docker import terminal
 from lumicontainer.host.docker.daemon import LABEL, connect, own_label, refusals
+from lumicontainer.system import process
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.os_errors import guarded
 
@@ -29,6 +31,8 @@ _OF_CONTAINERS = ("dev", "proc", "sys")
 """Folders that Docker mounts itself."""
 _REMOVED = 2
 """The kind of a removed path among the changes of a container."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_Made = TypeVar("_Made")
 
 
 class Spec(NamedTuple):
@@ -70,16 +74,15 @@ def invocation(module: str, spec: Any) -> list[str]:
     return [*start, json.dumps(spec._asdict())]
 
 
-def require_same_files(client: Any) -> None:
+def require_same_files() -> None:
     """Raise ``HostError`` if containers cannot read and write the user's files on this host."""
     with plain_folder("docker+") as folder:
-        try:
-            with refusals():
-                run(client, on_host(str(folder)), ["touch", f"{folder}/seen"])
-            why = "" if (folder / "seen").exists() else "its containers cannot write there"
-        except HostError as error:
-            why = error.problems[0].why
-    if why:
+        touch = command(on_host(str(folder)), ["touch", f"{folder}/seen"])
+        done = process.in_new_session(touch)
+        seen = (folder / "seen").exists()
+    if not seen:
+        refused = done.stderr.rpartition("why: ")[2].strip()
+        why = refused or "its containers cannot write there"
         what = "the Docker daemon does not have the files of this host"
         hint = "name a daemon of this host by DOCKER_HOST, without user namespaces of its own"
         raise HostError(Problem(what, str(folder.parent), why, hint))
@@ -101,12 +104,29 @@ def image_of(client: Any, spec: Spec) -> Iterator[str]:
         yield spec.image
         return
     label = f"LABEL {LABEL}={json.dumps(own_label())}"
-    made = client.api.import_image_from_data(_top(spec), changes=[label])
-    image = json.loads(made)["status"]
-    try:
+
+    def make() -> str:
+        made = client.api.import_image_from_data(_top(spec), changes=[label])
+        return str(json.loads(made)["status"])
+
+    with _removed_after(make, lambda image: client.images.remove(image, force=True)) as image:
         yield image
-    finally:
-        client.images.remove(image, force=True)
+
+
+@contextmanager
+def _removed_after(make: Callable[[], _Made], remove: Callable[[_Made], object]) -> Iterator[_Made]:
+    """Yield what the daemon makes, and remove it at the end.
+
+    A signal waits until the daemon has named what it made: it could not be removed otherwise.
+    """
+    with ExitStack() as stack:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            made = make()
+            stack.callback(remove, made)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield made
 
 
 def _top(spec: Spec) -> bytes:
@@ -120,12 +140,14 @@ def _top(spec: Spec) -> bytes:
     return data.getvalue()
 
 
-@contextmanager
-def _container(client: Any, spec: Spec, image: str, inside: Sequence[str]) -> Iterator[Any]:
+def _container(
+    client: Any, spec: Spec, image: str, inside: Sequence[str]
+) -> AbstractContextManager[Any]:
     environment = dict(os.environ if spec.environment is None else spec.environment)
     if typed := sys.stdin.isatty():
         environment.setdefault("TERM", os.environ.get("TERM", "dumb"))
-    made = client.containers.create(
+    create = functools.partial(
+        client.containers.create,
         image,
         list(inside),
         entrypoint=[],
@@ -144,10 +166,7 @@ def _container(client: Any, spec: Spec, image: str, inside: Sequence[str]) -> It
         stdin_open=True,
         tty=typed,
     )
-    try:
-        yield made
-    finally:
-        made.remove(force=True, v=True)
+    return _removed_after(create, lambda made: made.remove(force=True, v=True))
 
 
 def _mounts(spec: Spec) -> list[Any]:
@@ -197,7 +216,7 @@ def serve(work: Callable[[Any, Sequence[str], Mapping[str, Any]], int]) -> None:
 
 
 def _end(number: int, _: object) -> None:
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for each in _ENDING:
         signal.signal(each, signal.SIG_IGN)
     sys.exit(128 + number)
 
