@@ -58,7 +58,8 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     folders = [folder for folder in map(folder_of, (debian, *mirrors.values())) if folder]
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
-    environment.pop("PIP_CERT", None)
+    for name in ("PIP_CERT", "PIP_CONSTRAINT"):  # They name files of this host.
+        environment.pop(name, None)
     folders = list(dict.fromkeys([*_local_folders(pip.values()), *folders]))
     masking.hide_urls([debian, *mirrors.values(), *environment.values()])
     return Site(release, debian, _trust(pip), environment, tuple(folders), mirrors, pip)
@@ -69,8 +70,8 @@ _PIP_SCOPES = ("global", "download", "install", ":env:")
 
 
 def pip_settings() -> dict[str, str]:
-    """Return pip's settings of this host about the origin of packages, by option name."""
-    wanted = {"index-url", "extra-index-url", "no-index", "find-links"}
+    """Return pip's settings of this host about origin and versions of packages, by option name."""
+    wanted = {"index-url", "extra-index-url", "no-index", "find-links", "constraint"}
     wanted |= {"cert", "timeout", "retries", "proxy"}
     settings: dict[str, dict[str, str]] = {scope: {} for scope in _PIP_SCOPES}
     for line in _pip_config().splitlines():

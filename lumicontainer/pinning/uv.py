@@ -1,7 +1,7 @@
 """Find the wheels for an image by uv, which takes a tenth of pip's time, else by pip.
 
-Uv decides for the Python, the glibc and the markers of the image. It takes indexes, proxies and
-certificates from pip's configuration: the image's pip installs from the same places.
+Uv decides for the Python, the glibc and the markers of the image. It takes indexes, proxies,
+certificates and constraints from pip's configuration: pip would decide the same.
 """
 
 import os
@@ -63,9 +63,9 @@ def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
     sources = Sources(settings, query.index)
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         uv = _Uv(program, target, Path(folder).resolve(), settings, brief=bool(query.index))
-        constraints = query.write_constraints(uv.folder)
+        constraints = [*settings.get("constraint", "").split(), query.write_constraints(uv.folder)]
         lines = [*sources.together(), *query.requirements]
-        found = uv.compile(lines, "--constraints", str(constraints))
+        found = uv.compile(lines, *(f"--constraints={each}" for each in constraints))
         each = sources.each()
         return uv.best_files(found, each) if len(each) > 1 and found else found
 

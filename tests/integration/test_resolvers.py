@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from packaging.version import Version
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model.source import PYTHON
@@ -38,3 +41,18 @@ def test_uv_and_pip_pin_the_same_wheels_of_the_flagship(layer: str, where: str) 
     by_pip = Pip(TARGET).wheels(Query(names))
     assert {each.line for each in by_uv} == {each.line for each in by_pip}
     assert by_uv
+
+
+def test_uv_and_pip_honor_the_constraints_of_this_hosts_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    files[0].write_text("packaging<25\n")
+    files[1].write_text("packaging!=24.2\n")
+    monkeypatch.setenv("PIP_CONSTRAINT", " ".join(map(str, files)))
+    program = find_uv()
+    assert program is not None
+    [by_uv] = uv.wheels(program, TARGET, Query(["packaging"]))
+    [by_pip] = Pip(TARGET).wheels(Query(["packaging"]))
+    assert by_uv.line == by_pip.line
+    assert Version("24") <= Version(by_uv.version) < Version("24.2")
