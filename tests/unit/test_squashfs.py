@@ -11,15 +11,22 @@ HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")
 
 
-class Stacking(Namespaces):
-    """Stand for user namespaces with an Apptainer whose host has fuse-overlayfs."""
+class WithoutEngine(Namespaces):
+    """Stand for user namespaces on a host of which no engine is asked."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class Stacking(WithoutEngine):
+    """Stand for an Apptainer whose host has fuse-overlayfs."""
 
     compression = "zstd"
     stacks = True
 
 
-class Flat(Namespaces):
-    """Stand for user namespaces with SingularityCE."""
+class Flat(WithoutEngine):
+    """Stand for SingularityCE."""
 
     compression = "gzip"
     stacks = False
