@@ -4,35 +4,35 @@ Several checks import PyTorch, which takes 2 s of processor time. A server impor
 check's ``imports`` once; the process of each check is forked from it, below a reaper of its own,
 with the check's environment, session, output and temporary folder.
 
-lumi-verify sends a message to a server: its length, with descriptors attached, then JSON.
-``{"modules": [...]}`` with a socket forks another server, which imports these and sends a number
-when it can serve. ``{"file": ..., "environment": {...}, "nice": ...}`` with the output, the
-lifeline and a pipe for the status forks a check; the answer is the pid of its reaper.
+lumi-verify sends messages of JSON to a server, with descriptors attached. ``{"modules": [...]}``
+with a socket forks another server, which imports these and sends a byte when it can serve.
+``{"file": ..., "environment": {...}, "nice": ...}`` with the output, the lifeline and a pipe forks
+a check; its reaper writes its pid to the pipe, and at its end the check's status.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock, Thread
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 from ..launch.program import find, interpreter
 from . import python_check, reaper
-from .python_check import NUMBER
+from .reaper import NUMBER
 from .resources import Env
 
 _TICK = 0.1
-
-
-class ServerError(Exception):
-    """A server has ended, or its modules cannot be imported: the check is started without it."""
+_MOST = 100  # servers that start at the same time: each may wait for the one before
 
 
 class Forked:
@@ -46,10 +46,9 @@ class Forked:
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while the process runs."""
-        try:
-            return self.wait(0)
-        except subprocess.TimeoutExpired:
-            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
 
     def wait(self, timeout: float) -> int:
         """Return the exit code, as soon as the process ends; raise ``TimeoutExpired``."""
@@ -58,7 +57,7 @@ class Forked:
                 raise subprocess.TimeoutExpired("", timeout)
             found = os.read(self._status, NUMBER.size)
             os.close(self._status)
-            # Nothing: the server was killed, so nobody knows how the process ends.
+            # Nothing: the reaper was killed.
             status = NUMBER.unpack(found)[0] if found else int(signal.SIGKILL)
             self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
@@ -70,16 +69,15 @@ class Forked:
 
 
 class Server:
-    """A process that has imported ``modules``."""
+    """A process that has imported modules; messages to it do not mix (SOCK_SEQPACKET)."""
 
     def __init__(self, door: socket.socket) -> None:
         self._door = door
-        self._lock = Lock()
 
     def extended(self, modules: Sequence[str]) -> Server:
         """Return a server, forked from this one, that imports modules; it is not ready."""
-        ours, theirs = socket.socketpair()
-        with theirs, self._lock:
+        ours, theirs = _doors()
+        with theirs:
             self._send({"modules": list(modules)}, [theirs.fileno()])
         return Server(ours)
 
@@ -88,85 +86,78 @@ class Server:
         end = time.monotonic() + seconds
         while time.monotonic() < end and not stop():
             if _readable(self._door.fileno(), _TICK):
-                return bool(self._door.recv(NUMBER.size))
+                return bool(self._door.recv(1))
         return False
 
-    def started(self, file: str, env: Env) -> tuple[Forked, int]:
-        """Start a check; return it, and the descriptor whose closing ends it."""
+    def started(self, file: str, env: Env) -> tuple[Forked, int] | None:
+        """Start a check; return it, and the descriptor whose closing ends it.
+
+        The result is None if the server has ended.
+        """
         (read, output), (kept, lifeline), (status, ended) = os.pipe(), os.pipe(), os.pipe()
+        # A server has the nice value of the whole process, and a check that of its thread.
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
         given = [output, kept, ended]
         try:
-            with self._lock:
-                # A server has the nice value of the whole process, and a check that of its thread.
-                nice = os.getpriority(os.PRIO_PROCESS, 0)
+            with contextlib.ExitStack() as stack:
+                for each in given:
+                    stack.callback(os.close, each)
                 self._send({"file": file, "environment": dict(env), "nice": nice}, given)
-                (pid,) = NUMBER.unpack(self._door.recv(NUMBER.size, socket.MSG_WAITALL))
-        except Exception as error:
+            (pid,) = NUMBER.unpack(os.read(status, NUMBER.size))
+        except (OSError, struct.error):
             for each in (read, lifeline, status):
                 os.close(each)
-            raise ServerError(str(error)) from error
-        finally:
-            for each in given:
-                os.close(each)
+            return None
         return Forked(pid, read, status), lifeline
 
     def _send(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        text = json.dumps(message).encode()
-        socket.send_fds(self._door, [NUMBER.pack(len(text))], descriptors)
-        self._door.sendall(text)
+        socket.send_fds(self._door, [json.dumps(message).encode()], descriptors)
 
 
 class Servers:
     """The servers of one lumi-verify, each started when a check needs it first."""
 
-    def __init__(self, stop: Callable[[], str]) -> None:
-        self._stop = stop
-        self._found: dict[tuple[str, ...], Server | None] = {}
-        self._locks: dict[tuple[str, ...], Lock] = {}
-        self._preparing: dict[tuple[str, ...], Thread] = {}
+    def __init__(self, env: Env, stop: Callable[[], str]) -> None:
+        self._env, self._stop = env, stop
+        self._found: dict[tuple[str, ...], Future[Server | None]] = {}
+        self._lock = Lock()
+        self._pool = ThreadPoolExecutor(_MOST)
         self._reaper: subprocess.Popen[bytes] | None = None
         self._lifeline = -1
 
-    def prepare(self, modules: Sequence[str], env: Env, seconds: float) -> None:
-        """Begin to start the server that imports ``modules``; ``having`` waits for it."""
-        key = tuple(modules)
-        if key not in self._preparing:
-            self._preparing[key] = Thread(target=self.having, args=(key, env, seconds))
-            self._preparing[key].start()
+    def having(self, modules: Sequence[str], seconds: float) -> Future[Server | None]:
+        """Start the server that imports ``modules``, or as many of them as can be imported.
 
-    def having(self, modules: Sequence[str], env: Env, seconds: float) -> Server | None:
-        """Return the server that has imported ``modules``, or as many of them as can be imported.
-
-        ``seconds`` is the time limit for one import. None if no server can be started.
+        ``seconds`` is the time limit for one import. The result is None if no server can be
+        started.
         """
         key = tuple(modules)
-        with self._locks.setdefault(key, Lock()):
+        with self._lock:
             if key not in self._found:
-                try:
-                    self._found[key] = self._started(key, env, seconds)
-                except OSError:
-                    self._found[key] = None
-            return self._found[key]
+                self._found[key] = self._pool.submit(self._started, key, seconds)
+        return self._found[key]
 
-    def _started(self, modules: tuple[str, ...], env: Env, seconds: float) -> Server | None:
-        if not modules:
-            return self._first(env)
-        above = self.having(modules[:-1], env, seconds)
-        if above is None:
+    def _started(self, modules: tuple[str, ...], seconds: float) -> Server | None:
+        try:
+            if not modules:
+                return self._first()
+            above = self.having(modules[:-1], seconds).result()
+            server = above.extended(modules[-1:]) if above else None
+        except OSError:
             return None
-        server = above.extended(modules[-1:])
-        return server if server.ready(seconds, self._stop) else above
+        return server if server and server.ready(seconds, self._stop) else above
 
-    def _first(self, env: Env) -> Server:
-        ours, theirs = socket.socketpair()
+    def _first(self) -> Server:
+        ours, theirs = _doors()
         kept, self._lifeline = os.pipe()
         program = os.path.abspath(python_check.__file__)
-        command = [find("python3", env) or interpreter(), program, "--serve", str(theirs.fileno())]
+        python = find("python3", self._env) or interpreter()
+        command = [python, program, "--serve", str(theirs.fileno())]
         start = [interpreter(), "-I", "-S", "-B", os.path.abspath(reaper.__file__), str(kept)]
         with theirs:
             self._reaper = subprocess.Popen(
                 [*start, *command],
-                env=dict(env),
+                env=dict(self._env),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -178,12 +169,15 @@ class Servers:
 
     def close(self) -> None:
         """End the servers and everything that they have started."""
-        for thread in self._preparing.values():
-            thread.join()
+        self._pool.shutdown()
         if self._reaper is not None:
             os.close(self._lifeline)
             self._reaper.wait()
             self._reaper = None
+
+
+def _doors() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def _readable(descriptor: int, seconds: float) -> bool:

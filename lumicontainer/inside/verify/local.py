@@ -16,7 +16,7 @@ from typing import Any
 from ..checking import CHECK, REPORT, home
 from ..launch.program import find, interpreter
 from . import outcome, process
-from .forks import Server, ServerError, Servers
+from .forks import Server, Servers
 from .outcome import ERROR, PASSED, Outcome
 from .process import Start
 from .resources import GIVEN, Check, Env, Place, alone
@@ -49,7 +49,8 @@ class Runner:
         self.folder = folder
         self.stop = stop or process.Stop()
         self._halted: dict[str, str] = {}
-        self._servers = Servers(lambda: self.stop.why)
+        # The environment of a check that is one process.
+        self._servers = Servers(without_key({**alone(env), **_ONE}), lambda: self.stop.why)
 
     def unmet_need(self, check: Check) -> tuple[str, str] | None:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None."""
@@ -57,9 +58,8 @@ class Runner:
 
     def prepare(self, checks: Sequence[Check]) -> None:
         """Begin to import the modules that checks share; other checks can run meanwhile."""
-        env = without_key({**alone(self.env), **_ONE})
         for check in filter(self.is_forked, checks):
-            self._servers.prepare(check.get("imports", ()), env, check["timeout_seconds"])
+            self._servers.having(check.get("imports", ()), check["timeout_seconds"])
 
     def is_forked(self, check: Check) -> bool:
         """Return whether a check is forked from a process that has imported its modules."""
@@ -173,7 +173,7 @@ class Runner:
             own.update({} if ranks else {"TMPDIR": folder})
             path = os.path.join(home(), check["file"])
             alone = partial(process.started, files=files)
-            start = alone if files or before else self._start(check, env)
+            start = alone if files or before else self._start(check)
             ended = process.run(
                 [*before, *command(path, env, ranks=ranks)],
                 {**env, **own},
@@ -194,19 +194,16 @@ class Runner:
         result.host = self.place.host
         return result
 
-    def _start(self, check: Check, env: Env) -> Start:
+    def _start(self, check: Check) -> Start:
         """Return how a process of a check starts: from a server, if there is one for it."""
         if not self.is_forked(check):
             return process.started
-        server = self._servers.having(check.get("imports", ()), env, check["timeout_seconds"])
+        server = self._servers.having(check.get("imports", ()), check["timeout_seconds"]).result()
         return partial(_forked, server) if server else process.started
 
 
 def _forked(server: Server, command: Sequence[str], env: Env) -> tuple[process.Process, int]:
-    try:
-        return server.started(command[-1], env)
-    except ServerError:
-        return process.started(command, env)
+    return server.started(command[-1], env) or process.started(command, env)
 
 
 def runs_beside_others(check: Check) -> bool:

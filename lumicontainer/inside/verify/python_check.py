@@ -15,10 +15,8 @@ import importlib
 import json
 import os
 import runpy
-import select
 import signal
 import socket
-import struct
 import sys
 import tempfile
 import traceback
@@ -26,8 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 BROKEN = 70  # as ``checking.BROKEN``; this file runs without the package
-# The length of a message, the pid of a process, or the status of waitpid(2).
-NUMBER = struct.Struct("=q")
+_LONGEST = 1 << 20  # bytes of a message
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _REAPER = f"{os.path.basename(_PACKAGE)}.verify.reaper"
 
@@ -67,37 +64,22 @@ def run(path: str) -> None:
 
 def _served(door: socket.socket) -> str | None:
     """Serve until the door is closed; in the process of a check return its file."""
-    statuses: dict[int, int] = {}
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    watched = select.poll()
-    watched.register(door, select.POLLIN)
-    watched.register(woken, select.POLLIN)
     while True:
-        ready = [each for each, _ in watched.poll()]
-        if woken in ready:
-            os.read(woken, 4096)
-            _report_ended(statuses)
-        if door.fileno() not in ready:
-            continue
-        message, given = _received(door)
-        if message is None:
+        # Nobody waits for the processes that are forked here.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        text, given, _, _ = socket.recv_fds(door, _LONGEST, 3)
+        if not text:
             return None
-        child = os.fork()
-        if not child:
-            signal.set_wakeup_fd(-1)
-            for each in (*statuses.values(), woken, wake, door.detach()):
+        if os.fork():
+            for each in given:
                 os.close(each)
-            if "modules" not in message:
-                return _as_check(message, *given)
-            return _served(_importing(message["modules"], given[0]))
-        if "modules" not in message:
-            statuses[child] = given.pop()
-            door.sendall(NUMBER.pack(child))
-        for each in given:
-            os.close(each)
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        door.close()
+        message = json.loads(text)
+        if "file" in message:
+            return _as_check(message, *given)
+        door = _importing(message["modules"], given[0])
 
 
 def _importing(modules: list[str], descriptor: int) -> socket.socket:
@@ -106,46 +88,15 @@ def _importing(modules: list[str], descriptor: int) -> socket.socket:
     for each in modules:
         importlib.import_module(each)
     sys.stdout.flush()
-    door.sendall(NUMBER.pack(0))
+    door.send(b"!")
     return door
-
-
-def _received(door: socket.socket) -> tuple[Mapping[str, Any] | None, list[int]]:
-    head, given, _, _ = socket.recv_fds(door, NUMBER.size, 3)
-    if len(head) < NUMBER.size:
-        return None, given
-    (length,) = NUMBER.unpack(head)
-    text = b""
-    while len(text) < length:
-        part = door.recv(length - len(text))
-        if not part:
-            return None, given
-        text += part
-    return json.loads(text), given
-
-
-def _report_ended(statuses: dict[int, int]) -> None:
-    while True:
-        try:
-            child, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not child:
-            return
-        if child in statuses:
-            descriptor = statuses.pop(child)
-            try:
-                os.write(descriptor, NUMBER.pack(status))
-            except BrokenPipeError:  # lumi-verify waits no longer
-                continue
-            finally:
-                os.close(descriptor)
 
 
 def _as_check(message: Mapping[str, Any], output: int, lifeline: int, status: int) -> str:
     """Make this process the reaper of a check; return the file in the process of the check."""
     reaper = importlib.import_module(_REAPER)
-    os.close(status)
+    reaper.end_with(os.getppid())
+    os.write(status, reaper.NUMBER.pack(os.getpid()))
     os.setsid()
     os.setpriority(os.PRIO_PROCESS, 0, message["nice"])
     for standard in (1, 2):
@@ -157,7 +108,7 @@ def _as_check(message: Mapping[str, Any], output: int, lifeline: int, status: in
     gc.freeze()
     gc.enable()
     path: str = message["file"]
-    reaper.supervise(lifeline, lambda: None)
+    reaper.supervise(lifeline, lambda: None, status)
     return path
 
 

@@ -14,6 +14,7 @@ import resource
 import select
 import shutil
 import signal
+import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 REPORT = "LUMI_VERIFY_REPORT"  # as ``checking.REPORT``; this file runs without the package
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NOT_FOUND = 127  # A shell's exit code if the command is not found
+NUMBER = struct.Struct("=q")  # a pid, or a status of waitpid(2)
 PATIENCE = 2  # seconds for killed processes to end; those that wait in a driver do not
 # Signals for lumi-verify, even if they are sent to all processes.
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -49,12 +51,14 @@ def main(words: Sequence[str]) -> None:
     supervise(int(words[0]), lambda: _execute(words[1:]))
 
 
-def supervise(lifeline: int, run: Callable[[], None]) -> None:
-    """Call ``run`` in a new process, and end as it does; only that process returns from here."""
+def supervise(lifeline: int, run: Callable[[], None], report: int | None = None) -> None:
+    """Call ``run`` in a new process, and end as it does; only that process returns from here.
+
+    The status of the process is written to the pipe ``report``.
+    """
     parent = os.getppid()
     os.set_inheritable(lifeline, False)
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # A check that crashes writes no core file to the current folder.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     for number in _ENDING:
@@ -63,10 +67,11 @@ def supervise(lifeline: int, run: Callable[[], None]) -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    child = _forked(libc)
+    child = _forked()
     if not child:
-        for each in (woken, wake, lifeline):
-            os.close(each)
+        for each in (woken, wake, lifeline, report):
+            if each is not None:
+                os.close(each)
         run()
         return
     # Not select(2), which is limited to descriptors below 1024.
@@ -82,10 +87,13 @@ def supervise(lifeline: int, run: Callable[[], None]) -> None:
     _kill_all()
     if os.getppid() != parent:
         shutil.rmtree(os.path.dirname(os.environ.get(REPORT, "")), ignore_errors=True)
+    if report is not None:
+        with contextlib.suppress(BrokenPipeError):  # lumi-verify waits no longer
+            os.write(report, NUMBER.pack(status or 0))
     _end_as(status)
 
 
-def _forked(libc: ctypes.CDLL) -> int:
+def _forked() -> int:
     """Start a process that dies with this one; return its pid, and 0 in that process."""
     own = os.getpid()
     child = os.fork()
@@ -94,10 +102,15 @@ def _forked(libc: ctypes.CDLL) -> int:
     signal.set_wakeup_fd(-1)
     for number in (*_ENDING, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != own:
-        os._exit(_NOT_FOUND)
+    end_with(own)
     return 0
+
+
+def end_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(_NOT_FOUND)
 
 
 def _execute(command: Sequence[str]) -> None:
