@@ -111,7 +111,7 @@ class LaunchedRunner(Runner):
         """Run this rank's process of a check, with the launcher's variables and open files."""
         if check.get("runs", ONCE) != RANKS:
             return self.process(check, rank)
-        return self._process(check, rank, self.env, files=True)
+        return self.process(check, rank, self.env, files=True)
 
     def halt(self, check: Check, why: str) -> None:
         """End a check on every rank."""

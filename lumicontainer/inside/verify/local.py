@@ -85,11 +85,13 @@ class Runner:
             return self.process(check)
         ranks = self.ranks(check)
         if check.get("needs", {}).get("mpi"):
-            return self.process(check, before=[_MPI, "-n", str(ranks)])
+            before = [_MPI, "-n", str(ranks)]
+            return self.process(check, env=alone(self.env), before=before)
         with reserved_port() as port, ThreadPoolExecutor(ranks) as pool:
+            env, number = alone(self.env), port.getsockname()[1]
             jobs = {
                 rank: pool.submit(
-                    self.process, check, rank, extra=by_hand(rank, ranks, port.getsockname()[1])
+                    self.process, check, rank, {**env, **by_hand(rank, ranks, number)}
                 )
                 for rank in range(ranks)
             }
@@ -139,28 +141,18 @@ class Runner:
         self,
         check: Check,
         rank: int = 0,
-        *,
-        before: Sequence[str] = (),
-        extra: Mapping[str, str] | None = None,
-    ) -> Outcome:
-        """Run one process of a check; ``before`` is a command that starts it, such as mpiexec.
-
-        ``extra`` holds the variables of its rank; without them it is the only process.
-        """
-        own = extra or ({} if before else _ONE)
-        return self._process(check, rank, {**alone(self.env), **own}, before=before)
-
-    def _process(
-        self,
-        check: Check,
-        rank: int,
-        env: Env,
+        env: Env | None = None,
         *,
         before: Sequence[str] = (),
         files: bool = False,
     ) -> Outcome:
+        """Run one process of a check, with an environment of its own if it is not the only one.
+
+        ``before`` is a command that starts it, such as mpiexec. With ``files`` it inherits all open
+        files.
+        """
         ranks = check.get("runs", ONCE) == RANKS
-        env = without_key(env)
+        env = without_key({**alone(self.env), **_ONE} if env is None else env)
         folder = ""
         try:
             folder = tempfile.mkdtemp(prefix="lumi-verify-", dir=self.folder)
@@ -172,8 +164,8 @@ class Runner:
             # Temporary files of killed processes are removed with the folder.
             own.update({} if ranks else {"TMPDIR": folder})
             path = os.path.join(home(), check["file"])
-            alone = partial(process.started, files=files)
-            start = alone if files or before else self._start(check)
+            by_itself = partial(process.started, files=files)
+            start = by_itself if files or before else self._start(check)
             ended = process.run(
                 [*before, *command(path, env, ranks=ranks)],
                 {**env, **own},

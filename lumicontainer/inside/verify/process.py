@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ MOST = 1 << 20  # bytes of output to keep, from its end
 STACKS = 3  # seconds in which hanging processes, on all ranks, may print their stacks
 _TICK = 0.1  # seconds between two looks at a running process
 _LEAST_TICK = 0.005
+_LAST = 1  # seconds for the last output; a process that waits in a driver keeps it open
 _ROUNDS = 50  # how often remaining processes are killed: they may start others meanwhile
 # Seconds between the signal that prints stacks and the one that also ends the process.
 _ABORTS = 0.3
@@ -72,7 +73,7 @@ def run(
     why: str | None = None
     try:
         while why is None and process.poll() is None:
-            output.read(_TICK)
+            output.wait(_TICK)
             over = time.monotonic() - begun > seconds
             why = at_once() or stop() or ("" if over else None)
         code = process.poll()
@@ -112,40 +113,34 @@ def started(command: Sequence[str], env: Env, *, files: bool = False) -> tuple[P
     return process, lifeline
 
 
-class _Output:
+class _Output(threading.Thread):
     """Keep the end of a process's output, in memory because the disk may be full."""
 
     def __init__(self, process: Process) -> None:
-        assert process.stdout is not None
+        super().__init__(daemon=True)
         self._process = process
-        self._stream = process.stdout
-        self._poll = select.poll()
-        self._poll.register(self._stream, select.POLLIN)
         self._kept = bytearray()
-        self._open = True
+        self.start()
 
-    def read(self, seconds: float) -> None:
-        """Read the next output; return as soon as there is some, or after ``seconds``."""
-        if not self._open:
+    def run(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            while chunk := stream.read(1 << 16):
+                self._kept += chunk
+                del self._kept[:-MOST]
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the process has closed its output, or else ended, or for ``seconds``."""
+        if self.is_alive():
+            self.join(seconds)
+        else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
-        elif self._poll.poll(seconds * 1000):
-            chunk = os.read(self._stream.fileno(), 1 << 16)
-            self._open = bool(chunk)
-            if not chunk:
-                self._stream.close()
-            self._kept += chunk
-            del self._kept[:-MOST]
-
-    def rest(self) -> None:
-        """Read the remaining output of a process that has ended."""
-        while self._open and self._poll.poll(0):
-            self.read(0)
-        self._stream.close()
 
     def text(self) -> str:
         """Return the kept output; invalid UTF-8 is replaced."""
-        return self._kept.decode("utf-8", "replace")
+        self.join(_LAST)
+        return bytes(self._kept).decode("utf-8", "replace")
 
 
 def _stacks(process: Process, output: _Output, at_once: Callable[[], str]) -> str:
@@ -161,7 +156,7 @@ def _stacks(process: Process, output: _Output, at_once: Callable[[], str]) -> st
             deaf.append(pid)
     aborts = time.monotonic() + _ABORTS
     while time.monotonic() < end and process.poll() is None and not at_once():
-        output.read(_TICK)
+        output.wait(_TICK)
         if deaf and time.monotonic() > aborts:
             for pid in deaf:
                 _send(pid, signal.SIGABRT)
@@ -206,7 +201,7 @@ def end(process: Process, mark: bytes, output: _Output) -> None:
     """
     patience = time.monotonic() + 2 * reaper.PATIENCE
     while process.poll() is None and time.monotonic() < patience:
-        output.read(_LEAST_TICK)
+        output.wait(_LEAST_TICK)
     if process.poll() is None:
         process.kill()
     for _ in range(_ROUNDS):
@@ -218,7 +213,6 @@ def end(process: Process, mark: bytes, output: _Output) -> None:
         time.sleep(0.02)
     with contextlib.suppress(subprocess.TimeoutExpired):  # it waits in a driver
         process.wait(1)
-    output.rest()
 
 
 def _marked(mark: bytes) -> Iterator[int]:
