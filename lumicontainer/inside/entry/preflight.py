@@ -7,7 +7,6 @@ reported as such, and is not a failure. Each check is one function in ``CHECKS``
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import math
 import os
 import re
@@ -28,7 +27,6 @@ LEAST_FREE = GIB  # free bytes that caches and temporary files of ranks need on 
 SECONDS = 20  # with a broken driver or network, plugins and tools never end
 SKEW = 5  # permitted seconds from the clock of Slurm's controller, which has whole seconds
 TOOLS = (("rocm-smi", ()), ("amd-smi", ("monitor",)))
-STA_UNSYNC = 0x40  # of adjtimex(2): the clock is not synchronized with a server
 
 
 def show_gpus(context: Context) -> None:
@@ -220,10 +218,7 @@ def _granted(env: Any) -> tuple[int, str]:
 
 
 def clock(context: Context) -> str:
-    """Compare the clock with the job's start and end times of Slurm's controller.
-
-    Without them, check that the kernel's clock is synchronized.
-    """
+    """Compare the clock with the job's start and end times of Slurm's controller."""
     now = time.time()
     start = optional_number(context.env, "SLURM_JOB_START_TIME")
     end = optional_number(context.env, "SLURM_JOB_END_TIME")
@@ -231,21 +226,9 @@ def clock(context: Context) -> str:
         raise FailedError(f"it is {start - now:.0f} s before the job's start on Slurm's controller")
     if end is not None and now - end > SKEW:
         raise FailedError(f"it is {now - end:.0f} s after the job's end on Slurm's controller")
-    if start is not None:
-        return "after the job's start"
-    if not _is_synchronized():
-        raise UnmadeError("the job's start is unknown, and the clock is not synchronized")
-    return "synchronized with a server"
-
-
-def _is_synchronized() -> bool:
-    """Return whether a daemon synchronizes the kernel's clock (adjtimex(2))."""
-    # struct timex has 208 bytes; modes (first) 0 only reads; status is the
-    # sixth field, after an int, padding and four longs of 8 bytes.
-    record = (ctypes.c_long * 64)()
-    if ctypes.CDLL(None).adjtimex(record) < 0:
-        return False
-    return not ctypes.c_int.from_buffer(record, 5 * ctypes.sizeof(ctypes.c_long)).value & STA_UNSYNC
+    if start is None:
+        raise UnmadeError("the job's start is unknown")
+    return "after the job's start"
 
 
 CHECKS: tuple[tuple[str, Callable[[Context], str]], ...] = (
