@@ -60,15 +60,8 @@ def files(env: Mapping[str, str], launch: Launch) -> list[str]:
         folders.insert(0, os.getcwd())
     if launch.on_one_node():
         folders += [env.get("TMPDIR", ""), *_OF_NODE]
-    known: dict[tuple[int, int], str] = {}
-    for folder in folders:
-        try:
-            seen = os.stat(folder)
-        except OSError:
-            continue
-        known.setdefault((seen.st_dev, seen.st_ino), folder)
     name = f".lumi-verify-{of_step(env)}.key"
-    return [os.path.join(folder, name) for folder in known.values()]
+    return [os.path.join(folder, name) for folder in dict.fromkeys(folders) if folder]
 
 
 def publish(paths: Sequence[str], port: int, key: bytes) -> list[str]:
@@ -88,9 +81,8 @@ def publish(paths: Sequence[str], port: int, key: bytes) -> list[str]:
             written.append(path)
     if not written:
         what, host = "cannot share a key with the other ranks", os.uname().nodename
-        why = "; ".join(refused) or "there is no folder that all ranks share"
         hint = f"start the ranks in a folder of yours that all nodes share, or {SET_ONE}"
-        raise LaunchError(what, host, why, hint, code=UNFIT)
+        raise LaunchError(what, host, "; ".join(refused), hint, code=UNFIT)
     return written
 
 
