@@ -24,7 +24,7 @@ def page(result: Mapping[str, Any]) -> bytes:
         longest=max((row["seconds"] for row in passed), default=0) or 1,
         measured=[(row, each) for row in rows for each in row["measured"]],
         charts=[(row["name"], each) for row in rows for each in pictures.charts(row["facts"])],
-        maps=[(row["name"], each) for row in rows for each in pictures.nodes(row["facts"])],
+        maps=[(row["name"], *each) for row in rows for each in pictures.nodes(row["facts"])],
         size=pictures,
         limits=limits,
         worst_first=_worst_first,

@@ -46,20 +46,6 @@ class Chart(NamedTuple):
     sources: tuple[str, ...]
 
 
-class Box(NamedTuple):
-    """Hold the lines of text about a rank, and its colour."""
-
-    tone: int
-    lines: tuple[str, ...]
-
-
-class NodeDiagram(NamedTuple):
-    """Hold the ranks of one node."""
-
-    name: str
-    boxes: tuple[Box, ...]
-
-
 def charts(facts: Mapping[str, Any]) -> Iterator[Chart]:
     """Yield the pictures of the bandwidths that a check reported."""
     for each in _rows(facts.get("bandwidth")):
@@ -134,19 +120,21 @@ def _sizes(low: float, high: float) -> list[int]:
     return [2**power for power in range(first, last + 1, every)]
 
 
-def nodes(facts: Mapping[str, Any]) -> list[NodeDiagram]:
-    """Return the GPU, cores and network interface of each rank, by node."""
+def nodes(facts: Mapping[str, Any]) -> list[tuple[str, list[tuple[int, list[str]]]]]:
+    """Return each node with its ranks: the colour of a rank, and lines about where it is."""
     ranks: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(_rows(facts.get("ranks")), key=lambda row: str(row.get("rank", "")).zfill(8)):
         ranks.setdefault(str(row.get("host", "")), []).append(row)
-    return [NodeDiagram(name, tuple(_boxes(rows))) for name, rows in ranks.items()]
+    return [(name, _boxes(rows)) for name, rows in ranks.items()]
 
 
-def _boxes(rows: list[Mapping[str, Any]]) -> Iterator[Box]:
+def _boxes(rows: list[Mapping[str, Any]]) -> list[tuple[int, list[str]]]:
     domains = [str(row.get("numa", "")) for row in rows]
     tones = list(dict.fromkeys(domains))
-    for row, domain in zip(rows, domains, strict=True):
-        yield Box(tones.index(domain), tuple(_box_lines(row)))
+    return [
+        (tones.index(domain), list(_box_lines(row)))
+        for row, domain in zip(rows, domains, strict=True)
+    ]
 
 
 _LABELS = (

@@ -86,14 +86,8 @@ def test_ranks_are_grouped_by_node_and_coloured_by_numa_node() -> None:
         | {"numa": 3},
         {"rank": 2, "host": "b", "numa": 0},
     ]
-    one, other = pictures.nodes({"ranks": rows})
-    assert (one.name, other.name) == ("a", "b")
-    assert [box.tone for box in one.boxes] == [0, 0]
-    assert one.boxes[0].lines == (
-        "rank 0",
-        "GCD 0 0000:c1:00.0",
-        "CCD 6 cores 49-55",
-        "NUMA node 3",
-    )
-    assert one.boxes[1].lines == ("rank 1", "GCD 1 0000:c6:00.0", "NUMA node 3", "NIC hsn0")
-    assert other.boxes[0].lines == ("rank 2", "NUMA node 0")
+    (one, (first, second)), (other, (third,)) = pictures.nodes({"ranks": rows})
+    assert (one, other) == ("a", "b")
+    assert first == (0, ["rank 0", "GCD 0 0000:c1:00.0", "CCD 6 cores 49-55", "NUMA node 3"])
+    assert second == (0, ["rank 1", "GCD 1 0000:c6:00.0", "NUMA node 3", "NIC hsn0"])
+    assert third == (0, ["rank 2", "NUMA node 0"])
