@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ..environment import DEFAULT, USER, Setting, kept, number, optional_number
 from ..errors import ENVIRONMENT, LaunchError
 from ..launch import cleanenv, rendezvous
-from ..launch.launchers import NONE, RANKS, TORCHRUN, Launch, recognize
+from ..launch.launchers import NONE, RANKS, TORCHRUN, Launch
 from ..launch.program import activated, interpreter, unusable
-from ..node.hardware import Node
 from ..rank import affinity, caches, gpus, variables
-from ..rank.context import DIRECT, Context, Options
+from ..rank.context import DIRECT, Context
 from ..rank.node_launcher import choose
 
 # Each variable with the function that decides it, unless the user sets it.
@@ -90,21 +89,9 @@ class Decision(NamedTuple):
         return affinity.place(self.context, binding.cpus if binding is not None else None)
 
 
-def decide(
-    env: Mapping[str, str],
-    *,
-    node: Node | None = None,
-    platform: Mapping[str, Any] | None = None,
-    options: Options | None = None,
-    program: Sequence[str] = (),
-) -> Decision:
-    """Decide the variables of the process whose environment is ``env``.
-
-    ``platform`` is the image's platform.json. Raises LaunchError if the variables of the ranks
-    contradict each other.
-    """
-    launch = recognize(env)
-    context = Context(env, launch, node=node, platform=platform, options=options, program=program)
+def decide(context: Context) -> Decision:
+    """Decide the variables of a rank; raise LaunchError if those of its launch are invalid."""
+    env, launch = context.env, context.launch
     cleanenv.check(env, launch, context.node)
     context.warnings += filter(None, [unusable(env)])
     context.start = choose(context)

@@ -9,7 +9,7 @@ from ..errors import UNFIT, LaunchError
 from ..launch.launchers import first_of_node, is_rank_0
 from ..launch.program import become, check_readable, inherited, restore_signals
 from ..rank import affinity, caches, node_launcher
-from ..rank.context import DIRECT
+from ..rank.context import DIRECT, Context
 from . import logs, preflight, profiler
 from .arguments import Arguments, parse
 from .decide import Decision, decide, without_own, without_ranks
@@ -41,7 +41,8 @@ def _run(words: Sequence[str], env: dict[str, str]) -> int:
         return 0
     env = without_own(env)
     platform = record("platform.json")
-    decision = decide(env, platform=platform, options=given.options, program=given.program)
+    context = Context(env, platform=platform, options=given.options, program=given.program)
+    decision = decide(context)
     if decision.warned():
         sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
     if given.options.print_env:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..environment import Setting, is_number, kept, optional_number
-from ..launch.launchers import NONE, SLURM, Launch
+from ..launch.launchers import NONE, SLURM, recognize
 from ..node.hardware import Gpu, Node
 
 AUTO, DIRECT = "auto", "direct"
@@ -64,20 +64,20 @@ class Context:
     """The environment, the launch, the node, the platform and the options of one rank.
 
     ``platform`` is the image's platform.json, empty without a platform. ``program`` are the words
-    of the command line from the program on.
+    of the command line from the program on. Raises LaunchError if the variables of the launch are
+    invalid.
     """
 
     def __init__(
         self,
         env: Mapping[str, str],
-        launch: Launch,
         *,
         node: Node | None = None,
         platform: Mapping[str, Any] | None = None,
         options: Options | None = None,
         program: Sequence[str] = (),
     ) -> None:
-        self.env, self.launch, self.program = env, launch, program
+        self.env, self.launch, self.program = env, recognize(env), program
         self.node = node or Node()
         self.platform, self.options = platform or {}, options or Options()
         self.start = Start(DIRECT, "")

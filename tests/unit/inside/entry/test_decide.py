@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.entry.decide import MARK, Decision, decide
+from lumicontainer.inside.entry.decide import MARK, Decision
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.launch.launchers import is_rank_0
 from lumicontainer.inside.launch.rendezvous import port_of
 from lumicontainer.inside.node.hardware import Node
 
 from .. import seen
+from ..deciding import decide
 
 
 def values(env: dict[str, str]) -> dict[str, str | None]:

@@ -10,7 +10,6 @@ import pytest
 
 from lumicontainer.inside.entry import preflight
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Context, Options
 
@@ -54,7 +53,7 @@ def library() -> Path:
 def context(root: Path, env: Mapping[str, str] | None = None) -> Context:
     env = {**seen.srun(3), "SLURM_JOB_START_TIME": str(int(time.time())), **(env or {})}
     options = Options(preflight=True)
-    return Context(env, recognize(env), node=Node(str(root)), platform=PLATFORM, options=options)
+    return Context(env, node=Node(str(root)), platform=PLATFORM, options=options)
 
 
 def failure(found: Context) -> LaunchError:

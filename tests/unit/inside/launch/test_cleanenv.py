@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.entry.decide import decide
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Options
 
 from .. import seen
+from ..deciding import decide
 
 DAEMON = 500
 FIRST_TASK = 700

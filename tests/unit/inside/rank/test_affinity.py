@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.entry.decide import Decision, decide
+from lumicontainer.inside.entry.decide import Decision
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.rank import affinity
 from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
 from ..conftest import Entry
+from ..deciding import decide
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 from .test_gpus import task
 
@@ -242,6 +243,7 @@ def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
 RANK = """
 import os, sys
 from lumicontainer.inside.rank import affinity
+from lumicontainer.inside.rank.context import Context
 from lumicontainer.inside.entry.decide import decide
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.node.hardware import Node
@@ -250,7 +252,7 @@ root, cores, given = sys.argv[1:]
 os.sched_setaffinity(0, cpulist.parse(given))
 table = [{"pci": "0000:c1:00.0", "cores": cores}]
 platform = {"accelerator": "rocm", "gpus": table}
-decision = decide(dict(os.environ), node=Node(root), platform=platform)
+decision = decide(Context(dict(os.environ), node=Node(root), platform=platform))
 affinity.bind(decision.context)
 threads = {s.name: s.value for s in decision.settings}.get("OMP_NUM_THREADS")
 shown = "import os; print(sorted(os.sched_getaffinity(0)))"

@@ -8,7 +8,6 @@ import pytest
 
 from lumicontainer.inside.environment import USER, Setting
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.launch.launchers import recognize
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank import caches
 from lumicontainer.inside.rank.context import Context, Options
@@ -37,7 +36,7 @@ def context(root: Path, env: Mapping[str, str] | None = None, **options: bool) -
     env = seen.srun(2) if env is None else env
     platform = {"name": "lumi-g", "caches": TABLE}
     given = Options(**options)
-    return Context(env, recognize(env), node=Node(str(root)), platform=platform, options=given)
+    return Context(env, node=Node(str(root)), platform=platform, options=given)
 
 
 def decided(found: Context) -> dict[str, Setting]:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.entry.decide import Decision, decide
+from lumicontainer.inside.entry.decide import Decision
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
+from ..deciding import decide
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 
 ALL = "0,1,2,3,4,5,6,7"

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.inside.entry.arguments import parse
-from lumicontainer.inside.entry.decide import Decision, decide
+from lumicontainer.inside.entry.decide import Decision
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.rank import node_launcher
 from lumicontainer.inside.rank.context import Options
 
 from .. import seen
 from ..conftest import PATH, SOURCE, Entry
+from ..deciding import decide
 
 GPUS = "0,1,2,3,4,5,6,7"
 

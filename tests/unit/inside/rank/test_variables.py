@@ -7,13 +7,14 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.records import platform_tables
-from lumicontainer.inside.entry.decide import MARK, Decision, decide, without_own
+from lumicontainer.inside.entry.decide import MARK, Decision, without_own
 from lumicontainer.inside.environment import USER
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank import caches
 from lumicontainer.inside.rank.context import Options
 
 from .. import seen
+from ..deciding import decide
 
 LUMI = {"name": "lumi-g", **platform_tables(open_catalog().platform("lumi-g"))}
 ALONE = {"PATH": "/bin"}
