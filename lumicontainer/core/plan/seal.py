@@ -44,7 +44,6 @@ for program in {" ".join(PROGRAMS)}; do
     ln -sfn {HOME}/bin/$program /usr/local/bin/$program
 done
 python3 -I -m compileall -q --invalidation-mode unchecked-hash {HOME}/lib
-PYTHONPATH={HOME}/lib python3 -m lumi_inside.image.venvs
 PYTHONPATH={HOME}/lib python3 -m lumi_inside.image.extensible
 PYTHONPATH={HOME}/lib python3 -m lumi_inside.image.inventory >{HOME}/packages.json
 """

@@ -1,8 +1,10 @@
-"""Let the image's Python see extensions, and let its pip say how to make one."""
+"""Write the files by which Python sees more packages, and by which pip says how to add some."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import sysconfig
 
@@ -21,6 +23,13 @@ HINT = "this image is read-only: on the host run: lumicontainer extend IMAGE PAC
 _CONSTRAINTS = os.path.join(sys.prefix, "read-only.txt")
 _PIP = f"[install]\nconstraint = {_CONSTRAINTS}\n"
 _MANAGED = f"[externally-managed]\nError={HINT}\n"
+# The image's Python may be a virtual environment. One created from it has the same base Python as
+# its home, so with ``--system-site-packages`` it sees the packages of the base, which has none. A
+# .pth file for the base Python (``site`` runs its lines that begin with ``import``) adds the
+# image's packages. It has no effect in the base and in the image's own environment.
+VENVS = "lumicontainer.pth"
+_OF_VENVS = "import sys; sys.prefix in {not_in!r} or __import__('site').addsitedir({packages!r})\n"
+_FOLDERS = "import json, site; print(json.dumps(site.getsitepackages()))"
 
 
 def line(packages: str) -> str:
@@ -29,6 +38,25 @@ def line(packages: str) -> str:
     return _LINE.format(
         mount=found.MOUNT, file=found.__file__, name=found.STARTED, packages=packages
     )
+
+
+def line_of_venvs(prefix: str, base: str, packages: str) -> str:
+    """Return the line that adds the image's packages to environments of the Python at ``base``."""
+    return _OF_VENVS.format(not_in=(prefix, base), packages=packages)
+
+
+def home(prefix: str) -> str:
+    """Return the folder of the Python that created an environment (PEP 405)."""
+    with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8") as stream:
+        pairs = (row.partition("=") for row in stream)
+        return next(value.strip() for key, _, value in pairs if key.strip() == "home")
+
+
+def folder(prefix: str) -> str:
+    """Return the first folder of packages of that Python, which environments search first."""
+    python = os.path.join(home(prefix), os.path.basename(sys.executable))
+    done = subprocess.run([python, "-I", "-c", _FOLDERS], stdout=subprocess.PIPE, check=True)
+    return str(json.loads(done.stdout)[0])
 
 
 def is_own(path: str) -> bool:
@@ -40,14 +68,17 @@ def is_own(path: str) -> bool:
 
 
 def main() -> None:
-    """Write the .pth file, and what pip reads; a configuration that is there is left to a check."""
+    """Write the .pth files, and those of pip; a configuration that is there is left to a check."""
     packages = sysconfig.get_path("purelib")
     files = {os.path.join(packages, NAME): line(packages)}
     own = os.path.join(sys.prefix, "pip.conf")
-    if sys.prefix != sys.base_prefix and not os.path.exists(own):
-        files |= {own: _PIP, _CONSTRAINTS: f"{HINT}\n"}
-    elif sys.prefix == sys.base_prefix:
+    if sys.prefix == sys.base_prefix:
         files[os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")] = _MANAGED
+    else:
+        text = line_of_venvs(sys.prefix, sys.base_prefix, packages)
+        files[os.path.join(folder(sys.prefix), VENVS)] = text
+        if not os.path.exists(own):
+            files |= {own: _PIP, _CONSTRAINTS: f"{HINT}\n"}
     for path, text in files.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as stream:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.image.venvs import NAME, folder, home, text
+from lumicontainer.inside.image.extensible import VENVS, folder, home, line_of_venvs
 
 SEES = "import importlib.util as u; print(bool(u.find_spec('of_the_image')))"
 
@@ -32,7 +32,7 @@ def image(tmp_path: Path) -> Path:
 
 def sees(environment: Path, line: str) -> bool:
     """Return whether an environment sees the package, where its ``site`` reads a line."""
-    (packages(environment) / NAME).write_text(line)
+    (packages(environment) / VENVS).write_text(line)
     command = [environment / "bin/python3", "-I", "-c", SEES]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return done.stdout == "True\n"
@@ -41,19 +41,21 @@ def sees(environment: Path, line: str) -> bool:
 def test_an_environment_of_a_user_sees_the_packages_of_the_image(
     image: Path, tmp_path: Path
 ) -> None:
-    line = text(str(image), sys.base_prefix, str(packages(image)))
+    line = line_of_venvs(str(image), sys.base_prefix, str(packages(image)))
     assert sees(made(tmp_path / "own"), line)
 
 
 def test_the_base_python_takes_nothing_from_it(image: Path, tmp_path: Path) -> None:
     own = made(tmp_path / "own")
-    assert not sees(own, text(str(image), str(own), str(packages(image))))
+    assert not sees(own, line_of_venvs(str(image), str(own), str(packages(image))))
 
 
 def test_the_packages_of_a_user_win_over_those_of_the_image(image: Path, tmp_path: Path) -> None:
     own = made(tmp_path / "own")
     (packages(own) / "of_the_image.py").touch()
-    (packages(own) / NAME).write_text(text(str(image), sys.base_prefix, str(packages(image))))
+    (packages(own) / VENVS).write_text(
+        line_of_venvs(str(image), sys.base_prefix, str(packages(image)))
+    )
     where = "import of_the_image; print(of_the_image.__file__)"
     command = [own / "bin/python3", "-I", "-c", where]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
