@@ -15,7 +15,7 @@ from lumicontainer.inside.node.cpulist import parse
 from lumicontainer.jobs import follow, slurm
 from lumicontainer.jobs.follow import Asked, Listener
 from lumicontainer.system import process
-from lumicontainer.verify.local import words
+from lumicontainer.verify.local import names, words
 from lumicontainer.verify.results import PartialResult, passed, read
 from lumicontainer.verify.subject import Row
 
@@ -33,16 +33,6 @@ class JobStep:
 
     checks: tuple[Row, ...]
     mpi: str = NO_MPI
-
-    @property
-    def minutes(self) -> int:
-        """Return the time limit of the step."""
-        return minutes(self.checks)
-
-    @property
-    def words(self) -> list[str]:
-        """Return the options of lumi-verify that name its checks."""
-        return [word for check in self.checks for word in ("-k", check["name"])]
 
 
 @dataclass(frozen=True)
@@ -126,7 +116,7 @@ def script(job: Job, folder: Path) -> str:
         tasks=tasks(job.platform),
         cpus=cpus(job.platform),
         minutes=min(_MOST, minutes([check for step in job.steps for check in step.checks])),
-        steps=job.steps,
+        steps=[[str(minutes(step.checks)), step.mpi, *names(step.checks)] for step in job.steps],
     )
 
 

@@ -63,10 +63,15 @@ def host_for(
     return Host(find_engine(), image, needs, on_line)
 
 
+def names(checks: Sequence[Row]) -> list[str]:
+    """Return the options of lumi-verify that name checks."""
+    return [word for check in checks for word in ("-k", check["name"])]
+
+
 def words(checks: Sequence[Row], required: str) -> list[str]:
     """Return the command, in an image, that runs checks and prints their results as JSON."""
-    chosen = [word for check in checks for word in ("-k", check["name"])]
-    return [VERIFY, "--json", "-", *(["--require", required] if required else []), *chosen]
+    needs = ["--require", required] if required else []
+    return [VERIFY, "--json", "-", *needs, *names(checks)]
 
 
 def run(
