@@ -31,7 +31,10 @@ def wrapped(context: Context, command: list[str]) -> list[str]:
         python = command[0] == interpreter() and command[1:]
         if not python or (command[1].startswith("-") and command[1] != "-m"):
             raise misused("--profiler torch profiles SCRIPT.py or -m MODULE, not '-- COMMAND'")
-        return _torch(command, _new_folder(context)) if own else command
+        if not own:
+            return command
+        runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_profiler.py")
+        return [command[0], runner, os.path.join(_new_folder(context), "trace.json"), *command[1:]]
     tool = _tool(profiler or DEFAULT, context)
     words = _ROCM[profiler or DEFAULT].split()
     folder = _new_folder(context) if own else ""
@@ -75,11 +78,6 @@ def _new_folder(context: Context) -> str:
         why = "each profiled rank writes to its own folder in --log-dir, or else here"
         hint = "choose a writable folder with --log-dir, or change to one"
         raise LaunchError(what, where, why, hint, code=UNFIT, alone=True) from None
-
-
-def _torch(command: list[str], folder: str) -> list[str]:
-    runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_profiler.py")
-    return [command[0], runner, os.path.join(folder, "trace.json"), *command[1:]]
 
 
 _PFTRACE = "--output-format pftrace --output-directory {} --output-file trace"

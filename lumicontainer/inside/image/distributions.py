@@ -25,10 +25,8 @@ class Package:
     def _files(self) -> Iterator[tuple[str, int]]:
         for line in self.text("RECORD").splitlines():
             name, _, size = line.rsplit(",", 2)
-            path = os.path.join(self.folder, name.strip('"'))
-            # normpath for all of 40,000 files would take half of the time.
-            plain = os.path.normpath(path) if "./" in path or "//" in path else path
-            yield plain, int(size) if size else UNSAID
+            path = os.path.normpath(os.path.join(self.folder, name.strip('"')))
+            yield path, int(size) if size else UNSAID
 
     def text(self, name: str) -> str:
         """Return a file of its metadata, or "" if there is none."""

@@ -20,13 +20,8 @@ def system_packages() -> dict[str, str]:
     return {name: version for status, name, version in rows if status.startswith("ii")}
 
 
-def python_distributions() -> dict[str, str]:
-    """Return the Python distributions that python3 imports, with their versions."""
-    found = {package.name: package.version for package in packages()}
-    return {name: found[name] for name in sorted(found, key=str.lower)}
-
-
 if __name__ == "__main__":
-    inventory = {"system": system_packages(), "python": python_distributions()}
-    json.dump(inventory, sys.stdout, indent=1)
+    every = sorted(packages(), key=lambda package: package.name.lower())
+    python = {package.name: package.version for package in every}
+    json.dump({"system": system_packages(), "python": python}, sys.stdout, indent=1)
     sys.stdout.write("\n")

@@ -129,13 +129,7 @@ def _row(one: Walked) -> Row | None:
 def dump(layer: PlainLayer) -> str:
     """Return a list as JSON, folders before their files; equal lists give equal text."""
     rows = sorted(layer.items(), key=lambda item: item[0].replace("/", "\0"))
-    return json.dumps({path: _short(row) for path, row in rows}, separators=(",", ":"))
-
-
-def _short(row: Sequence[Any] | None) -> Sequence[Any] | None:
-    if not isinstance(row, Row) or row.elf is not None:
-        return row
-    return row[:3] if row.target else row[:2]
+    return json.dumps(dict(rows), separators=(",", ":"))
 
 
 def load(text: str | bytes) -> Layer:
