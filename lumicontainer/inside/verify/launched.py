@@ -20,7 +20,7 @@ from .channel import client, keys, protocol, server
 from .local import NODE, ONCE, RANKS, Runner
 from .outcome import ERROR, Outcome
 from .process import Stop
-from .resources import MPI, Check, Place
+from .resources import MPI, Check, Env, Place
 
 _TICK = 0.2
 _NEXT, _SELDOM = 0.1, 1.0
@@ -31,17 +31,9 @@ thousand ranks read the same folder."""
 class LaunchedRunner(Runner):
     """Run checks as rank 0 together with the other ranks, if there are others."""
 
-    def __init__(
-        self,
-        place: Place,
-        env: Mapping[str, str],
-        folder: str,
-        *,
-        stop: Stop | None = None,
-        server_: server.Server | None = None,
-    ) -> None:
+    def __init__(self, place: Place, env: Env, folder: str, *, stop: Stop | None = None) -> None:
         super().__init__(place, env, folder, stop=stop)
-        self.server = server_
+        self.server: server.Server | None = None
         self._withdraw_key: Callable[[], None] = lambda: None
         self._layout = layout(env)
         self._with_mpi = ""

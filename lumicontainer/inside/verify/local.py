@@ -18,7 +18,7 @@ from ..launch.program import find, interpreter
 from . import outcome, process
 from .forks import Server, Servers
 from .outcome import ERROR, PASSED, Outcome
-from .process import Start
+from .process import Start, Stop
 from .resources import GIVEN, Check, Env, Place, alone
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
@@ -41,13 +41,9 @@ _TICK = 0.2
 class Runner:
     """Run checks on a machine without a launcher; their processes write to ``folder``."""
 
-    def __init__(
-        self, place: Place, env: Env, folder: str, *, stop: process.Stop | None = None
-    ) -> None:
-        self.place = place
-        self.env = env
-        self.folder = folder
-        self.stop = stop or process.Stop()
+    def __init__(self, place: Place, env: Env, folder: str, *, stop: Stop | None = None) -> None:
+        self.place, self.env, self.folder = place, env, folder
+        self.stop = stop or Stop()
         self._halted: dict[str, str] = {}
         # The environment of a check that is one process.
         self._servers = Servers(without_key({**alone(env), **_ONE}), lambda: self.stop.why)
@@ -241,14 +237,13 @@ def reserved_port() -> socket.socket:
     return holder
 
 
-def writable_folder(env: Env, *, places: Sequence[str] = ()) -> str:
+def writable_folder(env: Env) -> str:
     """Return a writable folder: TMPDIR, or one that every machine has.
 
     Raises OSError, with the reason for each folder, if there is none.
     """
     refused = []
-    asked = env.get("TMPDIR", "")
-    for place in places or (*((asked,) if asked else ()), "/tmp", "/var/tmp", "/dev/shm"):
+    for place in filter(None, (env.get("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm")):
         try:
             with tempfile.TemporaryFile(dir=place) as probe:
                 probe.write(bytes(1 << 16))

@@ -72,7 +72,8 @@ def _run(given: argparse.Namespace) -> int:
         run(due, runner, required, written)
         lost = runner.lost()
         if lost and not stop.why:
-            written.add(_RANKS, lost)
+            written.checks.append(_RANKS)
+            written.note(_RANKS, lost)
     finally:
         runner.close()
     written.finish(stop.why)
@@ -109,10 +110,7 @@ def _listen_for_signals(stop: Stop) -> None:
 
 
 def run(
-    checks: Sequence[Check],
-    runner: Runner,
-    required: Sequence[str],
-    written: report.Report,
+    checks: Sequence[Check], runner: Runner, required: Sequence[str], written: report.Report
 ) -> None:
     """Run checks, some of them in parallel, and report each outcome.
 
@@ -142,18 +140,12 @@ def run(
     light.sort(key=lambda check: len(check.get("imports", ())))
     importing = any(len(check.get("imports", ())) > 1 for check in light)
     lower = partial(os.nice, BESIDE if importing else 0)  # On Linux, of one thread.
-    with ThreadPoolExecutor(_side_by_side(importing), initializer=lower) as pool:
+    # One a processor, at most 4 because of their memory. Servers that import one after the other
+    # are waited for at the end: they get a processor of their own.
+    side_by_side = max(1, min(4, len(os.sched_getaffinity(0)) - importing))
+    with ThreadPoolExecutor(side_by_side, initializer=lower) as pool:
         for done in [pool.submit(one, check) for check in light]:
             done.result()
     for check in due:
         if not runs_beside_others(check):
             one(check)
-
-
-def _side_by_side(importing: bool) -> int:
-    """Return the number of parallel checks: one a processor, at most 4 because of their memory.
-
-    Servers that import one after the other are waited for at the end: they get a processor of
-    their own.
-    """
-    return max(1, min(4, len(os.sched_getaffinity(0)) - importing))

@@ -107,11 +107,6 @@ class Report:
             with contextlib.suppress(LaunchError):
                 self._write("lumi-verify did not finish", _is_file)
 
-    def add(self, check: Check, outcome: Outcome) -> None:
-        """Report the outcome of an additional check."""
-        self.checks.append(check)
-        self.note(check, outcome)
-
     def finish(self, interrupted: str) -> None:
         """Write the files, and print the last line to stdout unless a file goes there."""
         results = self._write(interrupted, lambda _: True)
