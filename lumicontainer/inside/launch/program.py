@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -60,11 +61,8 @@ def unusable(env: Mapping[str, str]) -> str:
 
 def find(name: str, env: Mapping[str, str]) -> str:
     """Return the path of the program ``name`` on PATH or in ROCm's folder, or ""."""
-    for folder in [*env.get("PATH", "").split(":"), "/opt/rocm/bin"]:
-        path = os.path.join(folder, name)
-        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return ""
+    folders = [*filter(None, env.get("PATH", "").split(":")), "/opt/rocm/bin"]
+    return shutil.which(name, path=":".join(folders)) or ""
 
 
 def check_readable(script: str) -> None:
