@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from lumicontainer.build.checks import script_syntax
 from lumicontainer.commands import context
@@ -144,8 +143,7 @@ def _with_layer(row: ImportedLine, written: Resolved, python: str) -> ImportedLi
 def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
     table = []
     for row in rows:
-        here = str(row.origin.number)
-        place = here if row.origin.file == file.name else f"{row.origin.file}:{here}"
+        place = str(row.line) if row.file == file.name else f"{row.file}:{row.line}"
         table.append((place, row.outcome, _short(row.text), row.note))
     if table:
         print_table(table)
@@ -160,17 +158,7 @@ def _short(text: str) -> str:
 
 
 def _print_json(rows: Sequence[ImportedLine], recipe: Path, written: Resolved) -> None:
-    lines: list[dict[str, Any]] = [
-        {
-            "file": row.origin.file,
-            "line": row.origin.number,
-            "text": row.text,
-            "outcome": row.outcome,
-            "note": row.note,
-            "layer": row.layer,
-        }
-        for row in rows
-    ]
+    lines = [row._asdict() for row in rows]
     print_json({"recipe": str(recipe), "platform": written.platform.name, "lines": lines})
 
 

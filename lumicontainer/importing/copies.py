@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, Origin, hazard
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, hazard
 from lumicontainer.importing.requirements import inner_name
 from lumicontainer.system.files.recipe_folder import files_below, read_bytes
 from lumicontainer.system.units import count
@@ -36,17 +36,17 @@ class Copies:
                 return inner if (self.draft.folder / inner).is_file() else ""
         return ""
 
-    def add(self, origin: Origin, text: str, source: str, target: str) -> None:
+    def add(self, line: FileLine, source: str, target: str) -> None:
         """Add the copy of a file or a folder to an absolute path of the image."""
         name = inner_name(source.lstrip("/") if source.startswith("/") else source)
         if not name and source.strip("./"):
-            self.draft.refuse(origin, text, "it leads out of the folder of what is imported")
+            line.refuse("it leads out of the folder of what is imported")
             return
         if why := hazard(f"{name}\n{target}"):
-            self.draft.refuse(origin, text, why)
+            line.refuse(why)
             return
         if not any(letter in source for letter in "*?["):
-            self._add_one(origin, text, name, target)
+            self._add_one(line, name, target)
             return
         found: list[Path] = []
         # It may not be a pattern that can be read.
@@ -54,89 +54,67 @@ class Copies:
             found = sorted(self.draft.folder.glob(name))
         for path in found:
             one = path.relative_to(self.draft.folder).as_posix()
-            self._add_one(origin, f"COPY {one} {target}", one, f"{target.rstrip('/')}/")
+            self._add_one(line.part(f"COPY {one} {target}"), one, f"{target.rstrip('/')}/")
         if not found:
-            self.draft.refuse(origin, text, "no file has such a name")
+            line.refuse("no file has such a name")
 
-    def _add_one(self, origin: Origin, text: str, name: str, target: str) -> None:
+    def _add_one(self, line: FileLine, name: str, target: str) -> None:
         path = self.draft.folder / name
         if path.is_dir() and not path.is_symlink():
-            self._add_folder(origin, text, name, target.rstrip("/") or "/")
+            self._add_folder(line, name, target.rstrip("/") or "/")
         else:
-            place = f"{target}{path.name}" if target.endswith("/") else target
-            self._add_file(origin, text, name, place)
+            self._add_file(line, name, f"{target}{path.name}" if target.endswith("/") else target)
 
-    def _add_file(self, origin: Origin, text: str, name: str, target: str) -> None:
-        draft = self.draft
+    def _add_file(self, line: FileLine, name: str, target: str) -> None:
+        path = self.draft.folder / name
         try:
-            content = read_bytes(draft.folder, name)
+            content = read_bytes(self.draft.folder, name)
         except InputError as error:
-            draft.refuse(origin, text, _reason(error))
+            line.refuse(_reason(error))
             return
         self._places[target] = name
-        file = LayerFile(name, 0o755 if _is_program(draft, name) else 0o644, content)
-        if is_file_of(file) or _is_environment(name):
-            draft.note(origin, text, NOT_NEEDED, "it is read for packages, not installed")
-            return
-        self._keep(file)
-        words = ["install", "-D", "-m", f"{file.mode:o}", f"{FOLDER}/{name}", target]
-        draft.script.append(f"{shlex.join(words)}\n")
-        draft.note(origin, text, CARRIED)
+        file = LayerFile(name, 0o755 if path.stat().st_mode & 0o100 else 0o644, content)
+        if is_file_of(file) or path.name in ("environment.yml", "environment.yaml"):
+            line.note(NOT_NEEDED, "it is read for packages, not installed")
+        else:
+            self._install(line, file, target)
 
-    def _add_folder(self, origin: Origin, text: str, name: str, target: str) -> None:
+    def _add_folder(self, line: FileLine, name: str, target: str) -> None:
         draft, problems = self.draft, Problems()
         self._places[target] = name
         if (draft.folder / _IGNORE).exists():
             why = f"{_IGNORE} is not read: copy by name what the image needs, or bind the folder"
-            draft.refuse(origin, text, why)
+            line.refuse(why)
             return
-        found = [
-            each for each in files_below(draft.folder, name, problems) if not _is_git(each.name)
-        ]
+        found = list(files_below(draft.folder, name, problems))
         if problems.found:
-            draft.refuse(origin, text, _reason(InputError(*problems.found)))
+            line.refuse(_reason(InputError(*problems.found)))
             return
-        files = [
-            file
-            for each in found
-            if not is_file_of(file := LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]))
-        ]
-        for file in files:
-            self._keep(file)
+        own = (each for each in found if each.name.partition("/")[0] != ".git")
+        files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in own]
+        files = [file for file in files if not is_file_of(file)]
+        draft.files |= {f"{FOLDER}/{file.name}": file for file in files}
         quoted, inner = shlex.quote(target), shlex.quote(f"{FOLDER}/{name}".rstrip("/") + "/.")
         if files:
             draft.script.append(f"mkdir -p {quoted}\ncp -r {inner} {quoted}\n")
-        draft.note(
-            origin, text, CARRIED, f"{count(len(files), 'file')}; bind your code instead to edit it"
-        )
+        line.note(CARRIED, f"{count(len(files), 'file')}; bind your code instead to edit it")
 
-    def _keep(self, file: LayerFile) -> None:
-        self.draft.files[f"{FOLDER}/{file.name}"] = file
-
-    def add_text(self, origin: Origin, text: str, content: str, target: str) -> None:
+    def add_text(self, line: FileLine, content: str, target: str) -> None:
         """Add a file whose content stands in the imported file."""
-        name = f"line-{origin.number}-{PurePosixPath(target).name}"
-        self.draft.files[f"{FOLDER}/{name}"] = LayerFile(name, 0o644, content.encode())
-        words = ["install", "-D", "-m", "644", f"{FOLDER}/{name}", target]
-        if why := hazard(shlex.join(words)):
-            self.draft.refuse(origin, text, why)
+        name = f"line-{line.number}-{PurePosixPath(target).name}"
+        self._install(line, LayerFile(name, 0o644, content.encode()), target)
+
+    def _install(self, line: FileLine, file: LayerFile, target: str) -> None:
+        own = f"{FOLDER}/{file.name}"
+        command = shlex.join(["install", "-D", "-m", f"{file.mode:o}", own, target])
+        if why := hazard(command):
+            line.refuse(why)
             return
-        self.draft.script.append(f"{shlex.join(words)}\n")
-        self.draft.note(origin, text, CARRIED)
+        self.draft.files[own] = file
+        self.draft.script.append(f"{command}\n")
+        line.note(CARRIED)
 
 
 def _reason(error: InputError) -> str:
     problem = error.problems[0]
     return f"{problem.what}: {problem.why or problem.where}"
-
-
-def _is_program(draft: Draft, name: str) -> bool:
-    return bool((draft.folder / name).stat().st_mode & 0o100)
-
-
-def _is_environment(name: str) -> bool:
-    return PurePosixPath(name).name in ("environment.yml", "environment.yaml")
-
-
-def _is_git(name: str) -> bool:
-    return name == ".git" or name.startswith(".git/")

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.copies import Copies
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, Origin
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.script import ShellReader
 from lumicontainer.importing.shell_split import expand
@@ -83,113 +82,102 @@ def read_definition(draft: Draft, name: str) -> None:
 
 def _is_header(each: Section) -> bool:
     return each.name == "bootstrap" and any(
-        re.match(r"(?i)\s*bootstrap\s*:", line) for line in each.lines
+        re.match(r"(?i)\s*bootstrap\s*:", text) for text in each.lines
     )
 
 
-def _pair(line: str, separator: str) -> tuple[str, str]:
-    name, _, value = line.partition(separator)
+def _pair(text: str, separator: str) -> tuple[str, str]:
+    name, _, value = text.partition(separator)
     return name.strip(), value.strip().strip('"')
 
 
-class _Reader:
-    def __init__(self, draft: Draft, file: str) -> None:
-        self.draft = draft
-        self.file = file
-        self.copies = Copies(draft)
-        self.shell = ShellReader(draft, file, self.copies.find)
-
+class _Reader(ShellReader):
     def leave_out(self, each: Section) -> None:
         if each.name == "bootstrap":
-            text = " ".join(line.strip() for line in each.lines if line.strip())
-            why = "only the last stage becomes the image"
-            self.draft.refuse(Origin(self.file, each.line), text, why)
+            text = " ".join(text.strip() for text in each.lines if text.strip())
+            self.line(each.line, text).refuse("only the last stage becomes the image")
 
     def read(self, each: Section) -> None:
-        origin, text = Origin(self.file, each.line), f"%{each.name} {each.rest}".strip()
+        line = self.line(each.line, f"%{each.name} {each.rest}".strip())
         name = each.name.lower()
         if name in _NOT_NEEDED:
-            self.draft.note(origin, text, NOT_NEEDED, _NOT_NEEDED[name])
+            line.note(NOT_NEEDED, _NOT_NEEDED[name])
         elif read := self._READERS.get(name):
-            read(self, origin, text, each)
+            read(self, line, each)
         else:
-            why = _REFUSED.get(name, "this section has no counterpart")
-            self.draft.refuse(origin, text, why)
+            line.refuse(_REFUSED.get(name, "this section has no counterpart"))
 
-    def _header(self, origin: Origin, text: str, each: Section) -> None:
+    def _header(self, line: FileLine, each: Section) -> None:
         pairs = dict(
-            _pair(line, ":") for line in each.lines if ":" in line and line.strip()[0] != "#"
+            _pair(text, ":") for text in each.lines if ":" in text and text.strip()[0] != "#"
         )
         keys = {name.lower(): value.partition(" #")[0].strip() for name, value in pairs.items()}
         if "bootstrap" not in keys:
             return
         agent = keys["bootstrap"].lower()
-        text = "; ".join(f"{name}: {value}" for name, value in pairs.items())
+        line = line.part("; ".join(f"{name}: {value}" for name, value in pairs.items()))
         image = {"debootstrap": "debian"}.get(agent, keys.get("from", ""))
         if agent in ("docker", "debootstrap", "library", "docker-daemon", "oras"):
-            self.draft.replace_image(origin, text, image)
+            line.replace_image(image)
         else:
-            why = f"no base comes from the bootstrap '{agent}'; the base is {self.draft.goal.base}"
-            self.draft.refuse(origin, text, why)
+            base = self.draft.goal.base
+            line.refuse(f"no base comes from the bootstrap '{agent}'; the base is {base}")
 
-    def _arguments(self, origin: Origin, text: str, each: Section) -> None:
+    def _arguments(self, line: FileLine, each: Section) -> None:
         del each
-        self.draft.note(origin, text, CARRIED, "their defaults stand where {{ NAME }} stood")
+        line.note(CARRIED, "their defaults stand where {{ NAME }} stood")
 
-    def _files(self, origin: Origin, text: str, each: Section) -> None:
+    def _files(self, line: FileLine, each: Section) -> None:
         if each.rest:
-            self.draft.refuse(origin, text, "only the last stage becomes the image")
+            line.refuse("only the last stage becomes the image")
             return
-        for number, line in enumerate(each.lines, each.line + 1):
-            for pair in parsed("files", [line]).files:
+        for row in self._rows(each):
+            for pair in parsed("files", [row.text]).files:
                 source, _, target = str(pair).partition(" ")
-                place = target.strip() or f"/{source.lstrip('/')}"
-                at = Origin(self.file, number)
                 if source.startswith("/"):
-                    self.draft.refuse(at, line.strip(), "it is not below the definition's folder")
+                    row.refuse("it is not below the definition's folder")
                 else:
-                    self.copies.add(at, line.strip(), source, place)
+                    self.copies.add(row, source, target.strip() or f"/{source}")
 
-    def _environment(self, origin: Origin, text: str, each: Section) -> None:
-        del text
-        for number, line in enumerate(each.lines, origin.number + 1):
-            at = Origin(self.file, number)
-            found = parsed("environment", [line]).environ
-            if not found and line.strip() and not line.strip().startswith("#"):
-                self.draft.refuse(
-                    at, line.strip(), "only variables with a value can be carried over"
-                )
-            for assignment in found if not line.strip().startswith("#") else ():
-                self._variables(at, line.strip(), str(assignment))
+    def _rows(self, each: Section) -> Iterator[FileLine]:
+        for number, text in enumerate(each.lines, each.line + 1):
+            if text.strip() and not text.strip().startswith("#"):
+                yield self.line(number, text.strip())
 
-    def _variables(self, origin: Origin, text: str, assignments: str) -> None:
+    def _environment(self, line: FileLine, each: Section) -> None:
+        del line
+        for row in self._rows(each):
+            found = parsed("environment", [row.text]).environ
+            if not found:
+                row.refuse("only variables with a value can be carried over")
+            for assignment in found:
+                self._variables(row, str(assignment))
+
+    def _variables(self, line: FileLine, assignments: str) -> None:
         try:
             words = shlex.split(assignments, comments=True)
         except ValueError:
             words = []
         code = any(mark in assignments for mark in ("$(", "`", ";"))
         if code or not words or not all("=" in word for word in words):
-            self.draft.refuse(origin, text, "it is more than variables with a value")
+            line.refuse("it is more than variables with a value")
             return
         for word in words:
-            name, _, value = word.partition("=")
-            self._variable(origin, word, name, expand(value, self.draft.environment))
+            name, _, given = word.partition("=")
+            value = expand(given, self.draft.environment)
+            if name == "PATH" or name.endswith("_PATH"):
+                add_path(line, name, value)
+            elif "$" in value:
+                line.part(word).refuse("it has a variable without a known value")
+            else:
+                add_variable(line, name, value)
 
-    def _variable(self, origin: Origin, text: str, name: str, value: str) -> None:
-        if name == "PATH" or name.endswith("_PATH"):
-            add_path(self.draft, origin, name, value)
-        elif "$" in value:
-            self.draft.refuse(origin, text, "it has a variable without a known value")
-        else:
-            add_variable(self.draft, origin, name, value)
+    def _post(self, line: FileLine, each: Section) -> None:
+        self.read_shell("\n".join(each.lines), line.number + 1, {})
 
-    def _post(self, origin: Origin, text: str, each: Section) -> None:
-        del text
-        self.shell.read("\n".join(each.lines), origin.number + 1, {})
-
-    def _start(self, origin: Origin, text: str, each: Section) -> None:
-        command = next((line.strip() for line in each.lines if line.strip()), "")
-        self.draft.start(origin, text, command.removeprefix("exec "))
+    def _start(self, line: FileLine, each: Section) -> None:
+        command = next((text.strip() for text in each.lines if text.strip()), "")
+        line.start(command.removeprefix("exec "))
 
     _READERS: Mapping[str, Any] = {
         "bootstrap": _header,

@@ -13,15 +13,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.core.yaml.validators import RESERVED
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.copies import Copies
-from lumicontainer.importing.draft import (
-    CARRIED,
-    NOT_CARRIED,
-    NOT_NEEDED,
-    Draft,
-    Origin,
-    hazard,
-)
+from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine, hazard
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
@@ -108,7 +100,7 @@ def read_dockerfile(draft: Draft, name: str) -> None:
     values: dict[str, str] = {}
     for each in instructions(text):
         if each.name == "FROM":
-            base, _, stage = _from(each.text)
+            base, stage = _from(each.text)
             stages.append(_Stage(stage.lower(), expand(base, values), each, []))
         elif stages:
             stages[-1].body.append(each)
@@ -121,11 +113,11 @@ def read_dockerfile(draft: Draft, name: str) -> None:
     _Reader(draft, name, values, stages).read(before)
 
 
-def _from(text: str) -> tuple[str, str, str]:
+def _from(text: str) -> tuple[str, str]:
     bare = re.sub(r"^(--\S+\s+)+", "", text.replace("\\\n", " "))
     base, _, rest = bare.partition(" ")
     found = re.fullmatch(r"(?i)\s*as\s+(\S+)\s*", rest)
-    return base, "as", found[1] if found else ""
+    return base, found[1] if found else ""
 
 
 def _assignments(text: str) -> Iterator[tuple[str, str]]:
@@ -139,23 +131,20 @@ def _assignments(text: str) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-class _Reader:
+class _Reader(ShellReader):
     def __init__(
         self, draft: Draft, file: str, given: Mapping[str, str], stages: Sequence[_Stage]
     ) -> None:
-        self.draft = draft
-        self.file = file
+        super().__init__(draft, file)
         self.given = given
         self.stages = stages
         self.values: dict[str, str] = {}
-        self.copies = Copies(draft)
-        self.shell = ShellReader(draft, file, self.copies.find)
 
     def read(self, before: Sequence[Instruction]) -> None:
-        used = self._used()
         for each in before:
             why = "it chooses the base image, which the platform chooses here"
-            self.draft.note(self._at(each), f"{each.name} {each.text}", NOT_NEEDED, why)
+            self._line(each).note(NOT_NEEDED, why)
+        used = self._used()
         for stage in self.stages:
             if stage in used:
                 self._from(stage)
@@ -174,7 +163,6 @@ class _Reader:
 
     def _leave_out(self, stage: _Stage) -> None:
         last = stage.body[-1].last if stage.body else stage.first.last
-        what = f"FROM {stage.first.text}"
         why = f"only the last stage becomes the image; lines {stage.first.line} to {last} do not"
         read = any(
             re.search(rf"from={re.escape(stage.name)}\b", each.text, re.IGNORECASE)
@@ -182,121 +170,117 @@ class _Reader:
             for each in other.body
             if stage.name
         )
-        self.draft.note(self._at(stage.first), what, NOT_CARRIED if read else NOT_NEEDED, why)
+        self._line(stage.first).note(NOT_CARRIED if read else NOT_NEEDED, why)
 
-    def _at(self, each: Instruction) -> Origin:
-        return Origin(self.file, each.line)
+    def _line(self, each: Instruction) -> FileLine:
+        return self.line(each.line, f"{each.name} {each.text}")
 
     def _from(self, stage: _Stage) -> None:
-        text = f"FROM {stage.first.text}"
+        line = self._line(stage.first)
         if any(stage.base.lower() == each.name for each in self.stages if each.name):
-            self.draft.note(self._at(stage.first), text, CARRIED, "the stage is above")
+            line.note(CARRIED, "the stage is above")
         else:
-            self.draft.replace_image(self._at(stage.first), text, stage.base)
+            line.replace_image(stage.base)
 
     def _instruction(self, each: Instruction) -> None:
-        origin, text = self._at(each), f"{each.name} {each.text}"
+        line = self._line(each)
         try:
             if each.name in _NOT_NEEDED:
-                self.draft.note(origin, text, NOT_NEEDED, _NOT_NEEDED[each.name])
+                line.note(NOT_NEEDED, _NOT_NEEDED[each.name])
             elif read := self._READERS.get(each.name):
-                read(self, origin, text, each)
+                read(self, line, each)
             else:
-                self.draft.refuse(origin, text, "this instruction has no counterpart")
+                line.refuse("this instruction has no counterpart")
         except (ValueError, IndexError) as error:
-            self.draft.refuse(origin, text, f"it cannot be read: {error}")
+            line.refuse(f"it cannot be read: {error}")
 
-    def _arg(self, origin: Origin, text: str, each: Instruction) -> None:
+    def _arg(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
             known = expand(value, self.values) or self.given.get(name, "")
             self.values[name] = known
-            if self.draft.decided("environment", name, origin, text):
+            if line.decided("environment", name):
                 continue
             if name in RESERVED or name.startswith(("LD_", "BASH_FUNC")) or "$" in known:
-                self.draft.refuse(origin, text, "a parameter cannot have this name or value")
+                line.refuse("a parameter cannot have this name or value")
                 continue
             self.draft.parameters[name] = known
-            self.draft.note(origin, text, CARRIED, f"as the parameter {name}")
+            line.note(CARRIED, f"as the parameter {name}")
 
-    def _env(self, origin: Origin, text: str, each: Instruction) -> None:
-        del text
+    def _env(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
             if name == "PATH" or name.endswith("_PATH"):
-                add_path(self.draft, origin, name, expand(value, self.values))
+                add_path(line, name, expand(value, self.values))
                 continue
             known = re.sub(r"\$\{?\w+\}?", "", expand(value, self.values))
             self.values[name] = known
             self.draft.parameters.pop(name, None)
-            add_variable(self.draft, origin, name, known)
+            add_variable(line, name, known)
 
-    def _workdir(self, origin: Origin, text: str, each: Instruction) -> None:
+    def _workdir(self, line: FileLine, each: Instruction) -> None:
         folder = expand(str(parsed(each.name, each.text).workdir), self.values)
-        path = folder if folder.startswith("/") else f"{self.shell.folder}/{folder}"
+        path = folder if folder.startswith("/") else f"{self.folder}/{folder}"
         block = f"mkdir -p {shlex.quote(path)}\n"
         why = "it has a variable without a known value" if "$" in path else hazard(block)
-        self.shell.folder, self.shell.lost = path, ("", "")
-        if used := self.shell.used(path):
-            self.shell.lost = (path, self.shell.missing[used])
-            self.draft.note(origin, text, self.shell.missing[used], f"{used} is not there")
+        self.folder, self.lost = path, ("", "")
+        if used := self.used(path):
+            self.lost = (path, self.missing[used])
+            line.note(self.missing[used], f"{used} is not there")
         elif why:
-            self.shell.lost = (path, NOT_CARRIED)
-            self.draft.refuse(origin, text, why)
+            self.lost = (path, NOT_CARRIED)
+            line.refuse(why)
         else:
             self.draft.script.append(block)
-            why = "for later lines; a container starts in your folder"
-            self.draft.note(origin, text, CARRIED, why)
+            line.note(CARRIED, "for later lines; a container starts in your folder")
 
-    def _run(self, origin: Origin, text: str, each: Instruction) -> None:
+    def _run(self, line: FileLine, each: Instruction) -> None:
         rest = each.text
         while option := _OPTION.match(rest):
             rest = rest[option.end() :].lstrip("\\\n \t")
             if option[1] == "mount" and "type=cache" not in (option[2] or ""):
                 why = "it needs a mount of another stage or a secret: see 'secrets' of layer.yaml"
-                self.draft.refuse(origin, text, why)
+                line.refuse(why)
                 return
         lines = "\n" * each.text.count("\n", 0, len(each.text) - len(rest))
         if words := _exec_form(rest):
             rest = shlex.join(words)
         elif each.bodies:
             lines, rest = "\n", "".join(each.bodies)
-        self.shell.read(lines + rest, each.line, self.values)
+        self.read_shell(lines + rest, each.line, self.values)
 
-    def _copy(self, origin: Origin, text: str, each: Instruction) -> None:
+    def _copy(self, line: FileLine, each: Instruction) -> None:
         rest = each.text.replace("\\\n", " ")
         while option := _OPTION.match(rest):
             rest = rest[option.end() :]
             if option[1] == "from":
                 why = f"'{option[2]}' does not become the image; install it, or name a source"
-                self.draft.refuse(origin, text, why)
+                line.refuse(why)
                 return
         rest = expand(rest, self.values)
         if each.bodies:
-            target = self._target(rest.split()[-1])
-            self.copies.add_text(origin, text, each.bodies[0], target)
+            self.copies.add_text(line, each.bodies[0], self._target(rest.split()[-1]))
             return
         *sources, target = _exec_form(rest) or shlex.split(rest)
         many = len(sources) > 1
         place = self._target(target if not many or target.endswith("/") else f"{target}/")
         for source in sources:
-            text = f"{each.name} {source} {target}" if many else text
+            part = line.part(f"{each.name} {source} {target}") if many else line
             if "://" in source:
-                self.draft.refuse_source(origin, text, url_source(source))
+                part.refuse_source(url_source(source))
             elif each.name == "ADD" and re.search(r"\.(tar|tgz|tar\.\w+)$", source):
-                self.draft.refuse(origin, text, "unpack it in a RUN line, or name it as a source")
+                part.refuse("unpack it in a RUN line, or name it as a source")
             else:
-                self.copies.add(origin, text, source, place)
+                self.copies.add(part, source, place)
 
     def _target(self, path: str) -> str:
         end = "/" if path.endswith("/") or path in (".", "./") else ""
-        whole = path if path.startswith("/") else f"{self.shell.folder or '/'}/{path}"
+        whole = path if path.startswith("/") else f"{self.folder or '/'}/{path}"
         parts = [part for part in whole.split("/") if part not in ("", ".")]
         return f"/{'/'.join(parts)}{end}" if parts else "/"
 
-    def _start(self, origin: Origin, text: str, each: Instruction) -> None:
+    def _start(self, line: FileLine, each: Instruction) -> None:
         recipe = parsed(each.name, each.text.replace("\\\n", " "))
         found: Any = recipe.cmd or recipe.entrypoint
-        command = shlex.join(found) if isinstance(found, list) else str(found)
-        self.draft.start(origin, text, command)
+        line.start(shlex.join(found) if isinstance(found, list) else str(found))
 
     _READERS: Mapping[str, Any] = {
         "ARG": _arg,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,17 +26,11 @@ _SOURCE: Mapping[str, Reader[Any]] = {
 }
 
 
-class Origin(NamedTuple):
-    """Name a line of a file."""
-
-    file: str
-    number: int
-
-
 class ImportedLine(NamedTuple):
     """Hold what became of a line, or of a part of it."""
 
-    origin: Origin
+    file: str
+    line: int
     text: str
     outcome: str
     """One of ``OUTCOMES``."""
@@ -54,77 +49,91 @@ class Goal(NamedTuple):
     """The version of the base's Python."""
 
 
+@dataclass
 class Draft:
     """Hold the parts of a recipe and of its layer, as they are found."""
 
-    def __init__(self, folder: Path, goal: Goal, name: str) -> None:
-        self.folder = folder
-        self.goal = goal
-        self.name = name
-        self.lines: list[ImportedLine] = []
-        self.layers: set[str] = set()
-        self.apt: dict[str, Origin] = {}
-        self.python: dict[str, Origin] = {}
-        self.environment: dict[str, str] = {}
-        self.path: list[str] = []
-        self.parameters: dict[str, str] = {}
-        self.files: dict[str, LayerFile] = {}
-        self.script: list[str] = []
-        self.to_pin: list[Mapping[str, str]] = []
-        """Sources whose commit or sha256 the user fills in."""
+    folder: Path
+    goal: Goal
+    name: str
+    lines: list[ImportedLine] = field(default_factory=list)
+    layers: set[str] = field(default_factory=set)
+    apt: dict[str, None] = field(default_factory=dict)
+    python: dict[str, None] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    path: list[str] = field(default_factory=list)
+    parameters: dict[str, str] = field(default_factory=dict)
+    files: dict[str, LayerFile] = field(default_factory=dict)
+    script: list[str] = field(default_factory=list)
+    to_pin: list[Mapping[str, str]] = field(default_factory=list)
+    """Sources whose commit or sha256 the user fills in."""
 
     def is_layer(self) -> bool:
         """Return whether anything was found for a layer of its own."""
         return any((self.apt, self.python, self.environment, self.path, self.script))
 
-    def note(self, origin: Origin, text: str, outcome: str, why: str = "") -> None:
-        """Add what became of a line."""
-        self.lines.append(ImportedLine(origin, text, outcome, why))
 
-    def start(self, origin: Origin, text: str, command: str) -> None:
+class FileLine(NamedTuple):
+    """Name a line of a file, or a part of it, and add to a draft what becomes of it."""
+
+    draft: Draft
+    file: str
+    number: int
+    text: str = ""
+
+    def part(self, text: str) -> "FileLine":
+        """Return a part of the line."""
+        return self._replace(text=text)
+
+    def note(self, outcome: str, why: str = "", layer: str = "") -> None:
+        """Add what became of the line."""
+        row = ImportedLine(self.file, self.number, self.text, outcome, why, layer)
+        self.draft.lines.append(row)
+
+    def start(self, command: str) -> None:
         """Add that ``lumicontainer run`` takes the place of a line that starts a command."""
-        self.note(origin, text, REPLACED, f"lumicontainer run {self.name}.sif -- {command}")
+        self.note(REPLACED, f"lumicontainer run {self.draft.name}.sif -- {command}")
 
-    def refuse(self, origin: Origin, text: str, why: str) -> None:
-        """Add that a line is not carried over, and why."""
-        self.note(origin, text, NOT_CARRIED, why)
+    def refuse(self, why: str) -> None:
+        """Add that the line is not carried over, and why."""
+        self.note(NOT_CARRIED, why)
 
-    def replace(self, origin: Origin, text: str, layer: str, why: str = "") -> None:
-        """Add that a layer takes the place of a line."""
-        self.layers.add(layer)
-        self.lines.append(ImportedLine(origin, text, REPLACED, why, layer))
+    def replace(self, layer: str, why: str = "") -> None:
+        """Add that a layer takes the place of the line."""
+        self.draft.layers.add(layer)
+        self.note(REPLACED, why, layer)
 
-    def replace_image(self, origin: Origin, text: str, image: str) -> None:
+    def replace_image(self, image: str) -> None:
         """Add what takes the place of a base image: the platform's base, and layers."""
         name = re.split(r"@|:(?=[^/]*$)", image)[0]
         name = re.sub(r"^([\w-]+(\.[\w-]+)+|[\w.-]+:\d+)/", "", name).removeprefix("library/")
-        row, base = find("images", name, self.goal.accelerator), f"the base is {self.goal.base}"
+        goal = self.draft.goal
+        row, base = find("images", name, goal.accelerator), f"the base is {goal.base}"
         if "layers" in row:
-            self.layers.update(row["layers"])
-            layer = next(iter(row["layers"]), "")
-            self.lines.append(ImportedLine(origin, text, REPLACED, base, layer))
+            self.draft.layers.update(row["layers"])
+            self.note(REPLACED, base, next(iter(row["layers"]), ""))
         else:
             why = row.get("refuse", "unknown base image; add what you need of it to the layer")
-            self.refuse(origin, text, f"{why}; {base}")
+            self.refuse(f"{why}; {base}")
 
-    def refuse_source(self, origin: Origin, text: str, source: Mapping[str, str]) -> None:
+    def refuse_source(self, source: Mapping[str, str]) -> None:
         """Add that a download is not carried over, and the source that would pin it."""
         if any(fault(reader, source[key]) for key, reader in _SOURCE.items() if key in source):
-            self.refuse(origin, text, "it downloads what nothing pins")
+            self.refuse("it downloads what nothing pins")
             return
-        if source not in self.to_pin:
-            self.to_pin.append(source)
-        self.refuse(origin, text, "pin it as a source: see 'sources' at the end of layer.yaml")
+        if source not in self.draft.to_pin:
+            self.draft.to_pin.append(source)
+        self.refuse("pin it as a source: see 'sources' at the end of layer.yaml")
 
-    def decided(self, kind: str, name: str, origin: Origin, text: str, more: str = "") -> bool:
+    def decided(self, kind: str, name: str, more: str = "") -> bool:
         """Add what the table of replacements says of a name; return False if it says nothing."""
-        row: Mapping[str, Any] = find(kind, name, self.goal.accelerator)
+        row: Mapping[str, Any] = find(kind, name, self.draft.goal.accelerator)
         if "layer" in row:
-            self.replace(origin, text, row["layer"], row.get("why", more))
+            self.replace(row["layer"], row.get("why", more))
         elif "drop" in row:
-            self.note(origin, text, NOT_NEEDED, row["drop"])
+            self.note(NOT_NEEDED, row["drop"])
         elif "refuse" in row:
-            self.refuse(origin, text, row["refuse"])
+            self.refuse(row["refuse"])
         return bool(row)
 
 

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from lumicontainer.core.model.requirements import lines, requirement
 from lumicontainer.errors import InputError
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, Origin, fault
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
 from lumicontainer.system.files.recipe_folder import read_bytes
 
 _HASH = re.compile(r"\s--hash[= ]\S+")
@@ -27,31 +26,21 @@ def read_requirements(draft: Draft, name: str, seen: Sequence[str] = ()) -> None
 
     Raises ``InputError`` if the file cannot be read.
     """
-    for line in lines(read_bytes(draft.folder, name)):
-        origin = Origin(name, line.line)
-        option, value = split_option(line.text)
-        if _FILES.get(option) == "read":
-            _read_other(draft, origin, line.text, value, (*seen, name))
-        elif option:
-            add_option(draft, origin, option, value)
-        else:
-            add_requirement(draft, origin, line.text)
+    for each in lines(read_bytes(draft.folder, name)):
+        add_line(FileLine(draft, name, each.line, each.text), (*seen, name))
 
 
-def split_option(text: str) -> tuple[str, str]:
-    """Return the option that a line begins with, and its value; both empty if there is none."""
-    if not text.startswith("-"):
-        return "", ""
-    found = re.fullmatch(r"(--[\w-]+|-\w)[=\s]*(.*)", text)
-    return (found[1], found[2]) if found else (text, "")
-
-
-def _read_other(draft: Draft, origin: Origin, text: str, value: str, seen: Sequence[str]) -> None:
-    other = inner_name(str(PurePosixPath(origin.file).parent / value))
-    if other in seen:
-        draft.note(origin, text, NOT_NEEDED, "the file was read already")
+def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
+    """Add a line as pip reads it; ``seen`` are the files that led to it."""
+    if not line.text.startswith("-"):
+        add_requirement(line.part(_HASH.split(line.text)[0]), line.text)
         return
-    read_named(draft, origin, text, other, seen)
+    found = re.fullmatch(r"(--[\w-]+|-\w)[=\s]*(.*)", line.text)
+    option, value = (found[1], found[2]) if found else (line.text, "")
+    if _FILES.get(option) == "read":
+        read_named(line, inner_name(str(PurePosixPath(line.file).parent / value)), seen)
+    else:
+        add_option(line, option, value)
 
 
 def inner_name(path: str) -> str:
@@ -67,88 +56,78 @@ def inner_name(path: str) -> str:
     return "/".join(parts)
 
 
-def read_named(
-    draft: Draft, origin: Origin, text: str, name: str, seen: Sequence[str] = ()
-) -> None:
+def read_named(line: FileLine, name: str, seen: Sequence[str] = ()) -> None:
     """Add the lines of a file that a line names; refuse the line if it cannot be read."""
     if not name:
-        draft.refuse(origin, text, "the file is not below the folder of what is imported")
+        line.refuse("the file is not below the folder of what is imported")
         return
-    before = len(draft.lines)
+    if name in seen:
+        line.note(NOT_NEEDED, "the file was read already")
+        return
+    rows = line.draft.lines
+    before = len(rows)
     try:
-        read_requirements(draft, name, seen)
+        read_requirements(line.draft, name, seen)
     except InputError as error:
         problem = error.problems[0]
-        draft.refuse(origin, text, f"{problem.what}: {problem.where} {problem.why}".strip())
+        line.refuse(f"{problem.what}: {problem.where} {problem.why}".strip())
     else:
-        draft.note(origin, text, CARRIED, f"the lines of {name} are below")
-        draft.lines.insert(before, draft.lines.pop())
+        line.note(CARRIED, f"the lines of {name} are below")
+        rows.insert(before, rows.pop())
 
 
-def add_option(draft: Draft, origin: Origin, option: str, value: str) -> None:
+def add_option(line: FileLine, option: str, value: str) -> None:
     """Add what becomes of an option of pip."""
-    text = f"{option} {value}".strip()
+    line = line.part(f"{option} {value}".strip())
     if option in ("-e", "--editable"):
-        add_requirement(draft, origin, value, text)
+        add_requirement(line, value)
     elif option in _IGNORED:
-        draft.note(origin, text, NOT_NEEDED, "pip decides it in the step")
+        line.note(NOT_NEEDED, "pip decides it in the step")
     elif "download.pytorch.org" in value:
-        draft.note(origin, text, NOT_NEEDED, "the layer pytorch has its own index")
+        line.note(NOT_NEEDED, "the layer pytorch has its own index")
     elif option in _FILES:
-        draft.refuse(origin, text, "lumicontainer lock pins all packages")
+        line.refuse("lumicontainer lock pins all packages")
     else:
-        draft.refuse(origin, text, _INDEX)
+        line.refuse(_INDEX)
 
 
-def add_requirement(draft: Draft, origin: Origin, given: str, text: str = "") -> None:
+def add_requirement(line: FileLine, given: str) -> None:
     """Add a requirement as pip reads it: a name with versions, a URL or a path."""
-    text = text or _HASH.split(given)[0]
     bare = _HASH.split(given)[0].strip()
-    source = _source(bare)
-    if source:
-        _add_download(draft, origin, text, bare, source)
+    if source := _source(bare):
+        # A layer takes its place, or it is a source to pin.
+        name = source.get("folder") or source["file"].split("-")[0]
+        named = bare.partition(" @ ")[0] if " @ " in bare else name
+        if not line.decided("python", package_of(named)):
+            line.refuse_source(source)
         return
     try:
         read = Requirement(bare)
     except InvalidRequirement:
         local = bare.startswith((".", "/")) or "/" in bare
-        draft.refuse(origin, text, _PROJECT if local else fault(requirement, bare))
+        line.refuse(_PROJECT if local else fault(requirement, bare))
         return
-    _add_named(draft, origin, text, read, hashed=bare != given.strip())
+    _add_named(line, read, hashed=bare != given.strip())
 
 
-def _add_named(draft: Draft, origin: Origin, text: str, read: Requirement, *, hashed: bool) -> None:
-    if read.marker and not read.marker.evaluate(_target(draft)):
-        draft.note(origin, text, NOT_NEEDED, f"not for Python {draft.goal.python} on Linux")
+def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:
+    python = line.draft.goal.python
+    # What may differ between the image and this host.
+    full = dict.fromkeys(("implementation_version", "python_full_version"), f"{python}.0")
+    if read.marker and not read.marker.evaluate({**full, "python_version": python}):
+        line.note(NOT_NEEDED, f"not for Python {python} on Linux")
         return
     asked = f"{read.specifier} was asked for" if read.specifier else ""
-    if draft.decided("python", canonicalize_name(read.name), origin, text, asked):
+    if line.decided("python", canonicalize_name(read.name), asked):
         return
     read.marker = None
     plain = str(read)
     cuda = [extra for extra in read.extras if re.search(r"cuda|cu1\d", extra)]
     if why := f"its extra {cuda[0]} is for NVIDIA's GPUs" if cuda else fault(requirement, plain):
-        draft.refuse(origin, text, why)
+        line.refuse(why)
         return
-    draft.python.setdefault(plain, origin)
-    draft.note(origin, text, CARRIED, "its hashes are left to lumicontainer lock" if hashed else "")
-
-
-def _target(draft: Draft) -> dict[str, Any]:
-    """Return the values of markers in the image that may differ from those of this host."""
-    python = draft.goal.python
-    full = dict.fromkeys(("implementation_version", "python_full_version"), f"{python}.0")
-    return {**full, "python_version": python}
-
-
-def _add_download(
-    draft: Draft, origin: Origin, text: str, bare: str, source: dict[str, str]
-) -> None:
-    """Add a requirement with a URL: a layer takes its place, or it is a source to pin."""
-    file = source.get("file", "")
-    named = bare.partition(" @ ")[0] if " @ " in bare else source.get("folder", file.split("-")[0])
-    if not draft.decided("python", package_of(named), origin, text):
-        draft.refuse_source(origin, text, source)
+    line.draft.python.setdefault(plain)
+    line.note(CARRIED, "its hashes are left to lumicontainer lock" if hashed else "")
 
 
 def package_of(repository: str) -> str:
@@ -189,14 +168,14 @@ def url_source(url: str, file: str = "") -> dict[str, str]:
     return {"url": address, "file": name, "sha256": sha256}
 
 
-def add_pip(draft: Draft, origin: Origin, words: Sequence[str]) -> Iterator[str]:
+def add_pip(line: FileLine, words: Sequence[str]) -> Iterator[str]:
     """Add the words behind ``pip install``; yield the paths that ``--requirement`` names."""
     left = list(words)
     while left:
         word = left.pop(0)
         option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if not word.startswith("-"):
-            add_requirement(draft, origin, word)
+            add_requirement(line.part(word), word)
         elif option in _SILENT or re.fullmatch("-[qvUI]+", option):
             continue
         elif option in _SILENT_WITH_VALUE:
@@ -206,9 +185,9 @@ def add_pip(draft: Draft, origin: Origin, words: Sequence[str]) -> Iterator[str]
             if _FILES.get(option) == "read":
                 yield value
             else:
-                add_option(draft, origin, option, value)
+                add_option(line, option, value)
         else:
-            draft.refuse(origin, f"pip install {word}", _INDEX)
+            line.part(f"pip install {word}").refuse(_INDEX)
 
 
 _SILENT = {

@@ -2,17 +2,18 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from lumicontainer.core.yaml.validators import apt_package
 from lumicontainer.importing import conda, requirements
+from lumicontainer.importing.copies import Copies
 from lumicontainer.importing.draft import (
     CARRIED,
     NOT_CARRIED,
     NOT_NEEDED,
     Draft,
-    Origin,
+    FileLine,
     fault,
     hazard,
 )
@@ -30,13 +31,12 @@ _UNKNOWN = "it has a variable without a known value"
 
 
 class ShellReader:
-    """Read the shell text of one file, whose folders and variables go on from line to line."""
+    """Read a file with shell text, whose folders and variables go on from line to line."""
 
-    def __init__(self, draft: Draft, file: str, find_file: Callable[[str], str]) -> None:
+    def __init__(self, draft: Draft, file: str) -> None:
         self.draft = draft
         self.file = file
-        self.find_file = find_file
-        """Returns the name in the folder of what a path of the image was copied from."""
+        self.copies = Copies(draft)
         self.folder = ""
         """Where commands run."""
         self.lost = ("", "")
@@ -44,122 +44,98 @@ class ShellReader:
         self.missing: dict[str, str] = {}
         """Names of what is not downloaded, each with the outcome of what uses it."""
 
-    def read(self, text: str, first: int, values: Mapping[str, str]) -> None:
+    def line(self, number: int, text: str) -> FileLine:
+        """Return a line of the file."""
+        return FileLine(self.draft, self.file, number, text)
+
+    def read_shell(self, text: str, first: int, values: Mapping[str, str]) -> None:
         """Add the commands of a text whose first line has the number ``first``."""
         kept: list[str] = []
         lost, known = self.lost, dict(values)
         for command in split(text):
-            origin = Origin(self.file, first + command.offset)
+            line = self.line(first + command.offset, command.text)
             away = re.match(r"cd\s+(\S*)", command.text)
             if lost[0] and not (away and away[1].startswith("/")):
-                why = f"it runs in {lost[0]}, which is not there"
-                self.draft.note(origin, command.text, lost[1], why)
+                line.note(lost[1], f"it runs in {lost[0]}, which is not there")
                 lost = self.lost if away else lost
-            elif self._is_kept(origin, command, known):
+            elif self._is_kept(line, known, compound=command.compound):
                 kept.append(command.text)
                 known |= _assigned(command, known)
                 lost = ("", "") if away else lost
             elif away:
                 lost = away[1], self.draft.lines[-1].outcome
         if any(not re.match(r"cd\s", each) for each in kept):
-            self._keep(Origin(self.file, first), kept)
+            enter = [f"cd {shlex.quote(self.folder)}"] if self.folder else []
+            body = "\n".join([*enter, *kept])
+            head = f"# {self.file}:{first}\n# shellcheck disable=all\n"
+            self.draft.script.append(f"{head}(\n{body}\n)\n")
 
-    def _keep(self, origin: Origin, kept: Sequence[str]) -> None:
-        enter = [f"cd {shlex.quote(self.folder)}"] if self.folder else []
-        body = "\n".join([*enter, *kept])
-        self.draft.script.append(
-            f"# {origin.file}:{origin.number}\n# shellcheck disable=all\n(\n{body}\n)\n"
-        )
-
-    def _is_kept(self, origin: Origin, command: ShellCommand, values: Mapping[str, str]) -> bool:
+    def _is_kept(self, line: FileLine, values: Mapping[str, str], *, compound: bool) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
-        text, plain = command.text, _plain(command.text)
-        found = None if command.compound else words(plain, values)
+        plain = _plain(line.text)
+        found = None if compound else words(plain, values)
         if found is None:
-            unknown = not command.compound and bool(re.search(table()["downloads"], text))
+            unknown = not compound and bool(re.search(table()["downloads"], line.text))
             why = _UNKNOWN if unknown else find("commands", plain).get("refuse", "")
-            return self._is_other_kept(origin, text, expand(plain, values), why)
+            return self._is_other_kept(line, expand(plain, values), why)
         found = _without_options(found)
-        if not found or self._read_installer(origin, text, found):
+        if not found or self._read_installer(line, found):
             return False
-        name = " ".join(found)
-        if self.draft.decided("commands", name, origin, text):
+        if line.decided("commands", " ".join(found)):
             return False
-        return self._is_other_kept(origin, text, expand(plain, values))
+        return self._is_other_kept(line, expand(plain, values))
 
-    def _read_installer(self, origin: Origin, text: str, found: Sequence[str]) -> bool:
+    def _read_installer(self, line: FileLine, found: Sequence[str]) -> bool:
         joined = " ".join(found)
         if re.match(r"apt(-get)?\s", joined) and "install" in found:
-            self._add_apt(origin, found[found.index("install") + 1 :])
+            _add_apt(line, found[found.index("install") + 1 :])
         elif _PIP.match(joined):
-            rest = found[found.index("install") + 1 :]
-            for name in requirements.add_pip(self.draft, origin, rest):
-                self._read_requirements(origin, name)
+            for path in requirements.add_pip(line, found[found.index("install") + 1 :]):
+                requirements.read_named(line.part(f"pip install -r {path}"), self._file(path))
         elif conda_verb := _CONDA.match(joined):
-            self._add_conda(origin, text, found, conda_verb[1])
+            self._add_conda(line, found[2 if conda_verb[1] in ("install", "create") else 3 :])
         else:
             return False
         return True
 
-    def _read_requirements(self, origin: Origin, path: str) -> None:
-        text = f"pip install -r {path}"
-        requirements.read_named(self.draft, origin, text, self.find_file(self._absolute(path)))
+    def _file(self, path: str) -> str:
+        """Return the name in the folder of what a path of the image was copied from."""
+        return self.copies.find(str(PurePosixPath(self.folder or "/") / path))
 
-    def _absolute(self, path: str) -> str:
-        return str(PurePosixPath(self.folder or "/") / path)
-
-    def _add_apt(self, origin: Origin, found: Sequence[str]) -> None:
-        draft = self.draft
-        values = {n for n, word in enumerate(found, 1) if word in ("-t", "-o", "-c")}
-        wanted = [
-            word for n, word in enumerate(found) if n not in values and not word.startswith("-")
-        ]
-        for text in dict.fromkeys(wanted):
-            package, _, version = text.partition("=")
-            if draft.decided("apt", package, origin, f"apt {text}"):
-                continue
-            if fault(apt_package, package):
-                draft.refuse(origin, f"apt {text}", "it is not the name of a Debian package")
-                continue
-            draft.apt.setdefault(package, origin)
-            why = f"in the version of {draft.goal.base}" if version else ""
-            draft.note(origin, f"apt {text}", CARRIED, why)
-
-    def _add_conda(self, origin: Origin, text: str, found: Sequence[str], verb: str) -> None:
-        left = list(found[2 if verb in ("install", "create") else 3 :])
+    def _add_conda(self, line: FileLine, found: Sequence[str]) -> None:
+        left = list(found)
         while left:
             word = left.pop(0)
             if word in ("-f", "--file") and left:
-                name = self.find_file(self._absolute(left.pop(0)))
-                self._read_environment(origin, text, name)
+                self._read_environment(line, self._file(left.pop(0)))
             elif word in ("-c", "--channel", "-n", "--name", "-p", "--prefix"):
                 left = left[1:]
             elif not word.startswith("-"):
-                conda.add_package(self.draft, origin, word)
+                conda.add_package(line.part(word))
 
-    def _read_environment(self, origin: Origin, text: str, name: str) -> None:
+    def _read_environment(self, line: FileLine, name: str) -> None:
         if not name:
-            self.draft.refuse(origin, text, "the file is not below the folder of what is imported")
+            line.refuse("the file is not below the folder of what is imported")
             return
         conda.read_environment(self.draft, name)
-        self.draft.note(origin, text, CARRIED, f"the lines of {name} are above")
+        line.note(CARRIED, f"the lines of {name} are above")
 
-    def _is_other_kept(self, origin: Origin, text: str, plain: str, why: str = "") -> bool:
+    def _is_other_kept(self, line: FileLine, plain: str, why: str = "") -> bool:
         """Add what becomes of a command that installs no packages by name."""
-        draft = self.draft
-        if self._read_download(origin, text, plain):
+        text = line.text
+        if self._read_download(line, plain):
             return False
         if used := self.used(plain) or self.used(text):
-            draft.note(origin, text, self.missing[used], f"it uses {used}, which is not there")
+            line.note(self.missing[used], f"it uses {used}, which is not there")
             return False
         if re.search(r"/etc/apt/|sources\.list", text):
             why = "name a script that does it under apt_repositories of the layer"
         elif re.search(table()["downloads"], text):
             why = why or _UNPINNED
         if why := why or hazard(text) or _syntax_error(text):
-            draft.refuse(origin, text, why)
+            line.refuse(why)
             return False
-        draft.note(origin, text, CARRIED)
+        line.note(CARRIED)
         return True
 
     def used(self, text: str) -> str:
@@ -167,13 +143,16 @@ class ShellReader:
         named = re.findall(r"[\w.+${}-]+", text)
         return next((name for name in self.missing if name in named), "")
 
-    def _read_download(self, origin: Origin, text: str, plain: str) -> bool:
+    def _read_download(self, line: FileLine, plain: str) -> bool:
         git = re.search(r"\bgit\s+clone\b(.*)", plain.replace("\\\n", " "), re.DOTALL)
         urls = re.findall(r"(?:https?|ftp)://[^\s'\"|;)&>]+", plain)
         if not urls:
             return False
         if _INSTALLERS.search(urls[0]) and not git:
-            return self._drop_conda(origin, text, urls[0])
+            saved = _saved_as(line.text) or urls[0]
+            self.missing[PurePosixPath(saved).name] = NOT_NEEDED
+            line.replace("python", "the layer has Python and pip")
+            return True
         if git:
             source = _clone(git[1], urls[0])
             self.missing[source["folder"]] = NOT_CARRIED
@@ -184,18 +163,26 @@ class ShellReader:
         else:
             return False
         named = source.get("folder", "")
-        package = requirements.package_of(named)
-        if find("python", package, self.draft.goal.accelerator):
+        if line.decided("python", requirements.package_of(named)):
             self.missing[named] = NOT_NEEDED
-            return self.draft.decided("python", package, origin, text)
-        self.draft.refuse_source(origin, text, source)
+        else:
+            line.refuse_source(source)
         return True
 
-    def _drop_conda(self, origin: Origin, text: str, url: str) -> bool:
-        saved = _saved_as(text) or PurePosixPath(url).name
-        self.missing[PurePosixPath(saved).name] = NOT_NEEDED
-        self.draft.replace(origin, text, "python", "the layer has Python and pip")
-        return True
+
+def _add_apt(line: FileLine, found: Sequence[str]) -> None:
+    values = {n for n, word in enumerate(found, 1) if word in ("-t", "-o", "-c")}
+    wanted = [word for n, word in enumerate(found) if n not in values and not word.startswith("-")]
+    for word in dict.fromkeys(wanted):
+        package, _, version = word.partition("=")
+        part = line.part(f"apt {word}")
+        if part.decided("apt", package):
+            continue
+        if fault(apt_package, package):
+            part.refuse("it is not the name of a Debian package")
+            continue
+        line.draft.apt.setdefault(package)
+        part.note(CARRIED, f"in the version of {line.draft.goal.base}" if version else "")
 
 
 def _assigned(command: ShellCommand, values: Mapping[str, str]) -> dict[str, str]:
