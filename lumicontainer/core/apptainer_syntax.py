@@ -8,21 +8,21 @@ line that begins with ``bootstrap:`` starts a new stage (seen with Apptainer 1.4
 import re
 from collections.abc import Iterator
 
-# Each begins with a character, for that is what a search is quick by: every file is asked for.
-# A look at the next letter before the choice between two saves two fifths of the time.
-_BEGIN = re.compile(r"\n[^\S\n]*(?=[%bB])(%|(?i:bootstrap:))")
-_ARGUMENT = re.compile(r"\{\{\s*\w+\s*\}\}")
-_SECTION = "Apptainer takes a line that begins with '%' for a section"
-_STAGE = "Apptainer takes 'bootstrap:' for the start of a stage"
-_WORD = "Apptainer takes '{{ word }}' for a build argument"
+_FORMS = {
+    r"^[^\S\n]*%": "Apptainer takes a line that begins with '%' for a section",
+    r"^[^\S\n]*(?i:bootstrap:)": "Apptainer takes 'bootstrap:' for the start of a stage",
+    r"\{\{\s*\w+\s*\}\}": "Apptainer takes '{{ word }}' for a build argument",
+}
 
 
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
-    lines = f"\n{text}"
-    begins = {(m.start(), _SECTION if m[1] == "%" else _STAGE) for m in _BEGIN.finditer(lines)}
-    words = {(m.start(), _WORD) for m in _ARGUMENT.finditer(lines)}
-    yield from sorted({(lines.count("\n", 0, at + 1), reason) for at, reason in begins | words})
+    found = {
+        (text.count("\n", 0, match.start()) + 1, reason)
+        for form, reason in _FORMS.items()
+        for match in re.finditer(form, text, re.MULTILINE)
+    }
+    yield from sorted(found)
 
 
 def fits_a_line(text: str) -> bool:
@@ -32,5 +32,4 @@ def fits_a_line(text: str) -> bool:
 
 def is_hazardous(text: str) -> bool:
     """Return whether ``text`` holds a line that cannot stand in a definition."""
-    lines = f"\n{text}"
-    return bool(_BEGIN.search(lines) or _ARGUMENT.search(lines))
+    return any(re.search(form, text, re.MULTILINE) for form in _FORMS)

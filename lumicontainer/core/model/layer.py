@@ -10,7 +10,7 @@ from lumicontainer.core.model.source import Source, read_sources
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Node, Scalar, Sequence
 from lumicontainer.core.yaml.readers import Text, choice, described, line, mapping, schema_of, text
-from lumicontainer.core.yaml.record import Mark, record
+from lumicontainer.core.yaml.record import SAME_LEVEL, record
 from lumicontainer.core.yaml.validators import Accelerator, Line, Name, Names, Script, Summary
 from lumicontainer.errors import Place, Problems
 
@@ -133,7 +133,7 @@ class Content(NamedTuple):
 
 
 class _Version(NamedTuple):
-    content: Annotated[Content, Mark.SAME_LEVEL]
+    content: Annotated[Content, SAME_LEVEL]
     docker_image: Annotated[str, validators.docker_image] = ""
     """Of a base: the image that this version is, in place of the bootstrap's."""
 
@@ -153,7 +153,7 @@ Versions: TypeAlias = Mapping[Annotated[str, validators.version], Annotated[Cont
 class Provider(NamedTuple):
     """Hold what one way to get a layer's software adds, or why nothing is installed."""
 
-    content: Annotated[Content, Mark.SAME_LEVEL] = Content()
+    content: Annotated[Content, SAME_LEVEL] = Content()
     versions: Versions = {}
     """What each version adds in this case."""
     omit: Line = ""
@@ -166,7 +166,7 @@ Providers: TypeAlias = Mapping[Name, Annotated[Provider, record("a provider", Pr
 class Variant(NamedTuple):
     """Say how a layer differs for one accelerator, or why it is left out there."""
 
-    content: Annotated[Content, Mark.SAME_LEVEL] = Content()
+    content: Annotated[Content, SAME_LEVEL] = Content()
     versions: Versions = {}
     """What each version adds for this accelerator."""
     providers: Providers = {}
@@ -297,7 +297,7 @@ class Layer(NamedTuple):
     """Layers that exclude this one."""
     parameters: Annotated[tuple[Parameter, ...], _parameters] = ()
     """Values that reach `install.sh` as shell variables."""
-    content: Annotated[Content, Mark.SAME_LEVEL] = Content()
+    content: Annotated[Content, SAME_LEVEL] = Content()
     providers: Providers = {}
     """Ways to get the software, such as `source` and `host`. The parameter `provider` chooses; the
     first is the default."""

@@ -1,6 +1,6 @@
 """Plan the last step: it bakes in lumi-entry and the record of what the image holds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
@@ -66,18 +66,23 @@ def seal_step(
     """
     files = list(record_files(resolved))
     files += [LayerFile(f"lib/lumi_inside/{f.name}", f.mode, f.content) for f in inside]
-    layers = _finishing(resolved)
-    finished = {name: digests(each) for name, each in layers.items()}
+    finishing = _finishing(resolved)
+    finished = {name: digests(each) for name, each in finishing.items()}
     inputs = {"parent": parent, "path": path, "files": digests(files)}
     inputs |= {"finish": finished} if finished else {}
-    first = _finish_text(layers) + _SEAL_FIRST + remove_traces(resolved.bootstrap)
+    finish = "".join(f"(cd {STAGE}/finish/{name} && bash ./{FINISH})\n" for name in finishing)
+    first = finish + _SEAL_FIRST + remove_traces(resolved.bootstrap)
     work = first + _FIND_SETUID + _INSTALL + _WAIT + _HASH
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
+    staged = [
+        file._replace(name=f"finish/{name}/{file.name}")
+        for name, own in finishing.items()
+        for file in own
+    ]
 
     def program(part: Sequence[LayerFile], work: str = "") -> str:
         written = shell.write_files(HOME, part)
-        staged = _finish_files(layers) if work else []
-        return program_of(SEAL, [exported, *staged], work=written + work)
+        return program_of(SEAL, [exported, *staged] if work else [exported], work=written + work)
 
     *firsts, last = _parts(files, MAX_SECTION - len(program([], work).encode()))
     documents = (*(program(part) for part in firsts), program(last, work))
@@ -104,32 +109,10 @@ def _parts(files: Iterable[LayerFile], limit: int) -> list[list[LayerFile]]:
     return parts
 
 
-_Finishing = Mapping[str, Sequence[LayerFile]]
-"""The files of each layer that has a ``finish.sh``, in the order of the layers."""
-
-
-def _finishing(resolved: Resolved) -> _Finishing:
-    """Return what the last step runs for the layers, and with which files beside it."""
+def _finishing(resolved: Resolved) -> dict[str, Sequence[LayerFile]]:
+    """Return the files of each layer that has a ``finish.sh``, in the order of the layers."""
     return {
         layer.name: layer.files
         for layer in resolved.included()
         if any(file.name == FINISH for file in layer.files)
     }
-
-
-def _finish_files(layers: _Finishing) -> list[LayerFile]:
-    """Return the files that the last step stages, each layer's in a folder of its own."""
-    return [
-        file._replace(name=f"{_folder(name)}/{file.name}")
-        for name, files in layers.items()
-        for file in files
-    ]
-
-
-def _finish_text(layers: _Finishing) -> str:
-    """Return the shell text that runs them."""
-    return "".join(f"(cd {STAGE}/{_folder(name)} && bash ./{FINISH})\n" for name in layers)
-
-
-def _folder(layer: str) -> str:
-    return f"finish/{layer}"

@@ -8,8 +8,6 @@ reference of the manual.
 import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
-from functools import cache
 from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -23,13 +21,8 @@ from lumicontainer.errors import Problems, did_you_mean
 R = TypeVar("R")
 
 
-class Mark(Enum):
-    """Say how a field differs from others; stands among the marks of its type."""
-
-    SAME_LEVEL = "a record whose keys stand beside those of its owner"
-    REQUIRED = "a key that is required though the field has a default"
-
-
+SAME_LEVEL = "the keys of this record stand beside those of its owner"
+"""Stands among the marks of a field's type."""
 _PLAIN: Mapping[Any, Reader[Any]] = {
     bool: readers.boolean,
     int: readers.integer,
@@ -106,20 +99,14 @@ def _new(made: Any, values: Mapping[str, Any]) -> Any:
     return made(**{**dict.fromkeys(made._fields), **made._field_defaults, **known})
 
 
-@cache
-def _hints(made: Any) -> dict[str, Any]:
-    return get_type_hints(made, include_extras=True)
-
-
 def _keys(made: Any, part: str = "") -> Iterator[tuple[str, _Key]]:
-    for field, hint in _hints(made).items():
+    for field, hint in get_type_hints(made, include_extras=True).items():
         marks = getattr(hint, "__metadata__", ())
-        if Mark.SAME_LEVEL in marks:
+        if SAME_LEVEL in marks:
             yield from _keys(hint.__origin__, field)
         elif reader := _reader(hint):
             name = next((mark for mark in marks if isinstance(mark, str)), field)
-            required = field not in made._field_defaults or Mark.REQUIRED in marks
-            yield name, _Key(part, field, reader, made, required)
+            yield name, _Key(part, field, reader, made, field not in made._field_defaults)
 
 
 def _reader(hint: Any) -> Reader[Any] | None:
