@@ -6,7 +6,7 @@ keys of its own if the inputs differ. The same lock is the same text, and reads 
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 import yaml
 
@@ -17,25 +17,12 @@ from lumicontainer.core.resolve.inputs import inputs, layer_inputs
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.parse import read_document
-from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.record import SAME_LEVEL, record
 from lumicontainer.core.yaml.validators import Line, Name
 from lumicontainer.errors import Problems
 
 T = TypeVar("T")
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS
-
-
-class LockEntry(NamedTuple):
-    """Hold one pin of a layer, or why there is none; ``_Row`` explains the fields."""
-
-    kind: str
-    name: str
-    where: str = ""
-    pin: str = ""
-    origin: str = ""
-    index_url: str = ""
-    dependency: bool = False
-    open: str = ""
 
 
 _HASH = "--hash=sha256:[0-9a-f]{64}"
@@ -57,6 +44,26 @@ _PINS: dict[str, readers.Reader[readers.Text]] = {
 _INDEX = readers.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https")
 
 
+class LockEntry(NamedTuple):
+    """Hold one pin of a layer, or why there is none."""
+
+    kind: str
+    name: str
+    where: Annotated[str, readers.line, "file"] = ""
+    """The file of requirements that names it, or its name in `$sources`."""
+    pin: Annotated[str, validators.raw] = ""
+    """An image with its digest, `name=version` of apt, a line of pip's requirements with its hash,
+    a commit of 40 digits, or a sha256."""
+    origin: Line = ""
+    """The place where the pin was found."""
+    index_url: Annotated[str, _INDEX, "index"] = ""
+    """The URL of its index of Python packages, where it is not the configured one."""
+    dependency: bool = False
+    """Whether another package needs it, and the recipe does not name it."""
+    open: Annotated[str, readers.line, "unpinned"] = ""
+    """The reason why there is no pin."""
+
+
 class _Row(NamedTuple):
     image: Line = ""
     """The base image, as the layer names it."""
@@ -72,19 +79,7 @@ class _Row(NamedTuple):
     """The URL of a git repository."""
     url: Line = ""
     """The URL of a file."""
-    file: Line = ""
-    """The file of requirements that names it, or its name in `$sources`."""
-    pin: Annotated[Node | None, validators.raw] = None
-    """An image with its digest, `name=version` of apt, a line of pip's requirements with its hash,
-    a commit of 40 digits, or a sha256."""
-    origin: Line = ""
-    """The place where the pin was found."""
-    index_url: Annotated[str, _INDEX, "index"] = ""
-    """The URL of its index of Python packages, where it is not the configured one."""
-    dependency: bool = False
-    """Whether another package needs it, and the recipe does not name it."""
-    unpinned: Line = ""
-    """The reason why there is no pin."""
+    entry: Annotated[LockEntry, SAME_LEVEL] = LockEntry("", "")
 
 
 _ROW = record("an entry of a lock", _Row)
@@ -103,17 +98,14 @@ def _entry(node: Node, problems: Problems) -> LockEntry | None:
     row = _ROW(node, problems)
     if row is None:
         return None
-    kinds = [kind for kind in KINDS if getattr(row, kind)]
-    if len(kinds) != 1 or bool(row.pin) == bool(row.unpinned):
+    kinds, entry = [kind for kind in KINDS if getattr(row, kind)], row.entry
+    if len(kinds) != 1 or bool(entry.pin) == bool(entry.open):
         wanted = f"one of the keys {', '.join(KINDS)}, and either 'pin' or 'unpinned'"
         problems.add(f"an entry of a lock has {wanted}", node.place, hint="lock the recipe again")
         return None
-    kind = kinds[0]
-    pin = (row.pin and _PINS[kind](row.pin, problems)) or ""
-    name = getattr(row, kind)
-    return LockEntry(
-        kind, name, row.file, pin, row.origin, row.index_url, row.dependency, row.unpinned
-    )
+    kind, unread = kinds[0], cast(Node, entry.pin)
+    pin = _PINS[kind](unread, problems) if unread else ""
+    return entry._replace(kind=kind, name=getattr(row, kind), pin=pin or "")
 
 
 class Lock(NamedTuple):

@@ -39,9 +39,6 @@ class _Key(NamedTuple):
     made: Any
     required: bool
 
-    def default(self) -> Any:
-        return self.made._field_defaults.get(self.field)
-
 
 def table(what: str, made: Any) -> Reader[dict[str, Any]]:
     """Return a reader of a mapping with the keys of ``made``; ``what`` names it in messages."""
@@ -134,7 +131,7 @@ def _schema(what: str, keys: Mapping[str, _Key], required: list[str]) -> Schema:
 
 
 def _property(key: _Key) -> Schema:
-    default = key.default()
+    default = key.made._field_defaults.get(key.field)
     shown = isinstance(default, (bool, int, str)) and default != ""
     text = {"description": _descriptions(key.made)[key.field]}
     return {**schema_of(key.reader), **text, **({"default": default} if shown else {})}
