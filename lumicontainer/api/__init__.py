@@ -99,9 +99,9 @@ def run(
 
 def checks(image: str | Path, *, level: str = "quick", names: Sequence[str] = ()) -> list[Check]:
     """Return the checks in an image that ``verify`` runs for this level or these names."""
-    from lumicontainer.api.verifying import in_image  # noqa: PLC0415 - as in build
+    from lumicontainer.verify.subject import chosen, read_subject  # noqa: PLC0415 - as in build
 
-    return in_image(Path(image), level, names)
+    return chosen(read_subject(Path(image)).checks, level, names)
 
 
 def verify(  # noqa: PLR0913 - callers pass them by name

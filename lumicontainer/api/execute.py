@@ -32,14 +32,6 @@ class Executes(ABC):
         environment: Mapping[str, str] | None = None,
         stream: Literal[True],
     ) -> Iterator[str]: ...
-    @overload
-    def execute(
-        self,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        stream: bool,
-    ) -> process.Finished | Iterator[str]: ...
     def execute(
         self,
         command: Sequence[str],

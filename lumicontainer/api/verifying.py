@@ -80,11 +80,6 @@ class Verification:
         return chosen(every, self.level, self.names)
 
 
-def in_image(image: Path, level: str, names: Sequence[str]) -> list[Row]:
-    """Return the checks in an image that a level or names choose."""
-    return chosen(read_subject(image).checks, level, names)
-
-
 def verified(asked: Verification, on_progress: OnProgress | None = None) -> Report:
     """Run the checks and return all results."""
     head = {"file": asked.image.absolute(), "level": asked.level, "begun": time.time()}

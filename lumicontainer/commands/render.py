@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     render.check_sections(plan)
     write_document(render.render(plan, arguments.format, mirror=_mirror(plan)))
     if platform.proot:
-        command = render.proot_command(platform, recipe)
+        command = platform.proot.replace("RECIPE", recipe)
         say(f"note: to build {recipe}.def on a compute node of {platform.name}, run\n{command}")
     return OK
 

@@ -18,15 +18,15 @@ from lumicontainer.core.rules.rules import RULES
 from lumicontainer.core.yaml.readers import Reader, Schema, schema_of
 
 READERS: dict[str, Reader[Any]] = {
-    "check": CHECK,
     "layer": LAYER,
-    "lock": LOCK,
-    "platform": PLATFORM,
-    "profile": PROFILE,
     "recipe": RECIPE,
+    "profile": PROFILE,
+    "platform": PLATFORM,
+    "check": CHECK,
     "rules": RULES,
+    "lock": LOCK,
 }
-"""The reader of each kind of document; of a check it is the comment at its head."""
+"""The reader of each kind of document, in the page's order; of a check it is the head's comment."""
 
 
 def schema_text(name: str) -> str:
@@ -66,20 +66,15 @@ _HEAD = """\
 
 `make schemas` writes this page from the readers of the documents.
 """
-_ORDER = ("layer", "recipe", "profile", "platform", "check", "rules", "lock")
-_HEADINGS = {
-    **{name: name.capitalize() for name in _ORDER},
-    "layer": "layer.yaml",
-    "check": "Checks",
-}
+_HEADINGS = {"layer": "layer.yaml", "check": "Checks"}
 
 
 def page() -> str:
     """Return the page: a section for each document, and one for each record in it."""
     text, shown = _HEAD, set[str]()
-    for name, heading in _HEADINGS.items():
-        root = schema_of(READERS[name])
-        text += f"\n## {heading}\n\n{_table(root, {})}"
+    for name, reader in READERS.items():
+        root = schema_of(reader)
+        text += f"\n## {_HEADINGS.get(name, name.capitalize())}\n\n{_table(root, {})}"
         for record in _records(root):
             title = _title(record)
             if title not in shown:

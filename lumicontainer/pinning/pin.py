@@ -43,7 +43,8 @@ def make_lock(
     """
     bootstrap = resolved.bootstrap
     release = bootstrap.release if bootstrap.by_debootstrap else ""
-    maker = _Maker(resolved, read_site(release, mirrors), progress, plan_of)
+    layers: dict[str, list[LockEntry]] = {layer.name: [] for layer in resolved.included()}
+    maker = _Maker(resolved, read_site(release, mirrors), progress, plan_of, layers)
     for each in inputs(resolved):
         if each.pinned and each.kind != APT:
             maker.add(each, LockEntry(each.kind, each.name, each.where, each.given, RECIPE))
@@ -63,14 +64,11 @@ class _Maker:
     site: Site
     progress: Progress
     plan_of: Callable[[Resolved], Plan]
-    layers: dict[str, list[LockEntry]] = field(init=False)
+    layers: dict[str, list[LockEntry]]
     known: dict[str, LockEntry] = field(default_factory=dict)
     """The wheels of the image by the names of their packages."""
     wrong: list[Problem] = field(default_factory=list)
     """Names in the recipe that do not exist."""
-
-    def __post_init__(self) -> None:
-        self.layers = {layer.name: [] for layer in self.resolved.included()}
 
     def wanted(self, *kinds: str) -> list[Input]:
         """Return the inputs of these kinds that the recipe leaves open.

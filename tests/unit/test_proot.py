@@ -9,7 +9,7 @@ from lumicontainer.core.apptainer_syntax import is_hazardous
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
-from lumicontainer.core.render.render import proot_command, render
+from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.schema.platform import read_platform
@@ -77,7 +77,7 @@ def test_what_stands_around_the_steps_can_stand_in_a_definition(name: str) -> No
 
 
 def test_the_line_that_builds_it_names_the_recipe_and_loads_no_binds() -> None:
-    line = proot_command(LUMI, "rocm")
+    line = LUMI.proot.replace("RECIPE", "rocm")
     assert line.endswith("singularity build rocm.sif rocm.def")
     assert "-u SINGULARITY_BIND " in line
     assert "-u SINGULARITY_BINDPATH " in line

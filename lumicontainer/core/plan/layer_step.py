@@ -93,10 +93,9 @@ def _compile(layer: ResolvedLayer, files: list[LayerFile], required: Parent) -> 
     )
     program = _work(layer, files, own, script=layer.compile)
     inputs = steps.with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
-    compiled = Compile(
-        layer.name, steps.key_of(inputs), program, inputs, required.key, layer.secrets
-    )
-    return compiled._replace(packages=_packages(layer, files, own))
+    key, packages = steps.key_of(inputs), _packages(layer, files, own)
+    about = (layer.name, key, program, inputs, required.key, layer.secrets)
+    return Compile(*about, packages=packages)
 
 
 def _packages(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> str:
@@ -123,6 +122,7 @@ def adding_repositories(layer: ResolvedLayer) -> str:
 
 def _inputs(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> dict[str, Any]:
     sources = [each.input().label for each in fetched(layer.content.sources, files)]
+    locked = {"locked": layer.content.locked, "indexed": layer.content.indexed}
     return {
         **({"sources": sources} if sources else {}),
         "parent": parent.key,
@@ -131,7 +131,7 @@ def _inputs(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> dic
         "path": parent.path,
         "apt": layer.content.apt,
         "python": layer.content.python,
-        **_locked_inputs(layer.content),
+        **{name: value for name, value in locked.items() if value},
         "files": steps.digests(files),
     }
 
@@ -214,9 +214,3 @@ def _locked_files(content: Content) -> Sequence[LayerFile]:
         LayerFile(name, 0o644, "".join(f"{line}\n" for line in lines).encode())
         for name, lines in named.items()
     ]
-
-
-def _locked_inputs(content: Content) -> dict[str, Any]:
-    """Return what a lock holds as inputs of a key; nothing where there is none."""
-    inputs: dict[str, Any] = {"locked": content.locked, "indexed": content.indexed}
-    return {name: value for name, value in inputs.items() if value}

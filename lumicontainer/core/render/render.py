@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lumicontainer.core.model import Bootstrap, LayerFile, Platform
+from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.core.plan.constants import HOME, SYSTEM_PATH
 from lumicontainer.core.plan.layer_step import APT_GET
@@ -133,8 +133,3 @@ def _longest(step: Step) -> int:
 def _refuse(what: str, names: Sequence[str], why: str, hint: str) -> None:
     if names:
         raise InputError(*(Problem(what.format(name), why=why, hint=hint) for name in names))
-
-
-def proot_command(platform: Platform, recipe: str) -> str:
-    """Return the command line by which users of a platform build the definition of a recipe."""
-    return platform.proot.replace("RECIPE", recipe)

@@ -8,6 +8,7 @@ another fact by its name (``!=rocm``, ``>glibc``), or the text of a value (``hos
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from packaging.version import InvalidVersion, Version
@@ -161,12 +162,9 @@ def release(text: str) -> tuple[int, ...] | None:
     """Return the numbers of a version's release: 2.9.1 of ``2.9.1+rocm6.4``; none of a commit."""
     if _COMMIT.fullmatch(text):
         return None
-    try:
+    with suppress(InvalidVersion):
         return Version(text).release
-    except InvalidVersion:
-        pass
-    try:
-        # What PEP 440 does not know, such as the tag v2.7.3-cktile.
+    # What PEP 440 does not know, such as the tag v2.7.3-cktile.
+    with suppress(ValueError):
         return version_range.version(text)
-    except ValueError:
-        return None
+    return None
