@@ -18,7 +18,7 @@ from lumicontainer.core.model.layer import Parameter
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import ERROR, HOLDS
-from lumicontainer.errors import EXAMINED_FAILED, OK, Problems
+from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.importing.draft import NOT_CARRIED, OUTCOMES, Draft, Goal, ImportedLine
 from lumicontainer.importing.read import name_for, reader_of
 from lumicontainer.importing.writing import files_of
@@ -96,7 +96,7 @@ def _layers(wanted: set[str], catalog: Catalog) -> Iterator[Use]:
     stack = [use.layer for use in catalog.recipe(MODEL).layers]
     needed = {"python", *wanted}
     named: dict[str, dict[str, list[str]]] = {}
-    for found in filter(None, (catalog.layer(name, Problems()) for name in wanted)):
+    for found in map(catalog.layer, wanted):
         named[found.name] = _named(found.parameters, wanted)
         needed.update(found.requires, *named[found.name].values())
     # Whatever uses GPUs or MPI has below it what the shipped images have.

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import Catalog
-from lumicontainer.core.model import Layer
-from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem, Problems
+from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
 from lumicontainer.host.machine import platform_here
 from lumicontainer.system.terminal.output import print_json, print_table, report
 
@@ -25,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     readers: dict[str, Callable[[str], Any]] = {
         "recipe": catalog.recipe,
         "profile": catalog.profile,
-        "layer": lambda name: read_layer(catalog, name),
+        "layer": catalog.layer,
         "platform": catalog.platform,
     }
     found = {}
@@ -60,12 +58,3 @@ def _summary(read: Callable[[str], Any], name: str, broken: dict[Problem, None])
     except InputError as error:
         broken |= dict.fromkeys(error.problems)
         return "(cannot be read)"
-
-
-def read_layer(catalog: Catalog, name: str) -> Layer:
-    """Read a layer; raise ``InputError`` with all its problems."""
-    problems = Problems()
-    layer = catalog.layer(name, problems)
-    problems.raise_if_any()
-    assert layer is not None
-    return layer

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from lumicontainer.commands import context
-from lumicontainer.commands.list import read_layer
 from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock import Lock, faults
 from lumicontainer.core.model import LayerFile, Profile
@@ -89,7 +88,7 @@ def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
 
 
 def _layer_data(catalog: Catalog, name: str) -> dict[str, Any]:
-    layer = read_layer(catalog, name)
+    layer = catalog.layer(name)
     return {**plain(layer), "checks": [plain(each) for each in layer.checks.each]}
 
 

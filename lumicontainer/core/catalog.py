@@ -131,8 +131,13 @@ class Catalog:
         first: dict[str, Place] = {}
         for use in uses:
             problems.twice(f"layer '{use.layer}' stands here twice", use.layer, use.place, first)
-        read = {name: self.layer(name, problems) for name in first if name in known}
-        return {name: layer for name, layer in read.items() if layer is not None}
+        read = {}
+        for name in (each for each in first if each in known):
+            try:
+                read[name] = self.layer(name)
+            except InputError as error:
+                problems.found += error.problems
+        return read
 
     def lock(self, name: str) -> File | None:
         """Return the lock of this file name, if there is one."""
@@ -175,18 +180,13 @@ class Catalog:
         for name in self.names("platform"):
             yield name, _read(self._find("platform", name), platforms.read_detect)
 
-    def layer(self, name: str, problems: Problems) -> model.Layer | None:
-        """Read one layer that is known to be there, noting what is wrong in it."""
-        file = self._layer_file(name)
+    def layer(self, name: str) -> model.Layer:
+        """Read one layer that is known to be there; raise ``InputError`` if it is invalid."""
+        file, problems = self._layer_file(name), Problems()
         folder = file.name.removesuffix("/layer.yaml")
-        before = len(problems.found)
         files = tuple(_layer_files(file.root, folder, problems))
-        if len(problems.found) > before:
-            return None
-        text = read_text(*file)
-        layer = loading.read_layer(text, display(file.path()), problems, stem=name, files=files)
-        if layer is not None:
-            self._layers[name] = layer
+        problems.raise_if_any()
+        layer = self._layers[name] = _read(file, loading.read_layer, stem=name, files=files)
         return layer
 
     def checks(self, problems: Problems) -> model.Checks:

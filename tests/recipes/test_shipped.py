@@ -7,10 +7,8 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock import faults, file_name, text_of
-from lumicontainer.core.model import Layer
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.yaml.validators import SCRIPT
-from lumicontainer.errors import Problems
 from lumicontainer.host.recipes import open_lock
 
 from ..conftest import ROOT
@@ -35,13 +33,6 @@ def _called(path: Path) -> str:
     return f"{path.parent.name}-{path.stem}"
 
 
-def layer(name: str) -> Layer:
-    problems = Problems()
-    found = CATALOG.layer(name, problems)
-    assert found is not None, problems.found
-    return found
-
-
 @pytest.mark.parametrize("path", SCRIPTS, ids=_called)
 def test_a_script_stops_at_the_first_error(path: Path) -> None:
     lines = path.read_text().splitlines()
@@ -52,7 +43,7 @@ def test_a_script_stops_at_the_first_error(path: Path) -> None:
 @pytest.mark.parametrize("path", SCRIPTS, ids=_called)
 def test_a_script_uses_only_variables_that_it_is_given(path: Path) -> None:
     text = path.read_text()
-    given = {parameter.name for parameter in layer(path.parent.name).parameters}
+    given = {parameter.name for parameter in CATALOG.layer(path.parent.name).parameters}
     given |= {"jobs", "wheels", "sources", "provider", "TMPDIR", "HOME", "PATH", "PWD"} | CONSTANTS
     given |= set(re.findall(r"(?m)(?:^|[;( ])(\w+)\+?=", text))
     given |= set(re.findall(r"\b(?:for|read -r) (\w+)\b", text))
@@ -70,7 +61,7 @@ def test_no_file_switches_trust_off(path: Path) -> None:
 
 @pytest.mark.parametrize("name", CATALOG.names("layer"))
 def test_every_python_package_is_held_to_one_version(name: str) -> None:
-    found = layer(name)
+    found = CATALOG.layer(name)
     for requirement in found.content.python:
         assert "==" in requirement, requirement
     assert all(source.input().pinned for source in found.content.sources)
@@ -98,7 +89,7 @@ def test_the_first_recipe_is_locked_for_a_workstation() -> None:
 
 
 def test_the_checks_that_a_hint_names_exist() -> None:
-    layers = [layer(path.parent.name) for path in ROOT.glob("recipes/layers/*/layer.yaml")]
+    layers = [CATALOG.layer(path.parent.name) for path in ROOT.glob("recipes/layers/*/layer.yaml")]
     checks = [check for each in layers for check in each.checks.each]
     there = {check.name for check in checks}
     word = re.compile(rf"\b(?:{'|'.join(each.name for each in layers)})/\w+")

@@ -3,7 +3,7 @@
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.errors import Problems
+from lumicontainer.errors import InputError
 
 from ..conftest import CHECK, HELLO, Write
 
@@ -12,9 +12,11 @@ LAYER = "summary: x\npath: [/x]\n"
 
 def problems_of(write: Write, files: dict[str, str]) -> str:
     folder = write({f"layers/own/{name}": text for name, text in files.items()})
-    problems = Problems()
-    open_catalog(folder).layer("own", problems)
-    return "\n".join(map(str, problems.found))
+    try:
+        open_catalog(folder).layer("own")
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize(
@@ -83,25 +85,21 @@ def test_windows_line_endings_are_named_with_the_command_that_removes_them(
     path = folder / "layers/own" / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(script.encode())
-    problems = Problems()
-    open_catalog(folder).layer("own", problems)
-    assert [problem.what for problem in problems.found] == [
-        "the script has Windows line endings (CRLF)"
-    ]
-    assert f"{name}:5:1" in problems.found[0].where
-    assert problems.found[0].hint.startswith("sed -i 's/\\r$//' ")
+    with pytest.raises(InputError) as error:
+        open_catalog(folder).layer("own")
+    (problem,) = error.value.problems
+    assert problem.what == "the script has Windows line endings (CRLF)"
+    assert f"{name}:5:1" in problem.where
+    assert problem.hint.startswith("sed -i 's/\\r$//' ")
 
 
 def test_what_python_compiled_is_no_file_of_a_layer(write: Write) -> None:
     files = {"layers/greet/a.py": "", "layers/greet/__pycache__/a.pyc": "x"}
-    layer = open_catalog(write({**HELLO, **files})).layer("greet", Problems())
-    assert layer
+    layer = open_catalog(write({**HELLO, **files})).layer("greet")
     assert {file.name for file in layer.files} == {"install.sh", "a.py"}
 
 
 def test_data_may_have_them(write: Write) -> None:
     folder = write(HELLO)
     (folder / "layers/greet/fix.patch").write_bytes(b"--- a\r\n")
-    problems = Problems()
-    assert open_catalog(folder).layer("greet", problems)
-    assert not problems.found
+    assert open_catalog(folder).layer("greet")

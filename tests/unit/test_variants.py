@@ -13,7 +13,7 @@ from lumicontainer.core.plan.records import record, record_files
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import unpinned
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.errors import InputError, Problems
+from lumicontainer.errors import InputError
 
 from ..conftest import CHECK, HELLO, Write
 from .test_loading import layer_problems
@@ -380,8 +380,7 @@ def test_the_lines_of_every_script_that_a_variant_names_are_weighed(write: Write
 
 def test_every_shipped_profile_gives_values_that_its_layers_take() -> None:
     catalog = open_catalog()
-    problems = Problems()
     for name in catalog.names("profile"):
         for use in catalog.profile(name).values:
             assert use.layer in catalog.names("layer")
-            assert catalog.layer(use.layer, problems), problems.found
+            assert catalog.layer(use.layer)
