@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lumicontainer.build.checks import script_syntax
 from lumicontainer.commands import context
-from lumicontainer.commands.new_files import check_name, check_places, write_new, write_schemas
-from lumicontainer.core.catalog import LAYERS, SCHEMAS, Catalog, open_catalog
+from lumicontainer.commands.new_files import check_name, write_folder
+from lumicontainer.core.catalog import LAYERS, Catalog, open_catalog
 from lumicontainer.core.model.layer import LAYERS as NAMED
 from lumicontainer.core.model.layer import Parameter
 from lumicontainer.core.resolve.decisions import Resolved
@@ -83,11 +83,7 @@ def _goal(model: Resolved) -> Goal:
 def _write(draft: Draft, file: Path, folder: Path, catalog: Catalog) -> Path:
     model = catalog.recipe(MODEL)
     layers = list(_layers(draft.layers, catalog))
-    made = files_of(draft, file.name, layers, model.profiles, model.base.layer)
-    files = {folder / name: (each.mode, each.content) for name, each in made.items()}
-    check_places(folder, list(files))
-    write_new(files)
-    write_schemas(folder / SCHEMAS)
+    write_folder(folder, files_of(draft, file.name, layers, model.profiles, model.base.layer))
     return folder / f"{draft.name}.yaml"
 
 

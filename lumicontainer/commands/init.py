@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.commands import context
-from lumicontainer.commands.new_files import check_name, check_places, write_schemas
-from lumicontainer.core.catalog import SCHEMAS
+from lumicontainer.commands.new_files import check_name, write_folder
+from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.yaml.validators import ACCELERATORS, DOCKER_IMAGE, IMAGE_FILE
 from lumicontainer.errors import OK, InputError, Problem
@@ -51,23 +51,17 @@ def _base(arguments: argparse.Namespace) -> dict[str, Any]:
         source, found = read_registry(image, read_mirrors(arguments.mirror))
         bootstrap = f'{{agent: docker, docker_image: "{source}"}}'
     else:
-        file, sha256 = _file(Path(word))
+        file = Path(word).resolve()
+        if not re.fullmatch(IMAGE_FILE, str(file)):
+            what = "a recipe cannot name this image file"
+            hint = "rename it: letters, digits, '.', '_' and '-'"
+            raise InputError(Problem(what, ascii(str(file)), hint=hint))
+        sha256 = examined(file)[1]
         source, found = str(file), survey(file)
         bootstrap = f"{{agent: localimage, file: {source}, sha256: {sha256}}}"
     about = {"source": source, "bootstrap": bootstrap, "accelerators": ACCELERATORS}
     more = {"base": f"{arguments.name}-base", "python": "python" not in found.provides}
     return {**about, **found._asdict(), **more}
-
-
-def _file(image: Path) -> tuple[Path, str]:
-    """Return the path of an image file and its sha256; raise ``InputError`` for another file."""
-    image = image.resolve()
-    if not re.fullmatch(IMAGE_FILE, str(image)):
-        hint = "rename it: letters, digits, '.', '_' and '-'"
-        raise InputError(
-            Problem("a recipe cannot name this image file", ascii(str(image)), hint=hint)
-        )
-    return image, examined(image)[1]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,16 +74,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.base_image:
         values |= _base(arguments)
         templates[BASE] = "base.yaml"
-    files = {folder / path.format(name=name): template for path, template in templates.items()}
-    check_places(folder, list(files))
-    for path, template in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(fill(f"init/{template}.j2", **values))
-        write_document(f"{path}\n")
-    write_schemas(folder / SCHEMAS)
+    files: dict[str, LayerFile] = {}
+    for path, template in templates.items():
+        file, text = path.format(name=name), fill(f"init/{template}.j2", **values)
+        files[file] = LayerFile(file, 0o644, text.encode())
+    write_folder(folder, files)
+    write_document("".join(f"{folder / file}\n" for file in files))
     sys.stdout.flush()
-    recipe, _, script, *_ = (shlex.quote(str(path)) for path in files)
+    recipe, _, script, *_ = (shlex.quote(str(folder / file)) for file in files)
     say(
         f"next steps:\n  $EDITOR {script}\n  lumicontainer check {recipe}\n"
         f"  lumicontainer build {recipe}\n  lumicontainer run {name}.sif -- {name}"

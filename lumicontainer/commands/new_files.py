@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
 from lumicontainer.core.model.check import HOST, IMAGE
+from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml.validators import NAME
 from lumicontainer.errors import InputError, Problem
 
@@ -29,8 +30,33 @@ def check_name(name: str, option: str = "") -> None:
             raise InputError(Problem(f"{kind} '{name}' exists already", "NAME", why, hint))
 
 
-def check_places(folder: Path, files: Sequence[Path]) -> None:
-    """Raise ``InputError`` if a file exists, or a file has the place of a folder."""
+def write_folder(folder: Path, files: Mapping[str, LayerFile]) -> None:
+    """Write new files below a folder, in this order, and the JSON Schemas that they name.
+
+    Raises ``InputError`` if a file exists, or has the place of a folder. Removes what was written
+    if a file cannot be written.
+    """
+    _check_places(folder, [folder / name for name in files])
+    with contextlib.ExitStack() as undo:
+        for name, file in files.items():
+            path = folder / name
+            for parent in [each for each in reversed(path.parents) if not each.exists()]:
+                parent.mkdir()
+                undo.callback(_remove_folder, parent)
+            with path.open("xb") as opened:
+                undo.callback(path.unlink)
+                opened.write(file.content)
+            if file.mode & stat.S_IXUSR:
+                path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        undo.pop_all()
+    (folder / SCHEMAS).mkdir(exist_ok=True)
+    for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
+        path = folder / SCHEMAS / shipped.name
+        if not path.exists():
+            path.write_bytes(shipped.read_bytes())
+
+
+def _check_places(folder: Path, files: Sequence[Path]) -> None:
     there = [path for path in files if path.exists() or path.is_symlink()]
     folders = dict.fromkeys((folder, folder / SCHEMAS, *(each.parent for each in files)))
     parents = dict.fromkeys(parent for each in folders for parent in (*each.parents, each))
@@ -41,30 +67,6 @@ def check_places(folder: Path, files: Sequence[Path]) -> None:
         raise InputError(Problem("this file exists already", where, hint=hint))
 
 
-def write_new(files: Mapping[Path, tuple[int, bytes]]) -> None:
-    """Write files that do not exist, in this order; remove what was written if one fails."""
-    with contextlib.ExitStack() as undo:
-        for path, (mode, content) in files.items():
-            for folder in [each for each in reversed(path.parents) if not each.exists()]:
-                folder.mkdir()
-                undo.callback(_remove_folder, folder)
-            with path.open("xb") as file:
-                undo.callback(path.unlink)
-                file.write(content)
-            if mode & stat.S_IXUSR:
-                path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        undo.pop_all()
-
-
 def _remove_folder(folder: Path) -> None:
     with contextlib.suppress(OSError):
         folder.rmdir()
-
-
-def write_schemas(folder: Path) -> None:
-    """Write the JSON Schemas that the files name, where they are not there."""
-    folder.mkdir(exist_ok=True)
-    for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
-        path = folder / shipped.name
-        if not path.exists():
-            path.write_bytes(shipped.read_bytes())
