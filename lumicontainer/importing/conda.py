@@ -8,21 +8,13 @@ import yaml
 
 from lumicontainer.core.model.requirements import requirement
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
+from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.replacements import conda_name, table
 from lumicontainer.importing.requirements import add_line, add_requirement
 from lumicontainer.system.files.recipe_folder import read_text
 
 _SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*(.*)")
-_LOCAL = "no Python package has this name; name the Debian package under packages.apt"
-_KEYS = {
-    "name": "the recipe has its own name",
-    "prefix": "the image has no conda",
-    "channels": "packages come from apt and pip",
-    "platforms": "the platform decides it",
-}
-_NOT_PYTHON = ("lib", "r-", "perl-", "_", "font-", "xorg-")
 
 
 def read_environment(draft: Draft, name: str) -> None:
@@ -44,10 +36,8 @@ def read_environment(draft: Draft, name: str) -> None:
         elif key == "variables" and _is(value, "mapping"):
             for variable, given in value.value:
                 add_variable(_at(line, variable), variable.value, str(given.value))
-        elif key in _KEYS:
-            line.note(NOT_NEEDED, _KEYS[key])
         else:
-            line.refuse("this key of conda has no counterpart")
+            line.decided("conda_keys", key)
 
 
 def _is(node: Any, kind: str) -> bool:
@@ -84,9 +74,7 @@ def add_package(line: FileLine) -> None:
     if apt := debian.get(name):
         line.draft.apt.setdefault(apt)
         line.note(CARRIED, f"as the Debian package {apt}")
-    elif name.startswith(_NOT_PYTHON) or name.endswith(("-devel", "_linux-64", "-static")):
-        line.refuse(_LOCAL)
-    else:
+    elif not line.decided("conda_other", name):
         _add_python(line, f"{conda_name(name) or name}{version}")
 
 

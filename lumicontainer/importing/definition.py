@@ -10,22 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine
+from lumicontainer.importing.draft import CARRIED, Draft, FileLine
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.script import ShellReader
 from lumicontainer.importing.shell_split import expand
 from lumicontainer.importing.spython_parsers import section as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
-_NOT_NEEDED = {
-    "labels": "the image records what it holds",
-    "help": "lumicontainer inspect prints what an image holds",
-}
-_REFUSED = {
-    "setup": "it runs on the host, and no step does",
-    "test": "write it as a check: a script in checks/ of the layer",
-    "pre": "it runs on the host, and no step does",
-}
 _ARGUMENT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -99,13 +90,10 @@ class _Reader(ShellReader):
 
     def read(self, each: Section) -> None:
         line = self.line(each.line, f"%{each.name} {each.rest}".strip())
-        name = each.name.lower()
-        if name in _NOT_NEEDED:
-            line.note(NOT_NEEDED, _NOT_NEEDED[name])
-        elif read := self._READERS.get(name):
+        if read := self._READERS.get(each.name.lower()):
             read(self, line, each)
         else:
-            line.refuse(_REFUSED.get(name, "this section has no counterpart"))
+            line.decided("sections", each.name.lower())
 
     def _header(self, line: FileLine, each: Section) -> None:
         pairs = dict(

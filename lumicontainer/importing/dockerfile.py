@@ -21,16 +21,6 @@ from lumicontainer.importing.shell_split import expand
 from lumicontainer.importing.spython_parsers import instruction as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
-_NOT_NEEDED = {
-    "EXPOSE": "containers of Apptainer use the host's network",
-    "VOLUME": "folders of the host are bound when the image runs",
-    "USER": "Apptainer runs as the user who calls it",
-    "LABEL": "the image records what it holds",
-    "MAINTAINER": "the image records what it holds",
-    "STOPSIGNAL": "Apptainer runs no service",
-    "HEALTHCHECK": "lumi-verify runs the image's checks",
-    "SHELL": "scripts run under bash",
-}
 _HEREDOC = re.compile(r"<<(-?)\s*([\"']?)(\w+)\2")
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
 
@@ -185,12 +175,10 @@ class _Reader(ShellReader):
     def _instruction(self, each: Instruction) -> None:
         line = self._line(each)
         try:
-            if each.name in _NOT_NEEDED:
-                line.note(NOT_NEEDED, _NOT_NEEDED[each.name])
-            elif read := self._READERS.get(each.name):
+            if read := self._READERS.get(each.name):
                 read(self, line, each)
             else:
-                line.refuse("this instruction has no counterpart")
+                line.decided("instructions", each.name)
         except (ValueError, IndexError) as error:
             line.refuse(f"it cannot be read: {error}")
 

@@ -10,15 +10,14 @@ from packaging.utils import canonicalize_name
 from lumicontainer.core.model.requirements import lines, requirement
 from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
+from lumicontainer.importing.replacements import table
 from lumicontainer.system.files.recipe_folder import read_bytes
 
 _HASH = re.compile(r"\s--hash[= ]\S+")
+_REQUIREMENT = ("-r", "--requirement")
 _PROJECT = (
     "it installs a project with what that requires; name what it requires, and bind your code"
 )
-_INDEX = "indexes and pip's options are the site's configuration (pip config)"
-_FILES = {"-r": "read", "--requirement": "read", "-c": "limit", "--constraint": "limit"}
-_IGNORED = {"--pre", "--prefer-binary", "--no-cache-dir", "--require-hashes"}
 
 
 def read_requirements(draft: Draft, name: str, seen: Sequence[str] = ()) -> None:
@@ -37,7 +36,7 @@ def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
         return
     found = re.fullmatch(r"(--[\w-]+|-\w)[=\s]*(.*)", line.text)
     option, value = (found[1], found[2]) if found else (line.text, "")
-    if _FILES.get(option) == "read":
+    if option in _REQUIREMENT:
         read_named(line, inner_name(str(PurePosixPath(line.file).parent / value)), seen)
     else:
         add_option(line, option, value)
@@ -81,14 +80,10 @@ def add_option(line: FileLine, option: str, value: str) -> None:
     line = line.part(f"{option} {value}".strip())
     if option in ("-e", "--editable"):
         add_requirement(line, value)
-    elif option in _IGNORED:
-        line.note(NOT_NEEDED, "pip decides it in the step")
     elif "download.pytorch.org" in value:
         line.note(NOT_NEEDED, "the layer pytorch has its own index")
-    elif option in _FILES:
-        line.refuse("lumicontainer lock pins all packages")
     else:
-        line.refuse(_INDEX)
+        line.decided("pip_options", option)
 
 
 def add_requirement(line: FileLine, given: str) -> None:
@@ -176,32 +171,15 @@ def add_pip(line: FileLine, words: Sequence[str]) -> Iterator[str]:
         option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if not word.startswith("-"):
             add_requirement(line.part(word), word)
-        elif option in _SILENT or re.fullmatch("-[qvUI]+", option):
+        elif option in table()["pip_flags"] or re.fullmatch("-[qvUI]+", option):
             continue
-        elif option in _SILENT_WITH_VALUE:
+        elif option in table()["pip_settings"]:
             left = left if equals else left[1:]
-        elif option in _WITH_VALUE:
+        elif option in table()["pip_values"]:
             value = value if equals else (left.pop(0) if left else "")
-            if _FILES.get(option) == "read":
+            if option in _REQUIREMENT:
                 yield value
             else:
                 add_option(line, option, value)
         else:
-            line.part(f"pip install {word}").refuse(_INDEX)
-
-
-_SILENT = {
-    *("--no-cache-dir", "--no-cache", "--upgrade", "-U", "-q", "--quiet", "-qq", "-v", "--verbose"),
-    *("--user", "--break-system-packages", "--no-input", "--disable-pip-version-check", "--system"),
-    *("--no-warn-script-location", "--prefer-binary", "--ignore-installed", "-I", "-y", "--pre"),
-    *("--force-reinstall", "--no-build-isolation", "--compile", "--no-compile"),
-}
-_SILENT_WITH_VALUE = {
-    *("--root-user-action", "--timeout", "--default-timeout", "--retries", "--progress-bar"),
-    *("--upgrade-strategy", "--cache-dir", "--python", "--config-settings", "--global-option"),
-}
-_WITH_VALUE = {
-    *("-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url"),
-    *("--extra-index-url", "-f", "--find-links", "--trusted-host", "--index-strategy"),
-    *("--target", "-t", "--prefix", "--no-binary", "--only-binary", "--index"),
-}
+            line.part(f"pip install {word}").decided("pip_options", option)
