@@ -12,7 +12,7 @@ from typing import Any
 
 from lumicontainer.build.cache import explain
 from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
-from lumicontainer.build.cache.store import Cache, Entry, object_name, step_name
+from lumicontainer.build.cache.store import Cache, Entry, object_name
 from lumicontainer.build.cache.usage import size_limit, uses
 from lumicontainer.commands import context, shared_cache
 from lumicontainer.commands.parser import add_verb
@@ -203,7 +203,10 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(data)
     else:
-        _print_pruned(store, data)
+        shared_cache.print_pruned(store.root, data, "running builds use it")
+        if not dry and store.root.is_dir():
+            free = units.size(shutil.disk_usage(store.root).free)
+            sys.stdout.write(f"{free} are free at {store.root}\n")
     return OK
 
 
@@ -226,21 +229,6 @@ def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
         "notes of images that are gone": [use.note for use in uses(store) if not use.counts()],
         "old marks of checks": marks,
     }
-
-
-def _print_pruned(store: Cache, data: Mapping[str, Any]) -> None:
-    out = sys.stdout.write
-    verb = "would remove" if data["dry_run"] else "removed"
-    for each in data["removed"]:
-        out(f"{verb} {step_name(each['step'], each['kind'])}, {units.size(each['bytes'])}\n")
-    for what, number in data["leftovers"].items():
-        out(f"{verb} {what}: {number}\n")
-    gone, left = units.size(data["bytes"]), units.size(data["left"])
-    out(f"{verb} {gone}, {left} stay in {store.root}\n")
-    if data["left"] > data["limit"]:
-        out("more stays than the limit, because running builds use it\n")
-    if not data["dry_run"] and store.root.is_dir():
-        out(f"{units.size(shutil.disk_usage(store.root).free)} are free at {store.root}\n")
 
 
 def _explain(store: Cache, arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from lumicontainer.build.cache.shared import prune as pruning
 from lumicontainer.build.cache.shared.prune import Published
 from lumicontainer.build.cache.shared.publish import DAMAGED, NEW, THERE, objects_of, publish
 from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
-from lumicontainer.build.cache.store import Cache, Entry
+from lumicontainer.build.cache.store import Cache, Entry, step_name
 from lumicontainer.commands import context
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem
@@ -120,20 +120,25 @@ def _prune(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(data)
     else:
-        _print_pruned(shared, data)
+        print_pruned(shared.root, data, "others published it")
     if problems := [problem for _, problem in outcomes if problem]:
         raise HostError(*problems)
     return OK
 
 
-def _print_pruned(shared: SharedCache, data: Mapping[str, Any]) -> None:
+def print_pruned(root: Path, data: Mapping[str, Any], why: str) -> None:
+    """Print what was removed; ``why`` more can stay than the limit."""
     out = sys.stdout.write
     verb = "would remove" if data["dry_run"] else "removed"
     for each in data["removed"]:
-        out(f"{verb} {each['step']}, {units.size(each['bytes'])}, of {each['publisher']}\n")
-    out(f"{verb} {units.size(data['bytes'])}, {units.size(data['left'])} stay in {shared.root}\n")
+        step = step_name(each["step"], each.get("kind", ""))
+        publisher = f", of {each['publisher']}" if "publisher" in each else ""
+        out(f"{verb} {step}, {units.size(each['bytes'])}{publisher}\n")
+    for what, number in data.get("leftovers", {}).items():
+        out(f"{verb} {what}: {number}\n")
+    out(f"{verb} {units.size(data['bytes'])}, {units.size(data['left'])} stay in {root}\n")
     if data["limit"] is not None and data["left"] > data["limit"]:
-        out("more stays than the limit, because others published it\n")
+        out(f"more stays than the limit, because {why}\n")
 
 
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
