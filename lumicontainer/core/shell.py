@@ -13,9 +13,7 @@ _CONTROL = bytes(byte for byte in (*range(0x20), 0x7F) if byte not in b"\t\n")
 
 def shell_value(value: Value) -> str:
     """Return how a value reads in the shell: booleans as 1 or 0, all else as it is written."""
-    if isinstance(value, bool):
-        return str(int(value))
-    return str(value)
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def exports(values: Mapping[str, Value]) -> str:
@@ -71,8 +69,3 @@ def _as_heredoc(content: bytes) -> str | None:
     while word in text:
         word += "_"
     return f"<<'{word}'\n{text}{word}\n"
-
-
-def words(values: Iterable[str]) -> str:
-    """Return values as words of a command line."""
-    return " ".join(map(shlex.quote, values))

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -87,7 +88,7 @@ def program(wanted: Sequence[LayerPackages]) -> str:
             text += shell.write_files(_PROGRAMS, [file])
             text += f"add {_PROGRAMS}/{number}.sh || true\n"
         if each.packages:
-            text += f"ask {number} {shell.words(each.packages)}\n"
+            text += f"ask {number} {shlex.join(each.packages)}\n"
     return text
 
 

@@ -1,6 +1,7 @@
 """Write the shell text that changes a base after its bootstrap."""
 
-from lumicontainer.core import shell
+import shlex
+
 from lumicontainer.core.model import Bootstrap
 from lumicontainer.errors import DOWNLOAD_FAILED
 
@@ -58,6 +59,6 @@ def same_packages(sha256: str) -> str:
     return (
         f'found="$({PACKAGES} | sha256sum)"\n'
         f'if [ "${{found%% *}}" != {sha256} ]; then\n'
-        f"    printf '%s' {shell.words([_OTHER_PACKAGES])} >&2\n"
+        f"    printf '%s' {shlex.join([_OTHER_PACKAGES])} >&2\n"
         f"    exit {DOWNLOAD_FAILED}\nfi\n"
     )

@@ -4,6 +4,7 @@ A layer with a ``compile.sh`` has two programs. One compiles wheels on the layer
 the other installs them on all layers below. A change of a layer between keeps the wheels.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -166,7 +167,7 @@ def _require_secrets(secrets: Iterable[str]) -> str:
     text = ""
     for secret in secrets:
         hint = f"lumicontainer build --secret id={secret},src=FILE"
-        message = shell.words([f"error: the secret '{secret}' is not here; hint: {hint}"])
+        message = shlex.join([f"error: the secret '{secret}' is not here; hint: {hint}"])
         text += f'[ -r "$secrets/{secret}" ] || {{ echo {message} >&2; exit 1; }}\n'
     return text
 
@@ -179,7 +180,7 @@ def fetch_files(sources: Sequence[Source]) -> Iterator[LayerFile]:
 
 def fetch_text(sources: Sequence[Source], stage: str) -> str:
     """Return shell text that fetches sources into a folder of ``stage``, if there are any."""
-    lines = [f"bash {stage}/{_FETCH} {shell.words(each.fetch())}\n" for each in sources]
+    lines = [f"bash {stage}/{_FETCH} {shlex.join(each.fetch())}\n" for each in sources]
     return "".join([f"export {FOLDER}={stage}/{FOLDER}\n", *lines]) if lines else ""
 
 
@@ -192,7 +193,7 @@ def _install_packages(content: Content) -> str:
         words = " ".join(content.apt)
         text += f"{APT_GET} update\n{APT_GET} install --no-install-recommends {words}\n"
     if content.python:
-        quoted = shell.words(content.python)
+        quoted = shlex.join(content.python)
         text += f"python3 -m pip install {quoted}\n"
     for file in _locked_files(content):
         # In isolation pip fetches, by no hash, what a source is built with.

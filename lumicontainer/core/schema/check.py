@@ -11,7 +11,9 @@ The comment is a block in the form of Python's inline script metadata (PEP 723),
     # ///
 """
 
+import re
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import PurePosixPath
 
 from lumicontainer.core.model import Check, Checks, LayerFile
@@ -22,6 +24,7 @@ from lumicontainer.errors import Place, Problems
 SUFFIXES = (".py", ".sh")
 
 BEGIN, _END = "# /// check", "# ///"
+_BLOCK = re.compile(rf"(?m)^{BEGIN}$\n((?:^#(?: .*)?$\n)*?)^{_END}$")
 
 
 def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Problems) -> Checks:
@@ -44,16 +47,14 @@ def is_check(name: str) -> bool:
 
 def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> None:
     """Note checks that have one name in one image: those of two accelerators are in no image."""
-    for number, check in enumerate(checks):
-        for other in checks[:number]:
-            if check.name != other.name:
-                continue
-            folders = {PurePosixPath(each.file.name).parent for each in (check, other)}
-            if len(folders) == 1 or PurePosixPath(FOLDER) in folders:
-                what, place = f"two checks are called '{check.name}'", f"{where}/{check.file.name}"
-                why = f"{where}/{other.file.name} is so, too: a name is a file's without suffix"
-                hint = "give one of the files another name"
-                problems.add(what, Place(place), why=why, hint=hint)
+    for other, check in combinations(checks, 2):
+        folders = {PurePosixPath(each.file.name).parent for each in (check, other)}
+        together = len(folders) == 1 or PurePosixPath(FOLDER) in folders
+        if check.name == other.name and together:
+            what, place = f"two checks are called '{check.name}'", f"{where}/{check.file.name}"
+            why = f"{where}/{other.file.name} is so, too: a name is a file's without suffix"
+            hint = "give one of the files another name"
+            problems.add(what, Place(place), why=why, hint=hint)
 
 
 def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check | None:
@@ -71,16 +72,8 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
 
 def _commented(text: str) -> str | None:
     """Return what the comment holds, each line in its place; None where there is no comment."""
-    kept: list[str] = []
-    lines = text.splitlines()
-    if BEGIN not in lines:
+    whole = "\n".join(text.splitlines())
+    if not (found := _BLOCK.search(whole)):
         return None
-    begin = lines.index(BEGIN)
-    for line in lines[begin + 1 :]:
-        if line == _END:
-            return "\n" * (begin + 1) + "\n".join(kept) + "\n"
-        if line != "#" and not line.startswith("# "):
-            return None
-        # A blank keeps the columns as they are in the file.
-        kept.append(f"  {line[2:]}")
-    return None
+    # Blanks keep the columns as they are in the file.
+    return "\n" * whole.count("\n", 0, found.start(1)) + re.sub("(?m)^# ?", "  ", found[1])
