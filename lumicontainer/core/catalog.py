@@ -178,7 +178,7 @@ class Catalog:
     def detected(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the name of each platform, and the paths by which a host is known to be one."""
         for name in self.names("platform"):
-            yield name, _read(self._find("platform", name), platforms.read_detect)
+            yield name, self.platform(name).detect
 
     def layer(self, name: str) -> model.Layer:
         """Read one layer that is known to be there; raise ``InputError`` if it is invalid."""

@@ -161,9 +161,6 @@ class CacheFolder(NamedTuple):
     """The document that says so."""
 
 
-DETECT = readers.sequence(validators.absolute)
-
-
 class Platform(NamedTuple):
     """Describe one place where images run."""
 
@@ -173,7 +170,7 @@ class Platform(NamedTuple):
     accelerator: Accelerator
     """The accelerator of its nodes."""
     place: Place
-    detect: Annotated[tuple[str, ...], DETECT] = ()
+    detect: tuple[Annotated[str, validators.absolute], ...] = ()
     """Paths that all exist on this platform, and on no other."""
     driver: Annotated[str, validators.driver] = ""
     """The version of the GPU driver in the kernel."""

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from lumicontainer.core.model import Discouraged, Platform, Variable
-from lumicontainer.core.model.platform import DETECT, PLATFORM
-from lumicontainer.core.yaml.nodes import Mapping as MappingNode
-from lumicontainer.core.yaml.parse import parse, read_document
+from lumicontainer.core.model.platform import PLATFORM
+from lumicontainer.core.yaml.parse import read_document
 from lumicontainer.core.yaml.ranges import is_empty, whole
 from lumicontainer.errors import Problems
 from lumicontainer.inside import environment as inside
@@ -30,14 +29,6 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
     for row in found.discouraged:
         _check_discouraged(row, found.variables, problems)
     return found._replace(name=stem) if len(problems.found) == before else None
-
-
-def read_detect(text: str, file: str, problems: Problems) -> tuple[str, ...]:
-    """Read the paths by which a platform is known; every start reads them of every platform."""
-    root = parse(text, file, problems)
-    entries = root.entries if isinstance(root, MappingNode) else ()
-    found = next((node for key, node in entries if key.text == "detect"), None)
-    return (DETECT(found, problems) or ()) if found else ()
 
 
 def _check_variables(platform: Platform, problems: Problems) -> None:
