@@ -27,9 +27,9 @@ def hazards(text: str) -> Iterator[tuple[int, str]]:
 
 def fits_a_line(text: str) -> bool:
     """Return whether ``text`` can stand within a line of a definition, behind other words."""
-    return text.isprintable() and not is_hazardous(f"-{text}")
+    return text.isprintable() and not hazard(f"-{text}")
 
 
-def is_hazardous(text: str) -> bool:
-    """Return whether ``text`` holds a line that cannot stand in a definition."""
-    return any(re.search(form, text, re.MULTILINE) for form in _FORMS)
+def hazard(text: str) -> str:
+    """Return why the first line that cannot stand in a definition cannot; empty if all can."""
+    return next((reason for _, reason in hazards(text)), "")

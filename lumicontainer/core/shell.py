@@ -5,7 +5,7 @@ import hashlib
 import shlex
 from collections.abc import Iterable, Mapping
 
-from lumicontainer.core.apptainer_syntax import is_hazardous
+from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.model.files import LayerFile, Value
 
 _CONTROL = bytes(byte for byte in (*range(0x20), 0x7F) if byte not in b"\t\n")
@@ -63,7 +63,7 @@ def _as_heredoc(content: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     held = len(content.translate(None, _CONTROL)) == len(content)
-    if not (held and text.endswith("\n")) or is_hazardous(text):
+    if not (held and text.endswith("\n")) or hazard(text):
         return None
     word = "END_OF_FILE"
     while word in text:

@@ -4,10 +4,11 @@ import contextlib
 import shlex
 from pathlib import Path, PurePosixPath
 
+from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, hazard
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine
 from lumicontainer.importing.requirements import inner_name
 from lumicontainer.system.files.recipe_folder import files_below, read_bytes
 from lumicontainer.system.units import count

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.core.apptainer_syntax import hazards
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Scalar
@@ -135,11 +134,6 @@ class FileLine(NamedTuple):
         elif "refuse" in row:
             self.refuse(row["refuse"])
         return bool(row)
-
-
-def hazard(text: str) -> str:
-    """Return why a line of a script cannot stand in a definition; empty if all can."""
-    return next((reason for _, reason in hazards(text)), "")
 
 
 def fault(reader: Reader[Any], text: str) -> str:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
+from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml.validators import apt_package
 from lumicontainer.importing import conda, requirements
 from lumicontainer.importing.copies import Copies
@@ -15,7 +16,6 @@ from lumicontainer.importing.draft import (
     Draft,
     FileLine,
     fault,
-    hazard,
 )
 from lumicontainer.importing.replacements import find, table
 from lumicontainer.importing.shell_split import ShellCommand, expand, split, words

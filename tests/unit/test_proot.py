@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.core.apptainer_syntax import is_hazardous
+from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
@@ -73,7 +73,7 @@ def test_elsewhere_the_definition_is_as_it_was(made: Plan) -> None:
 
 @pytest.mark.parametrize("name", ["etc-begin.sh", "etc-end.sh"])
 def test_what_stands_around_the_steps_can_stand_in_a_definition(name: str) -> None:
-    assert not is_hazardous((ROOT / "lumicontainer/step" / name).read_text())
+    assert not hazard((ROOT / "lumicontainer/step" / name).read_text())
 
 
 def test_the_line_that_builds_it_names_the_recipe_and_loads_no_binds() -> None:

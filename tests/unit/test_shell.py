@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumicontainer.core import shell
-from lumicontainer.core.apptainer_syntax import hazards, is_hazardous
+from lumicontainer.core.apptainer_syntax import hazard, hazards
 from lumicontainer.core.model import LayerFile
 
 HOSTILE = [
@@ -39,7 +39,7 @@ def bash(program: str, folder: Path) -> bytes:
 def through_a_file(values: dict[str, str], folder: Path) -> list[str]:
     file = LayerFile("values.sh", 0o644, shell.exports(values).encode())
     program = shell.write_files(str(folder), [file])
-    assert not is_hazardous(program)
+    assert not hazard(program)
     names = " ".join(f'"${name}"' for name in values)
     output = bash(f"{program}. {folder}/values.sh\nprintf '%s\\0' {names}", folder)
     return output.decode().split("\0")[:-1]
@@ -68,7 +68,7 @@ def test_a_file_arrives_byte_for_byte(
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     program = shell.write_files(str(folder), [LayerFile("sub/a file", 0o755, content)])
-    assert not is_hazardous(program)
+    assert not hazard(program)
     bash(program, folder)
     assert (folder / "sub/a file").read_bytes() == content
     assert (folder / "sub/a file").stat().st_mode & 0o777 == 0o755
@@ -102,5 +102,5 @@ def test_a_hazard_is_reported_with_its_line() -> None:
 )
 def test_apptainer_reads_over_lines_and_takes_every_blank_for_one(text: str) -> None:
     """Its build arguments are ``{{\\s*(\\w+)\\s*}}`` of a whole file (args/reader.go)."""
-    assert is_hazardous(text)
+    assert hazard(text)
     assert len(list(hazards(text))) == 1

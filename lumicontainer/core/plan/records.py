@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lumicontainer.core.model import Bootstrap, Check, CheckNeeds, LayerFile, Platform
+from lumicontainer.core.model import Check, CheckNeeds, LayerFile, Platform
 from lumicontainer.core.model.check import FOLDER, IMAGE
 from lumicontainer.core.model.source import python_packages
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
@@ -88,20 +88,17 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 def record(resolved: Resolved) -> dict[str, Any]:
     """Return the resolved values as plain data; no path of the build machine is in it."""
     layers = {layer.name: _layer_record(layer) for layer in resolved.included()}
+    bootstrap = resolved.bootstrap
+    image = {} if bootstrap.by_debootstrap else {"image": bootstrap.image}
     return {
         "recipe": resolved.recipe.name,
         "summary": resolved.recipe.summary,
         "platform": {"name": resolved.platform.name, "accelerator": resolved.platform.accelerator},
-        "base": _base(resolved.bootstrap),
+        "base": {"agent": bootstrap.agent, "release": bootstrap.release, **image},
         "layers": layers,
         "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
         **_given(_of_the_host(resolved)),
     }
-
-
-def _base(bootstrap: Bootstrap) -> dict[str, str]:
-    image = {} if bootstrap.by_debootstrap else {"image": bootstrap.image}
-    return {"agent": bootstrap.agent, "release": bootstrap.release, **image}
 
 
 def _of_the_host(resolved: Resolved) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, TypeAlias
 
-from lumicontainer.core.apptainer_syntax import hazards
+from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.errors import Problems
@@ -87,9 +87,8 @@ def _reserved(value: str) -> readers.Fault | None:
 
 
 def _hazardous(value: str) -> readers.Fault | None:
-    for _, reason in hazards(value):
-        return readers.Fault("this text cannot stand in a definition", reason)
-    return None
+    why = hazard(value)
+    return readers.Fault("this text cannot stand in a definition", why) if why else None
 
 
 constant = readers.checked(variable, _reserved, **{"not": {"enum": sorted(RESERVED)}})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.apptainer_syntax import is_hazardous
+from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.records import platform_tables
 
@@ -38,7 +38,7 @@ def test_a_file_is_python_3_9_and_imports_the_standard_library_only(file: Path) 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_a_file_can_stand_in_a_definition(file: Path) -> None:
-    assert not is_hazardous(file.read_text())
+    assert not hazard(file.read_text())
 
 
 def test_the_launcher_is_executable() -> None:
