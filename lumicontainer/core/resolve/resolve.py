@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from lumicontainer.core.model import Bootstrap, Content, Layer, LayerFile, LayerUse, Variant
+from lumicontainer.core.model import Bootstrap, Layer, LayerUse, Variant
 from lumicontainer.core.model.layer import LOCALIMAGE, Parameter, parameter_value
 from lumicontainer.core.model.requirements import check_index, check_version
 from lumicontainer.core.model.source import FOLDER, fetched, identity, sdists
@@ -88,16 +88,12 @@ def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
     content = variants.content(layer, variant, settings, context.problems)
     chosen = variants.chosen_layers(layer, settings)
     others = variants.not_chosen(accelerator, layer, chosen)
-    files = variants.files(layer, variant, others)
-    _check_used(layer, content, files, context)
-    _check_pip(layer, content, settings, context.problems)
-    _check_passwords(layer, content, settings, context.problems)
-    return ResolvedLayer(
+    found = ResolvedLayer(
         layer.name,
         layer.summary,
         settings=settings,
         content=content,
-        files=files,
+        files=variants.files(layer, variant, others),
         script=variant.install or SCRIPT,
         compile=variant.compile or COMPILE,
         checks=variants.fitting_checks(layer.checks, others),
@@ -106,51 +102,49 @@ def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
         not_reproducible=layer.not_reproducible,
         folder=layer.place.file.removesuffix("/layer.yaml"),
     )
+    for check in (_check_used, _check_pip, _check_passwords):
+        check(found, layer.place, context.problems)
+    return found
 
 
-def _check_used(
-    layer: Layer, content: Content, files: Sequence[LayerFile], context: _Context
-) -> None:
-    wanted = [each for each in content.sources if each.fetch()]
-    if wanted and not fetched(wanted, files):
+def _check_used(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
+    wanted = [each for each in layer.content.sources if each.fetch()]
+    if wanted and not fetched(wanted, layer.files):
         what = f"layer '{layer.name}' names sources that it does not use"
         why = f"none of its files holds ${FOLDER}, the folder in which they would lie"
         hint = f'use "${FOLDER}/{identity(wanted[0])}" in its script'
-        context.problems.add(what, layer.place, why=why, hint=hint)
+        problems.add(what, place, why=why, hint=hint)
 
 
-def _check_pip(
-    layer: Layer, content: Content, settings: Sequence[Setting], problems: Problems
-) -> None:
+def _check_pip(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
     """Note packages without a version or an index, and values of these that pip cannot take."""
-    found = {setting.name: setting for setting in settings}
-    for each in content.pip_installs:
+    found = {setting.name: setting for setting in layer.settings}
+    for each in layer.content.pip_installs:
         for name in filter(None, ("version", each.index_parameter)):
             if name not in found:
                 what = f"layer '{layer.name}' takes '{each.package}' and has no parameter '{name}'"
                 hint = "add a version" if name == "version" else did_you_mean(name, found)
-                problems.add(what, layer.place, hint=hint)
+                problems.add(what, place, hint=hint)
         if index := found.get(each.index_parameter):
             check_index(index.value, index.place, problems)
-    packages = [each.sdist for each in sdists(content.sources)]
-    for package in [*packages, *(each.package for each in content.pip_installs)]:
+    packages = [each.sdist for each in sdists(layer.content.sources)]
+    for package in [*packages, *(each.package for each in layer.content.pip_installs)]:
         if version := found.get("version"):
             check_version(package, version.value, version.place, problems)
 
 
-def _check_passwords(
-    layer: Layer, content: Content, settings: Sequence[Setting], problems: Problems
-) -> None:
+def _check_passwords(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
     """Note passwords in URLs: all that is written in a recipe is kept, printed and shipped."""
-    written = [(each.name, str(each.value), each.place) for each in settings]
-    written += [(name, value, str(layer.place)) for name, value in content.environment.items()]
-    written += [(identity(each), each.input().label, str(layer.place)) for each in content.sources]
-    for name, value, place in written:
+    content = layer.content
+    written = [(each.name, str(each.value), each.place) for each in layer.settings]
+    written += [(name, value, str(place)) for name, value in content.environment.items()]
+    written += [(identity(each), each.input().label, str(place)) for each in content.sources]
+    for name, value, at in written:
         if masking.has_password(value):
             what = f"a URL in '{name}' of layer '{layer.name}' holds a password"
             why = "what a recipe says is in the image, its records and the cache"
             hint = "take it out; give it by --secret, by pip config, or by --mirror FROM=TO"
-            problems.add(what, place, why=why, hint=hint)
+            problems.add(what, at, why=why, hint=hint)
 
 
 def _settings(
