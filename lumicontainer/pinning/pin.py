@@ -69,6 +69,8 @@ class _Maker:
     """The wheels of the image by the names of their packages."""
     wrong: list[Problem] = field(default_factory=list)
     """Names in the recipe that do not exist."""
+    resolver: Resolver = field(init=False)
+    """Finds the wheels, where the image has a Python."""
 
     def wanted(self, *kinds: str) -> list[Input]:
         """Return the inputs of these kinds that the recipe leaves open.
@@ -168,15 +170,16 @@ class _Maker:
             for each in wanted:
                 self.leave(each, "no layer says under 'provides' which Python the image has")
         elif wanted:
-            self._ask_layers(Resolver(Target(python, glibc), self.progress.say), wanted)
+            self.resolver = Resolver(Target(python, glibc), self.progress.say)
+            self._ask_layers(wanted)
 
-    def _ask_layers(self, resolver: Resolver, wanted: Sequence[Input]) -> None:
+    def _ask_layers(self, wanted: Sequence[Input]) -> None:
         """Ask layer by layer: packages of the layers below are not installed twice."""
         below: dict[str, dict[str, str]] = {}
         for each in wanted:
             if each.kind == SDIST:
                 why = "pip did not find its source"
-                self.find(each, partial(resolver.pip.source, each.name), "its source", why)
+                self.find(each, partial(self.resolver.pip.source, each.name), "its source", why)
         for layer in self.resolved.included():
             mine = [each for each in wanted if each.kind == PYTHON and each.layer == layer.name]
             named = [each.name for each in mine]
@@ -186,22 +189,18 @@ class _Maker:
             for file in sorted({each.where for each in mine}, reverse=True):
                 group = [each for each in mine if each.where == file]
                 if file == BUILD_REQUIREMENTS:
-                    self._wheels(resolver, group, {}, {})
+                    self._wheels(group, {}, {})
                     continue
-                found = self._wheels(resolver, group, there, same)
+                found = self._wheels(group, there, same)
                 there |= found
                 below[layer.name] |= found
 
     def _wheels(
-        self,
-        resolver: Resolver,
-        group: Sequence[Input],
-        there: Mapping[str, str],
-        same: Mapping[str, str],
+        self, group: Sequence[Input], there: Mapping[str, str], same: Mapping[str, str]
     ) -> dict[str, str]:
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
-        found = self._found(resolver, group, Query(names, there, same, index))
+        found = self._found(group, Query(names, there, same, index))
         if found is None:
             return {}
         layer, where = group[0].layer, group[0].where
@@ -216,15 +215,13 @@ class _Maker:
         self.known |= {} if where == BUILD_REQUIREMENTS else entries
         return {normal(each.name): each.version for each in found}
 
-    def _found(
-        self, resolver: Resolver, group: Sequence[Input], query: Query
-    ) -> list[Wheel] | None:
+    def _found(self, group: Sequence[Input], query: Query) -> list[Wheel] | None:
         """Return the wheels found here, else in the image; None where requirements stay open."""
         try:
-            return resolver.wheels(query)
+            return self.resolver.wheels(query)
         except LumicontainerError as error:
             missing = {each.word: each for each in missing_packages.absent(error.problems[0].why)}
-            pip, index = resolver.pip, query.index
+            pip, index = self.resolver.pip, query.index
             if word := next((each for each in missing if pip.has_source(each, index)), ""):
                 return self._of_sources(group, index, word)
             self.progress.say(str(error))
