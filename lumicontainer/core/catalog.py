@@ -86,7 +86,10 @@ class Catalog:
         chosen = self._chosen_profile(wanted, where, profile, problems)
         base = chosen.base if chosen and chosen.base else wanted.base
         uses, known = (base, *wanted.layers), self.names("layer")
-        layers = self._used_layers(uses, chosen.values if chosen else (), known, problems)
+        for use in (*uses, *(chosen.values if chosen else ())):
+            if use.layer not in known:
+                problems.unknown("layer", use.layer, use.place, known)
+        layers = self._used_layers([use for use in uses if use.layer in known], problems)
         checks = self.checks(problems)
         problems.raise_if_any()
         rules = tuple(self.rules().values())
@@ -118,21 +121,13 @@ class Catalog:
         problems.add(what, place, why=why, hint=hint)
 
     def _used_layers(
-        self,
-        uses: Sequence[model.LayerUse],
-        given: Sequence[model.LayerUse],
-        known: Sequence[str],
-        problems: Problems,
+        self, uses: Sequence[model.LayerUse], problems: Problems
     ) -> dict[str, model.Layer]:
-        """Read the layers of an image; add unknown names, also those in a profile."""
-        for use in (*uses, *given):
-            if use.layer not in known:
-                problems.unknown("layer", use.layer, use.place, known)
         first: dict[str, Place] = {}
         for use in uses:
             problems.twice(f"layer '{use.layer}' stands here twice", use.layer, use.place, first)
         read = {}
-        for name in (each for each in first if each in known):
+        for name in first:
             try:
                 read[name] = self.layer(name)
             except InputError as error:
