@@ -48,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--secret",
         metavar="id=ID,src=FILE",
-        action="append",
-        default=[],
+        **context.REPEATED,
         help="a file that the scripts of layers can read during the build; it is not stored",
     )
     for option, summary in (

@@ -12,6 +12,8 @@ from lumicontainer.host import recipes
 from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.progress import FORMS
 
+REPEATED: Mapping[str, Any] = {"action": "append", "default": []}
+"""What makes an option one that can be repeated."""
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "image": {"metavar": "IMAGE", "type": Path, "help": "the file of an image"},
     "recipe": {
@@ -31,15 +33,13 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     },
     "--set": {
         "metavar": "LAYER.PARAMETER=VALUE",
-        "action": "append",
-        "default": [],
+        **REPEATED,
         "dest": "options",
         "help": "set a parameter of a layer; can be repeated",
     },
     "--mirror": {
         "metavar": "FROM=TO",
-        "action": "append",
-        "default": [],
+        **REPEATED,
         "help": "read URLs that begin with FROM from TO instead, a URL or a folder of this host; "
         "can be repeated; ~/.config/lumicontainer/mirrors.yaml holds permanent ones",
     },
@@ -51,8 +51,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "--with": {
         "metavar": "FILE",
         "type": Path,
-        "action": "append",
-        "default": [],
+        **REPEATED,
         "dest": "extensions",
         "help": "mount packages that lumicontainer extend wrote; can be repeated, later ones win",
     },

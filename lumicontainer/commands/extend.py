@@ -26,21 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "a package, with its version: datasets, 'timm>=1.0'"
     parser.add_argument("packages", metavar="PACKAGE", nargs="*", help=summary)
     summary = "requirements.txt, pyproject.toml, pylock.toml or environment.yml; can be repeated"
-    _repeated(parser, "-r", "--requirement", metavar="FILE", type=Path, help=summary)
+    add, more = parser.add_argument, context.REPEATED
+    add("-r", "--requirement", metavar="FILE", type=Path, help=summary, **more)
     summary = "a folder of your own code; changes of it need no new file; can be repeated"
-    _repeated(parser, "--editable", metavar="DIR", type=Path, help=summary)
+    add("--editable", metavar="DIR", type=Path, help=summary, **more)
     summary = "let a package of the image be replaced; can be repeated"
-    _repeated(parser, "--allow-change", metavar="NAME", help=summary)
+    add("--allow-change", metavar="NAME", help=summary, **more)
     group = parser.add_mutually_exclusive_group(required=True)
     summary = "the file to write, such as mine.sqsh; run --with mounts it"
     group.add_argument("-o", "--output", metavar="FILE", type=Path, help=summary)
     summary = "write a new image, with the packages as a layer, in place of a file beside the old"
     group.add_argument("--into", metavar="FILE", type=Path, help=summary)
     context.add_options(parser, "--progress")
-
-
-def _repeated(parser: argparse.ArgumentParser, *names: str, **settings: object) -> None:
-    parser.add_argument(*names, action="append", default=[], **settings)  # type: ignore[arg-type]
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--env",
         metavar="NAME=VALUE",
-        action="append",
-        default=[],
+        **context.REPEATED,
         help="set a variable in the containers; can be repeated",
     )
     context.add_options(parser, "--platform", "--recipes")
