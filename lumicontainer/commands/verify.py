@@ -46,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and report the results; fail if a check or the job failed."""
     asked = _asked(arguments)
-    _check_reports(arguments)
+    with input_errors():
+        for file in filter(None, (arguments.junit, arguments.html)):
+            report.check_writable(file)
     if not arguments.list or asked.damage:
         done = verified(asked, Progress())
         code = _report(done, arguments)
@@ -76,12 +78,6 @@ def _asked(arguments: argparse.Namespace) -> Verification:
     )
     asked.require_valid()
     return asked
-
-
-def _check_reports(arguments: argparse.Namespace) -> None:
-    with input_errors():
-        for file in filter(None, (arguments.junit, arguments.html)):
-            report.check_writable(file)
 
 
 def _with_commands(result: Mapping[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:

@@ -59,7 +59,11 @@ def write_squashfs(image: Path) -> None:
         raise InputError(Problem("cannot use a layered image", str(image), why, hint))
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        _copy(image, parts[0].offset, parts[0].size, draft)
+        with image.open("rb") as source, draft.open("wb") as copy:
+            source.seek(parts[0].offset)
+            shutil.copyfileobj(source, copy, 1 << 20)
+            copy.truncate(parts[0].size)
+        sync(draft)
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
@@ -67,14 +71,6 @@ def write_squashfs(image: Path) -> None:
 
 def _squashfs(image: Path) -> Path:
     return image.absolute().with_name(f"{image.name}{SUFFIX}")
-
-
-def _copy(image: Path, offset: int, size: int, target: Path) -> None:
-    with image.open("rb") as source, target.open("wb") as file:
-        source.seek(offset)
-        shutil.copyfileobj(source, file, 1 << 20)
-        file.truncate(size)
-    sync(target)
 
 
 def _environment(layers: Iterable[Mapping[str, Any]]) -> dict[str, str]:

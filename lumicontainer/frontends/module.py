@@ -7,7 +7,7 @@ and a link to it for each program of the image.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.core.model import Platform
 from lumicontainer.core.render.jinja import fill
@@ -77,13 +77,11 @@ def module_of(image: Path, platform: Platform, variables: Mapping[str, str]) -> 
     )
 
 
-def _version(image: Path, name: str, record: Mapping[str, object]) -> str:
+def _version(image: Path, name: str, record: Mapping[str, Any]) -> str:
     """Return what the name of the file adds to that of the recipe, else the profile or platform."""
     if image.stem.startswith(f"{name}-"):
         return image.stem.removeprefix(f"{name}-")
-    platform = record["platform"]
-    assert isinstance(platform, Mapping)
-    return str(record.get("profile") or platform["name"])
+    return str(record.get("profile") or record["platform"]["name"])
 
 
 def _word(kind: str, text: str, image: Path) -> str:
