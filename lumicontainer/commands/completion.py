@@ -113,17 +113,12 @@ def _layers(catalog: Catalog, words: Sequence[str]) -> set[str]:
     return set(catalog.names("layer"))
 
 
-def _any(catalog: Catalog, words: Sequence[str]) -> set[str]:
-    del words
-    kinds = ("recipe", "platform", "profile", "layer")
-    return {name for kind in kinds for name in catalog.names(kind)}
-
-
+_DOCUMENTS = ("recipe", "platform", "profile", "layer")
 KINDS: Mapping[str, Callable[[Catalog, Sequence[str]], Iterable[str]]] = {
     "recipe": lambda catalog, _: catalog.names("recipe"),
     "platform": lambda catalog, _: catalog.names("platform"),
     "profile": lambda catalog, _: catalog.names("profile"),
     "parameter": _parameters,
     "verb": lambda _, __: VERBS,
-    "any": _any,
+    "any": lambda catalog, _: {name for kind in _DOCUMENTS for name in catalog.names(kind)},
 }

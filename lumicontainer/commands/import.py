@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     written = resolve(open_catalog(folder).materials(name, platform), [])
     rows = [_with_layer(each, written, draft.goal.python) for each in draft.lines]
     if arguments.json:
-        _print_json(rows, recipe, written)
+        lines = [row._asdict() for row in rows]
+        print_json({"recipe": str(recipe), "platform": platform, "lines": lines})
     else:
         _print_rows(rows, file)
     sys.stdout.flush()
@@ -151,11 +152,6 @@ def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
 def _short(text: str) -> str:
     line = re.sub(r"(\\\n|\s)+", " ", text).strip()
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
-
-
-def _print_json(rows: Sequence[ImportedLine], recipe: Path, written: Resolved) -> None:
-    lines = [row._asdict() for row in rows]
-    print_json({"recipe": str(recipe), "platform": written.platform.name, "lines": lines})
 
 
 def _say_next(recipe: Path, name: str, platform: str | None) -> None:

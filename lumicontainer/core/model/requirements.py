@@ -111,17 +111,12 @@ def has_hashes(file: LayerFile) -> bool:
     return any(_HASHED.fullmatch(line.text) for line in lines(file.content))
 
 
-def _without_hashes(text: str) -> str:
-    hashed = _HASHED.fullmatch(text)
-    return hashed[1] if hashed else text
-
-
 def check_files(files: Iterable[LayerFile], folder: str, problems: Problems) -> None:
     """Note the lines of a layer's files of requirements that are more than names with versions."""
     for file in files:
         for line in lines(file.content) if is_file_of(file) else ():
-            wrong = fault(_without_hashes(line.text), markers=True)
-            if wrong:
+            hashed = _HASHED.fullmatch(line.text)
+            if wrong := fault(hashed[1] if hashed else line.text, markers=True):
                 place = Place(f"{folder}/{file.name}", line.line, line.column)
                 what = f"expected a requirement such as numpy==2.3.4, got {line.text!r}"
                 problems.add(what, place, why=wrong.why, hint=wrong.hint)

@@ -1,6 +1,6 @@
 """Plan a resolved recipe: the base, a step for each layer, and the last step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.core.model.layer import LOCALIMAGE
@@ -9,7 +9,7 @@ from lumicontainer.core.plan.constants import DEFAULTS
 from lumicontainer.core.plan.layer_step import Parent, layer_step
 from lumicontainer.core.plan.seal import seal_step
 from lumicontainer.core.plan.steps import BASE, Plan, key_of, with_program
-from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.shipped import programs
 
 ASSEMBLY = 2
@@ -38,7 +38,8 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         parent = stack[-1]
         environment = {**parent.environment, **layer.content.environment}
         own = Parent(layer.name, parent.key, environment, layer.content.path + parent.path)
-        step = layer_step(layer, own, _required(layer, stack))
+        required = [each for each in stack if each.name in layer.requires] or stack[:1]
+        step = layer_step(layer, own, required[-1])
         if step is not None:
             steps.append(step)
             own = own._replace(key=step.key)
@@ -54,8 +55,3 @@ def _image(bootstrap: Bootstrap) -> str:
     if bootstrap.agent == LOCALIMAGE:
         return f"sha256:{bootstrap.sha256}"
     return "" if bootstrap.by_debootstrap else bootstrap.image
-
-
-def _required(layer: ResolvedLayer, stack: Sequence[Parent]) -> Parent:
-    found = [parent for parent in stack if parent.name in layer.requires]
-    return found[-1] if found else stack[0]
