@@ -36,34 +36,40 @@ class StepMounts(NamedTuple):
 
 
 class Apptainer:
-    """Return the commands of Apptainer (tested with 1.4.5)."""
+    """Return the commands of Apptainer (tested with 1.4.5). No method starts a program."""
 
     compression = "zstd"
+    """The best compression that it reads, a name of mksquashfs."""
     reads_layers = True
+    """Whether it mounts the overlays of an image on every host."""
 
     def __init__(self, program: Path) -> None:
         self.program = str(program)
+        self._writable = [self.program, "--silent", "exec", "--writable"]
 
     @property
     def stacks(self) -> bool:
-        """Return whether fuse-overlayfs is installed."""
+        """Return whether it can overlay layers on this host: by fuse-overlayfs."""
         # Otherwise Apptainer uses the kernel's overlay. Without root, a program then cannot remove
         # a folder of a lower layer (measured: Input/output error).
         return process.find("fuse-overlayfs") is not None
 
     def bootstrap(self, definition: Path, tree: Path) -> list[str]:
-        """Implement ``Engine.bootstrap``."""
+        """Return the command that builds ``definition`` in the folder ``tree``."""
         return [self.program, "build", "--fakeroot", "--sandbox", str(tree), str(definition)]
 
     def bootstrap_logs(self, tree: Path, scratch: Path) -> Iterator[Path]:
-        """Implement ``Engine.bootstrap_logs``."""
+        """Yield the log of debootstrap while it fills ``tree``; ``scratch`` is the engine's own."""
         for folder in (tree.parent, scratch):
             yield from folder.glob("build-temp-*/rootfs/debootstrap/debootstrap.log")
 
     def step(
         self, layers: Sequence[Path], overlay: Path, command: Sequence[str], mounts: StepMounts
     ) -> list[str]:
-        """Implement ``Engine.step``."""
+        """Return the command that runs ``command`` as root on ``layers``, the lowest first.
+
+        Changes go to ``overlay``/upper.
+        """
         base, *above = layers
         options = _step_options(mounts)
         for layer in above:
@@ -72,14 +78,12 @@ class Apptainer:
         return [self.program, "--silent", "exec", *options, str(base), *command]
 
     def step_in(self, tree: Path, command: Sequence[str], mounts: StepMounts) -> list[str]:
-        """Implement ``Engine.step_in``."""
-        options = ["--writable", *_step_options(mounts)]
-        return [self.program, "--silent", "exec", *options, str(tree), *command]
+        """Return the command that runs ``command`` as root in the writable folder ``tree``."""
+        return [*self._writable, *_step_options(mounts), str(tree), *command]
 
     def compile_in(self, tree: Path, command: Sequence[str], mounts: StepMounts) -> list[str]:
-        """Implement ``Engine.compile_in``."""
-        options = ["--writable", *_step_options(mounts, fakeroot=False)]
-        return [self.program, "--silent", "exec", *options, str(tree), *command]
+        """Return the command that runs ``command`` as the user in the writable folder ``tree``."""
+        return [*self._writable, *_step_options(mounts, fakeroot=False), str(tree), *command]
 
     def execute(
         self,
@@ -90,7 +94,12 @@ class Apptainer:
         environment: Mapping[str, str] | None = None,
         way: str = "exec",
     ) -> list[str]:
-        """Implement ``Engine.execute``."""
+        """Return the command that runs ``command`` in an image as the current user.
+
+        ``environment`` overrides the image; its values have neither quotes nor commas. ``way`` is a
+        start mode of checks, or ``INTERACTIVE``: a shell for people, without ``command``, or
+        ``INSTANCE``: an instance, whose name is ``command``.
+        """
         action, *options = _WAYS.get(way, ("exec",))
         options += namespace_options()
         for bind in binds:
