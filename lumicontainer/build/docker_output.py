@@ -10,7 +10,7 @@ from lumicontainer.core.plan.constants import HOME, search_path
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import check_docker_variables
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.host.docker import daemon, image
+from lumicontainer.host.docker import container, daemon, image
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.system.files.temporary import temporary_root
 
@@ -54,7 +54,7 @@ async def build(builder: Builder, name: str, *, verify: bool) -> Stack:
             variables={**plan.environment, "PATH": search_path(plan.path)},
             entry_point=[f"{HOME}/bin/lumi-entry"],
         )
-        await Run(builder, "docker", stack, task).run(image.command(spec))
+        await Run(builder, "docker", stack, task).run(container.invocation(image.__name__, spec))
     file.unlink()
     return stack
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lumicontainer.build.pipeline import choose_pack, compression_of
-from lumicontainer.build.runtimes.namespaces import Namespaces
+from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import InputError, Place
 
@@ -11,25 +11,18 @@ HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")
 
 
-class WithoutEngine(Namespaces):
-    """Stand for user namespaces on a host of which no engine is asked."""
+class Stacking(Runtime):
+    """Stand for user namespaces with an Apptainer whose host has fuse-overlayfs."""
 
-    def __init__(self) -> None:
-        pass
-
-
-class Stacking(WithoutEngine):
-    """Stand for an Apptainer whose host has fuse-overlayfs."""
-
-    compression = "zstd"
+    name = "namespaces"
     stacks = True
 
 
-class Flat(WithoutEngine):
-    """Stand for SingularityCE."""
+class Flat(Runtime):
+    """Stand for user namespaces with SingularityCE."""
 
+    name = "namespaces"
     compression = "gzip"
-    stacks = False
 
 
 APPTAINER, SINGULARITY = Stacking(), Flat()

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.failures import failure
-from lumicontainer.build.runtimes.runtime import PackedImage
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.plan.constants import VERIFY
@@ -106,11 +105,7 @@ def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[
     chosen = [word for name in names for word in ("-k", name)]
     words = [VERIFY, "--json", "-", *chosen]
     environment = {HOST_PATHS: _host_paths(builder)}
-    return builder.runtime.check(_packed(builder, image), words, environment)
-
-
-def _packed(builder: Builder, image: Path) -> PackedImage:
-    return PackedImage(image, builder.place.sandbox / "tree")
+    return builder.runtime.check(image, builder.place.sandbox / "tree", words, environment)
 
 
 def _host_paths(builder: Builder) -> str:
@@ -154,7 +149,7 @@ def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
     kept = builder.place.root / "image.sif"
     try:
         shutil.copyfile(partial, kept)
-        command = builder.runtime.check(_packed(builder, kept), ["bash"])
+        command = builder.runtime.check(kept, builder.place.sandbox / "tree", ["bash"], {})
         how = failure.keep(builder, "check", builder.place.root / "logs", command)
     except OSError as error:
         builder.place.keep = False

@@ -1,6 +1,6 @@
 """What runs the programs of a build, and which one this host can use.
 
-A new runtime is a module with a class that satisfies ``Runtime``, and one line in ``RUNTIMES``.
+A new runtime is a module with a subclass of ``Runtime``, and one line in ``RUNTIMES``.
 """
 
 from collections.abc import Callable, Mapping

@@ -4,10 +4,10 @@ The daemon is root, so the trees of a build have their real owners. What reads a
 runs in a container that has all files of this host, and can change only the folders of the build.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer.build.runtimes.runtime import Base, PackedImage, Sandbox
+from lumicontainer.build.runtimes.runtime import Base, Runtime, Sandbox
 from lumicontainer.build.workspace import DOCKER
 from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.core.plan.steps import Plan
@@ -21,58 +21,45 @@ from lumicontainer.system.files.user_cache import cache_root
 _SITE = "/tmp/.lumicontainer"
 
 
-class Docker:
+class Docker(Runtime):
     """Implement ``Runtime`` by containers of Docker."""
 
     name = DOCKER
-    compression = "zstd"
     stacks = True
-    overlays = False
     unproven = "the start modes of Apptainer"
 
     def require_host(self) -> None:
-        """Implement ``Runtime.require_host``."""
         daemon.remove_leftovers(daemon.connect())
         container.require_same_files()
 
     def require_plan(self, plan: Plan) -> None:
-        """Implement ``Runtime.require_plan``."""
         if file := plan.bootstrap.file:
             why = "it is an image file, and Docker begins with an image of a registry"
             hint = "use --runtime namespaces, or --runtime proot as an ordinary user"
             raise InputError(Problem("cannot make the base", file, why, hint))
 
     def as_root(self, *writes: Path) -> list[str]:
-        """Implement ``Runtime.as_root``."""
         places = map(str, (temporary_root(), cache_root(), *writes))
         return container.command(container.on_host(*places), ())
 
     def bootstrap(self, base: Base) -> list[str]:
-        """Implement ``Runtime.bootstrap``."""
         bootstrap, staged = base.bootstrap, base.folder / "site"
         staged.mkdir()
         stage_site(base.site, staged, _SITE)
-        fills = bootstrap.by_debootstrap
-        return docker_base.command(
-            docker_base.BaseSpec(
-                image=bootstrap.image,
-                tree=str(base.tree),
-                folder=str(base.folder),
-                program=after_bootstrap(bootstrap),
-                site=f"{_SITE}/site.sh",
-                binds={_SITE: str(staged), **{str(each): str(each) for each in base.site.folders}},
-                release=bootstrap.release if fills else "",
-                include=bootstrap.include,
-                mirror=base.mirror,
-            )
+        spec = docker_base.BaseSpec(
+            image=bootstrap.image,
+            tree=str(base.tree),
+            folder=str(base.folder),
+            program=after_bootstrap(bootstrap),
+            site=f"{_SITE}/site.sh",
+            binds={_SITE: str(staged), **{str(each): str(each) for each in base.site.folders}},
+            release=bootstrap.release if bootstrap.by_debootstrap else "",
+            include=bootstrap.include,
+            mirror=base.mirror,
         )
-
-    def bootstrap_logs(self, base: Base, _: Path) -> Iterator[Path]:
-        """Implement ``Runtime.bootstrap_logs``."""
-        return base.tree.glob("debootstrap/debootstrap.log")
+        return container.invocation(docker_base.__name__, spec)
 
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
-        """Implement ``Runtime.step``."""
         mounts, temporary = sandbox.mounts, str(sandbox.mounts.temporary)
         spec = container.Spec(
             root=str(sandbox.tree),
@@ -84,11 +71,8 @@ class Docker:
         return container.command(spec, command)
 
     def check(
-        self,
-        packed: PackedImage,
-        command: Sequence[str],
-        environment: Mapping[str, str] | None = None,
+        self, image: Path, tree: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> list[str]:
-        """Implement ``Runtime.check``."""
-        spec = check.CheckSpec(str(packed.image), str(temporary_root()), environment or {})
-        return check.command(spec, command)
+        del tree
+        spec = check.CheckSpec(str(image), str(temporary_root()), environment)
+        return [*container.invocation(check.__name__, spec), *command]

@@ -9,57 +9,34 @@ and of which only the wheels are kept.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer.build.runtimes.runtime import Base, PackedImage, Sandbox
-from lumicontainer.core.plan.steps import Plan
+from lumicontainer.build.runtimes.runtime import Base, Runtime, Sandbox
 from lumicontainer.core.render.render import render_base
-from lumicontainer.engines import Engine, find_engine
-from lumicontainer.host.site import require_keyring, require_plain_path
+from lumicontainer.engines import find_engine
+from lumicontainer.host.site import require_plain_path
 from lumicontainer.system import user_namespaces
 
 
-class Namespaces:
+class Namespaces(Runtime):
     """Implement ``Runtime`` by an engine and user namespaces."""
 
     name = "namespaces"
-    unproven = ""
 
     def __init__(self) -> None:
-        self.engine: Engine = find_engine()
-
-    @property
-    def compression(self) -> str:
-        """Implement ``Runtime.compression``."""
-        return self.engine.compression
-
-    @property
-    def stacks(self) -> bool:
-        """Implement ``Runtime.stacks``."""
-        return self.engine.stacks
-
-    @property
-    def overlays(self) -> bool:
-        """Implement ``Runtime.overlays``."""
-        return self.engine.stacks
+        self.engine = find_engine()
+        self.compression = self.engine.compression
+        self.stacks = self.overlays = self.engine.stacks
 
     def require_host(self) -> None:
-        """Implement ``Runtime.require_host``."""
         with_ids = user_namespaces.namespace_command()
         # First without ids: if no namespace can be created, unshare of util-linux 2.38 hangs when
         # it maps ids by newuidmap.
         for command in (user_namespaces.PLAIN_NAMESPACE, with_ids):
             user_namespaces.require_namespaces(command)
 
-    def require_plan(self, plan: Plan) -> None:
-        """Implement ``Runtime.require_plan``."""
-        if plan.bootstrap.by_debootstrap:
-            require_keyring()
-
     def as_root(self, *_: Path) -> list[str]:
-        """Implement ``Runtime.as_root``."""
         return user_namespaces.namespace_command()
 
     def bootstrap(self, base: Base) -> list[str]:
-        """Implement ``Runtime.bootstrap``."""
         if base.bootstrap.by_debootstrap:
             require_plain_path(base.folder)
         definition = base.folder / "base.def"
@@ -67,29 +44,21 @@ class Namespaces:
         return self.engine.bootstrap(definition, base.tree)
 
     def bootstrap_logs(self, base: Base, scratch: Path) -> Iterator[Path]:
-        """Implement ``Runtime.bootstrap_logs``."""
         return self.engine.bootstrap_logs(base.tree, scratch)
 
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
-        """Implement ``Runtime.step``."""
         if sandbox.apart and self.overlays:
             overlay = sandbox.root / "overlay"
             _make_overlay(overlay)
             return self.engine.step(sandbox.layers, overlay, command, sandbox.mounts)
-        # The engine creates no mount points in a writable tree.
-        for path, target in sandbox.mounts.binds.items():
-            if path.is_dir():
-                make_folders(sandbox.tree, target.strip("/"))
+        make_mount_points(sandbox)
         return self.engine.step_in(sandbox.tree, command, sandbox.mounts)
 
     def check(
-        self,
-        packed: PackedImage,
-        command: Sequence[str],
-        environment: Mapping[str, str] | None = None,
+        self, image: Path, tree: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> list[str]:
-        """Implement ``Runtime.check``."""
-        return self.engine.execute(packed.image, command, binds=(), environment=environment)
+        del tree
+        return self.engine.execute(image, command, binds=(), environment=environment)
 
 
 def _make_overlay(overlay: Path) -> None:
@@ -100,7 +69,14 @@ def _make_overlay(overlay: Path) -> None:
         folder.chmod(0o755)
 
 
-def make_folders(tree: Path, path: str) -> None:
+def make_mount_points(sandbox: Sandbox) -> None:
+    """Create the folders of the tree on which folders of the host are mounted: engines do not."""
+    for path, target in sandbox.mounts.binds.items():
+        if path.is_dir():
+            _make_folders(sandbox.tree, target.strip("/"))
+
+
+def _make_folders(tree: Path, path: str) -> None:
     """Create the missing folders of a path with mode 0755: a step may fill them."""
     folder = tree
     for name in path.split("/"):

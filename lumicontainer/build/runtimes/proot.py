@@ -7,19 +7,18 @@ owners are recorded while a program runs (``build.tree.owners``) and reach the p
 import getpass
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from lumicontainer.build.runtimes import proot_base
-from lumicontainer.build.runtimes.namespaces import make_folders
+from lumicontainer.build.runtimes.namespaces import make_mount_points
 from lumicontainer.build.runtimes.proot_limits import problems
-from lumicontainer.build.runtimes.runtime import OWNERS, Base, PackedImage, Sandbox
+from lumicontainer.build.runtimes.runtime import OWNERS, Base, Runtime, Sandbox
 from lumicontainer.core.plan.constants import SYSTEM_PATH
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError, InputError, Problem
-from lumicontainer.host.site import require_keyring
 from lumicontainer.inside.checking import PROOT_TREE
 from lumicontainer.inside.image.listing import SHOWN
 from lumicontainer.system import process
@@ -42,13 +41,11 @@ exec {traced}
 _IMAGE = 'for file in /.singularity.d/env/*.sh; do [ ! -e "$file" ] || . "$file"; done; exec "$@"'
 
 
-class PRoot:
+class PRoot(Runtime):
     """Implement ``Runtime`` by PRoot."""
 
     name = "proot"
     compression = "gzip"
-    stacks = False
-    overlays = False
     unproven = "the start modes of an engine"
 
     def __init__(self) -> None:
@@ -57,7 +54,6 @@ class PRoot:
             self.engine = find_engine()
 
     def require_host(self) -> None:
-        """Implement ``Runtime.require_host``."""
         _program()
         if os.geteuid() == 0:
             what, why = "cannot build with PRoot as root", "PRoot stands for root's rights"
@@ -66,20 +62,17 @@ class PRoot:
         process.capture(_recorded(_NOWHERE.parent, _NOWHERE, _NOWHERE, [*_start(), "/bin/true"]))
 
     def require_plan(self, plan: Plan) -> None:
-        """Implement ``Runtime.require_plan``."""
         found = [each for layer in plan.resolved.included() for each in problems(layer)]
         if found:
             raise InputError(*found)
+        super().require_plan(plan)
         if plan.bootstrap.by_debootstrap:
-            require_keyring()
             proot_base.require_debootstrap()
 
     def as_root(self, *_: Path) -> list[str]:
-        """Implement ``Runtime.as_root``: the files of the tree are the user's."""
         return []
 
     def bootstrap(self, base: Base) -> list[str]:
-        """Implement ``Runtime.bootstrap``."""
         record = base.folder / OWNERS
         outside = [*_start(), *proot_base.device_options(base.tree)]
         inside = [*_start(), "-r", str(base.tree), *_binds(base.tree, {}), "-w", "/"]
@@ -90,17 +83,9 @@ class PRoot:
             inside=_recorded(base.tree, state, record, inside),
         )
 
-    def bootstrap_logs(self, base: Base, scratch: Path) -> Iterator[Path]:
-        """Implement ``Runtime.bootstrap_logs``."""
-        del scratch
-        yield from base.tree.glob("debootstrap/debootstrap.log")
-
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
-        """Implement ``Runtime.step``."""
         mounts, tree = sandbox.mounts, sandbox.tree
-        for path, target in mounts.binds.items():
-            if path.is_dir():
-                make_folders(tree, target.strip("/"))
+        make_mount_points(sandbox)
         binds = {"/tmp": mounts.temporary, "/var/tmp": mounts.temporary}
         binds |= {target: path for path, target in mounts.binds.items()}
         words = [*_start(), "-r", str(tree), *_binds(tree, binds), "-w", "/"]
@@ -116,17 +101,13 @@ class PRoot:
         return _either(probe, engine, traced, first=first)
 
     def check(
-        self,
-        packed: PackedImage,
-        command: Sequence[str],
-        environment: Mapping[str, str] | None = None,
+        self, image: Path, tree: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> list[str]:
-        """Implement ``Runtime.check``."""
-        traced = _checked(packed.tree, command, environment or {})
+        traced = _checked(tree, command, environment)
         if self.engine is None:
             return traced
-        probe = self.engine.execute(packed.image, ["true"], binds=())
-        words = self.engine.execute(packed.image, command, binds=(), environment=environment)
+        probe = self.engine.execute(image, ["true"], binds=())
+        words = self.engine.execute(image, command, binds=(), environment=environment)
         return _either(probe, words, traced)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from lumicontainer.core.model.layer import Bootstrap
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import StepMounts
-from lumicontainer.host.site import Site
+from lumicontainer.host.site import Site, require_keyring
 
 OWNERS = "owners"
 """The file in the folder of a run with the owners that its program gave to files."""
@@ -47,41 +47,27 @@ class Sandbox(NamedTuple):
     """What root runs before a program that runs as the user: it installs packages."""
 
 
-class PackedImage(NamedTuple):
-    """Hold a packed image, and the tree of the same files if the image is flat."""
-
-    image: Path
-    tree: Path
-
-
 class Runtime(Protocol):
     """Return the commands of a build. Only ``require`` methods start programs."""
 
-    @property
-    def name(self) -> str:
-        """Return the value of ``--runtime``."""
-
-    @property
-    def compression(self) -> str:
-        """Return the best compression that the checks can read, a name of mksquashfs."""
-
-    @property
-    def stacks(self) -> bool:
-        """Return whether the checks can run in a layered image on this host."""
-
-    @property
-    def overlays(self) -> bool:
-        """Return whether a program apart runs on the packed layers, without a tree of its own."""
-
-    @property
-    def unproven(self) -> str:
-        """Return what the checks of an image cannot prove; empty if they prove everything."""
+    name: str
+    """The value of ``--runtime``."""
+    compression: str = "zstd"
+    """The best compression that the checks can read, a name of mksquashfs."""
+    stacks: bool = False
+    """Whether the checks can run in a layered image on this host."""
+    overlays: bool = False
+    """Whether a program apart runs on the packed layers, without a tree of its own."""
+    unproven: str = ""
+    """What the checks of an image cannot prove; empty if they prove everything."""
 
     def require_host(self) -> None:
         """Raise ``HostError`` if this host cannot build by it."""
 
     def require_plan(self, plan: Plan) -> None:
         """Raise ``HostError`` or ``InputError`` if it cannot build a plan."""
+        if plan.bootstrap.by_debootstrap:
+            require_keyring()
 
     def as_root(self, *writes: Path) -> list[str]:
         """Return the prefix of a command that reads and writes trees with all their owners.
@@ -94,14 +80,16 @@ class Runtime(Protocol):
 
     def bootstrap_logs(self, base: Base, scratch: Path) -> Iterator[Path]:
         """Yield the log of debootstrap while it fills the tree; ``scratch`` is the engine's own."""
+        del scratch
+        yield from base.tree.glob("debootstrap/debootstrap.log")
 
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
         """Prepare a sandbox; return the command that runs ``command`` as root in it."""
 
     def check(
-        self,
-        packed: PackedImage,
-        command: Sequence[str],
-        environment: Mapping[str, str] | None = None,
+        self, image: Path, tree: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> list[str]:
-        """Return the command that runs ``command`` in a packed image as the current user."""
+        """Return the command that runs ``command`` in a packed image as the current user.
+
+        ``tree`` has the same files if the image is flat.
+        """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.core.plan.constants import EPOCH
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.host.docker.container import Spec, invocation, on_host, run, serve
+from lumicontainer.host.docker.container import Spec, on_host, run, serve
 from lumicontainer.host.docker.daemon import refusals
 from lumicontainer.system.terminal.output import say
 
@@ -67,11 +67,6 @@ class BaseSpec(NamedTuple):
     """The release for debootstrap; empty if the image is the base."""
     include: Sequence[str] = ()
     mirror: str = ""
-
-
-def command(spec: BaseSpec) -> list[str]:
-    """Return the command that makes the tree of a base."""
-    return invocation(__name__, spec)
 
 
 def make(client: Any, words: Sequence[str], fields: Mapping[str, Any]) -> int:

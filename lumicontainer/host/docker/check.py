@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.host.docker.container import Spec, invocation, run, serve
+from lumicontainer.host.docker.container import Spec, run, serve
 from lumicontainer.host.docker.daemon import LABEL, own_label
 from lumicontainer.host.docker.image import ImageSpec, load
 
@@ -36,11 +36,6 @@ class CheckSpec(NamedTuple):
     """A private folder, to unpack it in."""
     environment: Mapping[str, str]
     """The variables that override those of the user."""
-
-
-def command(spec: CheckSpec, inside: Sequence[str]) -> list[str]:
-    """Return the command that runs ``inside`` in an image."""
-    return [*invocation(__name__, spec), *inside]
 
 
 def check(client: Any, inside: Sequence[str], fields: Mapping[str, Any]) -> int:

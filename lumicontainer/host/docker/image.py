@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.core.render.jinja import docker_quote
-from lumicontainer.host.docker.container import invocation, on_host, run, serve
+from lumicontainer.host.docker.container import on_host, run, serve
 from lumicontainer.system import flock
 from lumicontainer.system.terminal.output import say
 
@@ -28,11 +28,6 @@ class ImageSpec(NamedTuple):
     labels: Mapping[str, str]
     variables: Mapping[str, str] = {}
     entry_point: Sequence[str] = ()
-
-
-def command(spec: ImageSpec) -> list[str]:
-    """Return the command that makes an image of the daemon."""
-    return invocation(__name__, spec)
 
 
 def load(client: Any, spec: ImageSpec) -> str:
