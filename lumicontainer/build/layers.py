@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -17,9 +16,7 @@ from lumicontainer.build.cache.drafts import name_of
 from lumicontainer.build.cache.shared.fetch import take
 from lumicontainer.build.cache.store import Entry
 from lumicontainer.build.failures.debootstrap_log import followed
-from lumicontainer.build.failures.failure import (
-    leak_failure,
-)
+from lumicontainer.build.failures.failure import leak_failure
 from lumicontainer.build.run import Run
 from lumicontainer.build.runtimes.runtime import Base
 from lumicontainer.build.secrets import leaks
@@ -87,10 +84,9 @@ async def _prove(builder: Builder, stack: Stack, locks: Sequence[int]) -> Stack:
 
 def _is_built_elsewhere(builder: Builder, below: Stack) -> bool:
     step = builder.plan.steps[len(below) - 1]
-    held = flock.exclusive(builder.cache.make_lock(cache.object_name(step.key, below[-1].tree)))
-    if held is not None:
-        os.close(held)
-    return held is None
+    name = cache.object_name(step.key, below[-1].tree)
+    with flock.attempt(builder.cache.make_lock(name)) as unused:
+        return not unused
 
 
 async def base_layer(builder: Builder) -> Entry:

@@ -36,6 +36,7 @@ from lumicontainer.system.files import no_links, trust
 from lumicontainer.system.files.partial import partial_file, remove_leftovers, require_folder_of
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
+from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import completed, task_group
 
 PACKS = ("layered", "flat")
@@ -260,7 +261,7 @@ async def _begin(
     if form == "flat" or not below:
         return None
     head = await asyncio.to_thread(_head, builder, below, form, labels)
-    copied = await _copy(below, partial, head, lambda *_: None)
+    copied = await _copy(below, partial, head)
 
     def read() -> Mapping[str, PlainLayer]:
         found = ((entry.name, _listing(builder.cache.listing(entry))) for entry in below)
@@ -270,14 +271,22 @@ async def _begin(
 
 
 async def _copy(
-    stack: Stack, partial: Path, head: _Head, reached: squashfs.Reached
-) -> Sequence[sif.Partition]:
+    stack: Stack, partial: Path, head: _Head, task: Task | None = None
+) -> list[sif.Partition]:
     """Copy the layers of ``stack`` that an image does not have yet; return all places."""
-    new = stack[len(head.copied) :]
-    parts = [squashfs.Packed(entry.layer, entry.sha256(store.LAYER)) for entry in new]
-    offset = squashfs.end(head.copied) if head.copied else head.layout.offset
-    copy = functools.partial(squashfs.copy_layers, parts, partial, offset)
-    return [*head.copied, *await asyncio.to_thread(copy, reached=reached)]
+    parts = [
+        squashfs.Packed(entry.layer, entry.layer.stat().st_size, 0, entry.sha256(store.LAYER))
+        for entry in stack[len(head.copied) :]
+    ]
+    offset, total = _end(head, head.copied), sum(part.size for part in parts)
+    reached = functools.partial(task.reached, total=total) if task else lambda _: None
+    new = await asyncio.to_thread(squashfs.copy_layers, parts, partial, offset, reached)
+    return [*head.copied, *new]
+
+
+def _end(head: _Head, copied: Sequence[sif.Partition]) -> int:
+    """Return the offset of the next layer of an image."""
+    return sif.align(copied[-1].offset + copied[-1].size) if copied else head.layout.offset
 
 
 async def _pack(builder: Builder, stack: Stack, partial: Path, head: _Head) -> None:
@@ -292,14 +301,16 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, head: _Head) -> N
             return
         squashfs.require_number(len(stack), partial)
         async with task_group() as group:
-            copying = group.create_task(_copy(stack, partial, head, task.reached))
+            copying = group.create_task(_copy(stack, partial, head, task))
             top = await _notes_layer(run, notes, head.listings)
-        await asyncio.to_thread(
-            squashfs.complete_layers, partial, head.layout, copying.result(), top
-        )
+        layers = copying.result()
+        layers += squashfs.copy_layers([top], partial, _end(head, layers))
+        await asyncio.to_thread(squashfs.complete, partial, head.layout, layers)
+        await asyncio.to_thread(remove_tree, run.root)
+        builder.place.drop_log(run.name)
 
 
-async def _notes_layer(run: Run, notes: Path, known: Mapping[str, PlainLayer]) -> bytes:
+async def _notes_layer(run: Run, notes: Path, known: Mapping[str, PlainLayer]) -> squashfs.Packed:
     """Return the squashfs of ``notes``, with the list of the image's files.
 
     The first line of the list is the number of layers under it. ``known`` are lists of layers by
@@ -311,10 +322,7 @@ async def _notes_layer(run: Run, notes: Path, known: Mapping[str, PlainLayer]) -
     (notes / listing.FILE).chmod(0o644)
     packed = run.root / store.LAYER
     await asyncio.to_thread(squashfs.pack_as_root, notes, packed, "zstd")
-    top = packed.read_bytes()
-    await asyncio.to_thread(remove_tree, run.root)
-    run.builder.place.drop_log(run.name)
-    return top
+    return squashfs.Packed(packed, packed.stat().st_size)
 
 
 async def _listings(run: Run, known: Mapping[str, PlainLayer]) -> list[PlainLayer]:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
 from lumicontainer.core.plan.constants import HOME, MANIFEST
 from lumicontainer.engines import ENGINES
@@ -21,7 +20,6 @@ from lumicontainer.system.terminal.progress import Progress
 
 _LABEL = "org.lumicontainer.extension"
 _PACKAGES = "packages.json"
-_PIECE = 8 << 20
 
 
 def check_image(order: Order) -> None:
@@ -95,20 +93,6 @@ def _write(order: Order, target: Path, packed: Path) -> None:
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
     layout = sif.layout(found.definition or "", metadata)
-    offset, parts = layout.offset, []
-    with target.open("r+b") as file, image.open("rb") as old, packed.open("rb") as new:
-        rows = [(old, each.offset, each.size) for each in sif.partitions(image)]
-        for source, start, size in [*rows, (new, 0, packed.stat().st_size)]:
-            source.seek(start)
-            file.truncate(offset)
-            file.seek(offset)
-            _copy(source, file, size)
-            parts.append(sif.Partition(offset, size))
-            offset = sif.align(offset + size)
-    squashfs.complete(target, layout, parts)
-
-
-def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
-    while size > 0 and (piece := source.read(min(size, _PIECE))):
-        target.write(piece)
-        size -= len(piece)
+    layers = [squashfs.Packed(image, each.size, each.offset) for each in sif.partitions(image)]
+    layers.append(squashfs.Packed(packed, packed.stat().st_size))
+    squashfs.complete(target, layout, squashfs.copy_layers(layers, target, layout.offset))

@@ -4,29 +4,12 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from lumicontainer.errors import DownloadError, InputError, Problem
 from lumicontainer.image import sif
 from lumicontainer.image.survey import survey, wrong_versions
+from lumicontainer.system.files.regular import FileState, state_of
 from lumicontainer.system.os_errors import refused
-
-
-class FileState(NamedTuple):
-    """Identify the content of a file: nobody but root can change it and keep all of these."""
-
-    device: int
-    inode: int
-    size: int
-    modified: int
-    changed: int
-
-
-def state_of(path: Path) -> FileState:
-    """Return what identifies the content of a file."""
-    info = path.stat()
-    times = info.st_mtime_ns, info.st_ctime_ns
-    return FileState(info.st_dev, info.st_ino, info.st_size, *times)
 
 
 def examined(path: Path) -> tuple[FileState, str]:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from lumicontainer.system.os_errors import FULL
 _BLOCK = {"zstd": "1M", "gzip": "128K"}
 _PIECE = 8 << 20
 
-Reached = Callable[[int, int], None]
+Reached = Callable[[int], None]
 
 
 def squash_command(
@@ -42,10 +42,12 @@ def squash_command(
 
 
 class Packed(NamedTuple):
-    """Hold one squashfs file and its sha256."""
+    """Hold the place of one squashfs in a file, and its sha256 if it is known."""
 
     path: Path
-    sha256: str
+    size: int
+    offset: int = 0
+    sha256: str = ""
 
 
 def require_number(layers: int, target: Path) -> None:
@@ -57,54 +59,39 @@ def require_number(layers: int, target: Path) -> None:
 
 
 def copy_layers(
-    layers: Sequence[Packed], target: Path, offset: int, *, reached: Reached
+    layers: Iterable[Packed], target: Path, offset: int, reached: Reached = lambda _: None
 ) -> list[sif.Partition]:
     """Copy squashfs layers, the lowest first, into an image from the byte ``offset`` on.
 
-    The partitions get the given digests, so that no layer is read twice.
+    The partitions get the given digests, so that no layer is read twice. ``reached`` gets the sum
+    of the bytes that are copied.
     """
-    sizes = [layer.path.stat().st_size for layer in layers]
-    total, done, partitions = sum(sizes), 0, []
+    done, partitions = 0, []
     with target.open("r+b") as file:
-        for layer, whole in zip(layers, sizes, strict=True):
+        for layer in layers:
             file.truncate(offset)
             file.seek(offset)
-            with layer.path.open("rb") as source:
-                while size := _copy_piece(source.fileno(), file.fileno()):
-                    done += size
-                    reached(done, total)
-            partitions.append(sif.Partition(offset, whole, layer.sha256))
-            offset = sif.align(offset + whole)
+            left = layer.size
+            with layer.path.open("rb", buffering=0) as source:
+                source.seek(layer.offset)
+                while left > 0 and (size := _copy_piece(source.fileno(), file.fileno(), left)):
+                    left, done = left - size, done + size
+                    reached(done)
+            partitions.append(sif.Partition(offset, layer.size, layer.sha256))
+            offset = sif.align(offset + layer.size)
     return partitions
 
 
-def complete_layers(
-    target: Path, plan: sif.Layout, layers: Sequence[sif.Partition], top: bytes
-) -> None:
-    """Write the squashfs ``top`` above the copied layers, and the head of the image."""
-    offset = end(layers)
-    with target.open("r+b") as file:
-        file.truncate(offset)
-        file.seek(offset)
-        file.write(top)
-        file.truncate(sif.align(offset + len(top)))
-    complete(target, plan, [*layers, sif.Partition(offset, len(top))])
-
-
-def end(layers: Sequence[sif.Partition]) -> int:
-    """Return the offset for the next layer above these."""
-    return sif.align(layers[-1].offset + layers[-1].size)
-
-
-def _copy_piece(source: int, target: int) -> int:
+def _copy_piece(source: int, target: int, most: int) -> int:
     """Copy a piece between two descriptors; share its blocks if the file system can."""
+    size = min(most, _PIECE)
     try:
-        return os.copy_file_range(source, target, _PIECE)
+        return os.copy_file_range(source, target, size)
     except OSError as error:
         # The file systems differ, or do not support the call.
         if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-    return os.sendfile(target, source, None, _PIECE)
+    return os.sendfile(target, source, None, size)
 
 
 def complete(target: Path, plan: sif.Layout, partitions: Sequence[sif.Partition]) -> None:

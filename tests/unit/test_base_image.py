@@ -133,7 +133,7 @@ def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:
         "horovod: 0.28.1 in the layer, none in the image",
     ]
     assert "write this sha256 and its versions into" in caught.value.problems[0].hint
-    assert require_image(image, found, stated).size == image.stat().st_size
+    assert image.stat().st_size in require_image(image, found, stated)
 
 
 def test_a_base_keeps_its_variables_also_through_two_images(tmp_path: Path) -> None:

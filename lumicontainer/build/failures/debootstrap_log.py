@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-import os
 import re
-import stat
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
+from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.process import clean_line
 
 _POLL = 0.3
@@ -23,15 +23,16 @@ async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[Non
 
     The file may appear later, and disappear while it is read.
     """
-    file: int | None = None
+    file: BinaryIO | None = None
     pending = b""
 
     def read() -> None:
         nonlocal file, pending
         with contextlib.suppress(OSError):
             if file is None:
-                file = next(map(_opened, find()), None)
-            while file is not None and (chunk := os.read(file, 1 << 16)):
+                # A package could replace the file by anything.
+                file = next(map(open_no_link, find()), None)
+            while file is not None and (chunk := file.read(1 << 16)):
                 *lines, pending = (pending + chunk).split(b"\n")
                 for text in filter(None, (package_line(clean_line(line)) for line in lines)):
                     take(text)
@@ -48,16 +49,7 @@ async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[Non
         task.cancel()
         read()
         if file is not None:
-            os.close(file)
-
-
-def _opened(path: Path) -> int:
-    """Open a regular file of the new tree; a package could replace it by anything."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    raise OSError(f"{path} is not a regular file")
+            file.close()
 
 
 def package_line(line: str) -> str:

@@ -2,11 +2,15 @@
 
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import TypeAlias
 
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 _KINDS |= dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device")
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+FileState: TypeAlias = tuple[str | int, ...]
 
 
 def kind(mode: int) -> str:
@@ -14,11 +18,20 @@ def kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "")
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading; raise ``OSError`` for another kind."""
     # First by name: some devices act when they are opened.
     _require(path, path.stat().st_mode)
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    return _opened(path, _FLAGS)
+
+
+def open_no_link(path: Path | str, folder: int | None = None) -> BufferedReader:
+    """Open a regular file, in the open ``folder`` if it is given; raise ``OSError`` for a link."""
+    return _opened(path, _FLAGS | os.O_NOFOLLOW, folder)
+
+
+def _opened(path: Path | str, flags: int, folder: int | None = None) -> BufferedReader:
+    file = os.open(path, flags, dir_fd=folder)
     try:
         _require(path, os.fstat(file).st_mode)
         return os.fdopen(file, "rb")
@@ -27,12 +40,12 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
-def _require(path: Path, mode: int) -> None:
+def _require(path: Path | str, mode: int) -> None:
     if found := kind(mode):
         raise OSError(None, f"it is {found}, not a file", str(path))
 
 
-def state_of(path: Path) -> tuple[str | int, ...]:
+def state_of(path: Path) -> FileState:
     """Return what changes when a file does: its path, inode, size and times."""
     info = path.stat()
     place = (os.path.realpath(path), info.st_dev, info.st_ino)

@@ -34,6 +34,7 @@ from lumicontainer.build.cache.store import (
     sums_of,
 )
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import user_name
 from lumicontainer.system.files.write import sync
 
@@ -43,7 +44,6 @@ _LARGEST = 16 << 20
 """Bytes of a file that is read before its digest is known."""
 _ABANDONED = 3600
 """Seconds without a change after which a draft belongs to a publish that was killed."""
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 class Untrusted(Exception):  # noqa: N818 - callers catch it
@@ -68,13 +68,9 @@ class _Object:
         if Path(name).name != name:
             raise Damaged(f"invalid name of a file: {name!a}")
         try:
-            descriptor = os.open(name, _FLAGS, dir_fd=self.folder)
+            return open_no_link(name, self.folder)
         except OSError as error:
             raise Damaged(f"cannot read {name}: {error.strerror}") from error
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return os.fdopen(descriptor, "rb")
-        os.close(descriptor)
-        raise Damaged(f"{name} is not a file")
 
     def read(self, name: str) -> bytes:
         with self.open(name) as file:
@@ -189,7 +185,7 @@ class SharedCache:
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[_Object]:
         try:
-            folder = os.open(self.root / name, _FLAGS | os.O_DIRECTORY)
+            folder = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
         except NotADirectoryError:
             raise Damaged("it is a link or a file in place of a folder") from None
         try:
