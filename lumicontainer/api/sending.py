@@ -10,7 +10,7 @@ from lumicontainer.build.cache.store import Cache
 from lumicontainer.build.secrets import read_secrets
 from lumicontainer.errors import HostError
 from lumicontainer.jobs import builds
-from lumicontainer.jobs.builds import BuildJob, Invocation
+from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.command import Resources
 from lumicontainer.jobs.follow import Asked
 from lumicontainer.system.files.user_cache import cache_root
@@ -34,13 +34,15 @@ def send(order: BuildOrder, job: JobOptions, on_line: Callable[[str], None]) -> 
     plan, options = order.plan, order.options
     read_secrets(options.secrets, plan)
     with suppress(HostError):  # The node may have what this host has not.
-        runtimes.expected(options.runtime).require_plan(plan)
+        name = options.runtime
+        runtime = runtimes.RUNTIMES[name]() if name else runtimes.choose().runtime
+        runtime.require_plan(plan)
     cache = Cache(cache_root()).open()
     found = disk_space.sizes(plan, cache)
-    disk_space.require(disk_space.results(found, cache=cache.root, output=order.path))
+    disk_space.require(disk_space.results(found, cache.root, order.path))
     resources = _resources(order, job, found)
-    build = BuildJob(job.command, job.asked, resources, cache.root, order.path)
-    return builds.run(build, on_line)
+    places = {"cache": cache.root, "output": order.path}
+    return builds.run(job.command, job.asked, resources, **places, on_line=on_line)
 
 
 def submitted(order: BuildOrder, job: JobOptions) -> list[str]:

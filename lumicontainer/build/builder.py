@@ -10,9 +10,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
-from lumicontainer.build.cache import store as cache
+from lumicontainer.build.cache.explain import stack_of
 from lumicontainer.build.cache.shared.shared import SharedCache
-from lumicontainer.build.cache.store import Entry
+from lumicontainer.build.cache.store import Cache, Entry
 from lumicontainer.build.runtimes.runtime import Runtime, Sandbox
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.build.workspace import Workspace
@@ -58,7 +58,7 @@ class Builder:
     site_of: Callable[[], Site]
     """Return the settings of the host; reading pip's configuration takes 0.4 s."""
     progress: Progress
-    cache: cache.Cache
+    cache: Cache
     place: Workspace
     jobs: int | None = None
     """The compile jobs of a step that the user asked for."""
@@ -82,14 +82,7 @@ class Builder:
 
     def cached(self) -> Stack:
         """Return the cached layers from the base up; their bytes are not verified."""
-        found: list[Entry] = []
-        for key in (self.plan.base_key, *(step.key for step in self.plan.steps)):
-            parent = found[-1].tree if found else ""
-            entry = self.cache.entry(cache.object_name(key, parent))
-            if entry is None:
-                break
-            found.append(entry)
-        return tuple(found)
+        return tuple(stack_of(self.plan, self.cache.entry))
 
     def intact(self) -> Stack:
         """Return the cached layers from the base up whose bytes this build has verified."""

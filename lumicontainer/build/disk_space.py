@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.build.cache.store import Cache, object_name
+from lumicontainer.build.cache.explain import stack_of
+from lumicontainer.build.cache.store import Cache
 from lumicontainer.build.workspace import NEED_TREE
 from lumicontainer.core.plan.steps import BASE, Plan
 from lumicontainer.errors import Problem, SpaceError
@@ -66,37 +67,24 @@ def sizes(plan: Plan, cache: Cache) -> Sizes:
     first, *others = plan.resolved.included()
     unpacked = {layer.name: layer.content.expects.size for layer in others}
     unpacked[BASE] = first.content.expects.size
-    cached, known, expected = 0, [], []
-    parent: str | None = ""
-    for name, key in [(BASE, plan.base_key), *((step.name, step.key) for step in plan.steps)]:
-        entry = cache.entry(object_name(key, parent)) if parent is not None else None
-        parent = entry.tree if entry else None
-        if entry:
-            cached += entry.size
-        elif name in earlier:
-            known.append(earlier[name])
-        else:
-            expected.append(unpacked.get(name, 0) // _EXPANSION or _UNKNOWN)
-    return Sizes(cached, tuple(known), tuple(expected))
+    there = [entry.size for entry in stack_of(plan, cache.entry)]
+    missing = [BASE, *(step.name for step in plan.steps)][len(there) :]
+    known = (earlier[name] for name in missing if name in earlier)
+    new = (unpacked.get(name, 0) // _EXPANSION for name in missing if name not in earlier)
+    return Sizes(sum(there), tuple(known), tuple(size or _UNKNOWN for size in new))
 
 
-def needs(
-    found: Sizes, *, temporary: Path, cache: Path, output: Path, flat: bool, unpacked: bool
-) -> list[Need]:
-    """Return what each folder of a build needs; ``unpacked`` if the tree of the layers exists."""
+def work(found: Sizes, folder: Path, *, flat: bool, unpacked: bool) -> Need:
+    """Return what a build's own files need; ``unpacked`` if the tree of the layers exists."""
     inodes = _INODES if found.known or found.expected or flat else 100
-    work = found.temporary(flat=flat, unpacked=unpacked)
-    files = Need("the build's files", temporary, work, inodes, "LUMICONTAINER_TMPDIR")
-    return [files, *results(found, cache=cache, output=output)]
+    size = found.temporary(flat=flat, unpacked=unpacked)
+    return Need("the build's files", folder, size, inodes, "LUMICONTAINER_TMPDIR")
 
 
-def results(found: Sizes, *, cache: Path, output: Path) -> list[Need]:
+def results(found: Sizes, cache: Path, output: Path) -> list[Need]:
     """Return what the folders of a build's results need."""
-    image = found.cached + found.missing + _SPARE
-    return [
-        cache_need(cache, found.missing),
-        Need("the image", output.parent, image, 2, "--output"),
-    ]
+    image = Need("the image", output.parent, found.cached + found.missing + _SPARE, 2, "--output")
+    return [cache_need(cache, found.missing), image]
 
 
 def cache_need(root: Path, size: int) -> Need:

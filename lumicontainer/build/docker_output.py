@@ -50,19 +50,10 @@ async def build(builder: Builder, name: str, *, verify: bool) -> Stack:
             str(file),
             str(temporary_root()),
             name,
-            labels=_labels(plan, checked=verify),
+            labels={CHECKED_LABEL: "yes" if verify else "no", **pipeline.labels_of(plan)},
             variables={**plan.environment, "PATH": search_path(plan.path)},
             entry_point=[f"{HOME}/bin/lumi-entry"],
         )
         await Run(builder, "docker", stack, task).run(container.invocation(image.__name__, spec))
     file.unlink()
     return stack
-
-
-def _labels(plan: Plan, *, checked: bool) -> dict[str, str]:
-    return {
-        CHECKED_LABEL: "yes" if checked else "no",
-        KEY_LABEL: plan.steps[-1].key,
-        "org.opencontainers.image.title": plan.resolved.recipe.name,
-        "org.opencontainers.image.description": plan.resolved.recipe.summary,
-    }

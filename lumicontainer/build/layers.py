@@ -132,8 +132,7 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
 
 async def cached_below(builder: Builder, compiled: Compile) -> Stack:
     """Return the layers on which a layer compiles; raise ``InputError`` if one is not cached."""
-    keys = [builder.plan.base_key, *(step.key for step in builder.plan.steps)]
-    wanted = keys.index(compiled.parent) + 1
+    wanted = builder.plan.keys.index(compiled.parent) + 1
     stack = builder.cached()[:wanted]
     locks = [await builder.use(entry.name) for entry in stack]
     intact = await _prove(builder, stack, locks)

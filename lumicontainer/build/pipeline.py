@@ -22,7 +22,7 @@ from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.build.workspace import remove_tree
 from lumicontainer.core.model import Platform
-from lumicontainer.core.plan.steps import Compile, Step
+from lumicontainer.core.plan.steps import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_notes
 from lumicontainer.engines import ENGINES
 from lumicontainer.errors import InputError, Problem, did_you_mean
@@ -124,9 +124,9 @@ async def build(
 def require_space(builder: Builder, output: Path, *, form: str) -> None:
     """Raise ``SpaceError`` if a folder has too little space."""
     found = disk_space.sizes(builder.plan, builder.cache)
-    places = {"temporary": builder.place.root, "cache": builder.cache.root, "output": output}
-    unpacked = builder.place.sandbox.exists()
-    disk_space.require(disk_space.needs(found, **places, flat=form == "flat", unpacked=unpacked))
+    place, flat = builder.place, form == "flat"
+    work = disk_space.work(found, place.root, flat=flat, unpacked=place.sandbox.exists())
+    disk_space.require([work, *disk_space.results(found, builder.cache.root, output)])
 
 
 async def _build(builder: Builder, output: Path, *, form: str, verify: bool, more: int) -> Stack:
@@ -164,8 +164,9 @@ async def assemble(builder: Builder) -> Stack:
 async def _stacked(builder: Builder) -> Stack:
     plan = builder.plan
     base = await layers.base_layer(builder)
-    ready: dict[str, asyncio.Future[Stack]] = {plan.base_key: _done((base,))}
-    ready |= {step.key: asyncio.get_running_loop().create_future() for step in plan.steps}
+    new = asyncio.get_running_loop().create_future
+    ready: dict[str, asyncio.Future[Stack]] = {key: new() for key in plan.keys}
+    ready[plan.base_key].set_result((base,))
     missing = [step for step in _missing_steps(builder) if step.compiled]
     slots = asyncio.Semaphore(_compiles_at_once(builder, missing))
     async with task_group() as group:
@@ -193,12 +194,6 @@ async def compile_layer(builder: Builder, name: str) -> store.Entry:
         raise InputError(Problem(what, "--only-compile", hint=hint))
     below = await layers.cached_below(builder, compiles[name])
     return await layers.wheels(builder, compiles[name], below)
-
-
-def _done(stack: Stack) -> asyncio.Future[Stack]:
-    future = asyncio.get_running_loop().create_future()
-    future.set_result(stack)
-    return future
 
 
 def _missing_steps(builder: Builder) -> Sequence[Step]:
@@ -242,15 +237,19 @@ def _head(builder: Builder, stack: Stack, form: str, labels: Mapping[str, str]) 
     """Return the head of an image that has no layer yet; ``stack`` has its base."""
     plan = builder.plan
     definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
-    labels = {
-        **labels,
+    labels = {**labels, **labels_of(plan)}
+    attributes = {"labels": labels, "deffile": definition}
+    metadata = {"data": {"attributes": attributes}, "type": "container"}
+    return _Head(form, definition, labels, sif.layout(definition, metadata))
+
+
+def labels_of(plan: Plan) -> dict[str, str]:
+    """Return the labels of an image."""
+    return {
         "org.opencontainers.image.title": plan.resolved.recipe.name,
         "org.opencontainers.image.description": plan.resolved.recipe.summary,
         KEY_LABEL: plan.steps[-1].key,
     }
-    attributes = {"labels": labels, "deffile": definition}
-    metadata = {"data": {"attributes": attributes}, "type": "container"}
-    return _Head(form, definition, labels, sif.layout(definition, metadata))
 
 
 async def _begin(

@@ -4,11 +4,9 @@ import asyncio
 import contextlib
 import os
 import shutil
-import sys
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 
-import lumicontainer
 from lumicontainer.build.builder import STAGED, StepRun
 from lumicontainer.build.cache.store import Entry
 from lumicontainer.build.failures.failure import (
@@ -152,11 +150,9 @@ class Run(StepRun):
 
     async def module(self, name: str, *words: str, given: Awaitable[bytes] | None = None) -> None:
         """Run a module of this package that reads and writes the tree."""
-        await self.as_root(sys.executable, "-X", "utf8", "-m", name, *words, given=given)
+        await self.as_root(*process.module_command(name, *words), given=given)
 
     async def as_root(self, *command: str, given: Awaitable[bytes] | None = None) -> None:
         """Run a host command that reads and writes the tree."""
-        package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
-        environment = {**os.environ, **package}
         prefix = self.builder.runtime.as_root(*self.writes)
-        await self.run([*prefix, *command], environment, given=given)
+        await self.run([*prefix, *command], os.environ, given=given)

@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,8 +41,8 @@ class Installed(NamedTuple):
     """Hold one package of an image."""
 
     version: str
-    requires: tuple[str, ...]
-    modules: tuple[str, ...]
+    requires: Sequence[str]
+    modules: Sequence[str]
     protected: str
     """The sha256 of its list of files, if others were compiled against it, or it against others."""
 
@@ -149,13 +149,9 @@ def _remember(known: Path, answer: bytes) -> None:
 
 def _parse(answer: bytes) -> Facts:
     data: Any = records.parse(answer, FACTS)
-    rows = {
-        name: Installed(
-            row["version"], tuple(row["requires"]), tuple(row["modules"]), row["protected"]
-        )
-        for name, row in data["packages"].items()
-    }
-    return Facts(data["python"], rows, frozenset(data["libraries"]))
+    rows = data["packages"].items()
+    packages = {name: Installed(*(row[each] for each in Installed._fields)) for name, row in rows}
+    return Facts(data["python"], packages, frozenset(data["libraries"]))
 
 
 def identity(image: Path) -> str:

@@ -120,11 +120,17 @@ def _of_text(file: Path, text: str, problems: Problems) -> Iterator[str]:
             yield from _requirement(bare, place, problems, given)
 
 
-def _of_toml(file: Path, text: str, problems: Problems) -> Iterator[str]:
+def _toml(file: Path, text: str, problems: Problems) -> Mapping[str, Any] | None:
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         problems.add("this is not TOML", str(file), why=str(error), hint="correct the line")
+        return None
+
+
+def _of_toml(file: Path, text: str, problems: Problems) -> Iterator[str]:
+    data = _toml(file, text, problems)
+    if data is None:
         return
     if isinstance(data.get("packages"), list):
         for row in data["packages"]:
@@ -149,11 +155,7 @@ def _of_code(folder: Path, problems: Problems) -> Iterator[str]:
         return
     yield f"-e {folder}"
     text = _text(file, problems) if file.is_file() else ""
-    try:
-        data: Any = tomllib.loads(text or "")
-    except tomllib.TOMLDecodeError as error:
-        problems.add("this is not TOML", str(file), why=str(error), hint="correct the line")
-        return
+    data = _toml(file, text or "", problems) or {}
     for each in data.get("build-system", {}).get("requires", ()):
         yield from _requirement(str(each), str(file), problems)
         yield from ["editables"] if str(each).startswith("hatchling") else []  # Its code needs it.

@@ -48,29 +48,26 @@ class Invocation(NamedTuple):
         return [*self.verb, *options, *self.arguments]
 
 
-@dataclass(frozen=True)
-class BuildJob:
-    """Hold what the job of a build works with."""
-
-    command: Invocation
-    asked: Asked
-    resources: Resources
-    cache: Path
-    output: Path
-
-
-def run(build: BuildJob, on_line: Callable[[str], None]) -> tuple[int, str]:
+def run(
+    words: Invocation,
+    asked: Asked,
+    resources: Resources,
+    *,
+    cache: Path,
+    output: Path,
+    on_line: Callable[[str], None],
+) -> tuple[int, str]:
     """Run a build as a job; return its exit code and its stdout.
 
     Cancels the job and its compile jobs if this is interrupted. Raises ``JobError`` if the job
     does not end by itself.
     """
     # A comma would separate two names for scancel.
-    stem = re.sub(r"[^\w.-]", "_", build.output.stem)
-    parent, prefix = build.cache / FOLDERS, f"lumi-build-{stem}-"
-    with command.folder_in(parent, prefix) as folder, _mark_beside(build.output) as mark:
-        words = build.command.with_options("--job", str(folder))
-        job = CommandJob(words, folder, build.asked, build.resources, (mark,))
+    stem = re.sub(r"[^\w.-]", "_", output.stem)
+    parent, prefix = cache / FOLDERS, f"lumi-build-{stem}-"
+    with command.folder_in(parent, prefix) as folder, _mark_beside(output) as mark:
+        again = words.with_options("--job", str(folder))
+        job = CommandJob(again, folder, asked, resources, (mark,))
         try:
             code = command.run(job, Listener(on_line, on_line))
         except BaseException:

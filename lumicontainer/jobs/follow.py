@@ -89,47 +89,39 @@ def _follow(number: str, folder: Path, listener: Listener) -> str:
 
     Empty if its script finished.
     """
-    lines, queue = _new_lines(folder / LOG), _Queue(number, listener)
+    lines, over = _new_lines(folder / LOG), _looks(number, listener)
     while True:
         ended = (folder / ENDED).exists()
         for line in next(lines):
             listener.on_line(line)
         if ended:
             return ""
-        if queue.is_left():
+        if next(over):
             return _end_of(number, folder / ENDED)
         if listener.stop.wait(_TURN):
             raise Interrupted
 
 
-class _Queue:
-    """Request the state of a job at intervals, and report why it waits."""
+def _looks(number: str, listener: Listener) -> Iterator[bool]:
+    """Yield whether a job is over; ask Slurm at intervals, and report why the job waits.
 
-    def __init__(self, number: str, listener: Listener) -> None:
-        self._number = number
-        self._listener = listener
-        self._since = time.strftime("%H:%M:%S")
-        self._pause, self._next = _FIRST, time.monotonic() + _FIRST
-        self._state = slurm.UNKNOWN
-
-    def is_left(self) -> bool:
-        """Return whether the job is over; raise ``JobError`` if it will never start."""
-        if time.monotonic() < self._next:
-            return False
-        self._pause = min(_ASK, 2 * self._pause)
-        self._next = time.monotonic() + self._pause
-        before, self._state = self._state, slurm.look(self._number)
-        if self._state != before:
-            self._report(self._state)
-        elif self._state.never_starts:
+    Raises ``JobError`` if it will never start.
+    """
+    since, pause, state = time.strftime("%H:%M:%S"), _FIRST, slurm.UNKNOWN
+    ask = time.monotonic() + pause
+    while True:
+        if time.monotonic() >= ask:
+            pause = min(_ASK, 2 * pause)
+            ask = time.monotonic() + pause
+            before, state = state, slurm.look(number)
             # Seen twice: a site may hold a job for a moment while it examines the job.
-            raise slurm.stuck(self._number, self._state)
-        return self._state == slurm.GONE
-
-    def _report(self, state: slurm.JobState) -> None:
-        waits = f"job {self._number} in the queue since {self._since}"
-        reason = f"{waits}: {state.reason}" if state.reason else waits
-        self._listener.waiting(reason if state.waits else "")
+            if state == before and state.never_starts:
+                raise slurm.stuck(number, state)
+            if state != before:
+                reason = f": {state.reason}" if state.reason else ""
+                waits = f"job {number} in the queue since {since}{reason}"
+                listener.waiting(waits if state.waits else "")
+        yield state == slurm.GONE
 
 
 def _end_of(number: str, ended: Path) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -82,12 +83,9 @@ def capture_bytes(command: Sequence[str], *, limit: int | None = None) -> bytes:
 
     Raises ``ProgramError`` if it fails or prints more than ``limit`` bytes.
     """
-    trace(command)
     with tempfile.TemporaryFile() as errors:
-        try:
+        with _starting(command):
             child = subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=errors)
-        except OSError as error:
-            raise _not_started(command, error) from error
         with child:
             assert child.stdout is not None
             printed = child.stdout.read(limit + 1 if limit else -1)
@@ -106,13 +104,9 @@ def finished(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, given: bytes = b""
 ) -> Finished:
     """Run a program with the stdin ``given``; return its exit status and output."""
-    trace(command)
-    try:
+    with _starting(command):
         done = subprocess.run(command, env=env, capture_output=True, check=False, input=given)
-    except OSError as error:
-        raise _not_started(command, error) from error
-    printed = (each.decode("utf-8", "replace") for each in (done.stdout, done.stderr))
-    return Finished(command, done.returncode, *printed)
+    return _finished(command, done.returncode, (done.stdout, done.stderr))
 
 
 def in_new_session(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Finished:
@@ -122,8 +116,11 @@ def in_new_session(command: Sequence[str], *, env: Mapping[str, str] | None = No
     """
     with _session(command, env, PIPE) as child:
         printed = child.communicate()
-    text = (each.decode("utf-8", "replace") for each in printed)
-    return Finished(command, child.returncode, *text)
+    return _finished(command, child.returncode, printed)
+
+
+def _finished(command: Sequence[str], status: int, printed: Sequence[bytes]) -> Finished:
+    return Finished(command, status, *(each.decode("utf-8", "replace") for each in printed))
 
 
 def lines(
@@ -148,8 +145,7 @@ def lines(
 def _session(
     command: Sequence[str], env: Mapping[str, str] | None, errors: int | IO[bytes]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    trace(command)
-    try:
+    with _starting(command):
         child = subprocess.Popen(
             _bound(command),
             env=env,
@@ -158,8 +154,6 @@ def _session(
             stderr=errors,
             start_new_session=True,
         )
-    except OSError as error:
-        raise _not_started(command, error) from error
     try:
         yield child
     finally:
@@ -179,12 +173,10 @@ def _end_now(child: subprocess.Popen[bytes]) -> None:
 
 def run(command: Sequence[str]) -> None:
     """Run a program that prints to our stdout; raise ``ProgramError`` if it fails."""
-    trace(command)
-    try:
-        if status := subprocess.call(command, stdin=DEVNULL):
-            raise ProgramError(command, status, "")
-    except OSError as error:
-        raise _not_started(command, error) from error
+    with _starting(command):
+        status = subprocess.call(command, stdin=DEVNULL)
+    if status:
+        raise ProgramError(command, status, "")
 
 
 async def logged(  # noqa: PLR0913 - callers pass them by name
@@ -205,8 +197,7 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
 
     Raises ``SilentError`` and kills them if they print nothing for longer than ``patience``.
     """
-    trace(command)
-    try:
+    with _starting(command):
         child = await asyncio.create_subprocess_exec(
             *_bound(command),
             env=env,
@@ -215,8 +206,6 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
             stderr=PIPE if result else STDOUT,
             start_new_session=True,
         )
-    except OSError as error:
-        raise _not_started(command, error) from error
     output = child.stderr if result else child.stdout
     assert output is not None
     try:
@@ -299,13 +288,16 @@ def _bound(command: Sequence[str]) -> list[str]:
     return [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script), str(os.getpid()), *command]
 
 
+def module_command(name: str, *words: str) -> list[str]:
+    """Return the command that runs a module of this package."""
+    package = Path(__file__).parents[2]
+    return ["env", f"PYTHONPATH={package}", sys.executable, "-X", "utf8", "-m", name, *words]
+
+
 def become(command: Sequence[str], env: Mapping[str, str]) -> None:
     """Replace this program by another one, which gets its signals and sets its exit code."""
-    trace(command)
-    try:
+    with _starting(command):
         os.execvpe(command[0], list(command), dict(env))  # noqa: S606 - no shell is wanted
-    except OSError as error:
-        raise _not_started(command, error) from error
 
 
 def find(program: str) -> Path | None:
@@ -316,6 +308,13 @@ def find(program: str) -> Path | None:
     return Path(path) if path else None
 
 
-def _not_started(command: Sequence[str], error: OSError) -> HostError:
-    hint = hint_for(error.errno) or "lumicontainer doctor lists what is missing on this host"
-    return HostError(Problem(f"cannot start {command[0]}", "", error.strerror or str(error), hint))
+@contextlib.contextmanager
+def _starting(command: Sequence[str]) -> Iterator[None]:
+    """Print a command with ``--verbose``; raise ``HostError`` if it cannot be started."""
+    trace(command)
+    try:
+        yield
+    except OSError as error:
+        what, why = f"cannot start {command[0]}", error.strerror or str(error)
+        hint = hint_for(error.errno) or "lumicontainer doctor lists what is missing on this host"
+        raise HostError(Problem(what, why=why, hint=hint)) from error

@@ -1,7 +1,7 @@
 """Explain which objects of a plan are cached, and why an object is not."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,17 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
             add(wheels.name, "wheels", wheels.key, wheels.inputs, trees[wheels.parent])
         tree = trees[step.key] = add(step.name, "layer", step.key, step.inputs, below)
     return found
+
+
+def stack_of(plan: Plan, look: Callable[[str], Entry | None]) -> Iterator[Entry]:
+    """Yield the layers of a plan from the base up, until ``look`` knows none of the next name."""
+    parent = ""
+    for key in plan.keys:
+        entry = look(object_name(key, parent))
+        if entry is None:
+            return
+        yield entry
+        parent = entry.tree
 
 
 def differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> list[InputChange]:

@@ -5,12 +5,10 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import lumicontainer
 from lumicontainer.build.builder import STAGED, Builder, StepRun
 from lumicontainer.build.failures import missing_packages
 from lumicontainer.build.workspace import FAILED
@@ -139,12 +137,11 @@ def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
 def _scrub(builder: Builder) -> None:
     if not masking.searched():
         return
-    program = [sys.executable, "-X", "utf8", "-m", "lumicontainer.build.failures.scrub"]
-    program += [str(builder.place.root), str(int(builder.began) - 1)]
+    words = [str(builder.place.root), str(int(builder.began) - 1)]
+    program = process.module_command("lumicontainer.build.failures.scrub", *words)
     # A namespace of root could not change root's own files.
     start = builder.runtime.as_root() if os.getuid() != 0 else []
-    package = {"PYTHONPATH": str(Path(lumicontainer.__file__).parents[1])}
-    process.capture([*start, *program], env={**os.environ, **package}, given=masking.dumped())
+    process.capture([*start, *program], given=masking.dumped())
 
 
 def _shell(run: StepRun) -> list[str]:

@@ -25,7 +25,9 @@ class Choice(NamedTuple):
 
     def describe(self) -> str:
         """Return one line about it."""
-        why = "; ".join(f"{name}: {reason(each)}" for name, each in self.refusals.items())
+        found = self.refusals.items()
+        rows = ((name, each.what, " ".join(each.why.split())) for name, each in found)
+        why = "; ".join(": ".join(filter(None, row)) for row in rows)
         return f"runtime: {self.runtime.name}" + (f" ({why})" if why else "")
 
 
@@ -49,16 +51,3 @@ def choose(name: str | None = None) -> Choice:
             refusals[each] = error
     first, *others = refusals.values()
     raise type(first)(*first.problems, *(problem for error in others for problem in error.problems))
-
-
-def expected(name: str | None) -> Runtime:
-    """Return the named runtime, which another host may be able to use, else the one of this host.
-
-    Raises ``HostError`` if none is named, and this host can use none.
-    """
-    return RUNTIMES[name]() if name else choose().runtime
-
-
-def reason(problem: Problem) -> str:
-    """Return a problem in one line."""
-    return ": ".join(filter(None, (problem.what, " ".join(problem.why.split()))))

@@ -166,5 +166,5 @@ def _binds(tree: Path, binds: Mapping[str, Path]) -> list[str]:
 
 
 def _recorded(tree: Path, state: Path, record: Path, command: Sequence[str]) -> list[str]:
-    module = ["lumicontainer.build.tree.owners", str(tree), str(state), str(record)]
-    return [*proot_base.package_python(), *module, *command]
+    words = [str(tree), str(state), str(record), *command]
+    return process.module_command("lumicontainer.build.tree.owners", *words)

@@ -1,11 +1,9 @@
 """Make the tree of a base under PRoot: debootstrap in two stages, or an image."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import lumicontainer
 from lumicontainer.build.runtimes.runtime import OWNERS, Base
 from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.core.plan.constants import EPOCH
@@ -30,7 +28,7 @@ rm -f full tty console ptmx
 touch null random urandom zero
 chmod 0644 null random urandom zero
 """
-_IMAGE = "set -e\n{python} {unpack}\n"
+_IMAGE = "set -e\n{unpack}\n"
 _AFTER = """\
 {inside} -b {script}:/.base.sh env {settings} bash -euo pipefail /.base.sh
 rm -f {tree}/.base.sh
@@ -65,19 +63,12 @@ def command(base: Base, *, outside: Sequence[str], inside: Sequence[str]) -> lis
         "tree": shlex.quote(str(base.tree)),
         "script": shlex.quote(str(after)),
         "first": shlex.join(_first_stage(base)),
-        "unpack": shlex.join(_unpack(base)),
-        "python": shlex.join(package_python()),
+        "unpack": shlex.join(process.module_command(*_unpack(base))),
     }
     script = base.folder / "base.sh"
     stages = _STAGES if base.bootstrap.by_debootstrap else _IMAGE
     script.write_text((stages + _AFTER).format(**words))
     return ["bash", str(script)]
-
-
-def package_python() -> list[str]:
-    """Return the start of a command that runs a module of this package."""
-    package = Path(lumicontainer.__file__).parents[1]
-    return ["env", f"PYTHONPATH={package}", sys.executable, "-X", "utf8", "-m"]
 
 
 def _unpack(base: Base) -> list[str]:

@@ -72,6 +72,11 @@ class Plan(NamedTuple):
     environment: Mapping[str, str]
     path: tuple[str, ...]
 
+    @property
+    def keys(self) -> list[str]:
+        """Return the keys of the layers from the base up."""
+        return [self.base_key, *(step.key for step in self.steps)]
+
 
 def make_step(
     name: str, program: str, inputs: Mapping[str, Any], secrets: tuple[str, ...] = ()

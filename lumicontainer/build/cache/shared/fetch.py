@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from lumicontainer.build import disk_space
 from lumicontainer.build.builder import Builder
+from lumicontainer.build.cache.explain import stack_of
 from lumicontainer.build.cache.shared.shared import SharedCache, Untrusted
-from lumicontainer.build.cache.store import Cache, Damaged, Entry, object_name
+from lumicontainer.build.cache.store import Cache, Damaged, Entry
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.errors import HostError, SpaceError
 from lumicontainer.system import units
@@ -15,16 +16,8 @@ from lumicontainer.system.waiting import locked, uninterrupted
 
 def offers(plan: Plan, store: Cache, shared: SharedCache) -> Iterator[Entry]:
     """Yield the layers that a build would take, from the base up; their bytes are not verified."""
-    parent = ""
-    for key in (plan.base_key, *(step.key for step in plan.steps)):
-        name = object_name(key, parent)
-        entry = store.entry(name)
-        if entry is None:
-            entry = shared.entry(name)
-            if entry is None:
-                return
-            yield entry
-        parent = entry.tree
+    stack = stack_of(plan, lambda name: store.entry(name) or shared.entry(name))
+    yield from (entry for entry in stack if entry.publisher)
 
 
 async def fetch(builder: Builder) -> None:
