@@ -35,22 +35,16 @@ def diagnose() -> list[HostFinding]:
     notes = [_finding(what, "note", look) for what, look in _NOTES.items()]
     needs = [_finding(what, "ok", look) for what, look in _NEEDS.items()]
     needs += [_program(name, why, package) for name, why, package in _PROGRAMS]
-    runtimes = _runtimes()
+    runtimes = [_finding(f"runtime {name}", "ok", partial(_usable, name)) for name in RUNTIMES]
     if any(each.state == "ok" for each in runtimes):
         # What another runtime needs does not keep this host from building.
-        needs = [each._replace(state="note") if _is_note(each) else each for each in needs]
+        runtimes = [_noted(each) for each in runtimes]
+        needs = [_noted(each) if each.what in _OF_NAMESPACES else each for each in needs]
     return notes + runtimes + needs
 
 
-def _runtimes() -> list[HostFinding]:
-    """Return a finding for each runtime; one that can be used is enough."""
-    found = [_finding(f"runtime {name}", "ok", partial(_usable, name)) for name in RUNTIMES]
-    used = [each.state for each in found].count("ok")
-    return [each._replace(state="note") if used and each.state != "ok" else each for each in found]
-
-
-def _is_note(finding: HostFinding) -> bool:
-    return finding.state == "missing" and finding.what in _OF_NAMESPACES
+def _noted(finding: HostFinding) -> HostFinding:
+    return finding._replace(state="note") if finding.state == "missing" else finding
 
 
 def _usable(name: str) -> str:

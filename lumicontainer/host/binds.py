@@ -10,7 +10,7 @@ from lumicontainer.core.model import Bind, Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.ca_bundles import trust_of
-from lumicontainer.host.host_libraries import FOLDER, Closure, Mount, close, located, names
+from lumicontainer.host.host_libraries import FOLDER, Closure, Mount, close, located
 from lumicontainer.host.machine import is_there
 from lumicontainer.image import records
 from lumicontainer.inside import elf
@@ -132,9 +132,15 @@ def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
 
 def _closure(image: Path, wanted: _Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
     libraries = [located(each, host, os.environ) for each in wanted.libraries]
-    has, folders = _ask(image, names(libraries, host))
     seen = [each.path for each in wanted.binds if is_there(host.file(each.path))]
-    return close(libraries, host, has.get, seen=seen), folders
+    folders: tuple[str, ...] = ()
+
+    def ask(names: Sequence[str]) -> Mapping[str, Library]:
+        nonlocal folders
+        found, folders = _ask(image, names)
+        return found
+
+    return close(libraries, host, ask, seen=seen), folders
 
 
 def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[str, ...]]:

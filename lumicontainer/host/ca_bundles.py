@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.engines.apptainer import DIVIDERS
 from lumicontainer.host.host_libraries import Mount
 
 FOLDER = "/opt/lumicontainer/trust"
@@ -23,8 +24,6 @@ VARIABLES = (
 """Variables that programs read for the path of a bundle."""
 _PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 """The prefixes of variables for the container, whose paths are those of the container."""
-_DIVIDERS = ",:"
-"""The signs that no option of an engine accepts in a path."""
 
 
 class Trust(NamedTuple):
@@ -74,4 +73,4 @@ def pip_cert(environment: Mapping[str, str]) -> str:
 
 def _is_bundle(path: str) -> bool:
     real = os.path.realpath(path) if path else ""
-    return bool(real) and Path(real).is_file() and not any(sign in real for sign in _DIVIDERS)
+    return bool(real) and Path(real).is_file() and not any(sign in real for sign in DIVIDERS)

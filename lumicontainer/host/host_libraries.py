@@ -38,8 +38,8 @@ GLIBC = frozenset(
 )
 """The names of glibc's libraries for x86-64 (its manual, and shlib-versions in its sources)."""
 
-Image = Callable[[str], Library | None]
-"""Returns the library of an image by its name or its path."""
+Ask = Callable[[Sequence[str]], Mapping[str, Library]]
+"""Returns the libraries that an image has, among names and paths."""
 
 
 @dataclass(frozen=True)
@@ -87,34 +87,27 @@ def _numbers(path: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", path)]
 
 
-def names(wanted: Sequence[Bind], host: Tree) -> list[str]:
-    """Return every name and path that ``close`` can request from an image."""
-    found = dict.fromkeys(sorted(GLIBC))
-    queue: deque[tuple[Library, ...]] = deque()
-    queue += [(library,) for bind in wanted if (library := host.find(bind.path))]
-    seen: set[str] = set()
-    while queue:
-        chain = queue.popleft()
-        library = chain[0]
-        found |= dict.fromkeys((library.name, library.elf.soname))
-        if library.path in seen or library.name in GLIBC:
-            continue
-        seen.add(library.path)
-        found |= dict.fromkeys(library.elf.needed)
-        paths = opened(host.file(library.path))
-        found |= dict.fromkeys(paths)
-        below = [host.find(name, chain) for name in library.elf.needed]
-        queue += [(each, *chain) for each in below if each]
-        queue += [(each,) for path in paths if (each := host.find(path))]
-    return [name for name in found if name]
-
-
-def close(wanted: Sequence[Bind], host: Tree, image: Image, *, seen: Sequence[str] = ()) -> Closure:
+def close(wanted: Sequence[Bind], host: Tree, ask: Ask, *, seen: Sequence[str] = ()) -> Closure:
     """Return what must be bound for ``wanted``, and what cannot work.
 
-    ``seen`` are the paths of the host that are bound at the same path.
+    ``seen`` are the paths of the host that are bound at the same path. As long as nothing is known
+    of the image, all libraries count, so one question is nearly always enough.
     """
-    work = _Work(host, image, tuple(seen))
+    known: dict[str, Library | None] = {}
+    asked: set[str] = set()
+
+    def image(name: str) -> Library | None:
+        asked.add(name)
+        return known.get(name)
+
+    while True:
+        found = _closed(wanted, _Work(host, image, tuple(seen)))
+        if not (new := sorted(asked - known.keys())):
+            return found
+        known |= {**dict.fromkeys(new), **ask(new)}
+
+
+def _closed(wanted: Sequence[Bind], work: "_Work") -> Closure:
     for bind in wanted:
         work.want(bind)
     work.follow()
@@ -128,7 +121,8 @@ class _Work:
     """Hold the libraries found so far."""
 
     host: Tree
-    image: Image
+    image: Callable[[str], Library | None]
+    """Returns the library of the image by its name or its path."""
     seen: tuple[str, ...]
     bound: dict[str, Library] = field(default_factory=dict)
     """By the name that the loader searches."""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.system import process
@@ -17,23 +17,20 @@ _NO_NAMESPACES = Path(__file__).parent / "scripts/no-namespaces.txt"
 """The hint if user namespaces are missing; install-engine.sh prints it as well."""
 
 
-class SubordinateIds(NamedTuple):
-    """Hold a range of ids that a user may map into a namespace (subuid(5))."""
-
-    start: int
-    length: int
+Ids: TypeAlias = tuple[int, int]
+"""The first id and the length of a range that a user may map into a namespace (subuid(5))."""
 
 
-def subordinate_ids(path: Path) -> SubordinateIds | None:
+def subordinate_ids(path: Path) -> Ids | None:
     """Return the current user's first range in /etc/subuid or /etc/subgid."""
     names = "|".join(map(re.escape, (user_name(os.getuid()), str(os.getuid()))))
     with suppress(OSError):
         if found := re.search(rf"(?m)^(?:{names}):(\d+):(\d+)$", path.read_text()):
-            return SubordinateIds(int(found[1]), int(found[2]))
+            return int(found[1]), int(found[2])
     return None
 
 
-def own_ids() -> tuple[SubordinateIds, SubordinateIds]:
+def own_ids() -> tuple[Ids, Ids]:
     """Return the user's ranges of user and group ids; raise ``HostError`` if one is missing."""
     users, groups = (subordinate_ids(Path(f"/etc/{name}")) for name in ("subuid", "subgid"))
     if users and groups:
@@ -52,7 +49,7 @@ def own_ids() -> tuple[SubordinateIds, SubordinateIds]:
 def namespace_command() -> list[str]:
     """Return the prefix of a command that runs as root of a namespace with subordinate ids."""
     # For root, --map-auto of util-linux 2.38 takes the first line of /etc/subuid of any user.
-    users, groups = (f"{each.start},1,{each.length}" for each in own_ids())
+    users, groups = (f"{start},1,{length}" for start, length in own_ids())
     return [*PLAIN_NAMESPACE, f"--map-users={users}", f"--map-groups={groups}", "--"]
 
 

@@ -1,5 +1,6 @@
 """What ``provider: host`` takes from a host that looks like LUMI's."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.host.host_libraries import FOLDER, close, located
-from lumicontainer.inside.elf.loader import Tree
+from lumicontainer.inside.elf.loader import Library, Tree
 
 from ..unit.compiled import Root
 
@@ -53,7 +54,12 @@ def closure(folder: Path, glibc: str, **env: str):
     seen = [bind.path for bind in found.binds()]
     tree = Tree(str(host.path))
     wanted = [located(each, tree, env) for each in found.host_libraries()]
-    return close(wanted, tree, Tree(str(has.path)).find, seen=seen)
+    of_image = Tree(str(has.path))
+
+    def ask(names: Sequence[str]) -> dict[str, Library]:
+        return {name: there for name in names if (there := of_image.find(name))}
+
+    return close(wanted, tree, ask, seen=seen)
 
 
 def test_slingshot_and_cray_mpich_come_with_all_they_need(tmp_path: Path) -> None:

@@ -6,42 +6,30 @@ them, and all that they write belongs to root.
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.resolve.decisions import ResolvedLayer
 from lumicontainer.errors import Place, Problem
 
-
-class _Limit(NamedTuple):
-    command: str
-    """A regular expression."""
-    why: str
-    hint: str
-
-
-_LIMITS = (
-    _Limit(
-        r"mknod\b(?!.*\sp\b)",
+_LIMITS = {
+    r"mknod\b(?!.*\sp\b)": (
         "PRoot cannot make device nodes",
         "leave out mknod: engines show the host's /dev",
     ),
-    _Limit(
-        r"(mount|umount|losetup)\b",
+    r"(mount|umount|losetup)\b": (
         "PRoot cannot mount file systems",
         "copy or unpack the files instead",
     ),
-    _Limit(
-        r"setcap\b",
+    r"setcap\b": (
         "PRoot cannot give capabilities to files",
         "leave out setcap: engines ignore capabilities of files",
     ),
-    _Limit(
-        r"(sudo|su|runuser|setpriv|gosu)\b",
+    r"(sudo|su|runuser|setpriv|gosu)\b": (
         "with PRoot, files that a program of another user writes belong to root",
         "run the program as root, and give its files to the user by chown",
     ),
-)
+}
+"""For regular expressions of programs: why they fail, and a hint."""
 _START = r"(?:^|[;&|({`]|\b(?:then|do|else|exec|env)\s)\s*(?:\w+=\S*\s+)*(?:/\S*/)?"
 _HANDLED = r"(?!.*\|\|)"
 """A script that goes on after the failure does not need the program."""
@@ -57,10 +45,10 @@ def problems(layer: ResolvedLayer) -> Iterator[Problem]:
 
 def _problems(path: str, file: LayerFile) -> Iterator[Problem]:
     for number, code in _commands(file.content.decode("utf-8", "replace")):
-        for limit in _LIMITS:
-            if re.search(f"{_START}{limit.command}{_HANDLED}", code):
+        for program, (why, hint) in _LIMITS.items():
+            if re.search(f"{_START}{program}{_HANDLED}", code):
                 where = str(Place(path, number))
-                yield Problem("cannot build this layer with PRoot", where, limit.why, limit.hint)
+                yield Problem("cannot build this layer with PRoot", where, why, hint)
 
 
 def _commands(text: str) -> Iterator[tuple[int, str]]:
