@@ -229,8 +229,6 @@ class _Head(NamedTuple):
     labels: Mapping[str, str]
     layout: sif.Layout
     copied: Sequence[sif.Partition] = ()
-    listings: Mapping[str, PlainLayer] = {}
-    """The files of its layers, by the names of the objects."""
 
 
 def _head(builder: Builder, stack: Stack, form: str, labels: Mapping[str, str]) -> _Head:
@@ -260,13 +258,7 @@ async def _begin(
     if form == "flat" or not below:
         return None
     head = await asyncio.to_thread(_head, builder, below, form, labels)
-    copied = await _copy(below, partial, head)
-
-    def read() -> Mapping[str, PlainLayer]:
-        found = ((entry.name, _listing(builder.cache.listing(entry))) for entry in below)
-        return {name: listed for name, listed in found if listed is not None}
-
-    return head._replace(copied=copied, listings=await asyncio.to_thread(read))
+    return head._replace(copied=await _copy(below, partial, head))
 
 
 async def _copy(
@@ -301,7 +293,7 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, head: _Head) -> N
         squashfs.require_number(len(stack), partial)
         async with task_group() as group:
             copying = group.create_task(_copy(stack, partial, head, task))
-            top = await _notes_layer(run, notes, head.listings)
+            top = await _notes_layer(run, notes)
         layers = copying.result()
         layers += squashfs.copy_layers([top], partial, _end(head, layers))
         await asyncio.to_thread(squashfs.complete, partial, head.layout, layers)
@@ -309,13 +301,12 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, head: _Head) -> N
         builder.place.drop_log(run.name)
 
 
-async def _notes_layer(run: Run, notes: Path, known: Mapping[str, PlainLayer]) -> squashfs.Packed:
+async def _notes_layer(run: Run, notes: Path) -> squashfs.Packed:
     """Return the squashfs of ``notes``, with the list of the image's files.
 
-    The first line of the list is the number of layers under it. ``known`` are lists of layers by
-    the names of their objects.
+    The first line of the list is the number of layers under it.
     """
-    layers_of_image = [*await _listings(run, known), listing.of_layer(str(notes))]
+    layers_of_image = [*await _listings(run), listing.of_layer(str(notes))]
     listed = await asyncio.to_thread(lambda: listing.dump(listing.merged(layers_of_image)))
     (notes / listing.FILE).write_text(f"{len(run.below)}\n{listed}\n")
     (notes / listing.FILE).chmod(0o644)
@@ -324,11 +315,11 @@ async def _notes_layer(run: Run, notes: Path, known: Mapping[str, PlainLayer]) -
     return squashfs.Packed(packed, packed.stat().st_size)
 
 
-async def _listings(run: Run, known: Mapping[str, PlainLayer]) -> list[PlainLayer]:
+async def _listings(run: Run) -> list[PlainLayer]:
     found = []
     for entry in run.below:
         path = run.builder.cache.listing(entry)
-        listed = known.get(entry.name) or _listing(path)
+        listed = _listing(path)
         if listed is None:
             words = [str(entry.layer), str(run.root / "listed"), str(path)]
             await run.module("lumicontainer.build.tree.list_layer", *words)

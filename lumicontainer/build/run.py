@@ -9,12 +9,7 @@ from pathlib import Path
 
 from lumicontainer.build.builder import STAGED, StepRun
 from lumicontainer.build.cache.store import Entry
-from lumicontainer.build.failures.failure import (
-    leak_failure,
-    left_failure,
-    silent_failure,
-    step_failure,
-)
+from lumicontainer.build.failures import failure
 from lumicontainer.build.runtimes.runtime import OWNERS
 from lumicontainer.build.tree.capture import LEAKS
 from lumicontainer.build.tree.snapshot import STATE
@@ -80,7 +75,7 @@ class Run(StepRun):
         others = others or list(no_links.not_files(self.wheels, suffix))
         if others:
             shown = (Path("/tmp") / each.relative_to(self.temporary) for each in others)
-            raise left_failure(self, [str(each) for each in shown])
+            raise failure.left_failure(self, [str(each) for each in shown])
         return sorted(self.wheels.iterdir())
 
     async def run(
@@ -107,9 +102,9 @@ class Run(StepRun):
                     patience=process.Patience(self.builder.silence, writing),
                 )
             except process.SilentError as error:
-                raise silent_failure(self, str(error)) from None
+                raise failure.silent_failure(self, str(error)) from None
         if status:
-            raise step_failure(self, status)
+            raise failure.step_failure(self, status)
 
     def log_line(self, line: str) -> None:
         """Log a line that the command wrote to a file."""
@@ -136,7 +131,7 @@ class Run(StepRun):
             yield
             secrets.set_result(masking.dumped())
         if (draft / LEAKS).exists():
-            raise leak_failure(self, os.fsdecode((draft / LEAKS).read_bytes()).split("\n"))
+            raise failure.leak_failure(self, os.fsdecode((draft / LEAKS).read_bytes()).split("\n"))
         await asyncio.to_thread(remove_tree, self.root)
 
     async def _capture(self, draft: Path, secrets: Awaitable[bytes]) -> None:

@@ -26,13 +26,7 @@ from pathlib import Path
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.host.docker import container
 from lumicontainer.system import flock, process
-from lumicontainer.system.files.temporary import (
-    creating,
-    guard,
-    recipe_of,
-    rename_unused,
-    temporary_root,
-)
+from lumicontainer.system.files import temporary
 from lumicontainer.system.user_namespaces import namespace_command
 
 DOCKER = "docker"
@@ -88,14 +82,14 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
     The sandbox of an earlier build of the recipe by the same runtime is reused. At the end the
     sandbox stays, or the whole folder if ``keep`` is set; an interrupted build leaves nothing.
     """
-    root = temporary_root()
+    root = temporary.temporary_root()
     recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
-    with creating(root):
+    with temporary.creating(root):
         place, lock, stale = _entered(root, recipe)
     done = False
     try:
         for folder in stale:
-            _remove_renamed(folder, wait=recipe_of(folder) in (recipe, recipe + LOCK))
+            _remove_renamed(folder, wait=temporary.recipe_of(folder) in (recipe, recipe + LOCK))
         yield place
         done = True
     finally:
@@ -112,19 +106,19 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
 def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
     def is_stale(folder: Path) -> bool:
         kept = any((folder / name).exists() for name in (_IDLE, FAILED))
-        own = recipe_of(folder) in (recipe, recipe + LOCK)
+        own = temporary.recipe_of(folder) in (recipe, recipe + LOCK)
         return folder.name.startswith(".") or not kept or own
 
     # Under the guard, no other build sees a new folder that has no lock yet. A folder that was
     # renamed earlier may be half removed, so its sandbox is not reused.
-    with guard(root):
+    with temporary.guard(root):
         place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
         lock = flock.exclusive(place.root / "lock")
         stale = []
-        for folder, was_renamed in rename_unused(root, is_stale):
+        for folder, was_renamed in temporary.rename_unused(root, is_stale):
             stale.append(folder)
             usable = (folder / _IDLE).exists() and (folder / SANDBOX / STATE).exists()
-            reusable = usable and not was_renamed and recipe_of(folder) == recipe
+            reusable = usable and not was_renamed and temporary.recipe_of(folder) == recipe
             if reusable and not place.sandbox.exists():
                 (folder / SANDBOX).rename(place.sandbox)
     assert lock is not None
@@ -139,10 +133,11 @@ def _leave_sandbox(root: Path, place: Workspace) -> None:
     for each in place.root.iterdir():
         if each.name not in (SANDBOX, "lock"):
             remove_tree(each)
-    with guard(root):
-        unused = [each for each, _ in rename_unused(root, _is_left)]
+    with temporary.guard(root):
+        unused = [each for each, _ in temporary.rename_unused(root, _is_left)]
         others = (each for each in root.glob("[!.]*") if each != place.root)
-        same = (each for each in others if recipe_of(each) == recipe_of(place.root))
+        recipe = temporary.recipe_of(place.root)
+        same = (each for each in others if temporary.recipe_of(each) == recipe)
         if any((each / SANDBOX).exists() for each in same):
             unused.append(place.root.rename(place.root.with_name(f".{place.root.name}")))
     for folder in unused:
@@ -198,5 +193,5 @@ def _owners_of(folder: Path) -> list[str]:
     if os.getuid() == 0:
         return []
     if any(f".{DOCKER}-" in name for name in folder.parts):
-        return container.command(container.on_host(str(temporary_root())), ())
+        return container.command(container.on_host(str(temporary.temporary_root())), ())
     return namespace_command()

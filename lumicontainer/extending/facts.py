@@ -14,6 +14,7 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import records, sif_format
+from lumicontainer.image.records import TEXT
 from lumicontainer.system import process
 from lumicontainer.system.files.regular import state_of
 from lumicontainer.system.files.trust import make_folders
@@ -27,12 +28,11 @@ _MOST = 64 << 20
 """The most bytes that an image may print about itself."""
 _KEPT = 50
 """The most images whose facts are remembered, with 50 KB each."""
-_TEXT = records.Kind("text", frozenset({str}))
 FACTS: records.Schema = {
-    "python": _TEXT,
-    "libraries": [_TEXT],
+    "python": TEXT,
+    "libraries": [TEXT],
     "packages": {
-        "*": {"version": _TEXT, "requires": [_TEXT], "modules": [_TEXT], "protected": _TEXT}
+        "*": {"version": TEXT, "requires": [TEXT], "modules": [TEXT], "protected": TEXT},
     },
 }
 

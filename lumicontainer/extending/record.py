@@ -8,21 +8,18 @@ from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import records
+from lumicontainer.image.records import TEXT
 from lumicontainer.system import process
 
 NAME = "lumicontainer.json"
 FORM = 1
 """Counts the ways in which extensions were made: another way makes other keys."""
-_TEXT = records.Kind("text", frozenset({str}))
 _SCHEMA: records.Schema = {
-    "key": _TEXT,
-    "image": _TEXT,
-    "identity": _TEXT,
-    "packages": {"*": _TEXT},
-    "code": [_TEXT],
-    "command": _TEXT,
-    "protected?": {"*": _TEXT},
-    "lock?": _TEXT,
+    **dict.fromkeys(("key", "image", "identity", "command"), TEXT),
+    "packages": {"*": TEXT},
+    "code": [TEXT],
+    "protected?": {"*": TEXT},
+    "lock?": TEXT,
 }
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import platform
 import re
 import shutil
 import ssl
@@ -26,7 +25,6 @@ _TYPES = (
 )
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _SECONDS = 30
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MOST = 4 << 20
 """The largest manifest that registries accept, in bytes."""
 
@@ -72,12 +70,11 @@ def save_image(image: str, folder: Path, *, plain: bool, trust: Path | None) -> 
 
 
 def _for_this_machine(rows: Sequence[Mapping[str, Any]], image: str) -> str:
-    wanted = _MACHINES.get(platform.machine(), platform.machine())
     for row in rows:
         kind = row.get("platform", {})
-        if (kind.get("os"), kind.get("architecture")) == ("linux", wanted):
+        if (kind.get("os"), kind.get("architecture")) == ("linux", "amd64"):
             return str(row["digest"])
-    raise DownloadError(Problem(f"'{image}' has no image for {wanted}", hint="name another image"))
+    raise DownloadError(Problem(f"'{image}' has no image for amd64", hint="name another image"))
 
 
 def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> bytes:

@@ -44,52 +44,52 @@ class Nullable(NamedTuple):
     schema: Schema
 
 
-_TEXT = Kind("text", frozenset({str}))
+TEXT = Kind("text", frozenset({str}))
 _FLAG = Kind("true or false", frozenset({bool}))
 _NUMBER = Kind("a number", frozenset({int, float}))
 _SCALAR = Kind("a text, number, true or false", frozenset({str, bool, int, float, NoneType}))
-_TEXTS = {"*": _TEXT}
-_BIND = {"path": _TEXT, "reason?": _TEXT, "source?": _TEXT}
+_TEXTS = {"*": TEXT}
+_BIND = {"path": TEXT, "reason?": TEXT, "source?": TEXT}
 _LAYER = {
     "parameters": {"*": _SCALAR},
     "origins": _TEXTS,
     "version": _SCALAR,
     "environment?": _TEXTS,
     "provides?": {"*": _SCALAR},
-    "path?": [_TEXT],
+    "path?": [TEXT],
 }
 RESOLVED: Schema = {
-    "recipe": _TEXT,
-    "summary": _TEXT,
-    "platform": {"name": _TEXT, "accelerator": _TEXT},
+    "recipe": TEXT,
+    "summary": TEXT,
+    "platform": {"name": TEXT, "accelerator": TEXT},
     "layers": {"*": _LAYER},
     "omitted": _TEXTS,
-    "profile?": _TEXT,
+    "profile?": TEXT,
     "base?": _TEXTS,
     "binds?": [_BIND],
     "host_libraries?": [_BIND],
 }
 _CHECK = {
-    **dict.fromkeys(("name", "summary", "hint", "file"), _TEXT),
+    **dict.fromkeys(("name", "summary", "hint", "file"), TEXT),
     "timeout_seconds": _NUMBER,
     "level": frozenset(LEVELS),
-    "runs?": _TEXT,
+    "runs?": TEXT,
     "needs?": {"*": _SCALAR},
-    "imports?": [_TEXT],
-    "start_modes?": [_TEXT],
+    "imports?": [TEXT],
+    "start_modes?": [TEXT],
     "thresholds?": {"*": {"*": _SCALAR}},
 }
 CHECKS: Schema = [_CHECK]
 _ELF = {
-    "soname": _TEXT,
-    "requires": [(_TEXT, _TEXT, _FLAG)],
-    "undefined": [(_TEXT, _TEXT, _TEXT, _FLAG)],
-    **{name: [_TEXT] for name in ("needed", "rpath", "runpath", "provides", "defined")},
+    "soname": TEXT,
+    "requires": [(TEXT, TEXT, _FLAG)],
+    "undefined": [(TEXT, TEXT, TEXT, _FLAG)],
+    **{name: [TEXT] for name in ("needed", "rpath", "runpath", "provides", "defined")},
 }
-ANSWER: Schema = {"folders": [_TEXT], "libraries": {"*": {"path": _TEXT, "elf": _ELF}}}
+ANSWER: Schema = {"folders": [TEXT], "libraries": {"*": {"path": TEXT, "elf": _ELF}}}
 """The output of ``elf.loader.describe`` in the image."""
 PACKAGES: Schema = {"*": _TEXTS}
-_ATTRIBUTES = {"labels?": Nullable({"*": _SCALAR}), "deffile?": Nullable(_TEXT)}
+_ATTRIBUTES = {"labels?": Nullable({"*": _SCALAR}), "deffile?": Nullable(TEXT)}
 METADATA: Schema = {"data?": Nullable({"attributes?": Nullable(_ATTRIBUTES)})}
 """Metadata that an engine wrote; any of it may be null."""
 
@@ -102,7 +102,7 @@ def require_schema(schema: Schema, value: Any, where: str) -> None:
         if value is not None:
             require_schema(schema.schema, value, where)
     elif isinstance(schema, frozenset):
-        require_schema(_TEXT, value, where)
+        require_schema(TEXT, value, where)
         if value not in schema:
             known = ", ".join(word for word in LEVELS if word in schema)
             raise RecordError(f"{where}: expected one of {known}, got {value[:40]!r}")

@@ -11,16 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.errors import (
-    DownloadError,
-    HostError,
-    InputError,
-    JobError,
-    LumicontainerError,
-    Problem,
-    SpaceError,
-    StepError,
-)
+from lumicontainer import errors
+from lumicontainer.errors import HostError, JobError, LumicontainerError, Problem
 from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.follow import Asked, Listener
@@ -28,9 +20,8 @@ from lumicontainer.system.terminal.progress import Task
 
 FOLDERS = "jobs"
 """The folder of the cache that has a folder for each job."""
-_ERRORS: tuple[type[LumicontainerError], ...] = (
-    *(InputError, HostError, StepError, DownloadError, SpaceError),
-)
+_ERRORS: tuple[type[LumicontainerError], ...]
+_ERRORS = (errors.InputError, HostError, errors.StepError, errors.DownloadError, errors.SpaceError)
 _LINES = 20
 _SPARE = 4 << 30
 """Bytes of memory beside the compilers': where /tmp is in memory, the files of the step count."""

@@ -25,7 +25,7 @@ SECRETS = (b"canary-5e3f9b1c77d2",)
 def hidden() -> Iterator[None]:
     masking.hide(SECRETS)
     yield
-    masking.forget()
+    masking._hidden.clear()
 
 
 def test_a_wheel_names_its_files_that_hold_a_secret_or_are_called_so(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_wheel_names_its_files_that_hold_a_secret_or_are_called_so(tmp_path: P
     assert leaks(wheel) == ["x/token.py", f"x/{canary}.py"]
     called = wheel.rename(tmp_path / f"x-1+{canary}-py3-none-any.whl")
     assert called.name in leaks(called)
-    masking.forget()
+    masking._hidden.clear()
     assert leaks(called) == []
 
 

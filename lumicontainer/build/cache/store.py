@@ -26,7 +26,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Self
@@ -106,7 +106,6 @@ class Cache:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._read: dict[str, tuple[tuple[int, int], Entry | None]] = {}
 
     def open(self) -> Self:
         """Create missing folders; raise ``HostError`` if the cache cannot be written."""
@@ -134,19 +133,15 @@ class Cache:
     def entry(self, name: str) -> Entry | None:
         """Return an object without verifying it; None if it is missing.
 
-        All facts are read here, because a prune may remove the object at any time. They are read
-        once, because a build asks several times for all objects.
+        All facts are read here, because a prune may remove the object at any time.
         """
         folder = self.folder(name)
         try:
-            info, used = (folder / ENTRY).stat(), folder.stat().st_mtime
-            version, found = self._read.get(name, (None, None))
-            if version != (info.st_ino, info.st_mtime_ns):
-                found = _read_entry(folder)
-                self._read[name] = (info.st_ino, info.st_mtime_ns), found
+            about, sums = (folder / ENTRY).read_bytes(), (folder / SUMS).read_bytes()
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            return parse_entry(folder, about, sums, size=size, used=folder.stat().st_mtime)
         except OSError:
             return None
-        return found and replace(found, used=used)
 
     def names(self) -> list[str]:
         """Return the names of all objects, damaged or not."""
@@ -325,12 +320,6 @@ class Cache:
     def note_passed(self, check: str) -> None:
         """Record that a check has passed."""
         (self.root / "held" / check).touch()
-
-
-def _read_entry(folder: Path) -> Entry | None:
-    about, sums = (folder / ENTRY).read_bytes(), (folder / SUMS).read_bytes()
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    return parse_entry(folder, about, sums, size=size, used=0)
 
 
 def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: float) -> Entry | None:

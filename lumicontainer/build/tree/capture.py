@@ -17,19 +17,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lumicontainer.build.cache.store import INDEX, LAYER, LISTING
-from lumicontainer.build.tree import list_layer, without_root
+from lumicontainer.build.tree import list_layer, snapshot, without_root
 from lumicontainer.build.tree.index import FILE, FOLDER, GONE, Index, Row, with_links, write_index
 from lumicontainer.build.tree.owners import read_record
-from lumicontainer.build.tree.snapshot import (
-    Prints,
-    TreeState,
-    print_of,
-    read_state,
-    scan,
-    set_folder,
-    state_of,
-    write_state,
-)
+from lumicontainer.build.tree.snapshot import Prints, TreeState, print_of
 from lumicontainer.build.tree.without_root import ORDINARY
 from lumicontainer.image import squashfs
 from lumicontainer.system import process
@@ -92,7 +83,7 @@ def _make_folders(upper: Path, path: str, now: Index) -> None:
     if not path or (upper / path).is_dir():
         return
     _make_folders(upper, path.rpartition("/")[0], now)
-    set_folder(upper / path, now[path])
+    snapshot.set_folder(upper / path, now[path])
 
 
 def leaking(tree: Path, rows: Index) -> list[str]:
@@ -122,15 +113,15 @@ def compare(before: TreeState, given: argparse.Namespace) -> None:
     with without_root.opened(given.tree) as modes:
         prints, now = _layer(before, given, modes)
     prints |= {path: print_of((given.tree / path).lstat()) for path in modes}
-    write_state(given.state, TreeState(prints, now))
+    snapshot.write_state(given.state, TreeState(prints, now))
 
 
 def _layer(
     before: TreeState, given: argparse.Namespace, modes: dict[str, int]
 ) -> tuple[Prints, dict[str, Row]]:
     """Make the layer; return the prints and rows of the tree. ``modes`` differ from the disk's."""
-    tree, draft, prints = given.tree, given.draft, scan(given.tree)
-    now = state_of(tree, prints, before, read_record(given.owners) if ORDINARY else None)
+    tree, draft, prints = given.tree, given.draft, snapshot.scan(given.tree)
+    now = snapshot.state_of(tree, prints, before, read_record(given.owners) if ORDINARY else None)
     now.rows.update({path: now.rows[path]._replace(mode=mode) for path, mode in modes.items()})
     if given.clear_setuid:
         _clear_setuid(tree, now.rows, modes)
@@ -179,7 +170,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--clear-setuid", action="store_true")
     parser.add_argument("--drop", action="append", default=[])
     given = parser.parse_args(words)
-    before = read_state(given.state)
+    before = snapshot.read_state(given.state)
     masking.load(sys.stdin.buffer.read())
     compare(before, given)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.system import process
+
 FILE, FOLDER, SYMLINK, GONE = "file", "folder", "symlink", "gone"
 FIFO, SOCKET, DEVICE = "fifo", "socket", "device"
 
@@ -91,6 +93,13 @@ def differences(one: Index, other: Index) -> Iterator[tuple[str, str]]:
             named = zip(Row._fields, left, right, strict=True)
             names = {"what": "content", "uid": "owner", "gid": "group"}
             yield path, ", ".join(names.get(name, name) for name, a, b in named if a != b)
+
+
+def find(tree: Path, *words: str) -> dict[str, str]:
+    """Return the text that ``find`` prints for each path below a tree; NUL ends both."""
+    printed = process.capture_bytes(["find", str(tree), "-mindepth", "1", *words])
+    fields = os.fsdecode(printed).split("\0")[:-1]
+    return dict(zip(fields[::2], fields[1::2], strict=True))
 
 
 def read_index(path: Path) -> dict[str, Row]:

@@ -14,7 +14,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import platform
 import resource
 import select
 import socket
@@ -47,12 +46,9 @@ class Call(NamedTuple):
 _CHOWN, _LCHOWN = Call(None, 0, 1), Call(None, 0, 1, follows=False)
 _FCHOWN, _FCHOWNAT = Call(0, None, 1), Call(0, 1, 2, 4)
 _MKNOD, _MKNODAT = Call(None, 0, 1, makes=True), Call(0, 1, 2, makes=True)
-# The numbers are those of asm/unistd.h; the first is the one of seccomp(2).
-_CALLS = {
-    "x86_64": (317, {92: _CHOWN, 93: _FCHOWN, 94: _LCHOWN, 260: _FCHOWNAT, 133: _MKNOD}),
-    "aarch64": (277, {55: _FCHOWN, 54: _FCHOWNAT, 33: _MKNODAT}),
-}
-_CALLS["x86_64"][1][259] = _MKNODAT
+# The numbers are those of asm/unistd_64.h.
+_CALLS = {92: _CHOWN, 93: _FCHOWN, 94: _LCHOWN, 260: _FCHOWNAT, 133: _MKNOD, 259: _MKNODAT}
+_SECCOMP = 317
 _NO_NEW_PRIVILEGES, _FILTER, _LISTENER = 38, 1, 8
 _ASK, _ALLOW, _CONTINUE = 0x7FC00000, 0x7FFF0000, 1
 _UNKNOWN_CALL = 0x00050000 | errno.ENOSYS
@@ -62,10 +58,7 @@ _UNCHANGED = 0xFFFFFFFF
 _NO_FOLLOW = 0x100
 _OWN = (os.getuid(), os.getgid())
 """The ids that PRoot passes to the kernel in place of root's."""
-_REFUSED = {
-    "x86_64": (332, 316, 437, 439, 452),
-    "aarch64": (291, 276, 437, 439, 452),
-}
+_REFUSED = (332, 316, 437, 439, 452)
 """statx, renameat2, openat2, faccessat2 and fchmodat2: PRoot 5.1 passes their paths unchanged.
 
 Programs use older calls if the kernel does not have these.
@@ -88,7 +81,6 @@ class Recorder:
         self.owners = dict(known)
         self.held: dict[int, int] = {}
         """Descriptors: the number of an inode that is open does not become another file's."""
-        self.calls = _CALLS[platform.machine()][1]
         for path, row in rows.items():
             if row.uid or row.gid:
                 with contextlib.suppress(OSError):
@@ -97,7 +89,7 @@ class Recorder:
 
     def answer(self, pid: int, number: int, arguments: Sequence[int]) -> tuple[int, int]:
         """Return the error of a system call, or 0, and the flags of the answer."""
-        call = self.calls[number]
+        call = _CALLS[number]
         if call.makes:
             device = stat.S_ISCHR(arguments[call.value]) or stat.S_ISBLK(arguments[call.value])
             # PRoot turns EPERM into success.
@@ -171,11 +163,9 @@ def listen() -> int:
 
     Raises ``HostError`` if the kernel does not do that.
     """
-    first, calls = _CALLS[platform.machine()]
-    answers = [*dict.fromkeys(calls, _ASK).items()]
-    answers += dict.fromkeys(_REFUSED[platform.machine()], _UNKNOWN_CALL).items()
+    answers = dict.fromkeys(_CALLS, _ASK) | dict.fromkeys(_REFUSED, _UNKNOWN_CALL)
     program = [(0x20, 0, 0, 0)]  # Load the number of the call.
-    for number, result in answers:
+    for number, result in answers.items():
         program += [(0x15, 0, 1, number), (0x06, 0, 0, result)]
     program += [(0x06, 0, 0, _ALLOW)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in program))
@@ -183,7 +173,7 @@ def listen() -> int:
     described = ctypes.create_string_buffer(head)
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(_NO_NEW_PRIVILEGES, *map(ctypes.c_ulong, (1, 0, 0, 0)))
-    words = (ctypes.c_long(each) for each in (first, _FILTER, _LISTENER))
+    words = (ctypes.c_long(each) for each in (_SECCOMP, _FILTER, _LISTENER))
     found = int(library.syscall(*words, ctypes.c_void_p(ctypes.addressof(described))))
     if found < 0:
         why = os.strerror(ctypes.get_errno())

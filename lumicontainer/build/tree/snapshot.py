@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.build.tree.index import FILE, FOLDER, SYMLINK, Row, kind_of, set_links
-from lumicontainer.system import process
+from lumicontainer.build.tree.index import FILE, FOLDER, SYMLINK, Row, find, kind_of, set_links
 
 STATE = "state"
 
@@ -45,8 +44,7 @@ def print_of(info: os.stat_result) -> str:
 
 def scan(tree: Path) -> Prints:
     """Return the print of every path in a tree, parents first."""
-    words = ["find", str(tree), "-mindepth", "1", *_FOLDER_PRINT, "-o", *_PRINT]
-    return dict(zip(*_columns(process.capture_bytes(words), 2), strict=True))
+    return find(tree, *_FOLDER_PRINT, "-o", *_PRINT)
 
 
 @contextmanager
@@ -123,7 +121,9 @@ def set_folder(path: Path, row: Row) -> None:
 def read_state(path: Path) -> TreeState:
     """Read a state; return an empty one if it is missing or damaged."""
     try:
-        columns = _columns(path.read_bytes(), 2 + len(Row._fields))
+        fields = os.fsdecode(path.read_bytes()).split("\0")[:-1]
+        number = 2 + len(Row._fields)
+        columns = (fields[at::number] for at in range(number))
         paths, prints, kinds, modes, users, groups, whats, links = columns
         numbers = (map(int, each) for each in (modes, users, groups))
         rows = map(Row, kinds, *numbers, whats, links)
@@ -139,8 +139,3 @@ def write_state(path: Path, state: TreeState) -> None:
         for name, (kind, mode, uid, gid, what, link) in state.rows.items()
     )
     path.write_bytes(os.fsencode("".join(lines)))
-
-
-def _columns(data: bytes, number: int) -> list[list[str]]:
-    fields = os.fsdecode(data).split("\0")[:-1]
-    return [fields[at::number] for at in range(number)]

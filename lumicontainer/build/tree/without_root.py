@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.build.tree.index import FOLDER, GONE, SYMLINK, Index
+from lumicontainer.build.tree.index import FOLDER, GONE, SYMLINK, Index, find
 from lumicontainer.system import process
 
 ORDINARY = os.geteuid() != 0
@@ -15,6 +15,7 @@ _CLOSED = (
     *("-type", "d", "!", "-perm", "-u=rwx"),
     *("-o", "-type", "f", "!", "-perm", "-u=r"),
 )
+_MODE = ("-printf", r"%P\0%m\0")
 
 
 @contextmanager
@@ -23,10 +24,9 @@ def opened(tree: Path) -> Iterator[dict[str, int]]:
     if not ORDINARY:
         yield {}
         return
-    found = ["find", str(tree), "-mindepth", "1", "(", *_CLOSED, ")"]
-    words = [*found, "-printf", r"%P\0%m\0", "-exec", "chmod", "u+rwx", "{}", ";"]
-    fields = os.fsdecode(process.capture_bytes(words)).split("\0")[:-1]
-    modes = {path: int(mode, 8) for path, mode in zip(fields[::2], fields[1::2], strict=True)}
+    opening = ("-exec", "chmod", "u+rwx", "{}", ";")
+    found = find(tree, "(", *_CLOSED, ")", *_MODE, *opening)
+    modes = {path: int(mode, 8) for path, mode in found.items()}
     try:
         yield modes
     finally:
@@ -76,9 +76,7 @@ def pack_options(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterator[
 
 
 def _definitions(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterable[str]:
-    words = ["find", str(tree), "-mindepth", "1", "-printf", r"%P\0%m\0"]
-    fields = os.fsdecode(process.capture_bytes(words)).split("\0")[:-1]
-    for path, mode in zip(fields[::2], fields[1::2], strict=True):
+    for path, mode in find(tree, *_MODE).items():
         row = rows.get(path)
         owner = f"{row.uid} {row.gid}" if row else "0 0"
         yield f"{_quoted(path)} m {modes.get(path, int(mode, 8)):o} {owner}\n"

@@ -4,16 +4,14 @@ Usage: python -m lumicontainer.host.docker.image SPEC
 """
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.core.render.jinja import docker_quote
 from lumicontainer.host.docker.container import on_host, run, serve
-from lumicontainer.system import flock
+from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.output import say
 
 
@@ -32,10 +30,8 @@ class ImageSpec(NamedTuple):
 
 def load(client: Any, spec: ImageSpec) -> str:
     """Make an image and return its id; end this program if that fails."""
-    with tempfile.TemporaryDirectory(prefix="image-", dir=spec.folder) as scratch:
-        tree, archive = f"{scratch}/tree", f"{scratch}/image.tar"
-        # A build removes folders without a lock.
-        held = flock.exclusive(Path(scratch) / "lock")
+    with plain_folder("image+", Path(spec.folder)) as folder:
+        scratch, tree, archive = str(folder), f"{folder}/tree", f"{folder}/image.tar"
         try:
             unpack = [sys.executable, "-m", "lumicontainer.host.docker.unpack", spec.file]
             say("unpacking the image for the daemon")
@@ -50,8 +46,6 @@ def load(client: Any, spec: ImageSpec) -> str:
         finally:
             if Path(tree).exists():
                 run(client, on_host(scratch), ["rm", "-rf", "--one-file-system", tree])
-            if held is not None:
-                os.close(held)
 
 
 def instructions(client: Any, spec: ImageSpec) -> list[str]:

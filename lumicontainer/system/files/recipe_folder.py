@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from lumicontainer.errors import InputError, Problem, Problems
-from lumicontainer.system.files.regular import kind
+from lumicontainer.system.files.regular import kind, open_no_link
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 20
@@ -132,12 +132,9 @@ def _state(folder: int, name: str, path: Path) -> os.stat_result:
 
 
 def _content(folder: int, name: str, path: Path) -> bytes:
-    with _reading(path):
-        descriptor = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
-        with os.fdopen(descriptor, "rb") as file:
-            # The file may have been replaced, and it may grow.
-            _refuse(os.fstat(descriptor), path)
-            content = file.read(MAX_FILE_BYTES + 1)
+    # The file may have been replaced, and it may grow.
+    with _reading(path), open_no_link(name, folder) as file:
+        content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise _too_large(path)
     return content

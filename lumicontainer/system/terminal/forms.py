@@ -50,7 +50,7 @@ class Form:
         if self._broken:
             return
         try:
-            (output.write_raw if raw else output.write)(self._stream, text)
+            output.write(self._stream, text, raw=raw)
             self._stream.flush()
         except (OSError, ValueError):
             self._broken = True

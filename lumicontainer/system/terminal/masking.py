@@ -53,11 +53,6 @@ def hide_file(content: bytes) -> None:
     hide(piece.strip() for piece in (content, *content.splitlines()))
 
 
-def forget() -> None:
-    """Remove all secrets."""
-    _hidden.clear()
-
-
 def searched() -> tuple[bytes, ...]:
     """Return the secrets that no layer may contain, longest first."""
     return tuple(each for each, common in _hidden.items() if not common)

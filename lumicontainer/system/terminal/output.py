@@ -148,17 +148,12 @@ def shown(stream: TextIO, text: str) -> str:
     return stream.shown(text) if isinstance(stream, Output) else printable(text)
 
 
-def write(stream: TextIO, text: str) -> None:
-    """Write text for people."""
-    stream.write(text if isinstance(stream, Output) else printable(text))
-
-
-def write_raw(stream: TextIO, text: str) -> None:
-    """Write text that is already escaped and has escape sequences of this program."""
-    if isinstance(stream, Output):
+def write(stream: TextIO, text: str, *, raw: bool = False) -> None:
+    """Write text for people; ``raw`` text is escaped, and has sequences of this program."""
+    if raw and isinstance(stream, Output):
         stream.write_raw(text)
     else:
-        stream.write(text)
+        stream.write(text if raw or isinstance(stream, Output) else printable(text))
 
 
 def set_talk(verbosity: int) -> None:

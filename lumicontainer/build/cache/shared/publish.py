@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lumicontainer.build.cache.explain import CACHED, walk
+from lumicontainer.build.cache.explain import stack_of
 from lumicontainer.build.cache.shared.shared import SharedCache
 from lumicontainer.build.cache.store import Cache, Damaged, Entry
-from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.plan.steps import BASE, Plan
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Progress
@@ -26,16 +26,13 @@ class Outcome(NamedTuple):
 
 def objects_of(plan: Plan, store: Cache, *, hint: str) -> list[Entry]:
     """Return the layers of an image and the wheels in them; all layers must be cached."""
-    entries = list(store.entries())
-    layers = [part for part in walk(plan, entries) if part.kind == "layer"]
-    if missing := [part.name for part in layers if part.state != CACHED]:
+    stack = list(stack_of(plan, store.entry))
+    if missing := [BASE, *(step.name for step in plan.steps)][len(stack) :]:
         what = f"recipe '{plan.resolved.recipe.name}' is not built"
         raise InputError(Problem(what, why=f"not in the cache: {', '.join(missing)}", hint=hint))
-    wanted = {(part.key, part.below) for part in layers}
-    stack = [each for each in entries if (each.key, each.parent) in wanted]
     trees = {each.tree for each in stack}
     compiled = {step.compiled.key for step in plan.steps if step.compiled}
-    return stack + [e for e in entries if e.key in compiled and e.parent in trees]
+    return stack + [e for e in store.entries() if e.key in compiled and e.parent in trees]
 
 
 def publish(

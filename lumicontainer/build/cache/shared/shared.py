@@ -21,18 +21,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Self
 
+from lumicontainer.build.cache import store as objects
 from lumicontainer.build.cache.shared import trusted
-from lumicontainer.build.cache.store import (
-    ENTRY,
-    SUMS,
-    Cache,
-    Damaged,
-    Entry,
-    parse_entry,
-    prove,
-    prove_files,
-    sums_of,
-)
+from lumicontainer.build.cache.store import Cache, Damaged, Entry
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import user_name
@@ -123,8 +114,8 @@ class SharedCache:
             publisher, sums = self._trusted(found)
             size = sum(state.st_size for state in found.states()[1:])
             used = os.fstat(found.folder).st_mtime
-            about = found.read(ENTRY)
-            entry = parse_entry(self.root / name, about, sums, size=size, used=used)
+            about = found.read(objects.ENTRY)
+            entry = objects.parse_entry(self.root / name, about, sums, size=size, used=used)
             return entry and replace(entry, publisher=publisher)
         return None
 
@@ -137,13 +128,13 @@ class SharedCache:
             publisher, sums = self._trusted(found)
             draft = store.draft(name)
             try:
-                for file in sums_of(sums):
+                for file in objects.sums_of(sums):
                     with found.open(file) as source, (draft / file).open("wb") as copy:
                         shutil.copyfileobj(source, copy, 1 << 20)
-                (draft / SUMS).write_bytes(sums)
-                prove(draft, name)
+                (draft / objects.SUMS).write_bytes(sums)
+                objects.prove(draft, name)
                 # It is none of what a build with --rebuild has made.
-                os.utime(draft / ENTRY, (0, 0))
+                os.utime(draft / objects.ENTRY, (0, 0))
                 return replace(store.keep(draft), publisher=publisher)
             except Damaged as error:
                 raise Damaged(f"{error}; its publisher is {publisher}") from error
@@ -154,7 +145,7 @@ class SharedCache:
         """Return the damage of an object, whoever owns it; empty if each byte is as recorded."""
         try:
             with self._opened(name) as found:
-                prove_files({*found.names()} - {_SIGNATURE}, found.open, name)
+                objects.prove_files({*found.names()} - {_SIGNATURE}, found.open, name)
         except (OSError, Damaged) as error:
             return str(error)
         return ""
@@ -201,10 +192,10 @@ class SharedCache:
         """
         doubts = [doubt for state in found.states() if (doubt := self._doubt(state))]
         if not doubts:
-            return found.owner, found.read(SUMS)
+            return found.owner, found.read(objects.SUMS)
         why, hint = doubts[0]
         if self.signers and _SIGNATURE in found.names():
-            sums = found.read(SUMS)
+            sums = found.read(objects.SUMS)
             if who := trusted.signer(sums, found.read(_SIGNATURE), self.signers):
                 return who, sums
             why += ", and none of the allowed signers signed it"
@@ -232,9 +223,10 @@ class SharedCache:
         try:
             for path in entry.folder.iterdir():
                 shutil.copyfile(path, draft / path.name)
-            prove(draft, entry.name)
+            objects.prove(draft, entry.name)
             if key:
-                (draft / _SIGNATURE).write_bytes(trusted.sign((draft / SUMS).read_bytes(), key))
+                sums = (draft / objects.SUMS).read_bytes()
+                (draft / _SIGNATURE).write_bytes(trusted.sign(sums, key))
             _open_to_group(draft, self.root.stat())
             return _renamed(draft, self.root / entry.name)
         finally:
