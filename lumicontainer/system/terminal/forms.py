@@ -89,31 +89,24 @@ class Json(Form):
 
 
 class Plain(Form):
-    """Write a log whose lines begin with the time of day."""
+    """Write a log whose lines begin with the time of day; ``verbose`` adds the output of steps."""
 
-    def write(self, event: Event) -> bool:
-        """Write an event, except the output and the amounts of steps."""
-        if event.event in ("line", "reached") or (event.event == "waiting" and not event.text):
-            return False
-        moment = time.strftime("%H:%M:%S")
-        self._put("".join(f"{moment} {each}\n" for each in event_lines(event, _LOG_WIDTH)))
-        return True
-
-
-class Verbose(Plain):
-    """Write a log with all output of the steps."""
-
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
         super().__init__(stream)
+        self._verbose = verbose
         self._message = ""
 
     def write(self, event: Event) -> bool:
-        """Write an event; a message that is also an output line is written once."""
+        """Write an event except amounts; a message that is also an output line is written once."""
+        lines = event_lines(event, _LOG_WIDTH)
         if event.event == "say":
             self._message = event.text or ""
-        if event.event != "line" or event.text == self._message:
-            return super().write(event)
-        self._put(f"{time.strftime('%H:%M:%S')} {event.step}: {event.text}\n")
+        elif event.event == "line" and self._verbose and event.text != self._message:
+            lines = [f"{event.step}: {event.text}"]
+        elif event.event in ("line", "reached") or (event.event == "waiting" and not event.text):
+            return False
+        moment = time.strftime("%H:%M:%S")
+        self._put("".join(f"{moment} {each}\n" for each in lines))
         return True
 
 

@@ -10,7 +10,7 @@ from typing import Self, TextIO
 
 from lumicontainer.system import units
 from lumicontainer.system.terminal import output
-from lumicontainer.system.terminal.forms import Event, Form, Json, Plain, Verbose, gauge
+from lumicontainer.system.terminal.forms import Event, Form, Json, Plain, gauge
 
 FORMS = ("auto", "plain", "json")
 """``auto`` redraws lines on a terminal; elsewhere it is ``plain``."""
@@ -178,10 +178,9 @@ def _form_of(name: str, stream: TextIO) -> Form:
         return Form(stream)
     if name == "json":
         return Json(stream)
-    if output.is_verbose():
-        return Verbose(stream)
-    if name == "plain" or not stream.isatty() or os.environ.get("TERM") == "dumb":
-        return Plain(stream)
+    dumb = not stream.isatty() or os.environ.get("TERM") == "dumb"
+    if name == "plain" or dumb or output.is_verbose():
+        return Plain(stream, verbose=output.is_verbose())
     from lumicontainer.system.terminal.live import Terminal  # noqa: PLC0415 - rich: 50 ms
 
     return Terminal(stream)
