@@ -176,7 +176,7 @@ def _print_line(line: str) -> None:
 def _check(arguments: argparse.Namespace, order: BuildOrder) -> int:
     found = building.build_twice(order, Progress(arguments.progress))
     if arguments.json:
-        print_json([each.record() for each in found])
+        print_json([each._asdict() for each in found])
     elif found:
         print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in found])
     else:

@@ -1,8 +1,9 @@
 """Build the layers of a plan twice and report the files that differ."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from lumicontainer.build.builder import Builder
 from lumicontainer.build.cache.store import INDEX, Cache, Entry
@@ -10,18 +11,13 @@ from lumicontainer.build.pipeline import assemble
 from lumicontainer.build.tree.index import differences, read_index
 
 
-@dataclass(frozen=True)
-class ChangedFile:
+class ChangedFile(NamedTuple):
     """Hold one file that differs between two builds of a step; ``reason`` may be empty."""
 
     step: str
     path: str
     what: str
     reason: str
-
-    def record(self) -> dict[str, str]:
-        """Return it as plain data."""
-        return asdict(self)
 
 
 async def check(builder: Builder) -> list[ChangedFile]:
