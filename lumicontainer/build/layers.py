@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.cache import store as cache
@@ -33,6 +33,9 @@ from lumicontainer.system import flock
 from lumicontainer.system.files import no_links
 from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import POLL, locked, uninterrupted
+
+_Make: TypeAlias = Callable[[Task, Path], Awaitable[None]]
+"""Fills the draft of an object."""
 
 
 async def begin(builder: Builder) -> None:
@@ -170,12 +173,7 @@ def _about(step: Step | Compile, kind: str, below: Stack) -> dict[str, Any]:
     return {**fields, "kind": kind, "parent": below[-1].tree}
 
 
-async def _made(
-    builder: Builder,
-    shown: str,
-    about: Mapping[str, Any],
-    make: Callable[[Task, Path], Awaitable[None]],
-) -> Entry:
+async def _made(builder: Builder, shown: str, about: Mapping[str, Any], make: _Make) -> Entry:
     """Return an object from the cache, or build it; only one build of the user does at a time."""
     store = builder.cache
     name = cache.object_name(about["key"], about["parent"])

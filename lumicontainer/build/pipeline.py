@@ -169,9 +169,15 @@ async def _stacked(builder: Builder) -> Stack:
     ready[plan.base_key].set_result((base,))
     missing = [step for step in _missing_steps(builder) if step.compiled]
     slots = asyncio.Semaphore(_compiles_at_once(builder, missing))
+
+    async def compiled(work: Compile) -> store.Entry:
+        below = await ready[work.parent]
+        async with slots:
+            return await layers.wheels(builder, work, below)
+
     async with task_group() as group:
         compiling = {
-            step.key: group.create_task(_compile(builder, step.compiled, ready, slots))
+            step.key: group.create_task(compiled(step.compiled))
             for step in missing
             if step.compiled
         }
@@ -200,17 +206,6 @@ def _missing_steps(builder: Builder) -> Sequence[Step]:
     """Return the steps from the first one that is not cached; no layer is verified."""
     there = 0 if builder.fresh else len(builder.cached())
     return builder.plan.steps[max(0, there - 1) :]
-
-
-async def _compile(
-    builder: Builder,
-    compiled: Compile,
-    ready: dict[str, asyncio.Future[Stack]],
-    slots: asyncio.Semaphore,
-) -> store.Entry:
-    below = await ready[compiled.parent]
-    async with slots:
-        return await layers.wheels(builder, compiled, below)
 
 
 def _compiles_at_once(builder: Builder, steps: Iterable[Step]) -> int:

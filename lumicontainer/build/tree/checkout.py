@@ -41,7 +41,7 @@ def check_out(tree: Path, folders: Sequence[Path], state: Path) -> snapshot.Tree
         without_root.set_modes(tree, want.rows)
         return snapshot.TreeState(snapshot.scan(tree), want.rows)
     with without_root.opened(tree):
-        _correct(tree, folders, want, prints=prints, wrong=wrong)
+        _correct(tree, folders, want, prints, wrong)
     without_root.set_modes(tree, want.rows)
     now = {path: each for path, each in prints.items() if path in want.rows}
     now |= {path: snapshot.print_of((tree / path).lstat()) for path in wrong}
@@ -69,12 +69,7 @@ def _unpack_all(tree: Path, folders: Iterable[Path]) -> None:
 
 
 def _correct(
-    tree: Path,
-    folders: Sequence[Path],
-    want: Merged,
-    *,
-    prints: snapshot.Prints,
-    wrong: set[str],
+    tree: Path, folders: Sequence[Path], want: Merged, prints: snapshot.Prints, wrong: set[str]
 ) -> None:
     rows, layer_of = want
     for path in prints.keys() - rows.keys():
