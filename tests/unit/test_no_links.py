@@ -69,11 +69,6 @@ def test_a_link_in_the_place_of_a_folder_of_wheels_is_found(tmp_path: Path, home
     assert list(no_links.not_files(folder, ".whl")) == [folder]
 
 
-def test_a_new_file_takes_no_name_that_is_there(tmp_path: Path) -> None:
-    one, other = (no_links.write_new(tmp_path, text) for text in "ab")
-    assert (one.read_text(), other.read_text()) == ("a", "b")
-
-
 def test_a_copy_replaces_a_link_and_not_what_it_leads_to(
     tree: Path, home: Path, lay: Callable[[], int]
 ) -> None:

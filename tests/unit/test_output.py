@@ -3,6 +3,7 @@
 import io
 import json
 import subprocess
+import sys
 import unicodedata
 from collections.abc import Iterator
 
@@ -61,10 +62,13 @@ def of(encoding: str) -> tuple[io.BytesIO, Output]:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
-def test_a_document_is_utf8_in_every_encoding_of_the_terminal(encoding: str) -> None:
+def test_a_document_is_utf8_in_every_encoding_of_the_terminal(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw, out = of(encoding)
     out.write("…\x1b\n")
-    out.document("a … \x1b[1m \udcff\n")
+    monkeypatch.setattr(sys, "stdout", out)
+    output.write_document("a … \x1b[1m \udcff\n")
     out.flush()
     first, _, second = raw.getvalue().partition(b"\n")
     assert b"\x1b" not in first
@@ -74,7 +78,7 @@ def test_a_document_is_utf8_in_every_encoding_of_the_terminal(encoding: str) -> 
 
 def test_sequences_of_our_own_reach_the_terminal_and_those_of_the_text_do_not() -> None:
     raw, out = of("utf-8")
-    output.write_raw(out, "\x1b[1A")
+    output.write(out, "\x1b[1A", raw=True)
     output.write(out, "\x1b[2J")
     out.flush()
     assert raw.getvalue() == b"\x1b[1A\\x1b[2J"

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -157,5 +158,8 @@ echo "the step '{run.name}' as it failed; its script:" {scripts} >&2
 {_NOT_KEPT if masking.searched() else ""}unset PROMPT_COMMAND
 PS1='{run.name}> '
 """
-    rc = no_links.write_new(run.staged, settings)
-    return run.command(["bash", "--rcfile", f"/tmp/{STAGED}/{rc.name}", "-i"])
+    # A new name: the step may have left links.
+    with tempfile.NamedTemporaryFile("w", dir=run.staged, delete=False) as file:
+        file.write(settings)
+    rc = f"/tmp/{STAGED}/{Path(file.name).name}"
+    return run.command(["bash", "--rcfile", rc, "-i"])

@@ -3,11 +3,9 @@
 A link that an engine resolves in the container may lead to the user's files on the host.
 """
 
-import os
 import re
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,14 +36,6 @@ def not_files(folder: Path, suffix: str = "") -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         if not stat.S_ISREG(path.lstat().st_mode) or not path.name.endswith(suffix):
             yield path
-
-
-def write_new(folder: Path, text: str) -> Path:
-    """Write a file with a new name in ``folder`` and return its path."""
-    descriptor, name = tempfile.mkstemp(dir=folder)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    return Path(name)
 
 
 def packages_listed(tree: Path) -> set[str]:

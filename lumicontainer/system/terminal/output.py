@@ -79,14 +79,6 @@ class Output(io.TextIOWrapper):
         except OSError:
             return 0
 
-    def document(self, text: str) -> None:
-        """Write text as UTF-8 in any locale; escape it only on a terminal."""
-        if self.isatty():
-            super().write(printable(text))
-        else:
-            self.flush()
-            self.buffer.write(masked(text).encode("utf-8", "surrogateescape"))
-
 
 class _Lasting(io.FileIO):
     """Ignore that the reader has ended: `lumicontainer verify | head` keeps its exit code."""
@@ -117,11 +109,14 @@ def lasting(output: TextIO | None) -> TextIO:
 
 
 def write_document(text: str) -> None:
-    """Write a result for programs to stdout, byte for byte."""
-    if isinstance(sys.stdout, Output):
-        sys.stdout.document(text)
-    else:
+    """Write a result for programs to stdout, as UTF-8 in any locale; escape it on a terminal."""
+    if not isinstance(sys.stdout, Output):
         sys.stdout.write(text)
+    elif sys.stdout.isatty():
+        sys.stdout.write_raw(printable(text))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(masked(text).encode("utf-8", "surrogateescape"))
 
 
 def print_json(value: Any) -> None:
