@@ -52,6 +52,10 @@ def test_what_would_surprise_is_refused_at_its_place(text: str, complaint: str) 
     assert any(complaint in problem for problem in problems_of(text)), problems_of(text)
 
 
+def test_a_tab_is_the_only_problem_of_its_document() -> None:
+    assert problems_of("a:\n\tb: 1\n") == ["x.yaml:2:1 a tab stands here"]
+
+
 def test_a_value_that_is_missing_is_called_so() -> None:
     _, problems = read(readers.mapping(readers.text), "a:\n")
     assert problems == ['expected text, got nothing | write "" or the text']
