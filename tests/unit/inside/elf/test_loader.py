@@ -44,6 +44,16 @@ def test_the_first_and_the_last_folders_are_what_they_are_called(root: Root) -> 
     assert found(Tree(str(root.path), first=["/first"]), "liba.so.1") == "/first/liba.so.1"
 
 
+def test_a_library_with_a_path_is_looked_for_there_alone(root: Root) -> None:
+    root.library("/opt/own/liba.so.1")
+    root.library("/usr/lib64/libb.so.1")
+    tree = Tree(str(root.path))
+    library = tree.find("/opt/own/liba.so.1")
+    assert library is not None
+    assert (library.name, library.path) == ("liba.so.1", "/opt/own/liba.so.1")
+    assert tree.find("/opt/own/libb.so.1") is None
+
+
 def test_links_are_followed_below_the_root(root: Root) -> None:
     root.library("/opt/real/libzz.so.1.2")
     root.link("/etc/alternatives/libzz", "/opt/real/libzz.so.1.2")
