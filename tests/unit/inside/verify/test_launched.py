@@ -5,6 +5,7 @@ They are started here as srun starts them, with its variables; Slurm itself is n
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -215,6 +216,25 @@ def test_a_rank_that_does_not_find_rank_0_says_where_it_looked(image: Image) -> 
     assert [each.code for each in others] == [3] * 3
     assert "did not find rank 0 within 2 s" in others[1].stderr
     assert others[0].stderr == others[2].stderr == ""
+
+
+def test_a_rank_at_whose_ports_nobody_listens_says_which_it_tried(image: Image) -> None:
+    image.add("one", SHOW)
+    alone = {
+        **STEP,
+        # Ranks of other tests listen at the ports of their step.
+        "SLURM_JOB_ID": str(os.getpid()),
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+        "SLURM_PROCID": "1",
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "1",
+        "SLURMD_NODENAME": "nid2",
+        "LUMI_VERIFY_SECRET": "s" * 32,
+    }
+    ran = Ran(image.start("--wait", "1", **alone))
+    assert ran.code == 3
+    assert re.search(r"why: port \d+: Connection refused", ran.stderr), ran.stderr
 
 
 @pytest.mark.parametrize(
