@@ -46,6 +46,32 @@ def test_a_wrong_option_says_what_is_right(resolved: Resolve, option: str, compl
     assert complaint in str(error.value)
 
 
+AT = "https://me:pass-word@a.example/x"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "name"),
+    [
+        ({}, [f"greet.greeting={AT}"], "greeting"),
+        ({"layers/greet/layer.yaml": f"summary: x\nenvironment: {{A: '{AT}'}}\n"}, [], "A"),
+        (
+            {
+                "layers/greet/layer.yaml": f"summary: x\nsources: [{{url: '{AT}', file: x}}]\n",
+                "layers/greet/install.sh": 'ls "$sources"\n',
+            },
+            [],
+            "x",
+        ),
+    ],
+)
+def test_a_url_with_a_password_is_refused_without_showing_it(
+    resolved: Resolve, files: dict[str, str], options: list[str], name: str
+) -> None:
+    with pytest.raises(InputError, match=f"a URL in '{name}' of layer 'greet' holds") as error:
+        resolved(files, *options)
+    assert "pass-word" not in str(error.value)
+
+
 def test_an_option_gives_text_as_it_is_typed(resolved: Resolve) -> None:
     values = resolved(None, "greet.greeting=3.10", "greet.times=7").layers[1].values()
     assert values["greeting"] == "3.10"
