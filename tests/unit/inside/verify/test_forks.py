@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.verify.forks import NUMBER, Forked, Server
+from lumicontainer.inside.verify.forks import NUMBER, Forked, Server, Servers
 from lumicontainer.inside.verify.local import BESIDE
 
 from .verifying import Image, Ran
@@ -59,6 +59,24 @@ def test_messages_of_several_threads_to_a_server_do_not_mix() -> None:
         text, given, _, _ = socket.recv_fds(served, 1000, 3)
         assert json.loads(text) == {"modules": ["json"]}
         os.close(given.pop())
+
+
+def test_a_server_from_which_another_was_forked_names_the_reaper_of_a_check(tmp_path: Path) -> None:
+    file = tmp_path / "check.py"
+    file.write_text("import os\nprint(os.getppid())\n")
+    servers = Servers(os.environ, lambda: "")
+    try:
+        server = servers.having(["json"], 60).result()
+        assert server is not None
+        assert server.extended(["socket"]).ready(60, lambda: "")
+        started = server.started(str(file), os.environ)
+        assert started is not None
+        process, lifeline = started
+        with process.stdout:
+            assert (process.wait(60), int(process.stdout.read())) == (0, process.pid)
+        os.close(lifeline)
+    finally:
+        servers.close()
 
 
 WAITS = "#!/bin/bash\nuntil [[ -e $HOME/imported ]]; do sleep 0.01; done\n"
