@@ -186,6 +186,14 @@ def test_a_job_of_one_gpu_runs_one_rank(tmp_path: Path) -> None:
     assert "--gpus-per-node=2" in error.hint
 
 
+@pytest.mark.parametrize("granted", ["0", "1"])
+def test_one_gpu_from_slurm_is_not_the_one_that_the_user_named_for_a_rank(
+    whole: Path, granted: str
+) -> None:
+    env = task(0, of=2, SLURM_GPUS_ON_NODE=granted, ROCR_VISIBLE_DEVICES="5")
+    assert "2 ranks on this node, but they see 1 GPU" in refused(whole, env).what
+
+
 def test_a_list_of_the_user_s_that_is_too_short_is_named(whole: Path) -> None:
     error = refused(whole, task(0, HIP_VISIBLE_DEVICES="0,1"))
     assert "HIP_VISIBLE_DEVICES=0,1" in error.where

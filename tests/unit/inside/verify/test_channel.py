@@ -254,6 +254,11 @@ def test_a_secret_that_can_be_guessed_is_refused() -> None:
         keys.given({keys.GIVEN: "short"})
 
 
+def test_a_secret_may_have_bytes_that_are_no_text() -> None:
+    secrets = [f"0123456789abcdef{last}" for last in ("\udcfe", "\udcff")]
+    assert len({keys.given({**STEP, keys.GIVEN: secret}) for secret in secrets}) == 2
+
+
 def test_ranks_of_one_node_look_where_that_node_s_ranks_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
