@@ -210,3 +210,12 @@ def test_a_virtual_environment_beside_recipes_is_none_of_ours(write: Write) -> N
     assert open_catalog(
         write({**HELLO, "env/pyvenv.cfg": "x", "check/x.sh": "true\n", "compose.yml": "a: b\n"})
     )
+
+
+def test_locks_lie_beside_their_recipe_in_no_folder_that_is_a_link(write: Write) -> None:
+    folder = write(HELLO)
+    catalog = open_catalog(folder)
+    assert catalog.locks("hello") == folder / "locks"
+    (folder / "locks").symlink_to(folder.parent)
+    with pytest.raises(InputError, match="link"):
+        catalog.locks("hello")
