@@ -79,6 +79,18 @@ def test_a_server_from_which_another_was_forked_names_the_reaper_of_a_check(tmp_
         servers.close()
 
 
+DESCRIPTORS = """
+import os
+folder = "/proc/self/fd/"
+print(sorted(each for each in os.listdir(folder) if os.path.exists(folder + each)))
+"""
+
+
+def test_a_forked_check_has_the_standard_streams_alone(image: Image) -> None:
+    image.add("forked", DESCRIPTORS)
+    assert image.run().check("forked")["output"] == "['0', '1', '2']\n"
+
+
 WAITS = "#!/bin/bash\nuntil [[ -e $HOME/imported ]]; do sleep 0.01; done\n"
 
 
