@@ -13,7 +13,7 @@ from lumicontainer.api.image import Image
 from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.host.recipes import resolve
+from lumicontainer.host.recipes import resolve_recipe as resolve
 from lumicontainer.image import sif
 from lumicontainer.system.process import Finished
 from lumicontainer.system.terminal.forms import Event

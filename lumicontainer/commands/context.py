@@ -108,7 +108,7 @@ def find_recipe(arguments: argparse.Namespace) -> None:
 
 def resolved_recipe(arguments: argparse.Namespace, *, locked: bool = False) -> Resolved:
     """Read all documents of the recipe that the arguments name, and decide every value."""
-    return recipes.resolve(
+    return recipes.resolve_recipe(
         arguments.recipe,
         platform=arguments.platform,
         profile=arguments.profile,

@@ -15,7 +15,7 @@ from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.yaml.validators import ACCELERATORS, DOCKER_IMAGE, IMAGE_FILE
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.host.mirrors import DOCKER, read_mirrors
-from lumicontainer.image.base_image import examined
+from lumicontainer.image.base_image import state_and_hash
 from lumicontainer.image.survey import survey
 from lumicontainer.pinning.registry_base import read_registry
 from lumicontainer.system.terminal.output import say, write_document
@@ -56,7 +56,7 @@ def _base(arguments: argparse.Namespace) -> dict[str, Any]:
             what = "a recipe cannot name this image file"
             hint = "rename it: letters, digits, '.', '_' and '-'"
             raise InputError(Problem(what, ascii(str(file)), hint=hint))
-        sha256 = examined(file)[1]
+        sha256 = state_and_hash(file)[1]
         source, found = str(file), survey(file)
         bootstrap = f"{{agent: localimage, file: {source}, sha256: {sha256}}}"
     about = {"source": source, "bootstrap": bootstrap, "accelerators": ACCELERATORS}

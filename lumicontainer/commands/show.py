@@ -13,13 +13,13 @@ from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock import Lock, faults
 from lumicontainer.core.model import LayerFile, Profile
 from lumicontainer.core.plan.plan import planned
-from lumicontainer.core.plan.records import record
+from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.shell import shell_value
 from lumicontainer.core.yaml.nodes import Scalar
 from lumicontainer.errors import OK, InputError, Place, Problem, did_you_mean
-from lumicontainer.host.recipes import lock_of, nearby
+from lumicontainer.host.recipes import find_lock, nearby
 from lumicontainer.system.terminal.output import line, print_json, print_table, say
 from lumicontainer.system.units import count
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     kind = _kind(catalog, arguments)
     if kind == "recipe":
         resolved = context.resolved_recipe(arguments)
-        found = lock_of(resolved, catalog)
+        found = find_lock(resolved, catalog)
         if arguments.json:
             print_json(_resolved_data(resolved, found))
         else:
@@ -197,7 +197,7 @@ def _resolved_data(resolved: Resolved, found: tuple[str, Lock] | None) -> dict[s
     path, lock = found or ("", None)
     about = {"file": path, "pins": lock.pins(), "faults": faults(lock, resolved)} if lock else None
     always: dict[str, Any] = {"profile": None, "binds": [], "host_libraries": [], "lock": about}
-    data = {**always, **record(resolved), "platform": plain(resolved.platform)}
+    data = {**always, **resolved_record(resolved), "platform": plain(resolved.platform)}
     for layer in resolved.included():
         entry = data["layers"][layer.name]
         entry["places"] = {setting.name: setting.place for setting in layer.settings}

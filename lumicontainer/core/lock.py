@@ -17,7 +17,7 @@ from lumicontainer.core.resolve.inputs import inputs, layer_inputs
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.parse import read_document
-from lumicontainer.core.yaml.record import SAME_LEVEL, record
+from lumicontainer.core.yaml.record import SAME_LEVEL, fields_of
 from lumicontainer.core.yaml.validators import Line, Name
 from lumicontainer.errors import Problems
 
@@ -82,10 +82,10 @@ class _Row(NamedTuple):
     entry: Annotated[LockEntry, SAME_LEVEL] = LockEntry("", "")
 
 
-_ROW = record("an entry of a lock", _Row)
+_ROW = fields_of("an entry of a lock", _Row)
 
 
-@readers.described(
+@readers.with_schema(
     lambda: {
         **readers.schema_of(_ROW),
         "allOf": [
@@ -143,7 +143,7 @@ class Lock(NamedTuple):
             yield from ((layer, each) for each in entries if each.open)
 
 
-LOCK = record("a lock", Lock)
+LOCK = fields_of("a lock", Lock)
 
 
 def in_order(entries: Iterable[LockEntry]) -> tuple[LockEntry, ...]:
@@ -162,7 +162,7 @@ def file_name(resolved: Resolved) -> str:
     return f"{resolved.recipe.name}.{resolved.platform.name}{profile}.lock.yaml"
 
 
-def lock_of(resolved: Resolved, layers: Mapping[str, Iterable[LockEntry]]) -> Lock:
+def lock_with(resolved: Resolved, layers: Mapping[str, Iterable[LockEntry]]) -> Lock:
     """Return the lock of an image that has these entries."""
     profile = resolved.profile.name if resolved.profile else ""
     ordered = {name: in_order(entries) for name, entries in layers.items() if entries}
@@ -172,7 +172,7 @@ def lock_of(resolved: Resolved, layers: Mapping[str, Iterable[LockEntry]]) -> Lo
 def faults(lock: Lock, resolved: Resolved) -> list[str]:
     """Return the inputs of an image that a lock does not pin, and the pins left over, in words."""
     meant = (lock.recipe, lock.platform, lock.profile)
-    wanted = lock_of(resolved, {})
+    wanted = lock_with(resolved, {})
     found = []
     if meant != (wanted.recipe, wanted.platform, wanted.profile):
         found.append(f"it is the lock of {' '.join(filter(None, meant))}")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
-from lumicontainer.core.yaml.parse import parse
+from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Place, Problems
-from lumicontainer.importing.replacements import conda_name, find, table
+from lumicontainer.importing.replacements import conda_name, replacement_for, table
 
 PYTHON = "python =="
 _SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)")
@@ -16,7 +16,7 @@ _UNKNOWN = "its name in PyPI is not known, where another package may have this n
 
 def requirements(text: str, file: str, problems: Problems) -> list[str]:
     """Return the requirements of an environment; that of Python itself begins with ``PYTHON``."""
-    root = parse(text, file, problems)
+    root = parse_yaml(text, file, problems)
     entries = {key.text: node for key, node in root.entries} if isinstance(root, Mapping) else {}
     listed = entries.get("dependencies")
     if isinstance(listed, Sequence):
@@ -50,7 +50,7 @@ def _of_conda(node: Scalar, problems: Problems) -> Iterator[str]:
     if known := conda_name(name):
         yield f"{known}{_version(spec)}"
         return
-    why = find("conda_not_in_pypi", name).get("refuse", _UNKNOWN)
+    why = replacement_for("conda_not_in_pypi", name).get("refuse", _UNKNOWN)
     hint = "leave it out; name it below 'pip:' if PyPI has it by this name"
     problems.add(f"cannot take '{name}' of conda from PyPI", node.place, why=why, hint=hint)
 

@@ -12,7 +12,7 @@ from lumicontainer.host.site import Site, read_site
 from lumicontainer.host.uv import find_uv
 from lumicontainer.system import process
 from lumicontainer.system.files.temporary import plain_folder, temporary_root
-from lumicontainer.system.files.trust import make_folders
+from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.os_errors import FULL
 
@@ -55,7 +55,7 @@ class Container:
 def uv_cache() -> Path:
     """Return uv's cache, which is the user's own."""
     cache = (cache_root() / "uv").resolve()
-    make_folders(cache)
+    make_private_folders(cache)
     return cache
 
 
@@ -68,7 +68,7 @@ def working_folder() -> Iterator[Path]:
     """
     cache, root = uv_cache(), temporary_root()
     beside = cache / ".extensions" if cache.stat().st_dev == root.stat().st_dev else root
-    make_folders(beside)
+    make_private_folders(beside)
     with plain_folder("extension+", beside) as folder:
         yield folder.resolve()
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending import conflicts, hashes, install
 from lumicontainer.extending.container import Container, open_container, working_folder
-from lumicontainer.extending.facts import Facts, identity, read_facts
+from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install import Installation
-from lumicontainer.extending.record import NAME, Record, key_of, read_record
+from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolution import Question, Resolution
 from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import squashfs
@@ -37,8 +37,8 @@ class Order(NamedTuple):
         inputs = {"lines": self.wanted.lines, "changeable": sorted(self.changeable), "code": files}
         given = {name: sorted(each) for name, each in self.wanted.hashes.items()}
         facts = read_facts(self.image)
-        of_image = {"image": identity(self.image), "protected": facts.protected()}
-        return key_of({**inputs, "hashes": given, **of_image})
+        of_image = {"image": image_id(self.image), "protected": facts.protected()}
+        return extension_key({**inputs, "hashes": given, **of_image})
 
 
 def _setup(folder: Path) -> str:
@@ -102,7 +102,7 @@ def built(order: Order, progress: Progress) -> Iterator[tuple[Path, str, Record]
         record = Record(
             key=order.key(),
             image=order.image.name,
-            identity=identity(order.image),
+            identity=image_id(order.image),
             packages=packages,
             code=tuple(map(str, order.wanted.code)),
             command=order.command,

@@ -16,8 +16,8 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import records, sif_format
 from lumicontainer.image.records import TEXT
 from lumicontainer.system import process
-from lumicontainer.system.files.regular import state_of
-from lumicontainer.system.files.trust import make_folders
+from lumicontainer.system.files.regular import file_state
+from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.files.write import write_whole
 
@@ -128,7 +128,7 @@ def _place(image: Path) -> Path:
     """Return where the answer of an image is remembered; other code of ours may ask for more."""
     files = sorted(each for part in ("image", "elf") for each in (_CODE / part).glob("*.py"))
     code = b"".join(each.read_bytes() for each in files)
-    name = hashlib.sha256(f"{state_of(image)} {identity(image)}".encode() + code).hexdigest()
+    name = hashlib.sha256(f"{file_state(image)} {image_id(image)}".encode() + code).hexdigest()
     return cache_root() / "facts" / name
 
 
@@ -141,7 +141,7 @@ def _ask(image: Path) -> bytes:
 
 def _remember(known: Path, answer: bytes) -> None:
     with contextlib.suppress(OSError):
-        make_folders(known.parent)
+        make_private_folders(known.parent)
         write_whole(known, answer)
         for old in sorted(known.parent.iterdir(), key=lambda each: each.stat().st_mtime)[:-_KEPT]:
             old.unlink()
@@ -154,7 +154,7 @@ def _parse(answer: bytes) -> Facts:
     return Facts(data["python"], packages, frozenset(data["libraries"]))
 
 
-def identity(image: Path) -> str:
+def image_id(image: Path) -> str:
     """Return the identity of an image, which a build derives from the hashes of all its parts."""
     with image.open("rb") as file:
         header = sif_format.read_header(file.read(sif_format.HEADER_SIZE))

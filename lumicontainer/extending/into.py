@@ -9,7 +9,7 @@ from lumicontainer.core.plan.constants import HOME, MANIFEST
 from lumicontainer.engines import ENGINES
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.extension import Order, built
-from lumicontainer.extending.record import Record, key_of
+from lumicontainer.extending.record import Record, extension_key
 from lumicontainer.image import inspect, records, sif, squashfs
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
@@ -88,7 +88,8 @@ def _write(order: Order, target: Path, packed: Path) -> None:
     """Write the parts of the old image and the new layer, with a record of all digests."""
     image = order.image
     found = records.metadata(image)
-    key = {inspect.KEY_LABEL: key_of({"image": records.key(image), "extension": order.key()})}
+    inputs = {"image": records.key(image), "extension": order.key()}
+    key = {inspect.KEY_LABEL: extension_key(inputs)}
     labels = {**found.labels, **key, _LABEL: order.key()}
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}

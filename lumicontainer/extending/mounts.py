@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lumicontainer.engines.apptainer import require_option_path
 from lumicontainer.errors import LockError, LumicontainerError, Problem
-from lumicontainer.extending.facts import identity, read_facts
+from lumicontainer.extending.facts import image_id, read_facts
 from lumicontainer.extending.record import Record, read_record
 from lumicontainer.host.binds import Needs
 from lumicontainer.host.host_libraries import Mount
@@ -21,7 +21,7 @@ def extended(needs: Needs, image: Path, files: Sequence[Path]) -> Needs:
     Raises ``InputError`` for another file, and ``LockError`` if one was made for another image.
     """
     found = [(file, read_record(file)) for file in files]
-    own = identity(image)
+    own = image_id(image)
     if strange := [_other_image(file, each, image) for file, each in found if each.identity != own]:
         raise LockError(*strange)
     mounts = [mount for number, pair in enumerate(found, 1) for mount in _mounts(number, *pair)]

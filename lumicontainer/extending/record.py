@@ -47,7 +47,7 @@ class Record(NamedTuple):
         return f"{json.dumps(self._asdict(), indent=1, sort_keys=True)}\n".encode()
 
 
-def key_of(inputs: Mapping[str, Any]) -> str:
+def extension_key(inputs: Mapping[str, Any]) -> str:
     """Return the key of an extension that is made of ``inputs``."""
     text = json.dumps({"form": FORM, **inputs}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

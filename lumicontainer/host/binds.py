@@ -14,7 +14,7 @@ from lumicontainer.host.host_libraries import FOLDER, Closure, Mount, close, loc
 from lumicontainer.host.machine import is_there
 from lumicontainer.image import records
 from lumicontainer.inside import elf
-from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, described
+from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, libraries_of
 from lumicontainer.system import process
 
 _ENGINES_OWN = "/.singularity.d/libs"
@@ -153,4 +153,4 @@ def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[s
     command = ["python3", "-I", "-B", "-c", program, *asked]
     printed = process.capture_bytes(find_engine().execute(image, command, binds=[mount]))
     data = records.answer(image, printed)
-    return described(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)
+    return libraries_of(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)

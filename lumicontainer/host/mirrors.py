@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node, Scalar
-from lumicontainer.core.yaml.parse import parse
+from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import DownloadError, HostError, Place, Problem, Problems, did_you_mean
 from lumicontainer.system.files import trust
 
@@ -60,7 +60,7 @@ def _read_file(path: Path, problems: Problems) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         problems.add("cannot read the mirrors", str(path), why=str(error))
         return {}
-    root = parse(text, str(path), problems)
+    root = parse_yaml(text, str(path), problems)
     return (readers.mapping(_new, key=_old)(root, problems) or {}) if root else {}
 
 
@@ -142,7 +142,7 @@ def missing_folder(mirror: str) -> tuple[str, str] | None:
     return f"{path} does not exist", hint
 
 
-def lines(mirrors: Mapping[str, str]) -> str:
+def mirror_lines(mirrors: Mapping[str, str]) -> str:
     """Return mirrors in the form that the shell of a step reads."""
     return "".join(f"{old} {new}\n" for old, new in sorted(mirrors.items()))
 

@@ -17,7 +17,7 @@ from lumicontainer.system.files.write import write_whole
 SUFFIX = ".yaml"
 
 
-def resolve(
+def resolve_recipe(
     recipe: str | Path,
     *,
     platform: str | None = None,
@@ -89,7 +89,7 @@ def find_platform(catalog: Catalog, name: str | None) -> Platform:
     return catalog.platform(name or platform_here(catalog.detected()))
 
 
-def lock_of(resolved: Resolved, catalog: Catalog) -> tuple[str, Lock] | None:
+def find_lock(resolved: Resolved, catalog: Catalog) -> tuple[str, Lock] | None:
     """Return the lock of an image with the path of its file, if it has one."""
     file = catalog.lock(file_name(resolved))
     return (display(file.path()), open_lock(*file)) if file else None
@@ -99,7 +99,7 @@ def _locked(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
     """Return an image with the pins of its lock; raise ``LockError`` if one is missing."""
     profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
     hint = f"lumicontainer lock {word} --platform {resolved.platform.name}{profile}"
-    found = lock_of(resolved, catalog)
+    found = find_lock(resolved, catalog)
     if found is None:
         where = f"locks/{file_name(resolved)}"
         raise LockError(Problem("this image has no lock", where, hint=hint))

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from lumicontainer.core import shell
 from lumicontainer.core.apptainer_syntax import fits_a_line
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.host.mirrors import VARIABLE, folder_of, lines, mirrored, missing_folder
+from lumicontainer.host.mirrors import VARIABLE, folder_of, mirror_lines, mirrored, missing_folder
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
 
@@ -203,7 +203,7 @@ def stage_site(site: Site, folder: Path, seen_as: str) -> None:
     variables = {**site.environment, "APT_CONFIG": f"{seen_as}/apt.conf"}
     settings = _APT_NAMES
     if site.mirrors:
-        variables[VARIABLE] = lines(site.mirrors)
+        variables[VARIABLE] = mirror_lines(site.mirrors)
         (folder / "apt").mkdir()
         for name in _APT_METHODS:
             method = folder / "apt" / name

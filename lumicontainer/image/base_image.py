@@ -8,17 +8,17 @@ from pathlib import Path
 from lumicontainer.errors import DownloadError, InputError, Problem
 from lumicontainer.image import sif
 from lumicontainer.image.survey import survey, wrong_versions
-from lumicontainer.system.files.regular import FileState, state_of
+from lumicontainer.system.files.regular import FileState, file_state
 from lumicontainer.system.os_errors import refused
 
 
-def examined(path: Path) -> tuple[FileState, str]:
+def state_and_hash(path: Path) -> tuple[FileState, str]:
     """Return the state and the sha256 of an image file that can be a base.
 
     Raises ``HostError`` if it cannot be read, ``InputError`` if it is another file or has layers.
     """
     try:
-        state = state_of(path)
+        state = file_state(path)
         number = len([each for each in sif.partitions(path) if each.form == sif.SQUASHFS])
         if number != 1:
             why = f"it has {number} file systems, and an engine would unpack the lowest one only"
@@ -37,7 +37,7 @@ def require_image(path: Path, sha256: str, stated: Mapping[str, str]) -> FileSta
 
     The error names the versions that its layer states and the file has not.
     """
-    state, found = examined(path)
+    state, found = state_and_hash(path)
     if found != sha256:
         differ = wrong_versions(stated, survey(path).provides)
         why = "\n".join((f"expected {sha256}", f"found    {found}", *differ))
@@ -50,7 +50,7 @@ def require_image(path: Path, sha256: str, stated: Mapping[str, str]) -> FileSta
 
 def require_unchanged(path: Path, state: FileState) -> None:
     """Raise ``DownloadError`` if a file was changed since it was verified."""
-    if os.path.lexists(path) and state_of(path) == state:
+    if os.path.lexists(path) and file_state(path) == state:
         return
     what, hint = "the base image changed while it was unpacked", "repeat the build"
     raise DownloadError(Problem(what, str(path), hint=hint))

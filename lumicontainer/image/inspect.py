@@ -69,6 +69,6 @@ def _cat(image: Path, offset: int, name: str) -> bytes | None:
 
 def _refuse_changed(image: Path) -> None:
     """Raise ``InputError`` if a byte of an image has changed since it was written."""
-    found = integrity.examined(image)
+    found = integrity.checked_image(image)
     if found.state == digests.CHANGED:
         raise InputError(integrity.problem(image, found))

@@ -13,7 +13,7 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.importing.draft import CARRIED, Draft, FileLine
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import expand
+from lumicontainer.importing.shell_split import expand_variables
 from lumicontainer.importing.spython_parsers import section as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
@@ -152,7 +152,7 @@ class _Reader(ShellReader):
             return
         for word in words:
             name, _, given = word.partition("=")
-            value = expand(given, self.draft.environment)
+            value = expand_variables(given, self.draft.environment)
             if name == "PATH" or name.endswith("_PATH"):
                 add_path(line, name, value)
             elif "$" in value:

@@ -18,7 +18,7 @@ from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draf
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import expand
+from lumicontainer.importing.shell_split import expand_variables
 from lumicontainer.importing.spython_parsers import instruction as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
@@ -92,7 +92,7 @@ def read_dockerfile(draft: Draft, name: str) -> None:
     for each in instructions(text):
         if each.name == "FROM":
             base, stage = _from(each.text)
-            stages.append(_Stage(stage.lower(), expand(base, values), each, []))
+            stages.append(_Stage(stage.lower(), expand_variables(base, values), each, []))
         elif stages:
             stages[-1].body.append(each)
         else:
@@ -185,7 +185,7 @@ class _Reader(ShellReader):
 
     def _arg(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
-            known = expand(value, self.values) or self.given.get(name, "")
+            known = expand_variables(value, self.values) or self.given.get(name, "")
             self.values[name] = known
             if line.decided("environment", name):
                 continue
@@ -198,15 +198,15 @@ class _Reader(ShellReader):
     def _env(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
             if name == "PATH" or name.endswith("_PATH"):
-                add_path(line, name, expand(value, self.values))
+                add_path(line, name, expand_variables(value, self.values))
                 continue
-            known = re.sub(r"\$\{?\w+\}?", "", expand(value, self.values))
+            known = re.sub(r"\$\{?\w+\}?", "", expand_variables(value, self.values))
             self.values[name] = known
             self.draft.parameters.pop(name, None)
             add_variable(line, name, known)
 
     def _workdir(self, line: FileLine, each: Instruction) -> None:
-        folder = expand(str(parsed(each.name, each.text).workdir), self.values)
+        folder = expand_variables(str(parsed(each.name, each.text).workdir), self.values)
         path = folder if folder.startswith("/") else f"{self.folder}/{folder}"
         block = f"mkdir -p {shlex.quote(path)}\n"
         why = "it has a variable without a known value" if "$" in path else hazard(block)
@@ -244,7 +244,7 @@ class _Reader(ShellReader):
                 why = f"'{option[2]}' does not become the image; install it, or name a source"
                 line.refuse(why)
                 return
-        rest = expand(rest, self.values)
+        rest = expand_variables(rest, self.values)
         if each.bodies:
             self.copies.add_text(line, each.bodies[0], self._target(rest.split()[-1]))
             return

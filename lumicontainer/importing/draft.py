@@ -11,7 +11,7 @@ from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Scalar
 from lumicontainer.core.yaml.readers import Reader
 from lumicontainer.errors import Place, Problems
-from lumicontainer.importing.replacements import find
+from lumicontainer.importing.replacements import replacement_for
 
 CARRIED, REPLACED, NOT_NEEDED, NOT_CARRIED = OUTCOMES = (
     *("carried", "replaced", "not needed", "not carried"),
@@ -107,7 +107,7 @@ class FileLine(NamedTuple):
         name = re.split(r"@|:(?=[^/]*$)", image)[0]
         name = re.sub(r"^([\w-]+(\.[\w-]+)+|[\w.-]+:\d+)/", "", name).removeprefix("library/")
         goal = self.draft.goal
-        row, base = find("images", name, goal.accelerator), f"the base is {goal.base}"
+        row, base = replacement_for("images", name, goal.accelerator), f"the base is {goal.base}"
         if "layers" in row:
             self.draft.layers.update(row["layers"])
             self.note(REPLACED, base, next(iter(row["layers"]), ""))
@@ -126,7 +126,7 @@ class FileLine(NamedTuple):
 
     def decided(self, kind: str, name: str, more: str = "") -> bool:
         """Add what the table of replacements says of a name; return False if it says nothing."""
-        row: Mapping[str, Any] = find(kind, name, self.draft.goal.accelerator)
+        row: Mapping[str, Any] = replacement_for(kind, name, self.draft.goal.accelerator)
         if "layer" in row:
             self.replace(row["layer"], row.get("why", more))
         elif "drop" in row:

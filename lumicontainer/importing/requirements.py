@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from lumicontainer.core.model.requirements import lines, requirement
+from lumicontainer.core.model.requirements import requirement, requirement_lines
 from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
 from lumicontainer.importing.replacements import table
@@ -25,7 +25,7 @@ def read_requirements(draft: Draft, name: str, seen: Sequence[str] = ()) -> None
 
     Raises ``InputError`` if the file cannot be read.
     """
-    for each in lines(read_bytes(draft.folder, name)):
+    for each in requirement_lines(read_bytes(draft.folder, name)):
         add_line(FileLine(draft, name, each.line, each.text), (*seen, name))
 
 

@@ -17,8 +17,8 @@ from lumicontainer.importing.draft import (
     FileLine,
     fault,
 )
-from lumicontainer.importing.replacements import find, table
-from lumicontainer.importing.shell_split import ShellCommand, expand, split, words
+from lumicontainer.importing.replacements import replacement_for, table
+from lumicontainer.importing.shell_split import ShellCommand, command_words, expand_variables, split
 from lumicontainer.system import process
 
 _PIP = re.compile(r"(?:python[\d.]*\s+-m\s+)?pip[\d.]*\s+install\b|uv\s+pip\s+install\b")
@@ -73,17 +73,17 @@ class ShellReader:
     def _is_kept(self, line: FileLine, values: Mapping[str, str], *, compound: bool) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
         plain = _plain(line.text)
-        found = None if compound else words(plain, values)
+        found = None if compound else command_words(plain, values)
         if found is None:
             unknown = not compound and bool(re.search(table()["downloads"], line.text))
-            why = _UNKNOWN if unknown else find("commands", plain).get("refuse", "")
-            return self._is_other_kept(line, expand(plain, values), why)
+            why = _UNKNOWN if unknown else replacement_for("commands", plain).get("refuse", "")
+            return self._is_other_kept(line, expand_variables(plain, values), why)
         found = _without_options(found)
         if not found or self._read_installer(line, found):
             return False
         if line.decided("commands", " ".join(found)):
             return False
-        return self._is_other_kept(line, expand(plain, values))
+        return self._is_other_kept(line, expand_variables(plain, values))
 
     def _read_installer(self, line: FileLine, found: Sequence[str]) -> bool:
         joined = " ".join(found)
@@ -187,7 +187,7 @@ def _add_apt(line: FileLine, found: Sequence[str]) -> None:
 
 def _assigned(command: ShellCommand, values: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a command sets to values which are known."""
-    found = [] if command.compound else words(command.text, values) or []
+    found = [] if command.compound else command_words(command.text, values) or []
     pairs = [each.partition("=") for each in found[found[:1] == ["export"] :]]
     plain = all(name.isidentifier() and equals for name, equals, _ in pairs)
     return {name: value for name, _, value in pairs} if plain else {}

@@ -106,9 +106,9 @@ def without_silence(text: str) -> str:
     return re.sub(r"(\s*([12&]?>\s*/dev/null|2>&1))+\s*$", "", text.replace("\\\n", " "))
 
 
-def words(text: str, values: Mapping[str, str]) -> list[str] | None:
+def command_words(text: str, values: Mapping[str, str]) -> list[str] | None:
     """Return the words of a simple command; None if it has a variable that is not known."""
-    expanded = expand(without_silence(text), values)
+    expanded = expand_variables(without_silence(text), values)
     if "$" in re.sub(r"'[^']*'", "", expanded):
         return None
     try:
@@ -117,7 +117,7 @@ def words(text: str, values: Mapping[str, str]) -> list[str] | None:
         return None
 
 
-def expand(text: str, values: Mapping[str, str]) -> str:
+def expand_variables(text: str, values: Mapping[str, str]) -> str:
     """Put in the values of known variables; ``${NAME:-other}`` of an unknown one is its other."""
 
     def value(found: re.Match[str]) -> str:

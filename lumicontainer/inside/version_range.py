@@ -24,7 +24,7 @@ def version(text: str) -> Version:
     return _short(numbers)
 
 
-def parse(text: str) -> list[Limit]:
+def parse_range(text: str) -> list[Limit]:
     """Return the limits of a range; raise ValueError with the reason if it is invalid."""
     limits: list[Limit] = []
     for part in text.split(","):
@@ -43,7 +43,7 @@ def parse(text: str) -> list[Limit]:
 def holds(text: str, found: str) -> bool:
     """Return whether the version or number ``found`` is in the range ``text``."""
     here = version(found)
-    return all(OPERATORS[sign](here, limit) for sign, limit in parse(text))
+    return all(OPERATORS[sign](here, limit) for sign, limit in parse_range(text))
 
 
 def _numbers(text: str) -> Version:

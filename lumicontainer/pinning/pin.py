@@ -9,7 +9,7 @@ from typing import TypeVar
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.build.failures import missing_packages
-from lumicontainer.core.lock import Lock, LockEntry, lock_of
+from lumicontainer.core.lock import Lock, LockEntry, lock_with
 from lumicontainer.core.model import source
 from lumicontainer.core.model.source import APT, DEBOOTSTRAP, IMAGE, PYTHON, SDIST, Input
 from lumicontainer.core.model.wheel_names import normal
@@ -53,7 +53,7 @@ def make_lock(
     maker.python()
     if maker.wrong:
         raise InputError(*maker.wrong)
-    return lock_of(resolved, maker.layers)
+    return lock_with(resolved, maker.layers)
 
 
 @dataclass

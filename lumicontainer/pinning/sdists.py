@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.build import pipeline
-from lumicontainer.core.lock import LockEntry, apply_lock, lock_of
+from lumicontainer.core.lock import LockEntry, apply_lock, lock_with
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.model.requirements import EXACT
 from lumicontainer.core.plan.steps import Plan, Step
@@ -39,7 +39,7 @@ def asking(
     """
     number = next(n for n, each in enumerate(resolved.layers) if each.name == name)
     upper = resolved._replace(layers=resolved.layers[: number + 1])
-    lock = lock_of(upper, {each.name: pins.get(each.name, ()) for each in upper.layers})
+    lock = lock_with(upper, {each.name: pins.get(each.name, ()) for each in upper.layers})
     for where, entry in lock.still_open():
         what = f"the layers below cannot be made: {entry.name} of '{where}' is open"
         raise HostError(Problem(what, hint="pin it, then lock the recipe"))

@@ -12,7 +12,7 @@ from lumicontainer.core.catalog import Catalog
 from lumicontainer.core.lock import apply_lock, faults, file_name
 from lumicontainer.core.model.check import HOST
 from lumicontainer.core.plan.plan import planned
-from lumicontainer.core.plan.records import record
+from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.facts import written
 from lumicontainer.core.resolve.resolve import resolve
@@ -55,7 +55,7 @@ class Request:
     @cached_property
     def digests(self) -> IntegrityResult:
         """Return the result of the check of every byte of the image."""
-        return integrity.examined(self.image)
+        return integrity.checked_image(self.image)
 
 
 class HostCheck(NamedTuple):
@@ -119,7 +119,7 @@ def current(request: Request) -> Outcome:
     key = records.key(request.image)
     if key in plans:
         return _outcome([], f"{request.recipe}{plans[key]}: key {key}")
-    now = json.loads(json.dumps(record(_resolved(request, subject.resolved))))
+    now = json.loads(json.dumps(resolved_record(_resolved(request, subject.resolved))))
     differences = list(_differences(subject.resolved, now))
     if not key and not differences:
         why = "its values are those of the recipe; without a key its scripts are not known"

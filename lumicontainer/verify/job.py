@@ -11,12 +11,12 @@ from lumicontainer.core.model import Platform
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import Engine
 from lumicontainer.errors import Problem
-from lumicontainer.inside.node.cpulist import parse
+from lumicontainer.inside.node.cpulist import parse_cpus
 from lumicontainer.jobs import follow, slurm
 from lumicontainer.jobs.follow import Asked, Listener
 from lumicontainer.system import process
-from lumicontainer.verify.local import names, words
-from lumicontainer.verify.results import PartialResult, passed, read
+from lumicontainer.verify.local import names, verify_command
+from lumicontainer.verify.results import PartialResult, passed, read_results
 from lumicontainer.verify.subject import Row
 
 MPI, NO_MPI = "pmi2", "none"
@@ -99,7 +99,7 @@ def tasks(platform: Platform) -> int:
 
 def cpus(platform: Platform) -> int:
     """Return the cores next to a GPU; 0 without GPUs."""
-    return len(parse(platform.gpus[0].cores)) if platform.gpus else 0
+    return len(parse_cpus(platform.gpus[0].cores)) if platform.gpus else 0
 
 
 def script(job: Job, folder: Path) -> str:
@@ -109,7 +109,7 @@ def script(job: Job, folder: Path) -> str:
         "verify.sh.j2",
         image=image,
         start=start,
-        command=words((), job.required),
+        command=verify_command((), job.required),
         binds=binds_command(job.image, job.platform, job.recipes),
         folder=str(folder),
         nodes=job.nodes,
@@ -145,7 +145,7 @@ def _collect(job: Job, folder: Path, end: str) -> Collected:
     parts = []
     for number, step in enumerate(job.steps):
         path, code = folder / f"{number}.json", folder / f"{number}.code"
-        data = read(path.read_bytes()) if path.exists() else None
+        data = read_results(path.read_bytes()) if path.exists() else None
         status = code.read_text().strip() if code.exists() else ""
         ended = f"exit code {status}" if status else end or "it did not start"
         why = ""

@@ -17,7 +17,7 @@ from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
 from lumicontainer.system.waiting import completed, task_group
-from lumicontainer.verify.results import PartialResult, read, row
+from lumicontainer.verify.results import PartialResult, read_results, row
 from lumicontainer.verify.subject import Row
 
 _CLEANED = ("cleanenv", "containall")
@@ -68,7 +68,7 @@ def names(checks: Sequence[Row]) -> list[str]:
     return [word for check in checks for word in ("-k", check["name"])]
 
 
-def words(checks: Sequence[Row], required: str) -> list[str]:
+def verify_command(checks: Sequence[Row], required: str) -> list[str]:
     """Return the command, in an image, that runs checks and prints their results as JSON."""
     needs = ["--require", required] if required else []
     return [VERIFY, "--json", "-", *needs, *names(checks)]
@@ -97,7 +97,7 @@ def run(
                 return done(await _run_way(host, check, required))
 
         async with task_group() as group:
-            command = host.command(words(checks, required))
+            command = host.command(verify_command(checks, required))
             part = group.create_task(_run(command, checks, host.on_line))
             if not all(map(runs_beside_others, checks)):
                 await part
@@ -109,7 +109,8 @@ def run(
 
 async def _run_way(host: Host, check: Row, required: str) -> Row:
     own = {**check, "name": check["of"]}
-    command = ["nice", "-n", str(BESIDE), *host.command(words([own], required), check["way"])]
+    words = host.command(verify_command([own], required), check["way"])
+    command = ["nice", "-n", str(BESIDE), *words]
     part = await _run(command, [own], lambda _: None)
     if part.data is None:
         return row(check, Outcome(FAILED, part.why))
@@ -127,7 +128,7 @@ async def _run(
             command, output, env=os.environ, on_line=on_line, result=result
         )
         result.seek(0)
-        data = read(result.read())
+        data = read_results(result.read())
     if data:
         return PartialResult(checks, data)
     what = f"lumi-verify did not report ({process.describe(status)})"

@@ -39,7 +39,7 @@ class PartialResult(NamedTuple):
         return [*own, *found.values()]
 
 
-def read(text: bytes) -> Mapping[str, Any] | None:
+def read_results(text: bytes) -> Mapping[str, Any] | None:
     """Return the report that lumi-verify printed; None if it is invalid."""
     try:
         data = json.loads(text)

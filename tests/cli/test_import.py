@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.host.recipes import resolve
+from lumicontainer.host.recipes import resolve_recipe
 
 from ..conftest import ROOT
 from ..schemas import schema_errors
@@ -229,7 +229,7 @@ def test_horovod_is_compiled_for_the_frameworks_of_the_file(
     words = ("--name", "mine", "--platform", "workstation", "--output", tmp_path / "mine")
     done = lumicontainer("import", tmp_path / "requirements.txt", *words)
     assert done.returncode == 0, done.stderr
-    resolved = resolve("mine", platform="workstation", recipes=tmp_path / "mine")
+    resolved = resolve_recipe("mine", platform="workstation", recipes=tmp_path / "mine")
     uses = [(each.name, each.values().get("frameworks", "")) for each in resolved.layers]
     shown = [f"{name}({value.replace(' ', ',')})" if value else name for name, value in uses]
     wanted = layers.split()

@@ -114,7 +114,7 @@ def test_links_in_a_circle_are_left_to_who_opens_them(tmp_path: Path) -> None:
 def test_what_is_made_is_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        trust.make_folders(tmp_path / "new" / "cache")
+        trust.make_private_folders(tmp_path / "new" / "cache")
     finally:
         os.umask(before)
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("new", "new/cache")]

@@ -16,7 +16,7 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock import apply_lock, file_name
 from lumicontainer.core.plan.constants import HOME
 from lumicontainer.core.plan.plan import planned
-from lumicontainer.core.plan.records import record
+from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
 from lumicontainer.host.recipes import open_lock
@@ -73,7 +73,7 @@ def image_of(resolved: Resolved, folder: Path) -> Path:
     """Write an image that holds what a build of this recipe records of itself."""
     folder.mkdir()
     key = planned(resolved).steps[-1].key
-    files = {"resolved.json": json.dumps(record(resolved)), "checks.json": "[]"}
+    files = {"resolved.json": json.dumps(resolved_record(resolved)), "checks.json": "[]"}
     metadata = {"data": {"attributes": {"labels": {KEY_LABEL: key}}}}
     named = {f"{HOME[1:]}/{name}": text for name, text in files.items()}
     return packed(folder, named, metadata)

@@ -12,7 +12,7 @@ import pytest
 from lumicontainer.core.model import Bootstrap
 from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.plan.records import record
+from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.decisions import Resolved
@@ -52,8 +52,8 @@ def test_the_sha256_decides_the_key_and_the_path_does_not(resolved: Resolve) -> 
 def test_a_base_image_is_pinned_and_recorded_without_its_path(resolved: Resolve) -> None:
     found = resolved(base())
     assert [each.pinned for each in inputs(found)] == [True]
-    assert record(found)["base"]["image"] == f"theirs.sif@sha256:{SHA}"
-    assert PLACE not in str(record(found))
+    assert resolved_record(found)["base"]["image"] == f"theirs.sif@sha256:{SHA}"
+    assert PLACE not in str(resolved_record(found))
 
 
 def test_a_definition_begins_with_the_file_and_a_dockerfile_is_refused(resolved: Resolve) -> None:

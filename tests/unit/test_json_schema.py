@@ -9,7 +9,7 @@ import pytest
 
 from lumicontainer.core.catalog import shipped_folder
 from lumicontainer.core.reference import READERS, page, schema_text
-from lumicontainer.core.yaml.parse import parse
+from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Problems
 
 from ..schemas import errors_of, named_schema, schema_errors
@@ -34,7 +34,7 @@ RULE = "id: a, level: error, message: m, reason: r, source: s, hint: h"
 
 def problems_of(kind: str, text: str) -> list[str]:
     problems = Problems()
-    root = parse(text, "x.yaml", problems)
+    root = parse_yaml(text, "x.yaml", problems)
     if root is not None:
         READERS[kind](root, problems)
     return [each.what for each in problems.found]

@@ -14,7 +14,7 @@ from lumicontainer.core.lock import (
     faults,
     file_name,
     in_order,
-    lock_of,
+    lock_with,
     read_lock,
     text_of,
 )
@@ -76,7 +76,7 @@ def greet(resolved: Resolve) -> Resolved:
 
 @pytest.fixture
 def lock(greet: Resolved) -> Lock:
-    return lock_of(greet, ENTRIES)
+    return lock_with(greet, ENTRIES)
 
 
 def without(lock: Lock, *kinds: str) -> Lock:
@@ -179,7 +179,7 @@ def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
     base += 'provides: {python: "3.12"}\n'
     found = resolved({"layers/tiny/layer.yaml": base})
     pin = f"ubuntu@sha256:{SHA}"
-    lock = lock_of(found, {"tiny": [LockEntry(IMAGE, "ubuntu:noble", pin=pin)]})
+    lock = lock_with(found, {"tiny": [LockEntry(IMAGE, "ubuntu:noble", pin=pin)]})
     assert faults(lock, found) == []
     fast = apply_lock(found, lock)
     assert fast.bootstrap.image == pin

@@ -10,7 +10,7 @@ from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.render.render import render_base
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import HostError, InputError
-from lumicontainer.host.mirrors import lines, mirrored_image, plain_registry, read_mirrors
+from lumicontainer.host.mirrors import mirror_lines, mirrored_image, plain_registry, read_mirrors
 from lumicontainer.host.site import read_site, require_mirror, stage_site
 
 HUB = "https://github.com/"
@@ -203,4 +203,4 @@ def test_a_step_knows_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None
     assert not (staged / "sources.list").exists()
     script = f'. {staged}/site.sh; printf %s "$LUMICONTAINER_MIRRORS"'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == lines(mirrors)
+    assert done.stdout == mirror_lines(mirrors)

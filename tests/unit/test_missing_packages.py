@@ -9,7 +9,7 @@ import pytest
 
 from lumicontainer.build.failures import failure
 from lumicontainer.build.failures.missing_packages import Absent, absent, problem_of
-from lumicontainer.core.lock import LockEntry, apply_lock, lock_of
+from lumicontainer.core.lock import LockEntry, apply_lock, lock_with
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.errors import Problem
 from lumicontainer.system.files.no_links import packages_listed
@@ -134,7 +134,7 @@ def held_layer(image: Resolved) -> ResolvedLayer:
         "tiny": [LockEntry("debootstrap", "bookworm", pin="0" * 64)],
         "greet": [LockEntry("apt", "sl", pin="sl=1")],
     }
-    return apply_lock(image, lock_of(image, entries)).layers[1]
+    return apply_lock(image, lock_with(image, entries)).layers[1]
 
 
 def test_the_lists_of_apt_name_the_packages_that_there_are(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.tree.owners import read_record
+from lumicontainer.build.tree.owners import read_owners
 from lumicontainer.build.tree.snapshot import Owners
 
 BY_DESCRIPTOR = "import os; os.chown(os.open('file', os.O_RDONLY), 5, 6)"
@@ -27,7 +27,7 @@ def recorded(tree: Path, script: str) -> tuple[subprocess.CompletedProcess[str],
     module = [sys.executable, "-m", "lumicontainer.build.tree.owners"]
     words = [*module, str(tree), str(tree.parent / "state"), str(record), "sh", "-ec", script]
     done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
-    return done, read_record(record)
+    return done, read_owners(record)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from lumicontainer.core.model import LayerFile, SdistSource, Variable
 from lumicontainer.core.model.source import requirement
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.plan.records import record, record_files
+from lumicontainer.core.plan.records import record_files, resolved_record
 from lumicontainer.core.plan.seal import MAX_SECTION
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
@@ -128,7 +128,7 @@ def test_what_is_baked_in_is_spread_over_as_many_sections_as_engines_need(
 def test_the_record_holds_values_and_origins_but_no_path_of_this_machine(
     resolved: Resolve,
 ) -> None:
-    result = record(resolved({}, "greet.times=3"))
+    result = resolved_record(resolved({}, "greet.times=3"))
     assert result["layers"]["greet"]["parameters"]["times"] == 3
     assert result["layers"]["greet"]["origins"]["times"] == "option"
     assert "/tmp" not in str(result)
@@ -184,7 +184,7 @@ def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: 
 
 def test_what_a_layer_provides_stands_beside_its_own_version(resolved: Resolve) -> None:
     plain = resolved({"layers/greet/layer.yaml": LAYER + "provides: {libfabric: '2.1'}\n"})
-    assert record(plain)["layers"]["greet"]["provides"] == {"libfabric": "2.1"}
+    assert resolved_record(plain)["layers"]["greet"]["provides"] == {"libfabric": "2.1"}
     full = plain._replace(platform=plain.platform._replace(interface_prefix="hsn"))
     file = next(file for file in record_files(full) if file.name == "platform.json")
     assert json.loads(file.content)["layers"]["libfabric"] == "2.1"

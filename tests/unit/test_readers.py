@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Scalar
-from lumicontainer.core.yaml.parse import MAX_BYTES, parse
+from lumicontainer.core.yaml.parse import MAX_BYTES, parse_yaml
 from lumicontainer.errors import Problems
 
 
 def problems_of(text: str) -> list[str]:
     problems = Problems()
-    parse(text, "x.yaml", problems)
+    parse_yaml(text, "x.yaml", problems)
     return [f"{each.where} {each.what}" for each in problems.found]
 
 
 def read(reader: readers.Reader, text: str) -> tuple[object, list[str]]:
     problems = Problems()
-    node = parse(text, "x.yaml", problems)
+    node = parse_yaml(text, "x.yaml", problems)
     assert node is not None
     value = reader(node, problems)
     return value, [f"{each.what} | {each.hint}" for each in problems.found]
@@ -63,7 +63,7 @@ def test_a_value_that_is_missing_is_called_so() -> None:
 
 def test_text_that_holds_a_colon_is_to_be_quoted() -> None:
     problems = Problems()
-    parse("summary: a: b\n", "x.yaml", problems)
+    parse_yaml("summary: a: b\n", "x.yaml", problems)
     assert problems.found[0].hint == "quote text that holds ': '"
 
 
@@ -104,7 +104,7 @@ def test_an_integer_is_decimal_digits(word: str) -> None:
 
 def test_a_plain_scalar_knows_its_place() -> None:
     problems = Problems()
-    node = parse("a:\n  - b\n", "x.yaml", problems)
+    node = parse_yaml("a:\n  - b\n", "x.yaml", problems)
     value = node.entries[0][1].items[0]
     assert isinstance(value, Scalar)
     assert str(value.place) == "x.yaml:2:5"
@@ -113,7 +113,7 @@ def test_a_plain_scalar_knows_its_place() -> None:
 @given(st.text(max_size=300))
 def test_no_text_at_all_makes_the_parser_fail_otherwise_than_with_a_problem(text: str) -> None:
     problems = Problems()
-    root = parse(text, "x.yaml", problems)
+    root = parse_yaml(text, "x.yaml", problems)
     assert (root is None) == bool(problems.found)
 
 
@@ -123,6 +123,6 @@ PRINTED = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size
 @given(st.lists(PRINTED, max_size=8))
 def test_quoted_text_comes_back_as_it_was_written(values: list[str]) -> None:
     problems = Problems()
-    root = parse(json.dumps(values, ensure_ascii=False), "x.yaml", problems)
+    root = parse_yaml(json.dumps(values, ensure_ascii=False), "x.yaml", problems)
     assert readers.sequence(readers.text)(root, problems) == tuple(values)
     assert not problems.found

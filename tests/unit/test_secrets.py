@@ -13,7 +13,7 @@ from lumicontainer.build.failures.scrub import scrub
 from lumicontainer.build.secrets import leaks, read_secrets
 from lumicontainer.build.tree.capture import leaking
 from lumicontainer.build.tree.index import GONE, Row
-from lumicontainer.build.tree.snapshot import TreeState, scan, state_of
+from lumicontainer.build.tree.snapshot import TreeState, scan, tree_state
 from lumicontainer.engines.apptainer import Apptainer, StepMounts
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system.terminal import masking
@@ -67,7 +67,7 @@ def test_a_layer_shows_a_secret_in_none_of_the_places_that_a_tree_has(
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/clean").write_text("nothing\n")
     attack(tmp_path / "etc", SECRETS[0].decode())
-    rows = state_of(tmp_path, scan(tmp_path), TreeState({}, {})).rows
+    rows = tree_state(tmp_path, scan(tmp_path), TreeState({}, {})).rows
     (found,) = leaking(tmp_path, rows)
     assert found.startswith("/etc/x")
     assert leaking(tmp_path, {**rows, found[1:]: Row(GONE)}) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lumicontainer.importing.shell_split import expand, split, words
+from lumicontainer.importing.shell_split import command_words, expand_variables, split
 
 LOOP = "for i in 1 2; do\n  a && b; if x; then y; fi\ndone <list"
 HEREDOC = "cat <<'END' >/x\nfor x in; &&\nEND"
@@ -42,6 +42,6 @@ def test_a_command_knows_its_line_and_whether_it_is_more_than_words() -> None:
 
 def test_known_variables_are_put_in_and_others_are_not_guessed() -> None:
     values = {"A": "1 2", "B": "b"}
-    assert expand("$A ${B} ${C:-c} $D", values) == "1 2 b c $D"
-    assert words("x \"$A\" 'y $Z'", values) == ["x", "1 2", "y $Z"]
-    assert words("x $D", values) is None
+    assert expand_variables("$A ${B} ${C:-c} $D", values) == "1 2 b c $D"
+    assert command_words("x \"$A\" 'y $Z'", values) == ["x", "1 2", "y $Z"]
+    assert command_words("x $D", values) is None

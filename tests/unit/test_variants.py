@@ -9,7 +9,7 @@ import pytest
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import GitSource, UrlSource
 from lumicontainer.core.plan.plan import make_plan
-from lumicontainer.core.plan.records import record, record_files
+from lumicontainer.core.plan.records import record_files, resolved_record
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import unpinned
 from lumicontainer.core.resolve.resolve import resolve
@@ -164,7 +164,7 @@ def test_an_image_is_pinned_by_its_digest(resolved: Resolve, digest: str, pinned
     base += 'provides: {python: "3.12"}\n'
     result = resolved({"layers/tiny/layer.yaml": base})
     assert unpinned(result, result.layers[0]) == (() if pinned else ("image ubuntu:noble",))
-    assert record(result)["base"]["image"] == f"ubuntu:noble{digest}"
+    assert resolved_record(result)["base"]["image"] == f"ubuntu:noble{digest}"
 
 
 def test_sources_that_no_file_uses_are_refused(resolved: Resolve) -> None:
@@ -217,7 +217,7 @@ def test_the_first_profile_of_the_recipe_that_fits_the_platform_counts(write: Wr
     assert result.profile is not None
     assert result.profile.name == "calm"
     assert greeting(result) == ("calm", "profile")
-    assert record(result)["profile"] == "calm"
+    assert resolved_record(result)["profile"] == "calm"
 
 
 def test_a_profile_that_is_asked_for_counts_before_the_platform_s_and_the_recipe_s(
@@ -298,7 +298,7 @@ def test_the_record_names_what_the_image_needs_of_its_host(write: Write) -> None
     files = {"layers/greet/layer.yaml": PROVIDERS, "envs/workstation.yaml": platform}
     files["hello.yaml"] = "summary: x\nbase: tiny\nlayers: [greet: {provider: host}]\n"
     result = profiled(write, files)
-    printed = record(result)
+    printed = resolved_record(result)
     assert printed["binds"] == [
         {"path": "/var/spool/slurmd", "reason": "PMI2"},
         {"path": "/opt/cray", "reason": "it is there"},

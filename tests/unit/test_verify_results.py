@@ -111,7 +111,7 @@ def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"checks": 1}', b"srun: error: x\n{}"])
 def test_what_is_no_report_is_none(text: bytes) -> None:
-    assert results.read(text) is None
+    assert results.read_results(text) is None
 
 
 def test_reports_are_written_of_every_result(tmp_path: Path) -> None:

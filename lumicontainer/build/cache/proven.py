@@ -8,13 +8,13 @@ from lumicontainer.build.cache.store import Cache
 from lumicontainer.errors import HostError
 from lumicontainer.image import digests
 from lumicontainer.image.digests import WHOLE, IntegrityResult
-from lumicontainer.image.integrity import examined
-from lumicontainer.system.files.regular import state_of
+from lumicontainer.image.integrity import checked_image
+from lumicontainer.system.files.regular import file_state
 from lumicontainer.system.files.user_cache import cache_root
 
 
 def is_whole(image: Path) -> IntegrityResult:
-    """Return the result of ``examined``; an unchanged file is read only once.
+    """Return the result of ``checked_image``; an unchanged file is read only once.
 
     Damage below the file system is not seen: ``verify`` reads all bytes.
     """
@@ -23,7 +23,7 @@ def is_whole(image: Path) -> IntegrityResult:
         store = Cache(cache_root()).open()
     if store and store.has_passed(name):
         return IntegrityResult(WHOLE)
-    found = examined(image)
+    found = checked_image(image)
     # The name differs if the file changed while it was read.
     if store and found.state == WHOLE and _name(image) == name:
         with contextlib.suppress(OSError):
@@ -32,4 +32,4 @@ def is_whole(image: Path) -> IntegrityResult:
 
 
 def _name(image: Path) -> str:
-    return hashlib.sha256(repr((digests.FORM, state_of(image))).encode()).hexdigest()
+    return hashlib.sha256(repr((digests.FORM, file_state(image))).encode()).hexdigest()

@@ -33,9 +33,10 @@ from typing import Any, Self
 
 from lumicontainer.build.cache import drafts
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.inside.node.private_folder import is_private
 from lumicontainer.system import flock
-from lumicontainer.system.files.trust import make_folders
-from lumicontainer.system.files.user_cache import is_private, require_own
+from lumicontainer.system.files.trust import make_private_folders
+from lumicontainer.system.files.user_cache import require_own
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
@@ -110,10 +111,10 @@ class Cache:
     def open(self) -> Self:
         """Create missing folders; raise ``HostError`` if the cache cannot be written."""
         try:
-            make_folders(self.root)
+            make_private_folders(self.root)
             # Another user may have created the folder meanwhile.
             require_own(self.root)
-            if not is_private(self.root):
+            if not is_private(self.root.lstat()):
                 why = "it is not a folder of yours with mode 0700"
                 private = f"chmod 700 {shlex.quote(str(self.root))}, or " * self.root.is_dir()
                 hint = private + _ELSEWHERE

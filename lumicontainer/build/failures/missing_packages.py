@@ -99,5 +99,5 @@ def _named(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
         for name in (*python, *(each.package for each in layer.content.pip_installs)):
             yield f"{name}=={version.value}", version.place
     for file in requirement_files(layer.files) if layer.folder else ():
-        for line in requirements.lines(file.content):
+        for line in requirements.requirement_lines(file.content):
             yield line.text, f"{layer.folder}/{file.name}:{line.line}:{line.column}"

@@ -19,7 +19,7 @@ from pathlib import Path
 from lumicontainer.build.cache.store import INDEX, LAYER, LISTING
 from lumicontainer.build.tree import list_layer, snapshot, without_root
 from lumicontainer.build.tree.index import FILE, FOLDER, GONE, Index, Row, with_links, write_index
-from lumicontainer.build.tree.owners import read_record
+from lumicontainer.build.tree.owners import read_owners
 from lumicontainer.build.tree.snapshot import Prints, TreeState, print_of
 from lumicontainer.build.tree.without_root import ORDINARY
 from lumicontainer.image import squashfs
@@ -121,7 +121,7 @@ def _layer(
 ) -> tuple[Prints, dict[str, Row]]:
     """Make the layer; return the prints and rows of the tree. ``modes`` differ from the disk's."""
     tree, draft, prints = given.tree, given.draft, snapshot.scan(given.tree)
-    now = snapshot.state_of(tree, prints, before, read_record(given.owners) if ORDINARY else None)
+    now = snapshot.tree_state(tree, prints, before, read_owners(given.owners) if ORDINARY else None)
     now.rows.update({path: now.rows[path]._replace(mode=mode) for path, mode in modes.items()})
     if given.clear_setuid:
         _clear_setuid(tree, now.rows, modes)

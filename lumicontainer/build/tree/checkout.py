@@ -31,7 +31,7 @@ def check_out(tree: Path, folders: Sequence[Path], state: Path) -> snapshot.Tree
         want = merge(read_index(folder / INDEX) for folder in folders)
         prints = scanned()
     if not known.rows:  # As after a new base: every file is read.
-        known = snapshot.state_of(tree, prints, known)
+        known = snapshot.tree_state(tree, prints, known)
     right = {path for path, each in known.prints.items() if prints.get(path) == each}
     wrong = {p for p, row in want.rows.items() if p not in right or known.rows[p] != row}
     wrong = with_links(wrong, want.rows)

@@ -34,7 +34,7 @@ _KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: SYMLINK}
 _KINDS |= {stat.S_IFIFO: FIFO, stat.S_IFSOCK: SOCKET}
 
 
-def kind_of(info: os.stat_result) -> str:
+def path_kind(info: os.stat_result) -> str:
     """Return the kind of a path from its stat result."""
     return _KINDS.get(stat.S_IFMT(info.st_mode), DEVICE)
 
@@ -95,7 +95,7 @@ def differences(one: Index, other: Index) -> Iterator[tuple[str, str]]:
             yield path, ", ".join(names.get(name, name) for name, a, b in named if a != b)
 
 
-def find(tree: Path, *words: str) -> dict[str, str]:
+def find_paths(tree: Path, *words: str) -> dict[str, str]:
     """Return the text that ``find`` prints for each path below a tree; NUL ends both."""
     printed = process.capture_bytes(["find", str(tree), "-mindepth", "1", *words])
     fields = os.fsdecode(printed).split("\0")[:-1]

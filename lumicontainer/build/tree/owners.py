@@ -65,7 +65,7 @@ Programs use older calls if the kernel does not have these.
 """
 
 
-def read_record(path: Path) -> Owners:
+def read_owners(path: Path) -> Owners:
     """Return the owners in a record; none if it is missing."""
     with contextlib.suppress(FileNotFoundError):
         rows = (map(int, line.split()) for line in path.read_text().splitlines())
@@ -218,7 +218,7 @@ def main() -> None:
     tree, state, record = map(Path, sys.argv[1:4])
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    recorder = Recorder(tree, read_state(state).rows, read_record(record))
+    recorder = Recorder(tree, read_state(state).rows, read_owners(record))
     child, listener = _start(sys.argv[4:])
     _serve(listener, recorder)
     _, status = os.waitpid(child, 0)

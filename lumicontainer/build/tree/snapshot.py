@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.build.tree.index import FILE, FOLDER, SYMLINK, Row, find, kind_of, set_links
+from lumicontainer.build.tree.index import (
+    FILE,
+    FOLDER,
+    SYMLINK,
+    Row,
+    find_paths,
+    path_kind,
+    set_links,
+)
 
 STATE = "state"
 
@@ -44,7 +52,7 @@ def print_of(info: os.stat_result) -> str:
 
 def scan(tree: Path) -> Prints:
     """Return the print of every path in a tree, parents first."""
-    return find(tree, *_FOLDER_PRINT, "-o", *_PRINT)
+    return find_paths(tree, *_FOLDER_PRINT, "-o", *_PRINT)
 
 
 @contextmanager
@@ -57,7 +65,7 @@ def scanning(tree: Path) -> Iterator[Callable[[], Prints]]:
 def describe(path: Path) -> Row:
     """Return the row of a path, without hard links."""
     info = path.lstat()
-    kind = kind_of(info)
+    kind = path_kind(info)
     what = ""
     if kind == FILE:
         with path.open("rb") as file:
@@ -69,7 +77,7 @@ def describe(path: Path) -> Row:
     return Row(kind, stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid, what)
 
 
-def state_of(
+def tree_state(
     tree: Path, prints: Prints, before: TreeState, owners: Owners | None = None
 ) -> TreeState:
     """Return the state of a tree; read only paths that changed since ``before``.

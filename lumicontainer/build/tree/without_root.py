@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.build.tree.index import FOLDER, GONE, SYMLINK, Index, find
+from lumicontainer.build.tree.index import FOLDER, GONE, SYMLINK, Index, find_paths
 from lumicontainer.system import process
 
 ORDINARY = os.geteuid() != 0
@@ -25,7 +25,7 @@ def opened(tree: Path) -> Iterator[dict[str, int]]:
         yield {}
         return
     opening = ("-exec", "chmod", "u+rwx", "{}", ";")
-    found = find(tree, "(", *_CLOSED, ")", *_MODE, *opening)
+    found = find_paths(tree, "(", *_CLOSED, ")", *_MODE, *opening)
     modes = {path: int(mode, 8) for path, mode in found.items()}
     try:
         yield modes
@@ -76,7 +76,7 @@ def pack_options(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterator[
 
 
 def _definitions(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterable[str]:
-    for path, mode in find(tree, *_MODE).items():
+    for path, mode in find_paths(tree, *_MODE).items():
         row = rows.get(path)
         owner = f"{row.uid} {row.gid}" if row else "0 0"
         yield f"{_quoted(path)} m {modes.get(path, int(mode, 8)):o} {owner}\n"

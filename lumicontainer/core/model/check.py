@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.readers import choice, described, schema_of
-from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.readers import choice, schema_of, with_schema
+from lumicontainer.core.yaml.record import fields_of
 from lumicontainer.core.yaml.validators import Line, Name
 from lumicontainer.errors import Problems
 
@@ -55,10 +55,10 @@ class Threshold(NamedTuple):
     """The architecture of the GPUs that it is true of; on others it is not judged."""
 
 
-_THRESHOLD = record("a threshold", Threshold)
+_THRESHOLD = fields_of("a threshold", Threshold)
 
 
-@described(lambda: schema_of(_THRESHOLD))
+@with_schema(lambda: schema_of(_THRESHOLD))
 def _threshold(node: Node, problems: Problems) -> Threshold | None:
     before = len(problems.found)
     found = _THRESHOLD(node, problems)
@@ -89,7 +89,7 @@ class Check(NamedTuple):
     together."""
     timeout_seconds: int = 60
     """The time limit."""
-    needs: Annotated[CheckNeeds, record("needs", CheckNeeds)] = CheckNeeds()
+    needs: Annotated[CheckNeeds, fields_of("needs", CheckNeeds)] = CheckNeeds()
     """What it needs; without it the check is skipped, with the reason."""
     thresholds: Mapping[Annotated[str, validators.variable], Annotated[Threshold, _threshold]] = {}
     """Limits of measured values: each has a `minimum`, a `maximum`, or only a `reference`."""
@@ -100,7 +100,7 @@ class Check(NamedTuple):
     """Ways to start a container in which it must hold too, beside the plain one."""
 
 
-CHECK = record("a check", Check)
+CHECK = fields_of("a check", Check)
 
 
 class Checks(NamedTuple):

@@ -9,8 +9,16 @@ from lumicontainer.core.model.requirements import requirement
 from lumicontainer.core.model.source import Source, read_sources
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Node, Scalar, Sequence
-from lumicontainer.core.yaml.readers import Text, choice, described, line, mapping, schema_of, text
-from lumicontainer.core.yaml.record import SAME_LEVEL, record
+from lumicontainer.core.yaml.readers import (
+    Text,
+    choice,
+    line,
+    mapping,
+    schema_of,
+    text,
+    with_schema,
+)
+from lumicontainer.core.yaml.record import SAME_LEVEL, fields_of
 from lumicontainer.core.yaml.validators import Accelerator, Line, Name, Names, Script, Summary
 from lumicontainer.errors import Place, Problems
 
@@ -37,7 +45,7 @@ class PipInstall(NamedTuple):
     """The parameter with the URL of the index that is searched before the configured one."""
 
 
-APackage: TypeAlias = Annotated[PipInstall, record("a package of pip_installs", PipInstall)]
+APackage: TypeAlias = Annotated[PipInstall, fields_of("a package of pip_installs", PipInstall)]
 
 
 class Bind(NamedTuple):
@@ -51,7 +59,7 @@ class Bind(NamedTuple):
     """The document that says so."""
 
 
-ABind: TypeAlias = Annotated[Bind, record("a bind", Bind)]
+ABind: TypeAlias = Annotated[Bind, fields_of("a bind", Bind)]
 
 
 class HostLibrary(NamedTuple):
@@ -66,7 +74,7 @@ class HostLibrary(NamedTuple):
     """The document that says so."""
 
 
-AHostLibrary: TypeAlias = Annotated[HostLibrary, record("a library of the host", HostLibrary)]
+AHostLibrary: TypeAlias = Annotated[HostLibrary, fields_of("a library of the host", HostLibrary)]
 
 
 class Expects(NamedTuple):
@@ -79,13 +87,13 @@ class Expects(NamedTuple):
     is free."""
 
 
-AnExpects: TypeAlias = Annotated[Expects, record("expects", Expects)]
+AnExpects: TypeAlias = Annotated[Expects, fields_of("expects", Expects)]
 
 
 class Content(NamedTuple):
     """Hold what a layer puts into an image, or a part of it: a variant, a provider, a version."""
 
-    packages: Annotated[Packages, record("packages", Packages)] = Packages()
+    packages: Annotated[Packages, fields_of("packages", Packages)] = Packages()
     """Packages that are installed before `install.sh`."""
     apt_repositories: Script = ""
     """A script of the layer's folder that adds apt repositories. It runs before `packages` are
@@ -138,10 +146,10 @@ class _Version(NamedTuple):
     """Of a base: the image that this version is, in place of the bootstrap's."""
 
 
-_VERSION = record("a version", _Version)
+_VERSION = fields_of("a version", _Version)
 
 
-@described(lambda: schema_of(_VERSION))
+@with_schema(lambda: schema_of(_VERSION))
 def _version(node: Node, problems: Problems) -> Content | None:
     found = _VERSION(node, problems)
     return found and found.content._replace(image=found.docker_image)
@@ -160,7 +168,7 @@ class Provider(NamedTuple):
     """The reason to install nothing."""
 
 
-Providers: TypeAlias = Mapping[Name, Annotated[Provider, record("a provider", Provider)]]
+Providers: TypeAlias = Mapping[Name, Annotated[Provider, fields_of("a provider", Provider)]]
 
 
 class Variant(NamedTuple):
@@ -231,10 +239,10 @@ class Parameter(NamedTuple):
     of another type."""
 
 
-_PARAMETERS = mapping(record("a parameter", Parameter), key=validators.variable)
+_PARAMETERS = mapping(fields_of("a parameter", Parameter), key=validators.variable)
 
 
-@described(lambda: schema_of(_PARAMETERS))
+@with_schema(lambda: schema_of(_PARAMETERS))
 def _parameters(node: Node, problems: Problems) -> tuple[Parameter, ...] | None:
     found = _PARAMETERS(node, problems) or {}
     return tuple(each._replace(name=name) for name, each in found.items())
@@ -301,9 +309,9 @@ class Layer(NamedTuple):
     providers: Providers = {}
     """Ways to get the software, such as `source` and `host`. The parameter `provider` chooses; the
     first is the default."""
-    variants: Mapping[Accelerator, Annotated[Variant, record("a variant", Variant)]] = {}
+    variants: Mapping[Accelerator, Annotated[Variant, fields_of("a variant", Variant)]] = {}
     """What is added or changed for an accelerator."""
-    bootstrap: Mapping[Accelerator, Annotated[Bootstrap, record("a bootstrap", Bootstrap)]] = {}
+    bootstrap: Mapping[Accelerator, Annotated[Bootstrap, fields_of("a bootstrap", Bootstrap)]] = {}
     """Of a base: where it comes from, such as `{agent: debootstrap, release: bookworm,
     docker_image: "debian:bookworm"}`, `{agent: docker, docker_image: IMAGE}` or
     `{agent: localimage, file: /path/image.sif, sha256: …}`."""
@@ -316,4 +324,4 @@ class Layer(NamedTuple):
     for `build --check`."""
 
 
-LAYER = record("layer", Layer)
+LAYER = fields_of("layer", Layer)

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 from lumicontainer.core.model.layer import ABind, AnExpects, Expects
 from lumicontainer.core.yaml import ranges, readers, validators
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.record import record, table
+from lumicontainer.core.yaml.record import fields_of, table_of
 from lumicontainer.core.yaml.validators import Accelerator, Line, Summary
 from lumicontainer.errors import Place, Problems
 from lumicontainer.inside import environment as inside
@@ -48,7 +48,7 @@ class Conditions(NamedTuple):
     """A word of srun's `--network`."""
 
 
-When: TypeAlias = Annotated[Mapping[str, str], table("when", Conditions)]
+When: TypeAlias = Annotated[Mapping[str, str], table_of("when", Conditions)]
 
 
 def _negative(value: int) -> readers.Fault | None:
@@ -68,10 +68,10 @@ class Gpu(NamedTuple):
     """The cores next to it that are the system's own."""
 
 
-_GPU = record("a gpu", Gpu)
+_GPU = fields_of("a gpu", Gpu)
 
 
-@readers.described(lambda: {"type": "array", "items": readers.schema_of(_GPU)})
+@readers.with_schema(lambda: {"type": "array", "items": readers.schema_of(_GPU)})
 def _gpus(node: Node, problems: Problems) -> tuple[Gpu, ...] | None:
     before = len(problems.found)
     found = readers.sequence(readers.with_place(_GPU))(node, problems)
@@ -84,10 +84,10 @@ def _gpus(node: Node, problems: Problems) -> tuple[Gpu, ...] | None:
 def _check_gpus(gpus: Sequence[tuple[Gpu, Place]], problems: Problems) -> None:
     addresses: dict[str, Place] = {}
     owners: dict[int, Place] = {}
-    reserved = {core for gpu, _ in gpus for core in cpulist.parse(gpu.reserved)}
+    reserved = {core for gpu, _ in gpus for core in cpulist.parse_cpus(gpu.reserved)}
     for gpu, place in gpus:
         problems.twice(f"the GPU {gpu.pci} stands here twice", gpu.pci, place, addresses, "")
-        own = cpulist.parse(gpu.cores)
+        own = cpulist.parse_cpus(gpu.cores)
         if own & reserved:
             why = "'reserved' keeps it for the system"
             problems.add(f"no rank may use {_words(own & reserved)}", place, why=why)
@@ -142,7 +142,7 @@ class Discouraged(NamedTuple):
     """The conditions, which must all hold when the rank starts."""
 
 
-ADiscouraged: TypeAlias = Annotated[Discouraged, record("a discouraged variable", Discouraged)]
+ADiscouraged: TypeAlias = Annotated[Discouraged, fields_of("a discouraged variable", Discouraged)]
 
 
 class CacheFolder(NamedTuple):
@@ -189,13 +189,13 @@ class Platform(NamedTuple):
     """The GPUs of a node, in the order of ROCr, the runtime below HIP."""
     interface_prefix: Annotated[str, validators.interface_prefix] = ""
     """The beginning of the names of the network interfaces."""
-    variables: tuple[Annotated[Variable, record("a variable", Variable)], ...] = ()
+    variables: tuple[Annotated[Variable, fields_of("a variable", Variable)], ...] = ()
     """Variables for every rank. What the user sets, even to nothing, stays: `export NCCL_NET=`
     switches a row off."""
     discouraged: tuple[ADiscouraged, ...] = ()
     """Variables that do harm if a user exports them."""
-    caches: tuple[Annotated[CacheFolder, record("a cache", CacheFolder)], ...] = ()
+    caches: tuple[Annotated[CacheFolder, fields_of("a cache", CacheFolder)], ...] = ()
     """Variables that name a cache, and the folder for it."""
 
 
-PLATFORM = record("platform", Platform)
+PLATFORM = fields_of("platform", Platform)

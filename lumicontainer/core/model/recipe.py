@@ -6,8 +6,8 @@ from typing import Annotated, Any, NamedTuple
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.readers import Text, described, mapping, schema_of
-from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.readers import Text, mapping, schema_of, with_schema
+from lumicontainer.core.yaml.record import fields_of
 from lumicontainer.core.yaml.validators import Accelerator, Summary
 from lumicontainer.errors import Place, Problems
 
@@ -23,7 +23,7 @@ class LayerUse(NamedTuple):
 _VALUES = mapping(validators.values, key=validators.name)
 
 
-@described(
+@with_schema(
     lambda: {
         "oneOf": [
             schema_of(validators.name),
@@ -43,7 +43,7 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
     return next(iter(_layer_uses(node, problems) or ()), None)
 
 
-@described(lambda: schema_of(_VALUES))
+@with_schema(lambda: schema_of(_VALUES))
 def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
     """Read ``name: {parameter: value}`` for any number of layers."""
     found: Any = _VALUES(node, problems)
@@ -83,5 +83,5 @@ class Profile(NamedTuple):
     """Values of parameters, by layer. Layers that the recipe does not have are ignored."""
 
 
-RECIPE = record("recipe", Recipe)
-PROFILE = record("profile", Profile)
+RECIPE = fields_of("recipe", Recipe)
+PROFILE = fields_of("profile", Profile)

@@ -70,7 +70,7 @@ class RequirementLine(NamedTuple):
     column: int
 
 
-def lines(content: bytes) -> Iterator[RequirementLine]:
+def requirement_lines(content: bytes) -> Iterator[RequirementLine]:
     """Yield the lines of a file as pip reads them: joined behind a backslash, without comments."""
     joined, start = "", 1
     for number, raw in enumerate(content.decode("utf-8", "replace").split("\n"), 1):
@@ -96,7 +96,7 @@ def is_file_of(file: LayerFile) -> bool:
         return False
     if file.name.rpartition("/")[2] in KNOWN_FILES:
         return True
-    found = [each.text for each in lines(file.content)]
+    found = [each.text for each in requirement_lines(file.content)]
     return any(map(EXACT.fullmatch, found)) and all(map(_is_for_pip, found))
 
 
@@ -108,13 +108,13 @@ def _is_for_pip(text: str) -> bool:
 
 def has_hashes(file: LayerFile) -> bool:
     """Return whether a file of requirements pins what it names by itself."""
-    return any(_HASHED.fullmatch(line.text) for line in lines(file.content))
+    return any(_HASHED.fullmatch(line.text) for line in requirement_lines(file.content))
 
 
 def check_files(files: Iterable[LayerFile], folder: str, problems: Problems) -> None:
     """Note the lines of a layer's files of requirements that are more than names with versions."""
     for file in files:
-        for line in lines(file.content) if is_file_of(file) else ():
+        for line in requirement_lines(file.content) if is_file_of(file) else ():
             hashed = _HASHED.fullmatch(line.text)
             if wrong := fault(hashed[1] if hashed else line.text, markers=True):
                 place = Place(f"{folder}/{file.name}", line.line, line.column)

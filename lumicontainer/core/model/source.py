@@ -11,8 +11,8 @@ from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.model.wheel_names import wheel_facts, wheel_package
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Mapping, Node
-from lumicontainer.core.yaml.readers import Reader, described, schema_of, sequence, with_place
-from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.readers import Reader, schema_of, sequence, with_place, with_schema
+from lumicontainer.core.yaml.record import fields_of
 from lumicontainer.errors import Place, Problems, did_you_mean
 
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
@@ -126,7 +126,7 @@ def _hash(sha256: str) -> str:
     return f", sha256 {sha256}" if sha256 else ""
 
 
-def identity(source: Source) -> str:
+def source_name(source: Source) -> str:
     """Return the name of a source in its layer: of two with the same, the later one counts."""
     found = source.input()
     return found.where or f"Python {found.name.removesuffix('==')}"
@@ -179,14 +179,14 @@ def source_facts(source: Source) -> Iterator[tuple[str, str]]:
 
 
 _SOURCES: dict[str, Reader[Any]] = {
-    SDIST: record("an sdist source", SdistSource),
-    GIT: record("a git source", GitSource),
-    URL: record("a url source", UrlSource),
+    SDIST: fields_of("an sdist source", SdistSource),
+    GIT: fields_of("a git source", GitSource),
+    URL: fields_of("a url source", UrlSource),
 }
 """By the key that decides the kind of a source."""
 
 
-@described(lambda: {"oneOf": [schema_of(reader) for reader in _SOURCES.values()]})
+@with_schema(lambda: {"oneOf": [schema_of(reader) for reader in _SOURCES.values()]})
 def _source(node: Node, problems: Problems) -> Source | None:
     given = [key.text for key, _ in node.entries] if isinstance(node, Mapping) else []
     kinds = [kind for kind in _SOURCES if kind in given]
@@ -208,12 +208,12 @@ def _source(node: Node, problems: Problems) -> Source | None:
     return source
 
 
-@described(lambda: {"type": "array", "items": schema_of(_source)})
+@with_schema(lambda: {"type": "array", "items": schema_of(_source)})
 def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
     """Read a list of sources, of which no two have the same name."""
     found: Any = sequence(with_place(_source))(node, problems)
     first: dict[str, Place] = {}
     for source, place in found or ():
-        name, hint = identity(source), "give one of them another name, or remove it"
+        name, hint = source_name(source), "give one of them another name, or remove it"
         problems.twice(f"two sources are '{name}'", name, place, first, hint)
     return None if found is None else tuple(source for source, _ in found)

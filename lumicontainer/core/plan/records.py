@@ -13,7 +13,7 @@ from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 def record_files(resolved: Resolved) -> Iterable[LayerFile]:
     """Yield the records of an image: recipe, resolved values, checks of its layers."""
     yield LayerFile("recipe.yaml", 0o644, resolved.recipe.text.encode())
-    yield _json_file("resolved.json", record(resolved))
+    yield _json_file("resolved.json", resolved_record(resolved))
     # Each rank reads it, so it is not there where it would say nothing.
     tables = platform_tables(resolved.platform)
     if tables:
@@ -85,7 +85,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items()}
 
 
-def record(resolved: Resolved) -> dict[str, Any]:
+def resolved_record(resolved: Resolved) -> dict[str, Any]:
     """Return the resolved values as plain data; no path of the build machine is in it."""
     layers = {layer.name: _layer_record(layer) for layer in resolved.included()}
     bootstrap = resolved.bootstrap

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from lumicontainer.core.model import Platform, Value
-from lumicontainer.core.model.source import identity, source_facts
+from lumicontainer.core.model.source import source_facts, source_name
 from lumicontainer.core.model.wheel_names import normal, rocm_tags
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.rules.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
@@ -47,7 +47,7 @@ def _of_layer(layer: ResolvedLayer) -> Iterator[tuple[str, Fact]]:
             if name == COMMIT:
                 yield f"{layer.name}.{name}", Fact(value, where)
             else:
-                yield name, Fact(value, f"{where}: {identity(source)}")
+                yield name, Fact(value, f"{where}: {source_name(source)}")
 
 
 def written(value: Value) -> str:

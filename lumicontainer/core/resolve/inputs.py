@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from lumicontainer.core.model import Bootstrap, LayerFile
-from lumicontainer.core.model.requirements import has_hashes, is_file_of, lines
+from lumicontainer.core.model.requirements import has_hashes, is_file_of, requirement_lines
 from lumicontainer.core.model.source import APT, DEBOOTSTRAP, IMAGE, PYTHON, Input
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 
@@ -32,7 +32,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
         index = str(layer.values().get(each.index_parameter, ""))
         yield Input(layer.name, PYTHON, requirement, label=f"Python {requirement}", index_url=index)
     for file in requirement_files(layer.files):
-        for requirement in (line.text for line in lines(file.content)):
+        for requirement in (line.text for line in requirement_lines(file.content)):
             label_as = f"Python {requirement} ({file.name})"
             yield Input(layer.name, PYTHON, requirement, where=file.name, label=label_as)
 

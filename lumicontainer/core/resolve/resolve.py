@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lumicontainer.core.model import Bootstrap, Layer, LayerUse, Variant
 from lumicontainer.core.model.layer import LOCALIMAGE, Parameter, parameter_value
 from lumicontainer.core.model.requirements import check_index, check_version
-from lumicontainer.core.model.source import FOLDER, fetched, identity, sdists
+from lumicontainer.core.model.source import FOLDER, fetched, sdists, source_name
 from lumicontainer.core.resolve import refusals, variants
 from lumicontainer.core.resolve.decisions import Materials, Resolved, ResolvedLayer, Setting
 from lumicontainer.core.resolve.facts import facts_of
@@ -112,7 +112,7 @@ def _check_used(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
     if wanted and not fetched(wanted, layer.files):
         what = f"layer '{layer.name}' names sources that it does not use"
         why = f"none of its files holds ${FOLDER}, the folder in which they would lie"
-        hint = f'use "${FOLDER}/{identity(wanted[0])}" in its script'
+        hint = f'use "${FOLDER}/{source_name(wanted[0])}" in its script'
         problems.add(what, place, why=why, hint=hint)
 
 
@@ -138,7 +138,7 @@ def _check_passwords(layer: ResolvedLayer, place: Place, problems: Problems) -> 
     content = layer.content
     written = [(each.name, str(each.value), each.place) for each in layer.settings]
     written += [(name, value, str(place)) for name, value in content.environment.items()]
-    written += [(identity(each), each.input().label, str(place)) for each in content.sources]
+    written += [(source_name(each), each.input().label, str(place)) for each in content.sources]
     for name, value, at in written:
         if masking.has_password(value):
             what = f"a URL in '{name}' of layer '{layer.name}' holds a password"

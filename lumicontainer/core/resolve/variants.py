@@ -6,7 +6,7 @@ from typing import Any
 from lumicontainer.core import model
 from lumicontainer.core.model.check import FOLDER
 from lumicontainer.core.model.layer import LAYERS, PROVIDER
-from lumicontainer.core.model.source import identity
+from lumicontainer.core.model.source import source_name
 from lumicontainer.core.resolve.decisions import Setting
 from lumicontainer.core.yaml.readers import Text
 from lumicontainer.core.yaml.validators import ACCELERATORS, COMPILE, SCRIPT
@@ -90,7 +90,7 @@ def _parts(
 
 def merge(base: model.Content, more: model.Content) -> model.Content:
     """Return what ``base`` holds with what ``more`` adds; for one name ``more`` wins."""
-    sources = {identity(source): source for source in (*base.sources, *more.sources)}
+    sources = {source_name(source): source for source in (*base.sources, *more.sources)}
     packages = model.Packages(*map(_joined, base.packages, more.packages))
     expects = model.Expects(*map(_joined, base.expects, more.expects))
     return model.Content(*map(_joined, base, more))._replace(

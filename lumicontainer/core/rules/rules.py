@@ -9,8 +9,8 @@ from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.nodes import Sequence as SequenceNode
-from lumicontainer.core.yaml.parse import parse as parse_document
-from lumicontainer.core.yaml.record import record
+from lumicontainer.core.yaml.parse import parse_yaml as parse_document
+from lumicontainer.core.yaml.record import fields_of
 from lumicontainer.core.yaml.validators import Line
 from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
 
@@ -29,7 +29,7 @@ def _when_schema() -> readers.Schema:
     return {"type": "object", "minProperties": 1, "additionalProperties": some}
 
 
-@readers.described(_when_schema)
+@readers.with_schema(_when_schema)
 def _when(node: Node, problems: Problems) -> MappingNode | None:
     if isinstance(node, MappingNode) and node.entries:
         return node
@@ -61,12 +61,12 @@ class Rule(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    rules: tuple[Annotated[Rule, record("a rule", Rule)], ...]
+    rules: tuple[Annotated[Rule, fields_of("a rule", Rule)], ...]
     """Combinations that are known to be bad. Of two rules with one id, that of your own folder is
     used."""
 
 
-RULES = record("the rules", _Rules)
+RULES = fields_of("the rules", _Rules)
 
 
 class Vocabulary(NamedTuple):

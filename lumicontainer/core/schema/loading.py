@@ -11,7 +11,7 @@ from lumicontainer.core.model.layer import LAYER, LAYERS, LOCALIMAGE, PROVIDER, 
 from lumicontainer.core.model.recipe import PROFILE, RECIPE
 from lumicontainer.core.model.requirements import check_files
 from lumicontainer.core.schema.check import BEGIN, SUFFIXES, is_check, read_checks
-from lumicontainer.core.yaml.parse import parse, read_document
+from lumicontainer.core.yaml.parse import parse_yaml, read_document
 from lumicontainer.core.yaml.readers import Text
 from lumicontainer.core.yaml.validators import ACCELERATORS, COMPILE, FINISH, RESERVED, SCRIPT
 from lumicontainer.errors import Place, Problems, did_you_mean, nearest
@@ -46,7 +46,7 @@ def read_layer(
     if stem in (IMAGE, HOST):
         why = "checks that belong to no layer go by that name"
         problems.add(f"no layer can be called '{stem}'", file, why=why, hint="rename its folder")
-    root = parse(text, file, problems)
+    root = parse_yaml(text, file, problems)
     found = LAYER(root, problems) if root else None
     if files is not None:
         _judge_files(_scripts(found), files, file, text, problems)

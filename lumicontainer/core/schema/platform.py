@@ -11,7 +11,7 @@ from lumicontainer.inside import environment as inside
 from lumicontainer.inside.entry.decide import SINGLE
 from lumicontainer.inside.launch.launchers import RANKS
 from lumicontainer.inside.rank.variables import is_meant
-from lumicontainer.inside.version_range import parse as parse_range
+from lumicontainer.inside.version_range import parse_range
 
 _DECIDED = {*RANKS, *SINGLE}
 """The variables that lumi-entry finds by itself."""

@@ -85,12 +85,12 @@ class _RefusedError(Exception):
 def read_document(reader: Reader[T], text: str, file: str, problems: Problems) -> T | None:
     """Return what a reader makes of a document, or None where a problem was noted."""
     before = len(problems.found)
-    root = parse(text, file, problems)
+    root = parse_yaml(text, file, problems)
     value = reader(root, problems) if root else None
     return value if len(problems.found) == before else None
 
 
-def parse(text: str, file: str, problems: Problems) -> Node | None:
+def parse_yaml(text: str, file: str, problems: Problems) -> Node | None:
     """Return the root node of ``text``, or None where a problem was noted."""
     if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
         problems.add("the document is too large", Place(file), hint=f"at most {MAX_BYTES} bytes")

@@ -7,8 +7,7 @@ from lumicontainer.core.yaml.readers import Fault, checked, line, text
 from lumicontainer.errors import did_you_mean
 from lumicontainer.inside import environment as inside
 from lumicontainer.inside.node import cpulist
-from lumicontainer.inside.version_range import Limit
-from lumicontainer.inside.version_range import parse as parse_range
+from lumicontainer.inside.version_range import Limit, parse_range
 
 _LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 

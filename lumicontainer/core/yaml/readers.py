@@ -47,7 +47,7 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
-def described(schema: Schema | Callable[[], Schema]) -> Callable[[Reader[T]], Reader[T]]:
+def with_schema(schema: Schema | Callable[[], Schema]) -> Callable[[Reader[T]], Reader[T]]:
     """Return a decorator that gives a reader its JSON Schema, or what makes it."""
 
     def decorate(reader: Reader[T]) -> Reader[T]:
@@ -66,7 +66,7 @@ def schema_of(reader: Reader[Any]) -> Schema:
 def checked(reader: Reader[T], fault: Callable[[T], Fault | None], **schema: Any) -> Reader[T]:
     """Return a reader that refuses a value with a fault; ``schema`` is added to the reader's."""
 
-    @described(lambda: {**schema_of(reader), **schema})
+    @with_schema(lambda: {**schema_of(reader), **schema})
     def read(node: Node, problems: Problems) -> T | None:
         value = reader(node, problems)
         wrong = None if value is None else fault(value)
@@ -78,18 +78,18 @@ def checked(reader: Reader[T], fault: Callable[[T], Fault | None], **schema: Any
     return read
 
 
-def kind_of(node: Node) -> str:
+def node_kind(node: Node) -> str:
     """Return what a node is, in words for a message."""
     if isinstance(node, MappingNode):
         return "a mapping"
     return "a list" if isinstance(node, SequenceNode) else f"'{node.text}'"
 
 
-@described({"type": "string"})
+@with_schema({"type": "string"})
 def text(node: Node, problems: Problems) -> Text | None:
     """Read text; an unquoted word that YAML takes for something else must be quoted."""
     if not isinstance(node, Scalar):
-        problems.add(f"expected text, got {kind_of(node)}", node.place)
+        problems.add(f"expected text, got {node_kind(node)}", node.place)
         return None
     fault = _no_text(node)
     if fault is None:
@@ -123,12 +123,12 @@ def _no_line(value: str) -> Fault | None:
 _SIZE = re.compile(r"([1-9][0-9]{0,5})([MGT])")
 
 
-@described({"type": "string", "pattern": rf"^{_SIZE.pattern}$"})
+@with_schema({"type": "string", "pattern": rf"^{_SIZE.pattern}$"})
 def size(node: Node, problems: Problems) -> int | None:
     """Read a size such as ``20G``; return it in bytes."""
     if isinstance(node, Scalar) and (parts := _SIZE.fullmatch(node.text)):
         return int(parts[1]) << {"M": 20, "G": 30, "T": 40}[parts[2]]
-    problems.add(f"expected a size, got {kind_of(node)}", node.place, hint="write it like 20G")
+    problems.add(f"expected a size, got {node_kind(node)}", node.place, hint="write it like 20G")
     return None
 
 
@@ -137,11 +137,11 @@ line = checked(text, _no_line, pattern=r"^[^\n]*\S[^\n]*$")
 
 def _word(wanted: str, form: str, value: Callable[[str], T], hint: str, **schema: Any) -> Reader[T]:
 
-    @described(schema)
+    @with_schema(schema)
     def read(node: Node, problems: Problems) -> T | None:
         if isinstance(node, Scalar) and node.plain and re.fullmatch(form, node.text):
             return value(node.text)
-        problems.add(f"expected {wanted}, got {kind_of(node)}", node.place, hint=hint)
+        problems.add(f"expected {wanted}, got {node_kind(node)}", node.place, hint=hint)
         return None
 
     return read
@@ -184,16 +184,16 @@ def choice(known: Sequence[str]) -> Reader[Text]:
         return None if value in known else Fault(f"'{value}' is not known", hint=hint)
 
     read = checked(text, fault)
-    return described({"enum": [*known]})(read)
+    return with_schema({"enum": [*known]})(read)
 
 
 def sequence(item: Reader[T]) -> Reader[tuple[T, ...]]:
     """Return a reader of a list whose items ``item`` reads."""
 
-    @described(lambda: {"type": "array", "items": schema_of(item)})
+    @with_schema(lambda: {"type": "array", "items": schema_of(item)})
     def read(node: Node, problems: Problems) -> tuple[T, ...] | None:
         if not isinstance(node, SequenceNode):
-            what = f"expected a list, got {kind_of(node)}"
+            what = f"expected a list, got {node_kind(node)}"
             hint = "write '- item' lines, or [item, item]"
             problems.add(what, node.place, hint=hint)
             return None
@@ -206,7 +206,7 @@ def sequence(item: Reader[T]) -> Reader[tuple[T, ...]]:
 def mapping(value: Reader[T], *, key: Reader[Any] = text) -> Reader[dict[str, T]]:
     """Return a reader of a mapping with keys of the user's choice."""
 
-    @described(
+    @with_schema(
         lambda: {
             "type": "object",
             "propertyNames": schema_of(key),
@@ -215,7 +215,7 @@ def mapping(value: Reader[T], *, key: Reader[Any] = text) -> Reader[dict[str, T]
     )
     def read(node: Node, problems: Problems) -> dict[str, T] | None:
         if not isinstance(node, MappingNode):
-            what = f"expected a mapping, got {kind_of(node)}"
+            what = f"expected a mapping, got {node_kind(node)}"
             problems.add(what, node.place, hint=MAPPING_HINT)
             return None
         result: dict[str, T] = {}
@@ -231,7 +231,7 @@ def mapping(value: Reader[T], *, key: Reader[Any] = text) -> Reader[dict[str, T]
 def with_place(reader: Reader[T]) -> Reader[tuple[T, Place]]:
     """Return a reader that gives the place of the value with it."""
 
-    @described(lambda: schema_of(reader))
+    @with_schema(lambda: schema_of(reader))
     def read(node: Node, problems: Problems) -> tuple[T, Place] | None:
         value = reader(node, problems)
         return None if value is None else (value, node.place)

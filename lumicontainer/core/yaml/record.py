@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, ge
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.readers import Reader, Schema, described, kind_of, schema_of
+from lumicontainer.core.yaml.readers import Reader, Schema, node_kind, schema_of, with_schema
 from lumicontainer.errors import Problems, did_you_mean
 
 R = TypeVar("R")
@@ -40,16 +40,16 @@ class _Key(NamedTuple):
     required: bool
 
 
-def table(what: str, made: Any) -> Reader[dict[str, Any]]:
+def table_of(what: str, made: Any) -> Reader[dict[str, Any]]:
     """Return a reader of a mapping with the keys of ``made``; ``what`` names it in messages."""
     keys = dict(_keys(made))
     known = f"its keys are {', '.join(sorted(keys))}"
     required = [name for name, key in keys.items() if key.required]
 
-    @described(lambda: _schema(what, keys, required))
+    @with_schema(lambda: _schema(what, keys, required))
     def read(node: Node, problems: Problems) -> dict[str, Any] | None:
         if not isinstance(node, MappingNode):
-            wrong = f"{what} must be a mapping, not {kind_of(node)}"
+            wrong = f"{what} must be a mapping, not {node_kind(node)}"
             problems.add(wrong, node.place, why=known, hint=readers.MAPPING_HINT)
             return None
         values: dict[str, Any] = {}
@@ -67,16 +67,16 @@ def table(what: str, made: Any) -> Reader[dict[str, Any]]:
     return read
 
 
-def record(what: str, made: Callable[..., R]) -> Reader[R]:
+def fields_of(what: str, made: Callable[..., R]) -> Reader[R]:
     """Return a reader of the named tuple ``made``; ``what`` names it in messages.
 
     A field ``place`` gets the place of the mapping. A field that is not in the document, or has a
     problem, has its default, or None.
     """
-    reader, keys = table(what, made), dict(_keys(made))
+    reader, keys = table_of(what, made), dict(_keys(made))
     parts = {key.part: key.made for key in keys.values() if key.part}
 
-    @described(lambda: schema_of(reader))
+    @with_schema(lambda: schema_of(reader))
     def read(node: Node, problems: Problems) -> R | None:
         found = reader(node, problems)
         if found is None:

@@ -97,14 +97,14 @@ summary = readers.checked(readers.line, _hazardous)
 """A line of text that a definition can hold."""
 
 
-@readers.described({"type": ["string", "integer", "boolean"]})
+@readers.with_schema({"type": ["string", "integer", "boolean"]})
 def raw(node: Node, problems: Problems) -> Node:
     """Return a node as it is: its type is known later."""
     del problems
     return node
 
 
-@readers.described(
+@readers.with_schema(
     lambda: {"type": ["string", "integer", "boolean", "array"], "items": readers.schema_of(name)}
 )
 def given(node: Node, problems: Problems) -> Node:

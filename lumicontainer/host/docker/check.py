@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.host.docker.container import Spec, run, serve
 from lumicontainer.host.docker.daemon import LABEL, own_label
-from lumicontainer.host.docker.image import ImageSpec, load
+from lumicontainer.host.docker.image import ImageSpec, load_image
 
 _START = """\
 for script in /.singularity.d/env/*.sh; do
@@ -43,7 +43,7 @@ def check(client: Any, inside: Sequence[str], fields: Mapping[str, Any]) -> int:
     spec = CheckSpec(**fields)
     places = {str(each): str(each) for each in (Path.home(), Path.cwd(), "/tmp", "/var/tmp")}
     own = {name: value for name, value in os.environ.items() if name not in _ENGINES_OWN}
-    image = load(client, ImageSpec(spec.image, spec.folder, "", {LABEL: own_label()}))
+    image = load_image(client, ImageSpec(spec.image, spec.folder, "", {LABEL: own_label()}))
     wanted = Spec(
         image=image,
         writes=places,

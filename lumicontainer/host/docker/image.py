@@ -28,7 +28,7 @@ class ImageSpec(NamedTuple):
     entry_point: Sequence[str] = ()
 
 
-def load(client: Any, spec: ImageSpec) -> str:
+def load_image(client: Any, spec: ImageSpec) -> str:
     """Make an image and return its id; end this program if that fails."""
     with plain_folder("image+", Path(spec.folder)) as folder:
         scratch, tree, archive = str(folder), f"{folder}/tree", f"{folder}/image.tar"
@@ -63,7 +63,7 @@ def instructions(client: Any, spec: ImageSpec) -> list[str]:
 
 
 def _leave(client: Any, _: Sequence[str], fields: Mapping[str, Any]) -> int:
-    load(client, ImageSpec(**fields))
+    load_image(client, ImageSpec(**fields))
     return 0
 
 

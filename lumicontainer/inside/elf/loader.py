@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .reader import Elf, UnreadableError, from_plain, read, to_plain
+from .reader import Elf, UnreadableError, elf_from_plain, read, to_plain
 
 CONFIGURATION = "/etc/ld.so.conf"
 # The folders that Debian's and SUSE's loaders search by default.
@@ -151,10 +151,10 @@ def describe(names: Sequence[str]) -> dict[str, Any]:
     return {"folders": folders, "libraries": libraries}
 
 
-def described(data: Mapping[str, Any]) -> dict[str, Library]:
+def libraries_of(data: Mapping[str, Any]) -> dict[str, Library]:
     """Return the libraries of ``describe``, by the requested names."""
     return {
-        name: Library(os.path.basename(name), row["path"], from_plain(row["elf"]))
+        name: Library(os.path.basename(name), row["path"], elf_from_plain(row["elf"]))
         for name, row in data["libraries"].items()
     }
 

@@ -114,7 +114,7 @@ def to_plain(elf: Elf) -> dict[str, Any]:
     return {**elf._asdict(), "defined": sorted(elf.defined)}
 
 
-def from_plain(data: dict[str, Any]) -> Elf:
+def elf_from_plain(data: dict[str, Any]) -> Elf:
     """Return the description from ``to_plain``'s data."""
     names = ("needed", "rpath", "runpath", "provides")
     return Elf(

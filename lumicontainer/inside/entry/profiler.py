@@ -45,7 +45,7 @@ def _ranks(text: str, size: int) -> range | frozenset[int]:
     if text == "all":
         return range(size)
     with contextlib.suppress(ValueError):
-        return cpulist.parse(text, size)
+        return cpulist.parse_cpus(text, size)
     raise misused(
         f"--profile: expected 'all' or a list of ranks from 0 to {size - 1}, such as 0,8-15, "
         f"got '{text}'"

@@ -58,7 +58,7 @@ class Contents:
         found = self.rows[one.path].elf
         if found is not None and one.mode & 0o444 != 0o444 and not os.access(one.path, os.R_OK):
             raise PermissionError(one.path)
-        return reader.from_plain(found) if isinstance(found, dict) else found
+        return reader.elf_from_plain(found) if isinstance(found, dict) else found
 
     def readlink(self, path: str) -> str:
         """Return the target of a link; raise ``OSError`` for other paths."""
@@ -82,7 +82,7 @@ class Contents:
         # The list has the description of each file that the loader is to load by its own name.
         if isinstance(row.elf, str):
             raise UnreadableError(row.elf)
-        return reader.from_plain(row.elf) if row.elf else reader.linked(path)
+        return reader.elf_from_plain(row.elf) if row.elf else reader.linked(path)
 
     def is_listed(self, path: str) -> bool:
         """Return whether the list is used for a path: it has nothing below mount points."""

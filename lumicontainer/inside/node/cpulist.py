@@ -5,7 +5,7 @@ from collections.abc import Iterable
 MOST = 8192  # the most processors that Linux supports (NR_CPUS on x86-64)
 
 
-def parse(text: str, most: int = MOST) -> frozenset[int]:
+def parse_cpus(text: str, most: int = MOST) -> frozenset[int]:
     """Return the numbers of a list such as ``0-7,64-71``.
 
     Raises ValueError if it is invalid, or has a number that is not below ``most``.
@@ -23,7 +23,7 @@ def parse(text: str, most: int = MOST) -> frozenset[int]:
 
 
 def written(cpus: Iterable[int]) -> str:
-    """Return the shortest list that ``parse`` reads as ``cpus``; empty for an empty set."""
+    """Return the shortest list that ``parse_cpus`` reads as ``cpus``; empty for an empty set."""
     every = set(cpus)
     firsts = sorted(cpu for cpu in every if cpu - 1 not in every)
     lasts = sorted(cpu for cpu in every if cpu + 1 not in every)

@@ -91,12 +91,12 @@ class Node:
 
     def ccd(self, cpu: int) -> frozenset[int]:
         """Return the processors that share the L3 cache of ``cpu``; on EPYC that is its CCD."""
-        return cpulist.parse(self.text(f"{_CPU}/cpu{cpu}/cache/index3/shared_cpu_list"))
+        return cpulist.parse_cpus(self.text(f"{_CPU}/cpu{cpu}/cache/index3/shared_cpu_list"))
 
     def siblings(self, cpu: int) -> frozenset[int]:
         """Return the hardware threads of the core of ``cpu``, which includes ``cpu``."""
         siblings = self.text(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list")
-        return cpulist.parse(siblings) or frozenset((cpu,))
+        return cpulist.parse_cpus(siblings) or frozenset((cpu,))
 
     def affinity(self) -> frozenset[int]:
         """Return the processors that this process may run on now."""

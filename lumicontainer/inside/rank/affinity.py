@@ -87,8 +87,8 @@ def place(context: Context, running: frozenset[int] | None = None) -> list[tuple
 
 def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     node, now = context.node, context.node.affinity()
-    own = cpulist.parse(row["cores"])
-    reserved = cpulist.parse(row.get("reserved", ""))
+    own = cpulist.parse_cpus(row["cores"])
+    reserved = cpulist.parse_cpus(row.get("reserved", ""))
     ccd = own | reserved | node.ccd(min(own))
     asked = context.cpus_per_task() or 0
     seconds = _second_threads(node, own, now)

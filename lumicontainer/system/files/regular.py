@@ -45,7 +45,7 @@ def _require(path: Path | str, mode: int) -> None:
         raise OSError(None, f"it is {found}, not a file", str(path))
 
 
-def state_of(path: Path) -> FileState:
+def file_state(path: Path) -> FileState:
     """Return what changes when a file does: its path, inode, size and times."""
     info = path.stat()
     place = (os.path.realpath(path), info.st_dev, info.st_ino)

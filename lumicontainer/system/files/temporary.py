@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.inside.node.private_folder import is_private
 from lumicontainer.system import flock
 from lumicontainer.system.files import trust
-from lumicontainer.system.files.user_cache import is_private
 from lumicontainer.system.os_errors import refused
 
 
@@ -29,7 +29,7 @@ def temporary_root() -> Path:
     root = temporary_folder() / f"lumicontainer-{os.getuid()}"
     with creating(root):
         root.mkdir(mode=0o700, exist_ok=True)
-        private = is_private(root)
+        private = is_private(root.lstat())
     if not private:
         why = "it is not a folder of yours with mode 0700"
         hint = "remove it, or name another place with LUMICONTAINER_TMPDIR"

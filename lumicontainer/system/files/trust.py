@@ -41,10 +41,10 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def make_folders(path: Path) -> None:
+def make_private_folders(path: Path) -> None:
     """Create a folder and its missing parents with mode 0700."""
     if not path.parent.is_dir():
-        make_folders(path.parent)
+        make_private_folders(path.parent)
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
 

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import stat
 from pathlib import Path
 
 from lumicontainer.errors import HostError, Problem
@@ -36,9 +35,3 @@ def require_own(root: Path) -> None:
         raise HostError(Problem("cannot use a link as the cache", str(root), why, hint))
     if problem := trust.doubt(root, "the cache", "LUMICONTAINER_CACHE"):
         raise HostError(problem)
-
-
-def is_private(folder: Path) -> bool:
-    """Return whether a folder belongs to the current user with mode 0700."""
-    info = folder.lstat()
-    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lumicontainer.inside.version_range import holds, parse, version
+from lumicontainer.inside.version_range import holds, parse_range, version
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_range_holds_what_lies_in_it(text: str, within: list[str], outside: li
 @pytest.mark.parametrize("text", ["", "<", "six", "<6.x", "6..2", "=6", "<6.2;>5", "~6.2", "06"])
 def test_what_is_no_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="invalid limit"):
-        parse(text)
+        parse_range(text)
 
 
 def test_a_version_is_what_its_text_begins_with() -> None:

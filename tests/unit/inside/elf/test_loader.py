@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.inside.elf import reader
-from lumicontainer.inside.elf.loader import Library, Tree, described
+from lumicontainer.inside.elf.loader import Library, Tree, libraries_of
 
 from ...compiled import Root
 
@@ -143,7 +143,7 @@ def test_a_program_of_its_own_reports_what_it_finds(root: Root) -> None:
     )
     data = json.loads(done.stdout)
     assert data["folders"] == [str(path.parent)]
-    libraries = described(data)
+    libraries = libraries_of(data)
     assert set(libraries) == {"libtold.so.1", str(path)}
     assert libraries["libtold.so.1"].elf == reader.read(str(path))
     assert libraries["libtold.so.1"].path == str(path)

@@ -120,7 +120,7 @@ def test_a_ccd_holds_eight_cores_and_their_second_threads(tmp_path: Path, smt: b
 
 def test_this_machine_is_read_as_python_knows_it() -> None:
     here = Node()
-    assert here.affinity() <= cpulist.parse(Path("/sys/devices/system/cpu/online").read_text())
+    assert here.affinity() <= cpulist.parse_cpus(Path("/sys/devices/system/cpu/online").read_text())
     assert 0 in here.ccd(0) | {0}
 
 

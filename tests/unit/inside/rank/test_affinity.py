@@ -44,7 +44,7 @@ class Rank:
         platform: Mapping[str, Any] = PLATFORM,
         **options: str | bool,
     ) -> None:
-        self.node = Machine(root, mask=cpulist.parse(mask), cpuset=cpulist.parse(cpuset))
+        self.node = Machine(root, mask=cpulist.parse_cpus(mask), cpuset=cpulist.parse_cpus(cpuset))
         self.decision: Decision = decide(
             env, node=self.node, platform=platform, options=Options(**options)
         )
@@ -223,7 +223,7 @@ def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_the
     rank = Rank(
         node_of_all_tests, task(local), mask=cpulist.written(mask), cpuset=cpulist.written(cpuset)
     )
-    own = cpulist.parse(OWN[local])
+    own = cpulist.parse_cpus(OWN[local])
     got = rank.node.mask
     assert got
     assert got <= cpuset
@@ -249,7 +249,7 @@ from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.node.hardware import Node
 
 root, cores, given = sys.argv[1:]
-os.sched_setaffinity(0, cpulist.parse(given))
+os.sched_setaffinity(0, cpulist.parse_cpus(given))
 table = [{"pci": "0000:c1:00.0", "cores": cores}]
 platform = {"accelerator": "rocm", "gpus": table}
 decision = decide(Context(dict(os.environ), node=Node(root), platform=platform))

@@ -26,8 +26,8 @@ def _of_rank(row, place, interfaces):
     if place is None:
         yield f"{who} computes on the GPU at {row['pci'] or '?'}, which the platform does not know"
         return
-    on, own = cpulist.parse(row["cores"]), cpulist.parse(place["cores"])
-    near = own | cpulist.parse(place.get("reserved", ""))
+    on, own = cpulist.parse_cpus(row["cores"]), cpulist.parse_cpus(place["cores"])
+    near = own | cpulist.parse_cpus(place.get("reserved", ""))
     if on - near:
         yield (
             f"{who} runs on cores {row['cores']}, and its GPU {row['pci']} is next to "
