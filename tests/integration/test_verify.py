@@ -161,7 +161,8 @@ def test_each_check_is_counted_once_when_it_is_done(full: tuple[Any, ...]) -> No
     assert {state for *_, state in counted} == {"passed", "failed", "error", "skipped"}
     # The ranks of a check have the processors for themselves.
     assert done.stderr.index("proof/ranks") < done.stderr.index("proof/environment [")
-    assert " verify  " not in done.stderr
+    # On a busy machine a line says every 30 s that it goes on.
+    assert not re.search(r"(?m) verify  +(?!\d+ s(  |$))", done.stderr)
 
 
 def test_ctrl_c_leaves_nothing_running(proof: Path, tmp_path: Path) -> None:
