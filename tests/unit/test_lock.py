@@ -359,6 +359,18 @@ def test_a_lock_is_read_as_it_was_written(lock: Lock) -> None:
     assert text_of(read(text)) == text
 
 
+@pytest.mark.parametrize("word", ["0o17", "1e3", "yes", "12", "null", "2026-01-01"])
+def test_a_word_that_a_reader_of_yaml_takes_for_something_else_is_quoted(word: str) -> None:
+    lock = Lock("a", "b", {"c": (LockEntry(APT, word, pin="libc6=1"),)})
+    assert f'apt: "{word}"' in text_of(lock)
+    assert read(text_of(lock)) == lock
+
+
+def test_pins_are_counted_without_what_is_not_pinned() -> None:
+    entries = (LockEntry(APT, "a", pin="a=1"), LockEntry(APT, "b", open="why"))
+    assert Lock("a", "b", {"c": entries, "d": entries[:1]}).pins() == 2
+
+
 @given(st.lists(entries()), st.randoms())
 def test_the_order_in_which_pins_are_found_is_not_written(
     found: list[LockEntry], other: object

@@ -63,6 +63,12 @@ def test_a_condition_that_can_never_be_judged_is_refused_with_its_place(
     assert "rules.yaml:4:" in text
 
 
+def test_what_an_unknown_layer_is_compared_with_is_not_judged() -> None:
+    _, text = read(rule("{gret.loud: []}"))
+    assert "layer 'gret' not found" in text
+    assert "expected a condition" not in text
+
+
 def test_all_that_is_wrong_with_rules_is_reported_at_once() -> None:
     _, text = read(rule("{rocn: any}"), rule("{gret: any}", "q", "fatal"), "  - {id: s}\n")
     for complaint in ("'rocn'", "'gret'", "'fatal' is not known", "a rule needs 'hint'"):
