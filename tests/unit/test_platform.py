@@ -46,6 +46,11 @@ def test_each_gcd_of_lumi_g_has_seven_cores_of_one_ccd_beside_the_system_s_own()
     assert buses == ["c1", "c6", "c9", "ce", "d1", "d6", "d9", "de"]
 
 
+def test_a_rank_on_lumi_g_reads_all_tables_of_its_platform() -> None:
+    tables = {"gpus", "interface_prefix", "variables", "discouraged", "caches"}
+    assert platform_tables(lumi()).keys() == tables
+
+
 def test_a_workstation_says_nothing_that_a_rank_would_read() -> None:
     assert platform_tables(open_catalog().platform("workstation")) == {}
 

@@ -126,3 +126,13 @@ def test_torch_profiles_a_module_as_well(
     done = entry("--profile=all", "--profiler=torch", *words, env=program, cwd=tmp_path / "code")
     assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout) != (1, "")
     assert (tmp_path / "code/rank0.profile/trace.json").exists()
+
+
+def test_a_folder_for_the_profile_that_cannot_be_created_is_an_error(
+    entry: Entry, tools: str
+) -> None:
+    words = ("--profile", "0", "--", "echo")
+    done = entry(*words, env={**seen.srun(0), "PATH": tools}, cwd=Path("/proc"))
+    assert done.returncode == 3
+    assert "cannot create a folder for the profile: No such file or directory" in done.stderr
+    assert "choose a writable folder with --log-dir" in done.stderr
