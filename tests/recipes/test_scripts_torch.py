@@ -139,6 +139,21 @@ def test_what_was_compiled_is_installed_by_name(place: Place) -> None:
     assert not (info / "direct_url.json").exists()
 
 
+def test_a_release_of_flash_attention_is_compiled_from_its_source_distribution(
+    place: Place, flash_attention: Path, wheelhouse: Path, tmp_path: Path
+) -> None:
+    tree = tmp_path / "flash_attn-2.8.3"
+    flash_attention.rename(tree)
+    setup = tree / "setup.py"
+    setup.write_text(setup.read_text().replace("2.8.0.post2", "2.8.3"))
+    archive = wheelhouse / f"{tree.name}.tar.gz"
+    subprocess.run(["tar", "-C", tmp_path, "-czf", archive, tree.name], check=True)
+    line = f"flash-attn==2.8.3 --hash=sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}\n"
+    ran = place.run("flash-attention", "compile.sh", requirements=line, version="2.8.3")
+    assert "FLASH_ATTENTION_SKIP_CUDA_BUILD" not in recorded(ran, "flash-attention.json")
+    assert [wheel.name for wheel in ran.wheels.iterdir()] == ["flash_attn-2.8.3-py3-none-any.whl"]
+
+
 # Apex
 
 

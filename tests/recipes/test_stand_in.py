@@ -7,27 +7,32 @@ from lumicontainer.core.resolve.resolve import resolve
 
 from ..conftest import ROOT
 
-LAYERS = {
-    "apex": "megatron-deepspeed",
-    "deepspeed": "pytorch-deepspeed",
-    "flash-attention": "megatron-deepspeed",
-    "horovod": "pytorch-deepspeed",
+RECIPES = {
+    "apex": ("apex", "megatron-deepspeed"),
+    "deepspeed": ("deepspeed", "pytorch-deepspeed"),
+    "flash-attention": ("flash-attention", "megatron-deepspeed"),
+    "flash-attention-ck": ("flash-attention", "megatron-deepspeed"),
+    "horovod": ("horovod", "pytorch-deepspeed"),
 }
-"""Each with a recipe that has it on LUMI-G."""
+"""Each with its layer, and a recipe that has it on LUMI-G."""
+OTHERWISE = {"provider", "version", "OPT_DIM"}
+"""What may differ: where the source is from, and how much of it is compiled."""
 
 
-@pytest.mark.parametrize(("layer", "recipe"), LAYERS.items())
+@pytest.mark.parametrize(
+    ("name", "layer", "recipe"), [(name, *where) for name, where in RECIPES.items()]
+)
 def test_the_layer_is_compiled_with_the_scripts_and_flags_of_lumi_g(
-    layer: str, recipe: str
+    name: str, layer: str, recipe: str
 ) -> None:
     catalog = open_catalog(ROOT / "tests/rocm")
     images = (
-        resolve(catalog.materials(layer, "rocm-debian", "stand-in"), ()),
+        resolve(catalog.materials(name, "rocm-debian", "stand-in"), ()),
         resolve(open_catalog().materials(recipe, "lumi-g", ""), ()),
     )
     own, lumi = (next(each for each in image.layers if each.name == layer) for image in images)
     assert own.files == lumi.files
-    flags = own.values().keys() - {"provider", "version"}
-    assert {name: own.values()[name] for name in flags} == {
-        name: lumi.values()[name] for name in flags
+    flags = own.values().keys() - OTHERWISE
+    assert {flag: own.values()[flag] for flag in flags} == {
+        flag: lumi.values()[flag] for flag in flags
     }

@@ -8,5 +8,15 @@ python -m pip install --target "$build" --requirement build.txt
 # wheel, and there is none for ROCm. FLASH_ATTENTION_TRITON_AMD_ENABLE is set by the provider 'triton'.
 export BUILD_TARGET=rocm GPU_ARCHS=gfx90a FLASH_ATTENTION_FORCE_BUILD=TRUE
 export MAX_JOBS="$jobs"
-PATH="$build/bin:$PATH" PYTHONPATH="$build" python -m pip wheel --no-deps --no-build-isolation \
-    --wheel-dir "$wheels" "$sources/flash-attention"
+export PATH="$build/bin:$PATH" PYTHONPATH="$build"
+
+if [[ -e requirements.txt ]]; then
+    # Downloading a source package runs its setup.py for the metadata, which would write the kernels' sources.
+    FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE python -m pip download --no-deps --no-build-isolation \
+        --no-binary flash-attn --require-hashes --requirement requirements.txt
+    tree="$PWD/flash_attn-$version"
+    tar --extract --no-same-owner --file "$tree.tar.gz"
+else
+    tree="$sources/flash-attention"
+fi
+python -m pip wheel --no-deps --no-build-isolation --wheel-dir "$wheels" "$tree"
