@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -365,7 +366,7 @@ def test_megatron_is_importable_and_compiled_for_gfx90a(megatron: Place) -> None
     ran = megatron.run("megatron", "install.sh", fused_kernels="1")
     assert recorded(ran, "kernels.json")["PYTORCH_ROCM_ARCH"] == "gfx90a"
     tree = ran.opt / "megatron-deepspeed"
-    assert (tree / "megatron/data/helpers.so").exists()
+    assert (tree / "megatron/data" / f"helpers{sysconfig.get_config_var('EXT_SUFFIX')}").exists()
     (paths,) = megatron.python.parents[1].glob("lib/python3.*/site-packages/megatron-deepspeed.pth")
     assert paths.read_text().splitlines() == [
         "/opt/megatron-deepspeed",

@@ -13,6 +13,7 @@ RECIPES = {
     "flash-attention": ("flash-attention", "megatron-deepspeed"),
     "flash-attention-ck": ("flash-attention", "megatron-deepspeed"),
     "horovod": ("horovod", "pytorch-deepspeed"),
+    "megatron": ("megatron", "megatron-deepspeed"),
 }
 """Each with its layer, and a recipe that has it on LUMI-G."""
 OTHERWISE = {"provider", "version", "OPT_DIM"}
