@@ -1,11 +1,9 @@
-"""A lock is read as it was written, fits an image or says where not, and decides its keys."""
+"""A lock fits an image or says where not, and decides its keys."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lumicontainer.core.lock import (
     Lock,
@@ -15,7 +13,6 @@ from lumicontainer.core.lock import (
     file_name,
     in_order,
     lock_with,
-    read_lock,
     text_of,
 )
 from lumicontainer.core.model import GitSource, SdistSource, UrlSource
@@ -23,7 +20,7 @@ from lumicontainer.core.model.source import APT, DEBOOTSTRAP, GIT, IMAGE, KINDS,
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.inputs import inputs, unpinned
-from lumicontainer.errors import InputError, Problem, Problems
+from lumicontainer.errors import InputError
 from lumicontainer.host.recipes import write_lock
 
 Resolve = Callable[..., Resolved]
@@ -281,21 +278,6 @@ def test_the_file_is_named_after_recipe_and_platform(greet: Resolved) -> None:
     assert file_name(greet) == "hello.workstation.lock.yaml"
 
 
-def read(text: str) -> Lock:
-    problems = Problems()
-    lock = read_lock(text, "a.lock.yaml", problems)
-    assert lock is not None, problems.found
-    return lock
-
-
-def refused(entry: str) -> Problem:
-    """Return the problem of a lock with one entry."""
-    problems = Problems()
-    text = f"recipe: a\nplatform: b\nlayers:\n  c:\n    - {entry}\n"
-    assert read_lock(text, "a.lock.yaml", problems) is None
-    return problems.found[0]
-
-
 def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
     lines = text_of(with_entry(lock, OPEN)).partition("recipe: ")[2].splitlines()
     assert lines[:12] == [
@@ -319,90 +301,9 @@ def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
     ]
 
 
-printable = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "))
-lines = printable.filter(lambda text: text.strip() and text.isprintable())
-digests = st.sampled_from([SHA, OTHER, "a" * 64])
-layer_names = st.from_regex(r"[a-z0-9][a-z0-9.+-]*", fullmatch=True)
-versions = st.from_regex(r"[0-9]([A-Za-z0-9.+~-]{0,4}[A-Za-z0-9.+~])?", fullmatch=True)
-PIN = {
-    IMAGE: digests.map(lambda digest: f"ubuntu@sha256:{digest}"),
-    APT: versions.map(lambda version: f"libc6={version}"),
-    PYTHON: digests.map(lambda digest: wheel("six==1.17.0", digest)),
-    GIT: st.sampled_from([COMMIT, "0" * 40]),
-}
-
-
-@st.composite
-def entries(draw: st.DrawFn) -> LockEntry:
-    kind = draw(st.sampled_from(KINDS))
-    about = {"where": draw(st.just("") | lines), "dependency": draw(st.booleans())}
-    if draw(st.booleans()):
-        return LockEntry(kind, draw(lines), **about, open=draw(lines))
-    origin = draw(st.just("") | lines)
-    index = draw(st.sampled_from(["", "https://wheels.example/a%20b"]))
-    pin = draw(PIN.get(kind, digests))
-    return LockEntry(kind, draw(lines), **about, pin=pin, origin=origin, index_url=index)
-
-
-@st.composite
-def locks(draw: st.DrawFn) -> Lock:
-    layers = draw(st.dictionaries(layer_names, st.lists(entries(), max_size=4), max_size=4))
-    ordered = {name: in_order(each) for name, each in layers.items()}
-    profile = draw(st.just("") | layer_names)
-    return Lock(draw(layer_names), draw(layer_names), ordered, profile)
-
-
-@given(locks())
-def test_a_lock_is_read_as_it_was_written(lock: Lock) -> None:
-    text = text_of(lock)
-    assert read(text) == lock
-    assert text_of(read(text)) == text
-
-
-@pytest.mark.parametrize("word", ["0o17", "1e3", "yes", "12", "null", "2026-01-01"])
-def test_a_word_that_a_reader_of_yaml_takes_for_something_else_is_quoted(word: str) -> None:
-    lock = Lock("a", "b", {"c": (LockEntry(APT, word, pin="libc6=1"),)})
-    assert f'apt: "{word}"' in text_of(lock)
-    assert read(text_of(lock)) == lock
-
-
 def test_pins_are_counted_without_what_is_not_pinned() -> None:
     entries = (LockEntry(APT, "a", pin="a=1"), LockEntry(APT, "b", open="why"))
     assert Lock("a", "b", {"c": entries, "d": entries[:1]}).pins() == 2
-
-
-@given(st.lists(entries()), st.randoms())
-def test_the_order_in_which_pins_are_found_is_not_written(
-    found: list[LockEntry], other: object
-) -> None:
-    shuffled = list(found)
-    other.shuffle(shuffled)
-    one, another = (Lock("a", "b", {"c": tuple(each)}) for each in (found, shuffled))
-    assert text_of(one) == text_of(another)
-
-
-@pytest.mark.parametrize(
-    ("kind", "pin"),
-    [
-        (APT, "sl=1; id"),
-        (APT, "sl"),
-        (PYTHON, "six==1.17.0"),
-        (PYTHON, f"six==1 --hash=sha256:{SHA} --index-url https://a.example"),
-        (PYTHON, f"six==1 --hash=sha256:{SHA}\\n-r other"),
-        (GIT, "89abcde"),
-        (URL, "0" * 63),
-        (SDIST, "$(id)"),
-        (DEBOOTSTRAP, "12.11"),
-        (IMAGE, "ubuntu:noble"),
-    ],
-)
-def test_a_pin_that_is_none_is_refused_with_its_place(kind: str, pin: str) -> None:
-    assert refused(f'{kind}: x\n      pin: "{pin}"').where == "a.lock.yaml:6:12"
-
-
-@pytest.mark.parametrize("more", ["", f'\n      pin: "{SHA}"\n      unpinned: why'])
-def test_an_entry_is_either_pinned_or_open(more: str) -> None:
-    assert "either 'pin' or 'unpinned'" in refused(f"url: x{more}").what
 
 
 def test_an_entry_is_found_by_its_input_alone(greet: Resolved, lock: Lock) -> None:
