@@ -43,7 +43,7 @@ class Sizes(NamedTuple):
 
     cached: int = 0
     known: tuple[int, ...] = ()
-    """Sizes of earlier builds of layers to be built."""
+    """Sizes of the last builds of layers to be built."""
     expected: tuple[int, ...] = ()
     """Estimates for the layers to be built that were never built here."""
 
@@ -63,7 +63,8 @@ class Sizes(NamedTuple):
 
 def sizes(plan: Plan, cache: Cache) -> Sizes:
     """Return the sizes of a plan's layers."""
-    earlier = {entry.step: entry.size for entry in cache.entries() if entry.kind == "layer"}
+    built = sorted(cache.entries(), key=lambda entry: entry.used)
+    earlier = {entry.step: entry.size for entry in built if entry.kind == "layer"}
     first, *others = plan.resolved.included()
     unpacked = {layer.name: layer.content.expects.size for layer in others}
     unpacked[BASE] = first.content.expects.size

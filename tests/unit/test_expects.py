@@ -14,6 +14,8 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.resolve import resolve
 
+from .test_store import put
+
 GIB = 1 << 30
 LAYER = """\
 summary: a tool
@@ -66,3 +68,13 @@ def test_a_layer_that_was_never_built_takes_what_it_expects(tmp_path: Path) -> N
     found = sizes(plan(tmp_path / "recipes"), Cache(tmp_path / "cache").open())
     assert max(found.expected) == GIB, "packed it has a quarter of the size"
     assert found.temporary(flat=False, unpacked=False) > 8 * GIB, "its tree, and its step beside it"
+
+
+def test_a_layer_that_was_built_takes_what_its_last_build_took(tmp_path: Path) -> None:
+    wanted, cache = plan(tmp_path / "recipes"), Cache(tmp_path / "cache").open()
+    for base in ("one", "another"):
+        put(cache, "tool", parent=base, used=1, content=base.encode())
+    first, second = cache.entries()
+    for last, moment in ((first, 2), (second, 3)):
+        os.utime(last.folder, (moment, moment))
+        assert sizes(wanted, cache).known == (last.size,)
