@@ -6,7 +6,7 @@ from pathlib import Path
 from lumicontainer.build import pipeline
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.run import Run
-from lumicontainer.core.plan.constants import HOME, search_path
+from lumicontainer.constants import HOME, search_path
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import check_docker_variables
 from lumicontainer.errors import InputError, Problem

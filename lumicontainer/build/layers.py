@@ -22,7 +22,7 @@ from lumicontainer.build.runtimes.runtime import Base
 from lumicontainer.build.secrets import leaks
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.build.workspace import remove_tree
-from lumicontainer.core.plan.constants import EPOCH
+from lumicontainer.constants import EPOCH
 from lumicontainer.core.plan.steps import BASE, Compile, Step
 from lumicontainer.errors import InputError, JobError, Problem
 from lumicontainer.host.mirrors import mirrored_image, plain_registry

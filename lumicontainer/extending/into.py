@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer.core.plan.constants import HOME, MANIFEST
+from lumicontainer.constants import HOME, MANIFEST
 from lumicontainer.engines import ENGINES
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.extension import Order, built

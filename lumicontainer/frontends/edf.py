@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.core.plan.constants import DEFAULTS, search_path
+from lumicontainer.constants import DEFAULTS, search_path
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.frontends.owned import MARK, OwnFile

@@ -89,6 +89,12 @@ def static_needs(image: Path, platform: Platform) -> Needs:
     return Needs(tuple(Mount(bind.path, bind.path, bind.reason) for bind in binds))
 
 
+def recorded_binds(record: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
+    """Return the ``binds`` or the ``host_libraries`` of a resolved recipe."""
+    rows = record.get(name, ())
+    return tuple(Bind(row["path"], row.get("reason", ""), row.get("source", "")) for row in rows)
+
+
 def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> Iterator[Problem]:
     built = record["platform"]["name"]
     if built != platform.name:
@@ -100,9 +106,9 @@ def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> I
 
 def _wanted(record: Mapping[str, Any], platform: Platform) -> _Wanted:
     binds: dict[str, Bind] = {}
-    for bind in (*platform.binds, *records.binds(record)):
+    for bind in (*platform.binds, *recorded_binds(record)):
         binds.setdefault(bind.path, bind)
-    return _Wanted([*binds.values()], records.binds(record, "host_libraries"))
+    return _Wanted([*binds.values()], recorded_binds(record, "host_libraries"))
 
 
 def _of_the_image(image: Path, wanted: _Wanted) -> Needs:

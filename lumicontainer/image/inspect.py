@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lumicontainer.core.plan.constants import HOME
+from lumicontainer.constants import HOME
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import digests, integrity, sif
 from lumicontainer.system import process

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from lumicontainer.core.model import Bind
-from lumicontainer.core.plan.constants import HOME
+from lumicontainer.constants import HOME
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
@@ -211,12 +210,6 @@ def recipe(image: Path) -> str:
         return images.recorded(image, "recipe.yaml").decode()
     except UnicodeDecodeError as error:
         raise _damaged(image, f"{HOME}/recipe.yaml", "it has text that is not UTF-8") from error
-
-
-def binds(data: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
-    """Return the ``binds`` or the ``host_libraries`` of a resolved recipe."""
-    rows = data.get(name, ())
-    return tuple(Bind(row["path"], row.get("reason", ""), row.get("source", "")) for row in rows)
 
 
 def answer(image: Path, content: bytes) -> Mapping[str, Any]:

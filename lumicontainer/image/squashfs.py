@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.core.plan.constants import EPOCH
+from lumicontainer.constants import EPOCH
 from lumicontainer.errors import HostError, InputError, Problem, SpaceError
 from lumicontainer.image import sif
 from lumicontainer.system import process

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.layers import base_layer
+from lumicontainer.constants import HOME
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.base import PACKAGES
-from lumicontainer.core.plan.constants import HOME
 from lumicontainer.core.plan.layer_step import APT_GET, adding_repositories
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site

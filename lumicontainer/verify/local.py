@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.constants import VERIFY
 from lumicontainer.core.model import Platform
-from lumicontainer.core.plan.constants import VERIFY
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
 from lumicontainer.host.binds import Needs, needs_of

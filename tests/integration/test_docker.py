@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.plan.constants import HOME
+from lumicontainer.constants import HOME
 
 from .conftest import (
     BASE,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lumicontainer.build.cache.store import LAYER
-from lumicontainer.core.plan.constants import EPOCH
+from lumicontainer.constants import EPOCH
 
 from .conftest import (
     ENGINE,

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from lumicontainer.commands import context
+from lumicontainer.constants import HOME
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.lock import apply_lock, file_name
-from lumicontainer.core.plan.constants import HOME
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.resolve.decisions import Resolved

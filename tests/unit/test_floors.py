@@ -42,13 +42,14 @@ FLOORS = (
     "core.yaml",
     "core.apptainer_syntax",
     "system",
+    "constants",
     "errors",
     "inside",
 )
 READ_FILES = {"core.catalog", "core.shipped"}
 IMPURE = {"asyncio", "os", "random", "shutil", "socket", "subprocess", "tempfile", "time", "urllib"}
 OPENING = {"iterdir", "open", "read_bytes", "read_text", "write_bytes", "write_text"}
-LARGEST_FOLDER = {"": 20, "commands": 30, "inside.verify": 16}
+LARGEST_FOLDER = {"": 21, "commands": 30, "inside.verify": 16}
 """The package has a folder per floor, and ``commands`` a file per verb."""
 
 
@@ -147,12 +148,12 @@ def test_floors_are_entered_from_at_most_eight_levels() -> None:
     for name, found in GRAPH.items():
         top = name.partition(".")[0]
         others = {each.partition(".")[0] for each in found}
-        packages.setdefault(top, set()).update(others - {top, "inside", ""})
+        packages.setdefault(top, set()).update(others - {top, ""})
 
     def levels(package: str) -> int:
         return 1 + max((levels(each) for each in packages[package]), default=0)
 
-    assert max(levels(each) for each in packages if each not in ("", "__main__", "cli")) <= 8
+    assert max(levels(each) for each in packages if each not in ("", "__main__")) <= 8
 
 
 def test_no_chain_of_imports_is_longer_than_its_limit() -> None:

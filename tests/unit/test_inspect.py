@@ -14,7 +14,7 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import HostError, InputError
-from lumicontainer.host.binds import needs_of
+from lumicontainer.host.binds import needs_of, recorded_binds
 from lumicontainer.image import records, sif
 from lumicontainer.verify.subject import read_subject
 
@@ -63,8 +63,8 @@ def test_the_binds_of_an_image_are_those_of_its_record(
     tmp_path: Path, record: dict[str, object], found: list[str]
 ) -> None:
     data = records.resolved(made(tmp_path, json.dumps(record)))
-    assert [bind.path for bind in records.binds(data)] == found
-    assert records.binds(data, "host_libraries") == ()
+    assert [bind.path for bind in recorded_binds(data)] == found
+    assert recorded_binds(data, "host_libraries") == ()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_a_user_laid_on_top_of_an_image_hides_no_record(tmp_path: Path) -> 
         assert file.read(8) == struct.pack("<ii", sif.SQUASHFS, 4)
         file.seek(-8, 1)
         file.write(struct.pack("<i", 2))  # ext3, as `apptainer overlay create` adds it.
-    binds = records.binds(records.resolved(path))
+    binds = recorded_binds(records.resolved(path))
     assert [bind.path for bind in binds] == ["/opt/cray", "/run/cxi"]
 
 

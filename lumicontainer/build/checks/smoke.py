@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.failures import failure
+from lumicontainer.constants import VERIFY
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.model.check import LEVELS
-from lumicontainer.core.plan.constants import VERIFY
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
 from lumicontainer.host import machine

@@ -13,8 +13,8 @@ from pathlib import Path
 from lumicontainer.build.builder import STAGED, Builder, StepRun
 from lumicontainer.build.failures import missing_packages
 from lumicontainer.build.workspace import FAILED
+from lumicontainer.constants import STAGE
 from lumicontainer.core.model.source import FOLDER
-from lumicontainer.core.plan.constants import STAGE
 from lumicontainer.core.plan.steps import STEP_ENVIRONMENT
 from lumicontainer.errors import DownloadError, InputError, Problem, SpaceError, StepError
 from lumicontainer.system import process

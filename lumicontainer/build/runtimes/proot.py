@@ -15,7 +15,7 @@ from lumicontainer.build.runtimes import proot_base
 from lumicontainer.build.runtimes.namespaces import make_mount_points
 from lumicontainer.build.runtimes.proot_limits import problems
 from lumicontainer.build.runtimes.runtime import OWNERS, Base, Runtime, Sandbox
-from lumicontainer.core.plan.constants import SYSTEM_PATH
+from lumicontainer.constants import SYSTEM_PATH
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError, InputError, Problem

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer.build.runtimes.runtime import OWNERS, Base
+from lumicontainer.constants import EPOCH
 from lumicontainer.core.plan.base import after_bootstrap
-from lumicontainer.core.plan.constants import EPOCH
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.site import DEBIAN_KEYRING
 from lumicontainer.system import process

@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lumicontainer.constants import STAGE, WHEELS, search_path
 from lumicontainer.core import shell
 from lumicontainer.core.model import Content, LayerFile, Packages, Source
 from lumicontainer.core.model.source import FOLDER, fetched, requirement, sdists
 from lumicontainer.core.plan import steps
-from lumicontainer.core.plan.constants import STAGE, WHEELS, search_path
 from lumicontainer.core.plan.steps import Compile, Step
 from lumicontainer.core.resolve.decisions import ResolvedLayer
 from lumicontainer.core.shipped import step_script

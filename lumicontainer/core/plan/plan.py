@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from lumicontainer.constants import DEFAULTS
 from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.core.model.layer import LOCALIMAGE
 from lumicontainer.core.plan.base import after_bootstrap
-from lumicontainer.core.plan.constants import DEFAULTS
 from lumicontainer.core.plan.layer_step import Parent, layer_step
 from lumicontainer.core.plan.seal import seal_step
 from lumicontainer.core.plan.steps import BASE, Plan, key_of, with_program

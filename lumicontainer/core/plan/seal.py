@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from lumicontainer.constants import HOME, MANIFEST, PROGRAMS, STAGE, search_path
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.base import remove_traces
-from lumicontainer.core.plan.constants import HOME, MANIFEST, PROGRAMS, STAGE, search_path
 from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.plan.steps import Step, digests, make_step, program_of
 from lumicontainer.core.resolve.decisions import Resolved

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lumicontainer.constants import EPOCH, STAGE, WHEELS
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.core.plan.base import CLEAN
-from lumicontainer.core.plan.constants import EPOCH, STAGE, WHEELS
 from lumicontainer.core.resolve.decisions import Resolved
 
 BASE = "base"

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lumicontainer.constants import HOME, SYSTEM_PATH
 from lumicontainer.core.model import Bootstrap, LayerFile
 from lumicontainer.core.plan.base import after_bootstrap
-from lumicontainer.core.plan.constants import HOME, SYSTEM_PATH
 from lumicontainer.core.plan.layer_step import APT_GET
 from lumicontainer.core.plan.seal import MAX_SECTION
 from lumicontainer.core.plan.steps import Plan, Step

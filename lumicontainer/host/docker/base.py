@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.core.plan.constants import EPOCH
+from lumicontainer.constants import EPOCH
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.docker.container import Spec, on_host, run, serve
 from lumicontainer.host.docker.daemon import refusals
