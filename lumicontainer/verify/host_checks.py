@@ -145,7 +145,6 @@ def _plans(request: Request, built: Mapping[str, Any]) -> Iterator[tuple[str, st
 
 
 def _resolved(request: Request, built: Mapping[str, Any]) -> Resolved:
-
     options = [
         f"{layer}.{name}={written(row['version'] if name == 'version' else value)}"
         for layer, row in built["layers"].items()
