@@ -20,10 +20,11 @@ from lumicontainer.build.cache.store import object_name
 from lumicontainer.engines import find_engine
 from lumicontainer.host.site import DEBIAN_KEYRING, read_site
 from lumicontainer.image.sif import partitions
+from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.user_namespaces import namespace_command
 
-from ..conftest import CHECK, ROOT, STRANGE
+from ..conftest import CHECK, ROOT, STRANGE, spread
 from ..faults.real import kept
 from ..programs import run
 
@@ -63,6 +64,11 @@ BASE = "lumicontainer-test-base"
 Docker = Callable[..., subprocess.CompletedProcess[str]]
 
 DATA = b"\x00\xff%post\n{{ word }}\nbootstrap: x"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spread_builds() -> None:
+    spread(temporary_root())
 
 
 def lumicontainer(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None):
