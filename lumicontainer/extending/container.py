@@ -17,6 +17,8 @@ from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.os_errors import FULL
 
 _PROBE = "/opt/lumicontainer/probe"
+_NOT_STARTED = 255
+"""The exit status of engines that start no container; uv has no such status."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Container:
     code: tuple[Path, ...] = ()
 
     def uv(self, *words: str, variables: Mapping[str, str] | None = None) -> process.Finished:
-        """Run uv; return its exit status and output."""
+        """Run uv; return its exit status and output. Raise ``HostError`` if no container starts."""
         cache = uv_cache()
         beside = self.folder.is_relative_to(cache)
         # A mount of its own could have no hard links to the cache.
@@ -46,6 +48,10 @@ class Container:
         command = [f"{_PROBE}/uv", *words, "--no-config", "--color", "never", "--quiet"]
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
         done = process.finished(started, env={**os.environ, **prefixed(settings)})
+        if done.returncode == _NOT_STARTED:
+            what, why = "the engine started no container of the image", done.stderr.strip()
+            hint = "if it cannot mount a folder, name another one with LUMICONTAINER_TMPDIR"
+            raise HostError(Problem(what, str(self.image), why, hint))
         if done.returncode and any(word in done.stderr for word in FULL):
             hint = "free some space, or name other places: LUMICONTAINER_TMPDIR and _CACHE"
             raise SpaceError(Problem("no space for the packages", str(self.folder), hint=hint))

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,16 @@ def test_what_was_compiled_for_another_build_of_pytorch_is_refused(folder: Path)
     assert done.returncode == 2
     assert "error: torchvision was compiled for another build of PyTorch" in done.stderr
     assert "torch 2.13.0+cpu of the image has no libc10_cuda.so, libtorch_cuda.so" in done.stderr
+
+
+def test_a_folder_that_no_container_can_see_is_no_conflict_of_packages(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as hidden:
+        env = {"LUMICONTAINER_TMPDIR": hidden}
+        words = ("extend", "pytorch-deepspeed.sif", "tabulate==0.9.0", "-o", "mine.sqsh")
+        done = lumicontainer(*words, cwd=folder, env=env)
+    assert done.returncode == 3
+    assert "error: the engine started no container of the image" in done.stderr
+    assert "name another one with LUMICONTAINER_TMPDIR" in done.stderr
 
 
 @pytest.fixture
