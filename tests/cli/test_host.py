@@ -43,8 +43,9 @@ def build_in(prefix: Sequence[str], recipes: Path) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("name", ["subuid", "subgid"])
 def test_a_user_without_a_range_of_ids_gets_the_file_to_change(write: Write, name: str) -> None:
-    folder = write({**HELLO, "empty": ""})
-    hidden = prepared("mount", f"mount --bind {folder}/empty /etc/{name}")
+    folder = write({**HELLO, f"etc/{name}": ""})
+    # A mount on the file itself ends when another test adds a user, which replaces the file.
+    hidden = prepared("mount", f"mount -t overlay none -o lowerdir={folder}/etc:/etc /etc")
     done = build_in(hidden, folder)
     assert done.returncode == 3
     assert f"/etc/{name} has no range of subordinate ids for you" in done.stderr
