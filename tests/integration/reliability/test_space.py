@@ -1,7 +1,6 @@
 """A disk that is full, before a build or in its midst, costs neither the image nor the cache."""
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,8 +25,9 @@ PLACES = ("cache", "temporary", "images")
 
 def forget(cache: Path, *, all_but: set[str]) -> None:
     """Remove what a build added to a cache, which then does not know how large its layers are."""
-    for name in set(Cache(cache).names()) - all_but:
-        shutil.rmtree(cache / "objects" / name)
+    store = Cache(cache)
+    for entry in store.entries():
+        assert entry.name in all_but or store.remove(entry)
 
 
 @contextmanager
