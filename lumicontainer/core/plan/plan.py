@@ -12,8 +12,8 @@ from lumicontainer.core.plan.steps import BASE, Plan, key_of, with_program
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.shipped import programs
 
-ASSEMBLY = 2
-"""Counts the ways in which layers were made of steps: another way makes other keys."""
+ASSEMBLY = 3
+"""Counts the ways in which layers were made and packed: another way makes other keys."""
 
 
 def planned(resolved: Resolved) -> Plan:
