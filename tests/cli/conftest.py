@@ -1,19 +1,31 @@
 """Run the command line as a user does."""
 
+import json
+import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, NoReturn
+from subprocess import CompletedProcess
+from typing import IO, Any
 
 import pytest
 
 from lumicontainer.cli import main
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from ..conftest import HELLO, Write
+from ..programs import run as started
+
+Run = Callable[..., CompletedProcess[str]]
+Ask = Callable[..., Any]
+Hello = Callable[..., tuple[object, ...]]
+
+
+def refused(done: CompletedProcess[str], *says: str, code: int = 2) -> None:
+    """Assert that a command ended with an error that says all of this, and printed no result."""
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert [text for text in ("error: ", *says) if text not in done.stderr] == [], done.stderr
 
 
 @pytest.fixture
@@ -28,47 +40,52 @@ def lumicontainer(tmp_path: Path) -> Run:
 
     def run(
         *words: object, cwd: Path = empty, env: dict[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "lumicontainer", *map(str, words)]
+    ) -> CompletedProcess[str]:
         if env is None:
-            return _forked(command, cwd)
-        return subprocess.run(
-            command,
-            cwd=cwd,
-            env={**os.environ, **env},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            return _forked([str(word) for word in words], cwd)
+        return started([sys.executable, "-m", "lumicontainer", *words], cwd=cwd, env=env)
 
     return run
 
 
-def _forked(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+def _forked(words: list[str], cwd: Path) -> CompletedProcess[str]:
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
-        child = os.fork()
-        if not child:
-            _run(command[3:], cwd, stdout, stderr)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        child = multiprocessing.get_context("fork").Process(
+            target=_run, args=(words, cwd, stdout, stderr)
+        )
+        child.start()
+        child.join()
         for stream in (stdout, stderr):
             stream.seek(0)
-        return subprocess.CompletedProcess(command, code, stdout.read(), stderr.read())
+        return CompletedProcess(words, child.exitcode or 0, stdout.read(), stderr.read())
 
 
-def _run(words: list[str], cwd: Path, stdout: IO[str], stderr: IO[str]) -> NoReturn:
-    code: object = 1
-    try:
-        os.chdir(cwd)
-        for number, stream in enumerate((stdout, stderr), 1):
-            os.dup2(stream.fileno(), number)
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
-        code = main(words)
-    except SystemExit as end:
-        code = end.code
-    except BaseException:  # noqa: BLE001 - the fork must never return to pytest
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code if isinstance(code, int) else int(code is not None))
+def _run(words: list[str], cwd: Path, stdout: IO[str], stderr: IO[str]) -> None:
+    os.chdir(cwd)
+    for number, stream in enumerate((stdout, stderr), 1):
+        os.dup2(stream.fileno(), number)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+    sys.exit(main(words))
+
+
+@pytest.fixture
+def ask(lumicontainer: Run) -> Ask:
+    """Return what a command that must succeed without talk prints as JSON."""
+
+    def answer(*words: object, **place: Any) -> Any:
+        done = lumicontainer(*words, "--json", **place)
+        assert (done.returncode, done.stderr) == (0, "")
+        return json.loads(done.stdout)
+
+    return answer
+
+
+@pytest.fixture
+def hello(write: Write) -> Hello:
+    """Write the recipe ``hello`` with changes; return the words that name it."""
+
+    def words_of(changes: dict[str, str] | None = None) -> tuple[object, ...]:
+        return ("hello", "--recipes", write({**HELLO, **(changes or {})}))
+
+    return words_of

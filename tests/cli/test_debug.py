@@ -13,7 +13,7 @@ from lumicontainer.build.workspace import FAILED, LOCK
 from lumicontainer.system import flock
 from lumicontainer.system.files.temporary import temporary_root
 
-from .conftest import Run
+from .conftest import Ask, Run, refused
 
 Fail = Callable[..., Path]
 
@@ -24,14 +24,14 @@ def fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fail:
     monkeypatch.setenv("LUMICONTAINER_TMPDIR", str(tmp_path))
 
     def left(
-        recipe: str, step: str = "greet", *, age: float = 0, needs: str = "", of: str = ""
+        recipe: str, step: str = "greet", *, age: float = 0, opens: str = "", of: str = ""
     ) -> Path:
         folder = temporary_root() / f"{recipe}{of}-a{step}"
         folder.mkdir()
         record = {"recipe": recipe, "step": step, "time": time.time() - age, "log": "/log"}
         (folder / FAILED).write_text(json.dumps(record))
         opener = folder / OPENER
-        opener.write_text(f"#!/bin/sh\nexec echo {recipe} {step} {needs}\n")
+        opener.write_text(f"#!/bin/sh\n{opens or f'exec echo {recipe} {step}'}\n")
         opener.chmod(0o700)
         return folder
 
@@ -44,49 +44,44 @@ def test_the_shell_of_the_newest_state_is_opened(lumicontainer: Run, fail: Fail)
     fail("one-more", age=200)
     assert lumicontainer("debug").stdout == "two greet\n"
     assert lumicontainer("debug", "one").stdout == "one greet\n"
-    (fail("newest") / OPENER).write_text("#!/bin/sh\nexit 42\n")
+    fail("newest", opens="exit 42")
     assert lumicontainer("debug").returncode == 42
 
 
 def test_without_a_state_it_is_said_how_one_comes_about(lumicontainer: Run, fail: Fail) -> None:
     fail("one")
-    done = lumicontainer("debug", "other")
-    assert done.returncode == 2
-    assert "no state of a failed build is kept for 'other'" in done.stderr
-    assert "lumicontainer build other" in done.stderr
+    says = ("no state of a failed build is kept for 'other'", "lumicontainer build other")
+    refused(lumicontainer("debug", "other"), *says)
 
 
 def test_a_layer_that_was_pruned_meanwhile_is_named(lumicontainer: Run, fail: Fail) -> None:
-    fail("one", needs="--overlay /nowhere/layer.squashfs:ro")
-    done = lumicontainer("debug")
-    assert done.returncode == 3
-    assert "/nowhere/layer.squashfs\n" in done.stderr
-    assert "lumicontainer build one" in done.stderr
+    fail("one", opens="exec echo --overlay /nowhere/layer.squashfs:ro")
+    says = ("/nowhere/layer.squashfs\n", "lumicontainer build one")
+    refused(lumicontainer("debug"), *says, code=3)
 
 
 def test_while_the_shell_is_open_no_other_takes_the_state(lumicontainer: Run, fail: Fail) -> None:
-    lock = fail("one") / "lock"
-    script = f"#!/bin/sh\nflock --nonblock {lock} true && echo free || echo held\n"
-    (lock.parent / OPENER).write_text(script)
+    lock = fail("one", opens='flock --nonblock "${0%/*}/lock" true || echo held') / "lock"
     assert lumicontainer("debug").stdout == "held\n"
     held = flock.exclusive(lock)
     assert held is not None
     done = lumicontainer("debug")
     os.close(held)
-    assert done.returncode == 3
-    assert f"process {os.getpid()}" in done.stderr
+    refused(done, f"process {os.getpid()}", code=3)
 
 
-def test_list_prints_recipe_step_age_size_and_path(lumicontainer: Run, fail: Fail) -> None:
+def test_list_prints_recipe_step_age_size_and_path(
+    lumicontainer: Run, ask: Ask, fail: Fail
+) -> None:
     done = lumicontainer("debug", "--list")
     assert (done.returncode, done.stdout) == (0, "no state of a failed build is kept\n")
-    assert json.loads(lumicontainer("debug", "--list", "--json").stdout) == []
+    assert ask("debug", "--list") == []
     folder = fail("one", "greet: compile", age=7300)
     (folder / "big").write_bytes(b"x" * 2_000_000)
     line = lumicontainer("debug", "--list").stdout
     for word in ("one", "greet: compile", "2 h ago", "1.9 MiB", str(folder)):
         assert word in line
-    (record,) = json.loads(lumicontainer("debug", "--list", "--json").stdout)
+    (record,) = ask("debug", "--list")
     assert (record["recipe"], record["path"]) == ("one", str(folder))
 
 

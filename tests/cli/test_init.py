@@ -6,7 +6,7 @@ import pytest
 
 from ..schemas import schema_errors
 from ..unit.test_survey import LUMI, image_of
-from .conftest import Run
+from .conftest import Run, refused
 
 WRITTEN = [
     "demo/demo.yaml",
@@ -17,7 +17,9 @@ WRITTEN = [
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    """Return the files below a folder of a test but for the schemas."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path) for path in found if path.parent.name != "schemas")
 
 
 def test_it_writes_a_recipe_and_a_layer_and_says_what_to_do_next(
@@ -25,28 +27,14 @@ def test_it_writes_a_recipe_and_a_layer_and_says_what_to_do_next(
 ) -> None:
     done = lumicontainer("init", "demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == WRITTEN
-    schemas = [name for name in files(tmp_path) if name.startswith("demo/schemas/")]
-    written = [name for name in files(tmp_path) if name.startswith("demo/")]
-    assert written == sorted([*WRITTEN, *schemas])
+    assert sorted(done.stdout.splitlines()) == WRITTEN == files(tmp_path)
     for name in ("demo/demo.yaml", "demo/layers/demo/layer.yaml"):
         assert schema_errors(tmp_path / name) == []
     for line in ("check demo/demo.yaml", "build demo/demo.yaml", "run demo.sif -- demo"):
         assert f"\n  lumicontainer {line}\n" in f"{done.stderr}\n"
-    for verb in ("check", "render", "show"):
-        outcome = lumicontainer(verb, "demo/demo.yaml", cwd=tmp_path)
-        assert outcome.returncode == 0, outcome.stderr
-        assert outcome.stderr == ""
-
-
-@pytest.mark.parametrize("platform", ["workstation", "lumi-g"])
-def test_what_it_writes_is_right_for_each_platform(
-    lumicontainer: Run, tmp_path: Path, platform: str
-) -> None:
-    lumicontainer("init", "demo", tmp_path)
-    words = (tmp_path / "demo.yaml", "--platform", platform)
-    done = lumicontainer("check", *words)
-    assert done.returncode == 0, done.stdout
+    for words in (["check"], ["check", "--platform", "lumi-g"], ["render"], ["show"]):
+        outcome = lumicontainer(*words, "demo/demo.yaml", cwd=tmp_path)
+        assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
 def test_a_second_one_stands_beside_the_first(lumicontainer: Run, tmp_path: Path) -> None:
@@ -61,11 +49,9 @@ def test_no_file_is_overwritten_and_none_written(
 ) -> None:
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text("mine")
-    done = lumicontainer("init", "demo", cwd=tmp_path)
-    assert done.returncode == 2
-    assert name in done.stderr
+    refused(lumicontainer("init", "demo", cwd=tmp_path), name)
     assert (tmp_path / name).read_text() == "mine"
-    assert [path for path in files(tmp_path) if path.startswith("demo/")] == [name]
+    assert files(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("name", ["demo", "demo/layers", "demo/schemas"])
@@ -74,21 +60,17 @@ def test_a_file_in_the_place_of_a_folder_is_refused(
 ) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
-    done = lumicontainer("init", "demo", cwd=tmp_path)
-    assert done.returncode == 2
-    assert f"where: {name}\n" in done.stderr
-    assert "choose another name or another folder" in done.stderr
-    assert files(tmp_path / "demo") in ([], [name.removeprefix("demo/")])
+    says = (f"where: {name}\n", "choose another name or another folder")
+    refused(lumicontainer("init", "demo", cwd=tmp_path), *says)
+    assert files(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("name", ["pytorch", "python", "image", "Demo", "../demo", "a b", ""])
 def test_a_name_that_would_not_work_is_refused(
     lumicontainer: Run, tmp_path: Path, name: str
 ) -> None:
-    done = lumicontainer("init", name, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "hint: " in done.stderr
-    assert not (tmp_path / name / "layers").exists() or name == ""
+    refused(lumicontainer("init", name, cwd=tmp_path), "hint: ")
+    assert files(tmp_path) == []
 
 
 def test_a_base_image_is_read_and_its_recipe_is_right(lumicontainer: Run, tmp_path: Path) -> None:
@@ -102,9 +84,12 @@ def test_a_base_image_is_read_and_its_recipe_is_right(lumicontainer: Run, tmp_pa
     assert f"\nBootstrap: localimage\nFrom: {image}\n" in outcome.stdout
 
 
-def test_a_base_image_that_cannot_be_a_base_is_refused(lumicontainer: Run, tmp_path: Path) -> None:
-    for image, why in (("no.sif", "No such file"), ("a b.sif", "rename it")):
-        done = lumicontainer("init", "demo", "--base-image", image, cwd=tmp_path)
-        assert done.returncode in (2, 3)
-        assert why in done.stderr
+@pytest.mark.parametrize(
+    ("image", "code", "why"), [("no.sif", 3, "No such file"), ("a b.sif", 2, "rename it")]
+)
+def test_a_base_image_that_cannot_be_a_base_is_refused(
+    lumicontainer: Run, tmp_path: Path, image: str, code: int, why: str
+) -> None:
+    done = lumicontainer("init", "demo", "--base-image", image, cwd=tmp_path)
+    refused(done, why, code=code)
     assert files(tmp_path) == []

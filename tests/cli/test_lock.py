@@ -1,112 +1,72 @@
 """A build by a lock is refused before it begins where the lock does not pin all of the image."""
 
-import json
+import pytest
 
-from lumicontainer.errors import LOCK_STALE
-
-from ..conftest import HELLO, Write
-from .conftest import Run
+from ..conftest import HELLO
+from .conftest import Ask, Hello, Run, refused
 
 NAME = "locks/hello.workstation.lock.yaml"
 PINNED = {
-    **HELLO,
     NAME: (
         "recipe: hello\nplatform: workstation\nlayers:\n  tiny:\n"
         f'    - debootstrap: bookworm\n      pin: "{"0" * 64}"\n'
-    ),
+    )
 }
-STALE = {"layers/greet/layer.yaml": f"{HELLO['layers/greet/layer.yaml']}packages: {{apt: [sl]}}\n"}
+LAYER = "layers/greet/layer.yaml"
+STALE = {**PINNED, LAYER: f"{HELLO[LAYER]}packages: {{apt: [sl]}}\n"}
+LOCKED = ("--locked", "--dry-run")
 
 
-def test_a_lock_that_is_missing_is_reported_with_how_to_make_it(
-    lumicontainer: Run, write: Write
+@pytest.mark.parametrize(
+    ("files", "code", "says"),
+    [
+        ({}, 4, ("has no lock", "hint: lumicontainer lock /", "/own/hello.yaml --platform workst")),
+        (STALE, 4, ("greet: apt sl: it has no entry", NAME)),
+        ({NAME: PINNED[NAME].replace("0" * 64, "12.11")}, 2, (f"{NAME}:6:12",)),
+    ],
+    ids=["missing", "stale", "no lock"],
+)
+def test_a_lock_that_does_not_pin_the_image_is_refused(
+    lumicontainer: Run, hello: Hello, files: dict[str, str], code: int, says: tuple[str, ...]
 ) -> None:
-    folder = write(HELLO)
-    done = lumicontainer("build", "hello", "--recipes", folder, "--locked", "--dry-run")
-    assert done.returncode == LOCK_STALE
-    assert "this image has no lock" in done.stderr
-    assert f"lumicontainer lock {folder}/hello.yaml --platform workstation" in done.stderr
-    assert done.stdout == ""
+    refused(lumicontainer("build", *hello(files), *LOCKED), *says, code=code)
 
 
-def test_a_whole_lock_is_built_by_and_has_keys_of_its_own(lumicontainer: Run, write: Write) -> None:
-    words = ("build", "hello", "--recipes", write(PINNED), "--dry-run", "--json")
-    free, fast = (json.loads(lumicontainer(*words, *o).stdout) for o in ((), ("--locked",)))
-    assert free["base_key"] != fast["base_key"]
-    printed = lumicontainer(*words[:-1], "--locked").stdout
-    assert "not pinned" not in printed
-
-
-def test_a_stale_lock_is_refused_with_the_list(lumicontainer: Run, write: Write) -> None:
-    folder = write({**PINNED, **STALE})
-    done = lumicontainer("build", "hello", "--recipes", folder, "--locked", "--dry-run")
-    assert done.returncode == LOCK_STALE
-    assert "greet: apt sl: it has no entry" in done.stderr
-    assert NAME in done.stderr
+def test_a_whole_lock_is_built_by_and_has_keys_of_its_own(
+    lumicontainer: Run, ask: Ask, hello: Hello
+) -> None:
+    words = ("build", *hello(PINNED), "--dry-run")
+    assert ask(*words)["base_key"] != ask(*words, "--locked")["base_key"]
+    assert "not pinned" not in lumicontainer(*words, "--locked").stdout
 
 
 def test_without_the_option_a_stale_lock_is_in_nobodys_way(
-    lumicontainer: Run, write: Write
+    lumicontainer: Run, hello: Hello
 ) -> None:
-    folder = write({**PINNED, **STALE})
-    assert lumicontainer("build", "hello", "--recipes", folder, "--dry-run").returncode == 0
-
-
-def test_a_lock_that_is_no_lock_is_reported_with_its_place(
-    lumicontainer: Run, write: Write
-) -> None:
-    folder = write({**PINNED, NAME: PINNED[NAME].replace("0" * 64, "12.11")})
-    done = lumicontainer("build", "hello", "--recipes", folder, "--locked", "--dry-run")
-    assert done.returncode == 2
-    assert f"{NAME}:6:12" in done.stderr
+    assert lumicontainer("build", *hello(STALE), "--dry-run").returncode == 0
 
 
 def test_show_prints_what_the_lock_pins_and_what_is_missing(
-    lumicontainer: Run, write: Write
+    lumicontainer: Run, ask: Ask, hello: Hello
 ) -> None:
-    done = lumicontainer("show", "hello", "--recipes", write(PINNED))
-    assert f"{NAME}: 1 pin; build --locked uses these only\n" in done.stdout
-    assert "not pinned: debootstrap bookworm\n" in done.stdout
-    assert f"with --locked: {'0' * 64}\n" in done.stdout
-    folder = write({**PINNED, **STALE})
-    done = lumicontainer("show", "hello", "--recipes", folder)
-    assert "1 pin; it does not pin all of this image:\n  greet: apt sl: it has no" in done.stdout
-    data = json.loads(lumicontainer("show", "hello", "--recipes", folder, "--json").stdout)
-    assert data["lock"]["faults"] == ["greet: apt sl: it has no entry"]
-    assert data["layers"]["tiny"]["locked"] == {"debootstrap bookworm": "0" * 64}
+    shown = lumicontainer("show", *hello(PINNED)).stdout
+    assert f"{NAME}: 1 pin; build --locked uses these only\n" in shown
+    assert "not pinned: debootstrap bookworm\n" in shown
+    assert f"with --locked: {'0' * 64}\n" in shown
+    words = ("show", *hello(STALE))
+    assert "it does not pin all of this image:\n  greet: apt sl: it" in lumicontainer(*words).stdout
+    assert ask(*words)["lock"]["faults"] == ["greet: apt sl: it has no entry"]
 
 
-def test_a_lock_is_read_whatever_a_recipe_and_a_platform_may_be_called(
-    lumicontainer: Run, write: Write
-) -> None:
-    text = PINNED[NAME].replace("hello", "Größe_2.x").replace("workstation", "My_PC")
-    files = {
-        "Größe_2.x.yaml": HELLO["hello.yaml"],
-        "envs/My_PC.yaml": "summary: x\naccelerator: cpu\n",
-        "locks/Größe_2.x.My_PC.lock.yaml": text,
-    }
-    words = ("show", "Größe_2.x", "--platform", "My_PC", "--recipes", write({**HELLO, **files}))
-    assert ": 1 pin; build --locked uses these only" in lumicontainer(*words).stdout
-
-
-def test_a_lock_is_not_written_where_there_is_no_folder(lumicontainer: Run, write: Write) -> None:
-    folder = write(HELLO)
-    done = lumicontainer("lock", "hello", "--recipes", folder, "--output", folder / "no/x.yaml")
-    assert done.returncode == 2
-    assert "the lock's folder does not exist" in done.stderr
-
-
-def test_a_lock_takes_the_place_of_no_folder(lumicontainer: Run, write: Write) -> None:
-    folder = write(HELLO)
+def test_a_lock_is_not_written_where_no_file_can_be(lumicontainer: Run, hello: Hello) -> None:
+    *_, folder = words = ("lock", *hello())
+    done = lumicontainer(*words, "--output", folder / "no/x.yaml")
+    refused(done, "the lock's folder does not exist")
     for output in (folder, "."):
-        done = lumicontainer("lock", "hello", "--recipes", folder, "--output", output)
-        assert done.returncode == 2
-        assert "the lock is a folder" in done.stderr
+        refused(lumicontainer(*words, "--output", output), "the lock is a folder")
 
 
-def test_a_lock_that_is_no_text_is_reported(lumicontainer: Run, write: Write) -> None:
-    folder = write(PINNED)
+def test_a_lock_that_is_no_text_is_reported(lumicontainer: Run, hello: Hello) -> None:
+    *_, folder = words = hello(PINNED)
     (folder / NAME).write_bytes(b"\xff")
-    done = lumicontainer("show", "hello", "--recipes", folder)
-    assert done.returncode == 2
-    assert "expected UTF-8 text" in done.stderr
+    refused(lumicontainer("show", *words), "expected UTF-8 text")
