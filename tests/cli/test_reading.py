@@ -2,8 +2,8 @@
 
 import errno
 import io
-import json
 import os
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -14,14 +14,12 @@ import yaml
 
 from lumicontainer import cli
 from lumicontainer.commands import show
-from lumicontainer.commands.parser import VERBS
 from lumicontainer.commands.show import DOCUMENTS
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.image import sif
 from lumicontainer.image.inspect import KEY_LABEL
 
-from ..conftest import HELLO, Write
-from .conftest import Run
+from .conftest import Ask, Hello, Run, refused
 
 SETS = {
     "hello.yaml": "summary: x\nbase: tiny\nprofiles: [calm, loud]\nlayers: [greet]\n",
@@ -36,14 +34,14 @@ SETS = {
 
 
 def test_list_names_shipped_and_own_documents_of_each_kind(
-    lumicontainer: Run, write: Write
+    lumicontainer: Run, ask: Ask, hello: Hello
 ) -> None:
-    words = ("list", "--recipes", write({**HELLO, **SETS}))
+    words = ("list", *hello(SETS)[1:])
     done = lumicontainer(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert "  workstation " in done.stdout
     assert "(this host)" in done.stdout
-    data = json.loads(lumicontainer(*words, "--json").stdout)
+    data = ask(*words)
     assert {"hello", "pytorch-deepspeed"} <= set(data["recipes"])
     assert {"greet", "deepspeed"} <= set(data["layers"])
     assert {"workstation", "lumi-g"} <= set(data["platforms"])
@@ -52,21 +50,19 @@ def test_list_names_shipped_and_own_documents_of_each_kind(
 
 
 def test_a_platform_is_this_one_where_all_its_paths_are_there(
-    lumicontainer: Run, write: Write, tmp_path: Path
+    ask: Ask, hello: Hello, tmp_path: Path
 ) -> None:
     text = "summary: here\naccelerator: cpu\ndetect:\n"
     for paths, found in (([tmp_path], "here"), ([tmp_path, tmp_path / "none"], "workstation")):
-        rows = "".join(f"  - {path}\n" for path in paths)
-        folder = write({**HELLO, "envs/here.yaml": text + rows})
-        data = json.loads(lumicontainer("list", "--json", "--recipes", folder).stdout)
-        assert data["platform_here"] == found
+        words = hello({"envs/here.yaml": text + "".join(f"  - {path}\n" for path in paths)})
+        assert ask("list", *words[1:])["platform_here"] == found
 
 
 def test_lumi_is_known_by_its_software() -> None:
     assert dict(open_catalog().detected())["lumi-g"] == ("/appl/lumi",)
 
 
-def test_show_prints_each_value_and_its_origin(lumicontainer: Run) -> None:
+def test_show_prints_each_value_and_its_origin(lumicontainer: Run, ask: Ask, hello: Hello) -> None:
     done = lumicontainer("show", "pytorch-deepspeed", "--set", "deepspeed.DS_BUILD_AIO=true")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  DS_")}
@@ -74,25 +70,62 @@ def test_show_prints_each_value_and_its_origin(lumicontainer: Run) -> None:
     assert "pytorch-deepspeed.yaml:" in lines["DS_BUILD_FUSED_ADAM"]
     assert "the command line, --set deepspeed" in lines["DS_BUILD_AIO"]
     assert "the layer's default" in lines["DS_BUILD_GDS"]
+    words = ("show", *hello(SETS))
+    done = lumicontainer(*words, "--profile", "loud")
+    assert "profile loud: not so\n" in done.stdout
+    assert "bind /opt/cray\n    the host's network [its makers]\n" in done.stdout
+    assert "not pinned: image ubuntu:noble\n" in done.stdout
+    assert re.search(r"  greeting  LOUD +the profile, \S+loud.yaml:3:28\n", done.stdout)
+    data = ask(*words)
+    assert data["profile"] == "calm"
+    assert data["binds"][0]["path"] == "/opt/cray"
+    assert data["layers"]["greet"]["origins"]["greeting"] == "profile"
 
 
-def test_show_prints_a_platform_with_the_source_of_each_fact(lumicontainer: Run) -> None:
-    done = lumicontainer("show", "lumi-g")
+SHOWN = {
+    "lumi-g": (
+        "# platform lumi-g\nname: lumi-g\nsummary: a LUMI-G node",
+        "- pci: 0000:c1:00.0\n  cores: 49-55\n  numa: 3\n  reserved: '48'\n",
+        "\n    network: disable_rdzv_get\n",
+        "\n- path: /var/spool/slurmd\n",
+        "\nproot: module load ",
+    ),
+    "rocm-7.0.2": ("# profile rocm-7.0.2\n", "\n  pytorch:\n    version: 2.10.0+rocm7.0\n"),
+    "deepspeed": (
+        "# layer deepspeed\nname: deepspeed\nsummary: DeepSpeed, its ops compiled ahead of time\n",
+        "\n  choices:\n  - x86-64-v3\n  - x86-64-v4\n  - znver3\n",
+        "\nrequires:\n- pytorch\n",
+        "\n    compile: compile-rocm.sh\n",
+        "\n  0.18.9:\n    sources:\n    - sdist: deepspeed\n      sha256: ee48",
+        "\n    rocm: it needs NVIDIA's cuFile\n",
+        "\n- name: deepspeed/training\n",
+    ),
+}
+"""Some of what is printed of a platform, a profile and a layer."""
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_show_prints_all_of_a_document(lumicontainer: Run, name: str) -> None:
+    done = lumicontainer("show", name)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("# platform lumi-g\nname: lumi-g\nsummary: a LUMI-G node")
-    assert "- pci: 0000:c1:00.0\n  cores: 49-55\n  numa: 3\n  reserved: '48'\n" in done.stdout
+    assert done.stdout.startswith(SHOWN[name][0])
+    assert [text for text in SHOWN[name] if text not in done.stdout] == []
     assert max(map(len, done.stdout.splitlines())) <= 120
-    data = json.loads(lumicontainer("show", "lumi-g", "--json").stdout)
-    assert {"name", "reason", "source", "hint"} <= data["discouraged"][0].keys()
-    assert [gpu["numa"] for gpu in data["gpus"]] == [3, 3, 1, 1, 0, 0, 2, 2]
-    names = {each["name"]: each for each in data["variables"]}
-    assert names["FI_CXI_RDZV_PROTO"]["when"]["network"] == "disable_rdzv_get"
-    assert {each["storage"] for each in data["caches"]} == {"node", "job", "scratch", "home"}
-    assert data["proot"].startswith("module load ")
 
 
-def test_show_prints_left_out_layers_and_unpinned_inputs(lumicontainer: Run) -> None:
-    data = json.loads(lumicontainer("show", "pytorch-deepspeed", "--json").stdout)
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_every_shipped_document_can_be_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in open_catalog().names(kind):
+        shown = []
+        for as_json in (False, True):
+            show.run(Namespace(recipe=name, kind=kind, recipes=None, json=as_json))
+            shown.append(yaml.safe_load(capsys.readouterr().out))
+        assert shown[0] == shown[1]
+        assert shown[0]["name"] == name
+
+
+def test_show_prints_left_out_layers_and_unpinned_inputs(lumicontainer: Run, ask: Ask) -> None:
+    data = ask("show", "pytorch-deepspeed")
     assert set(data["omitted"]) == {"rocm", "slingshot", "rccl-plugin", "flash-attention"}
     assert "apt libfabric1" in data["layers"]["libfabric"]["not_pinned"]
     assert data["layers"]["horovod"]["places"]["version"].endswith("layer.yaml:3:10")
@@ -103,52 +136,29 @@ def test_show_prints_left_out_layers_and_unpinned_inputs(lumicontainer: Run) -> 
     assert max(map(len, folded)) <= 100
 
 
-def test_show_prints_the_profile_and_its_values(lumicontainer: Run, write: Write) -> None:
-    folder = write({**HELLO, **SETS})
-    done = lumicontainer("show", "hello", "--recipes", folder, "--profile", "loud")
-    assert done.returncode == 0, done.stderr
-    assert "profile loud: not so\n" in done.stdout
-    assert "bind /opt/cray\n    the host's network [its makers]\n" in done.stdout
-    assert "not pinned: image ubuntu:noble\n" in done.stdout
-    row = next(line for line in done.stdout.splitlines() if line.startswith("  greeting"))
-    assert row.split("  ")[1:3] == ["greeting", "LOUD"]
-    assert "the profile, " in row
-    assert "loud.yaml:3:28" in row
-    data = json.loads(lumicontainer("show", "hello", "--recipes", folder, "--json").stdout)
-    assert data["profile"] == "calm"
-    assert data["binds"][0]["path"] == "/opt/cray"
-    assert data["layers"]["greet"]["origins"]["greeting"] == "profile"
-
-
-def test_show_prints_the_packages_of_wheels_only(lumicontainer: Run, write: Write) -> None:
+def test_show_prints_the_packages_of_wheels_only(ask: Ask, hello: Hello) -> None:
     files = ("My_Lib-1.5-py3-none-any.whl", "thing.whl", "thing-1.0.whl")
     rows = "".join(f"  - {{url: 'https://a.example/{f}', file: {f}}}\n" for f in files)
     layer = f"summary: x\nsources:\n{rows}"
     script = 'pip install "$sources"/*.whl\n'
-    folder = write({**HELLO, "layers/greet/layer.yaml": layer, "layers/greet/install.sh": script})
-    done = lumicontainer("show", "hello", "--recipes", folder, "--json")
-    assert done.returncode == 0, done.stderr
-    packages = json.loads(done.stdout)["layers"]["greet"]["packages"]
-    assert packages == {"python": ["my-lib==1.5"]}
+    words = hello({"layers/greet/layer.yaml": layer, "layers/greet/install.sh": script})
+    assert ask("show", *words)["layers"]["greet"]["packages"] == {"python": ["my-lib==1.5"]}
 
 
+@pytest.mark.parametrize("verb", ["show", "render", "build --dry-run", "cache explain"])
 def test_an_unknown_profile_is_refused_by_each_verb_that_takes_one(
-    lumicontainer: Run, write: Write
+    lumicontainer: Run, hello: Hello, verb: str
 ) -> None:
-    folder = write({**HELLO, **SETS})
-    for verb in (["show"], ["render"], ["build", "--dry-run"], ["cache", "explain"]):
-        done = lumicontainer(*verb, "hello", "--recipes", folder, "--profile", "lout")
-        assert done.returncode == 2, verb
-        assert "did you mean 'loud'?" in done.stderr
+    done = lumicontainer(*verb.split(), *hello(SETS), "--profile", "lout")
+    refused(done, "did you mean 'loud'?")
 
 
 @pytest.mark.parametrize("form", ["def", "dockerfile"])
 def test_render_prints_the_same_document_every_time(lumicontainer: Run, form: str) -> None:
-    first = lumicontainer("render", "pytorch-deepspeed", "--format", form)
-    assert first.returncode == 0, first.stderr
+    words = ("render", "pytorch-deepspeed", "--format", form)
+    first = lumicontainer(*words)
     other = {"TZ": "Asia/Tokyo", "LANG": "C", "PYTHONHASHSEED": "7"}
-    again = lumicontainer("render", "pytorch-deepspeed", "--format", form, env=other)
-    assert first.stdout == again.stdout
+    assert first.stdout == lumicontainer(*words, env=other).stdout != ""
 
 
 def test_render_prints_how_lumi_builds_the_document(lumicontainer: Run) -> None:
@@ -163,27 +173,25 @@ def test_render_prints_how_lumi_builds_the_document(lumicontainer: Run) -> None:
         assert lumicontainer("render", "rocm", "--platform", "lumi-g", *words).stderr == ""
 
 
-def test_a_dry_run_prints_the_steps_and_does_nothing(lumicontainer: Run, write: Write) -> None:
-    folder = write({**HELLO, **SETS})
+def test_a_dry_run_prints_the_steps_and_does_nothing(
+    lumicontainer: Run, ask: Ask, hello: Hello
+) -> None:
+    *_, folder = words = hello(SETS)
     before = sorted(folder.rglob("*"))
-    words = ("hello", "--recipes", folder)
     done = lumicontainer("build", *words, "--dry-run", cwd=folder)
     assert done.returncode == 0
     assert "greet" in done.stdout
     assert "image ubuntu:noble  not pinned" in done.stdout
     assert sorted(folder.rglob("*")) == before
-    data = json.loads(lumicontainer("build", *words, "--dry-run", "--json").stdout)
+    data = ask("build", *words, "--dry-run")
     assert [step["name"] for step in data["steps"]] == ["greet", "lumicontainer"]
-    assert data["steps"] == json.loads(lumicontainer("show", *words, "--json").stdout)["steps"]
+    assert data["steps"] == ask("show", *words)["steps"]
 
 
-def test_an_image_that_is_damaged_is_not_up_to_date(
-    lumicontainer: Run, write: Write, tmp_path: Path
-) -> None:
+def test_an_image_that_is_damaged_is_not_up_to_date(ask: Ask, hello: Hello, tmp_path: Path) -> None:
     output = tmp_path / "x.sif"
-    words = ("build", "hello", "--recipes", write(HELLO), "--output", output, "--dry-run", "--json")
-    key = json.loads(lumicontainer(*words).stdout)["steps"][-1]["key"]
-    attributes = {"labels": {KEY_LABEL: key}}
+    words = ("build", *hello(), "--output", output, "--dry-run")
+    attributes = {"labels": {KEY_LABEL: ask(*words)["steps"][-1]["key"]}}
     layout = sif.layout("", {"data": {"attributes": attributes}, "type": "container"})
     output.write_bytes(b"x" * (layout.offset + 5000))
     sif.complete(output, layout, [sif.Partition(layout.offset, 5000)])
@@ -191,39 +199,28 @@ def test_an_image_that_is_damaged_is_not_up_to_date(
     damaged = {whole: True, whole[:-1]: False, whole.replace(b'{"data"', b'?"data"'): False}
     for content, current in damaged.items():
         output.write_bytes(content)
-        done = lumicontainer(*words)
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["up_to_date"] == current
-
-
-@pytest.mark.parametrize(
-    "broken", ["broken.yaml", "profiles/broken.yaml", "layers/broken/layer.yaml"]
-)
-def test_a_broken_document_is_reported_and_hides_no_other(
-    lumicontainer: Run, write: Write, broken: str
-) -> None:
-    done = lumicontainer("list", "--recipes", write({**HELLO, broken: "sumary: x\n"}))
-    assert done.returncode == 2
-    for word in ("hello", "greet", "deepspeed", "rocm-6.4.4", "lumi-g"):
-        assert f"  {word} " in done.stdout
-    assert f"{broken}:1:1" in done.stderr
-    assert done.stderr.count("has no key 'sumary'") == 1
+        assert ask(*words)["up_to_date"] == current
 
 
 @pytest.mark.parametrize("text", ["sumary: x\n", "summary: [\n"])
-def test_a_broken_platform_hides_no_other(lumicontainer: Run, write: Write, text: str) -> None:
-    folder = write({**HELLO, "envs/broken.yaml": text})
-    done = lumicontainer("list", "--json", "--recipes", folder)
+@pytest.mark.parametrize(
+    "broken",
+    ["broken.yaml", "profiles/broken.yaml", "layers/broken/layer.yaml", "envs/broken.yaml"],
+)
+def test_a_broken_document_is_reported_and_hides_no_other(
+    lumicontainer: Run, hello: Hello, broken: str, text: str
+) -> None:
+    done = lumicontainer("list", *hello({broken: text})[1:])
     assert done.returncode == 2
-    assert json.loads(done.stdout)["platforms"]["workstation"]
-    assert "envs/broken.yaml:" in done.stderr
+    for word in ("hello", "greet", "deepspeed", "rocm-6.4.4", "lumi-g", "workstation"):
+        assert f"  {word} " in done.stdout
+    assert f"{broken}:" in done.stderr
+    assert done.stderr.count("has no key 'sumary'") == text.startswith("sumary")
 
 
-def test_doctor_reports_what_this_host_can_do(lumicontainer: Run) -> None:
-    done = lumicontainer("doctor", "--json")
-    findings = {each["what"]: each for each in json.loads(done.stdout)}
+def test_doctor_reports_what_this_host_can_do(ask: Ask) -> None:
+    findings = {each["what"]: each for each in ask("doctor")}
     assert findings["engine"]["state"] == "ok"
-    assert done.returncode == 0, done.stdout
 
 
 def test_doctor_reports_what_is_missing_with_a_hint(lumicontainer: Run, tmp_path: Path) -> None:
@@ -268,55 +265,9 @@ def test_a_lost_file_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
     assert "/appl/lumi" in printed.getvalue()
 
 
-@pytest.mark.parametrize("words", [(), ("render",)])
-def test_the_help_names_every_verb_and_that_of_a_verb_its_options(
-    lumicontainer: Run, words: tuple[str, ...]
-) -> None:
-    every = lumicontainer("--help", *words).stdout
-    assert all(f"\n    {verb}" in every for verb in VERBS)
-    assert "--format" in lumicontainer("render", "--help").stdout
-    assert lumicontainer().returncode == 2
-    assert "--help" in lumicontainer("render", "--nothing").stderr
-
-
-def test_show_prints_all_of_a_layer(lumicontainer: Run) -> None:
-    done = lumicontainer("show", "deepspeed")
-    assert done.returncode == 0, done.stderr
-    for text in (
-        "# layer deepspeed\nname: deepspeed\nsummary: DeepSpeed, its ops compiled ahead of time\n",
-        "\n  choices:\n  - x86-64-v3\n  - x86-64-v4\n  - znver3\n",
-        "\nrequires:\n- pytorch\n",
-        "\n    compile: compile-rocm.sh\n",
-        "\n  0.18.9:\n    sources:\n    - sdist: deepspeed\n      sha256: ee48",
-        "\n    rocm: it needs NVIDIA's cuFile\n",
-        "\n- name: deepspeed/training\n",
-    ):
-        assert text in done.stdout
-    data = json.loads(lumicontainer("show", "deepspeed", "--json").stdout)
-    parameters = {each["name"]: each for each in data["parameters"]}
-    assert parameters["march"]["choices"] == ["x86-64-v3", "x86-64-v4", "znver3"]
-    assert data["variants"]["cpu"]["parameters"] == {"DS_BUILD_SHM_COMM": "true"}
-
-
-def test_show_prints_the_values_of_a_profile(lumicontainer: Run) -> None:
-    done = lumicontainer("show", "rocm-7.0.2")
-    assert done.stdout.startswith("# profile rocm-7.0.2\n")
-    assert "\n  pytorch:\n    version: 2.10.0+rocm7.0\n" in done.stdout
-    data = json.loads(lumicontainer("show", "rocm-7.0.2", "--json").stdout)
-    assert data["values"]["deepspeed"] == {"version": "0.18.9"}
-
-
 def test_show_of_a_name_of_two_kinds_says_how_to_print_the_other(lumicontainer: Run) -> None:
     done = lumicontainer("show", "pytorch")
     assert "lumicontainer show pytorch --kind layer" in done.stderr
     other = lumicontainer("show", "pytorch", "--kind", "layer")
     assert other.stdout.startswith("# layer pytorch\n")
     assert other.stderr == ""
-
-
-@pytest.mark.parametrize("kind", DOCUMENTS)
-def test_every_shipped_document_can_be_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in open_catalog().names(kind):
-        for as_json in (False, True):
-            show.run(Namespace(recipe=name, kind=kind, recipes=None, json=as_json))
-            assert yaml.safe_load(capsys.readouterr().out)["name"] == name
