@@ -1,7 +1,5 @@
 """What the commands print about a shared cache, and how they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -12,13 +10,13 @@ import pytest
 
 from lumicontainer.build.cache import store as cache
 
-from ..conftest import HELLO, Write
 from ..faults.test_folders_of_others import STRANGER, given_away
 from ..namespaces import as_root, owned, prepared
 from ..programs import run
-from .conftest import Run
+from .conftest import Ask, Hello, Run, refused
 from .test_cache import build
 
+Words = tuple[object, ...]
 STEPS = ["base", "greet", "lumicontainer"]
 
 
@@ -32,102 +30,87 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def hello(
-    write: Write, team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[object, ...]:
+def built(hello: Hello, team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Words:
     """Return the words that name a recipe, whose objects are in the own cache."""
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
-    folder = write(HELLO)
+    *_, folder = words = hello()
     build(cache.Cache(tmp_path / "cache").open(), folder)
-    return ("hello", "--recipes", folder, "--platform", "workstation")
+    return words
 
 
 @pytest.fixture
 def published(
-    lumicontainer: Run,
-    hello: tuple[object, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> tuple[object, ...]:
+    lumicontainer: Run, built: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Words:
     """Publish these objects, and name an empty cache."""
-    done = lumicontainer("cache", "publish", *hello)
+    done = lumicontainer("cache", "publish", *built)
     assert done.returncode == 0, done.stderr
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "empty-cache"))
-    return hello
+    return built
 
 
 def test_publish_counts_what_is_new_and_what_is_there(
-    lumicontainer: Run, hello: tuple[object, ...], team: Path
+    lumicontainer: Run, built: Words, team: Path
 ) -> None:
-    done = lumicontainer("cache", "publish", *hello)
+    done = lumicontainer("cache", "publish", *built)
     assert (done.returncode, done.stdout) == (0, f"3 published: {team}\n")
-    done = lumicontainer("cache", "publish", "--all", "--json")
-    found = json.loads(done.stdout)
-    assert [sorted(each["step"] for each in found["there_already"])] == [STEPS]
+    found = json.loads(lumicontainer("cache", "publish", "--all", "--json").stdout)
+    assert sorted(each["step"] for each in found["there_already"]) == STEPS
     assert (found["published"], found["damaged"], found["place"]) == ([], [], str(team))
 
 
 def test_publish_refuses_a_recipe_that_is_not_built(
-    lumicontainer: Run, hello: tuple[object, ...], team: Path
+    lumicontainer: Run, built: Words, team: Path
 ) -> None:
-    done = lumicontainer("cache", "publish", *hello, "--set", "greet.times=2")
-    assert done.returncode == 2
-    assert "recipe 'hello' is not built" in done.stderr
-    assert "why: not in the cache: greet, lumicontainer" in done.stderr
-    assert "hint: lumicontainer build " in done.stderr
+    done = lumicontainer("cache", "publish", *built, "--set", "greet.times=2")
+    why = "why: not in the cache: greet, lumicontainer"
+    refused(done, "recipe 'hello' is not built", why, "hint: lumicontainer build ")
     assert list(team.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [(), ("hello", "--all")])
-def test_publish_expects_a_recipe_or_all(lumicontainer: Run, words: tuple[str, ...]) -> None:
-    done = lumicontainer("cache", "publish", *words)
-    assert done.returncode == 2
-    assert "expected a recipe or --all" in done.stderr
-
-
+@pytest.mark.parametrize(
+    ("folder", "code", "says"),
+    [
+        ("/nowhere/team", 3, ("why: it does not exist", "install -d -m 3770 -g GROUP DIR")),
+        ("", 2, ("hint: export LUMICONTAINER_SHARED_CACHE=DIR",)),
+    ],
+    ids=["missing", "not named"],
+)
 def test_publish_requires_a_shared_cache(
-    lumicontainer: Run, hello: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+    lumicontainer: Run, built: Words, folder: str, code: int, says: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("LUMICONTAINER_SHARED_CACHE", "/nowhere/team")
-    done = lumicontainer("cache", "publish", *hello)
-    assert done.returncode == 3
-    assert "why: it does not exist" in done.stderr
-    assert "install -d -m 3770 -g GROUP DIR" in done.stderr
-    monkeypatch.delenv("LUMICONTAINER_SHARED_CACHE")
-    done = lumicontainer("cache", "publish", *hello)
-    assert done.returncode == 2
-    assert "hint: export LUMICONTAINER_SHARED_CACHE=DIR" in done.stderr
+    done = lumicontainer("cache", "publish", *built, env={"LUMICONTAINER_SHARED_CACHE": folder})
+    refused(done, *says, code=code)
 
 
 def test_a_damaged_object_of_the_own_cache_is_not_published(
-    lumicontainer: Run, hello: tuple[object, ...], team: Path, tmp_path: Path
+    lumicontainer: Run, built: Words, team: Path, tmp_path: Path
 ) -> None:
     for layer in (tmp_path / "cache/objects").glob("*/layer.squashfs"):
         layer.write_bytes(b"other")
-    done = lumicontainer("cache", "publish", *hello)
+    done = lumicontainer("cache", "publish", *built)
     assert (done.returncode, done.stdout) == (1, f"3 damaged: {team}\n")
     assert "damaged: greet: layer.squashfs has changed" in done.stderr
     assert list(team.iterdir()) == []
 
 
 def test_list_and_explain_and_a_dry_run_show_what_a_build_would_take(
-    lumicontainer: Run, published: tuple[object, ...], tmp_path: Path
+    lumicontainer: Run, ask: Ask, published: Words, tmp_path: Path
 ) -> None:
-    listed = json.loads(lumicontainer("cache", "list", "--shared", "--json").stdout)
-    assert sorted(each["step"] for each in listed["objects"]) == STEPS
-    publisher = listed["objects"][0]["publisher"]
-    explained = json.loads(lumicontainer("cache", "explain", *published, "--json").stdout)
-    states = {each["name"]: (each["state"], each["publisher"]) for each in explained["parts"]}
+    objects = ask("cache", "list", "--shared")["objects"]
+    assert sorted(each["step"] for each in objects) == STEPS
+    publisher = objects[0]["publisher"]
+    parts = ask("cache", "explain", *published)["parts"]
+    states = {each["name"]: (each["state"], each["publisher"]) for each in parts}
     assert states == dict.fromkeys(STEPS, ("in the shared cache", publisher))
     done = lumicontainer("build", *published, "--dry-run")
     assert done.stdout.count(f"in the shared cache, from {publisher}\n") == len(STEPS)
     assert not (tmp_path / "empty-cache").exists()
-    done = lumicontainer("build", *published, "--dry-run", "--rebuild", "--json")
-    assert json.loads(done.stdout)["taken"] == {}
+    assert ask("build", *published, "--dry-run", "--rebuild")["taken"] == {}
 
 
 def test_list_and_explain_name_an_owner_who_is_not_trusted(
-    lumicontainer: Run, published: tuple[object, ...], team: Path
+    lumicontainer: Run, published: Words, team: Path
 ) -> None:
     for each in team.iterdir():
         given_away(each)
@@ -146,21 +129,21 @@ def test_list_and_explain_name_an_owner_who_is_not_trusted(
     [("size=8k", 8, "No space left on device"), ("ro", 3, "Read-only file system")],
 )
 def test_a_file_system_that_takes_no_object_stays_as_it_is(
-    hello: tuple[object, ...], team: Path, options: str, code: int, why: str
+    built: Words, team: Path, options: str, code: int, why: str
 ) -> None:
     mount = f'mount -t tmpfs -o mode=700,{owned()},{options} none "{team}"'
     command = [*prepared("mount", mount), "bash", "-c", '"$@"; code=$?; ls -A "$0"; exit $code']
-    words = [sys.executable, "-m", "lumicontainer", "cache", "publish", *hello]
+    words = [sys.executable, "-m", "lumicontainer", "cache", "publish", *built]
     done = run([*command, team, *words])
     assert done.returncode == code, done.stderr
     assert f"error: cannot publish\n  where: {team}\n    why: {why}" in done.stderr
     assert done.stdout == ""
 
 
+@pytest.mark.usefixtures("published")
 def test_verify_reads_every_byte_of_the_shared_cache_and_removes_nothing(
-    lumicontainer: Run, published: tuple[object, ...], team: Path
+    lumicontainer: Run, team: Path
 ) -> None:
-    del published
     done = lumicontainer("cache", "verify", "--shared")
     assert (done.returncode, done.stdout) == (0, f"3 objects whole, in {team}\n")
     (layer,) = (each for each in team.glob("*/layer.squashfs") if b"greet" in about(each))
@@ -181,34 +164,27 @@ def about(layer: Path) -> bytes:
     return layer.with_name(cache.ENTRY).read_bytes().partition(b'"step"')[2]
 
 
-def test_prune_removes_the_oldest_of_ones_own_from_the_shared_cache(
-    lumicontainer: Run, published: tuple[object, ...], team: Path
-) -> None:
-    del published
+@pytest.mark.usefixtures("published")
+def test_prune_removes_the_oldest_of_ones_own_from_the_shared_cache(ask: Ask, team: Path) -> None:
     old, older, new = sorted(team.iterdir())
     for folder, days in ((old, 10), (older, 20)):
         os.utime(folder, (time.time() - days * 86_400,) * 2)
 
     def pruned(*words: object) -> list[str]:
-        done = lumicontainer("cache", "prune", "--shared", *words, "--json")
-        assert done.returncode == 0, done.stderr
-        return [each["name"] for each in json.loads(done.stdout)["removed"]]
+        return [each["name"] for each in ask("cache", "prune", "--shared", *words)["removed"]]
 
     assert pruned("--max-age", 30) == []
     assert pruned("--max-size", 0, "--dry-run") == [older.name, old.name, new.name]
     assert pruned("--max-age", 15) == [older.name]
-    assert pruned("--max-size", size(new)) == [old.name]
+    size = sum(path.stat().st_size for path in new.iterdir())
+    assert pruned("--max-size", size) == [old.name]
     assert list(team.iterdir()) == [new]
 
 
-def size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
-
-
+@pytest.mark.usefixtures("published")
 def test_prune_leaves_objects_of_others_unless_the_user_may_write_and_says_so(
-    lumicontainer: Run, published: tuple[object, ...], team: Path
+    lumicontainer: Run, team: Path
 ) -> None:
-    del published
     for folder in team.iterdir():
         given_away(folder)
     done = lumicontainer("cache", "prune", "--shared", "--max-size", 0)
@@ -223,17 +199,7 @@ def test_prune_leaves_objects_of_others_unless_the_user_may_write_and_says_so(
     assert list(team.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--shared",), "hint: add --max-size SIZE, --max-age DAYS or both"),
-        (("--others",), "--others is an option of --shared"),
-    ],
-)
-def test_prune_names_the_option_that_is_missing(
-    lumicontainer: Run, team: Path, words: tuple[str, ...], says: str
-) -> None:
-    del team
-    done = lumicontainer("cache", "prune", *words)
-    assert done.returncode == 2
-    assert says in done.stderr
+@pytest.mark.usefixtures("team")
+def test_prune_wants_a_limit_for_the_shared_cache(lumicontainer: Run) -> None:
+    done = lumicontainer("cache", "prune", "--shared")
+    refused(done, "hint: add --max-size SIZE, --max-age DAYS or both")
