@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,18 +30,22 @@ class Login:
 
     folder: Path
     env: dict[str, str]
-    words: tuple[object, ...] = ("--on", "standard-g", "--time", "20m", "--jobs", 4, "--no-verify")
-    log: list[str] = field(default_factory=list)
 
     @property
     def image(self) -> Path:
         return self.folder / "small.sif"
 
     def command(self, *words: object) -> tuple[object, ...]:
-        return ("build", "small", "--recipes", self.folder / "own", *self.words, *words)
+        job = ("--on", "standard-g", "--time", "20m", "--jobs", 4, "--no-verify")
+        return ("build", "small", "--recipes", self.folder / "own", *job, *words)
 
     def build(self, *words: object) -> subprocess.CompletedProcess[str]:
         return lumicontainer(*self.command(*words), cwd=self.folder, env=self.env)
+
+    def layers(self, *names: str, wait: str = "true") -> None:
+        """Write the recipe; the layers that are named run ``wait`` while they compile."""
+        for name in names:
+            write_small(self.folder / "own", compiled_layer(name, wait=wait))
 
     @contextmanager
     def started(self, *words: object, until: str) -> Iterator[subprocess.Popen[str]]:
@@ -55,21 +59,21 @@ class Login:
             stderr=subprocess.PIPE,
             text=True,
         )
-        for line in process.stderr:
-            self.log.append(line)
-            if re.search(until, line):
-                break
+        assert any(re.search(until, line) for line in process.stderr)
         try:
             yield process
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=SECONDS)
 
+    def running(self, count: int) -> list[str]:
+        """Return the numbers of the jobs of a build, the first is its own, once so many run."""
+        wait_for(lambda: self.jobs("%T") == ["RUNNING"] * count)
+        return sorted(self.jobs(), key=int)
+
     def jobs(self, form: str = "%i") -> list[str]:
         """Return the jobs that were sent from here, and wait or run."""
-        listed = run(["squeue", "--noheader", f"--format={form} %Z"], env=self.env).stdout
-        rows = [line.rpartition(" ") for line in listed.splitlines()]
-        return [head.strip() for head, _, sent_from in rows if Path(sent_from) == self.folder]
+        return jobs_of(self.env, self.folder, form)
 
     def known_to_slurm(self, number: str) -> str:
         """Return the batch script of a job, and what else Slurm prints of it."""
@@ -84,6 +88,34 @@ class Login:
         jobs = {path.name for path in (self.folder / "cache/jobs").iterdir()}
         drafts = {path.name for path in (self.folder / "cache/objects").glob(".*")}
         return found | jobs | drafts
+
+    def assert_nothing_runs(self) -> None:
+        """Assert that no job, no process and no folder of a build on a node is left."""
+        assert self.jobs() == []
+        assert processes_of(self.folder) == []
+        assert list((self.folder / "place").glob("lumicontainer-*/small-*")) == []
+
+    def assert_goes_on(self, *cached: str) -> None:
+        """Assert that the next build succeeds and takes steps from the cache."""
+        done = self.build()
+        assert done.returncode == 0, done.stderr
+        for step in cached:
+            assert re.search(rf"(?m)\] {step} +cached", done.stderr), done.stderr
+
+
+def jobs_of(env: dict[str, str], folder: Path, form: str = "%i") -> list[str]:
+    """Return the jobs that wait or run and were sent from ``folder``, which a test has alone."""
+    listed = run(["squeue", "--noheader", f"--format={form} %Z"], env=env).stdout
+    rows = [line.rpartition(" ") for line in listed.splitlines()]
+    return [head.strip() for head, _, sent_from in rows if Path(sent_from) == folder]
+
+
+def ended(process: subprocess.Popen[str], code: int, *patterns: str) -> None:
+    """Assert how a build ends, and what it prints."""
+    _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == code, stderr
+    assert "Traceback" not in stderr
+    assert [each for each in patterns if not re.search(each, stderr)] == [], stderr
 
 
 @pytest.fixture
@@ -102,41 +134,29 @@ def wait_for(holds: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
+@dataclass
 class Gate:
-    """A socket that steps of a build wait at, on any node, until it is opened."""
+    """A socket that steps of a build wait at, on any node, until it is closed."""
 
-    def __init__(self, folder: Path) -> None:
-        name = f"gate-{name_of(folder)}"
-        self.server = socket.socket(socket.AF_UNIX)
-        self.server.bind(f"\0{name}")
-        self.server.listen()
-        program = "import socket; one = socket.socket(socket.AF_UNIX)"
-        self.wait = f"python3 -c '{program}; one.connect(\"\\0{name}\"); one.recv(1)' || true"
-
-    def open(self) -> None:
-        self.server.close()
+    server: socket.socket
+    wait: str
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    gate = Gate(tmp_path)
-    yield gate
-    gate.open()
-
-
-def slow(login: Login, wait: str, *names: str) -> None:
-    """Change what layers do while they compile."""
-    for name in names:
-        write_small(login.folder / "own", {**COMPILED, **compiled_layer(name, wait=wait)})
+    name = f"gate-{name_of(tmp_path)}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{name}")
+        server.listen()
+        program = f'import socket as s; x = s.socket(s.AF_UNIX); x.connect("\\0{name}"); x.recv(1)'
+        yield Gate(server, f"python3 -c '{program}' || true")
 
 
 def test_a_build_runs_as_a_job_and_compiles_on_both_nodes(login: Login, gate: Gate) -> None:
-    node = f"word=$(hostname); {gate.wait}"
-    both = compiled_layer("one", wait=node) | compiled_layer("other", wait=node)
-    write_small(login.folder / "own", {**COMPILED, **both})
+    login.layers("one", "other", wait=f"word=$(hostname); {gate.wait}")
     with login.started("--jobs-at-once", 2, until=r"^job \d+ is submitted") as process:
-        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 3)
-        gate.open()
+        login.running(3)
+        gate.server.close()
         stdout, stderr = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, stderr
     assert stdout == f"{login.image}\n"
@@ -151,14 +171,12 @@ PASSWORD = "pass-of-mine"
 
 
 def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Login) -> None:
-    slow(login, ENDLESS, "one")
+    login.layers("one", wait=ENDLESS)
     login.env["PIP_INDEX_URL"] = f"https://user:{PASSWORD}@localhost/simple"
     mirror = f"https://localhost/x=https://user:{PASSWORD}@localhost/y"
     words = ("--mirror", mirror, "--jobs-at-once", 1)
     with login.started(*words, until="one: compile") as process:
-        wait_for(lambda: len(login.jobs()) == 2)
-        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 2)
-        assert PASSWORD not in "".join(map(login.known_to_slurm, login.jobs()))
+        assert PASSWORD not in "".join(map(login.known_to_slurm, login.running(2)))
         (folder,) = (login.folder / "cache/jobs").iterdir()
         assert folder.stat().st_mode & 0o077 == 0
         # A job removes its command when it starts.
@@ -166,12 +184,9 @@ def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Log
         texts = [path.read_text() for path in folder.rglob("*") if path.is_file()]
         assert PASSWORD not in "".join(texts)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=SECONDS)
-        assert process.returncode == 130
-    assert login.jobs() == []
-    assert processes_of(login.folder) == []
+        ended(process, 130)
+    login.assert_nothing_runs()
     assert login.left() == set()
-    assert list((login.folder / "place").glob("lumicontainer-*/small-*")) == []
 
 
 @pytest.mark.parametrize(
@@ -180,13 +195,11 @@ def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Log
     ids=["closed terminal", "ctrl-c twice"],
 )
 def test_a_login_that_ends_leaves_no_job(login: Login, signals: tuple[signal.Signals, ...]) -> None:
-    slow(login, ENDLESS, "one")
+    login.layers("one", wait=ENDLESS)
     with login.started(until="one: compile") as process:
         for number in signals:
             process.send_signal(number)
-        _, stderr = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130, stderr
-    assert "Traceback" not in stderr
+        ended(process, 130)
     assert login.jobs() == []
     assert login.left() == set()
 
@@ -205,64 +218,45 @@ def killed(login: Login, number: str) -> int:
 
 
 def test_after_a_job_that_dies_the_next_build_continues(login: Login) -> None:
-    slow(login, ENDLESS, "other")
+    login.layers("other", wait=ENDLESS)
     with login.started("--jobs-at-once", 2, until=r"one: compile +\d") as process:
         wait_for(lambda: len(login.jobs()) == 2)
         number = min(login.jobs(), key=int)
         words = ["squeue", "--noheader", "--format=%N", "--jobs", number]
-        node = run(words, env=login.env).stdout.strip()
+        # Another node would keep the draft for days, because its job may still write it.
+        login.env["SBATCH_NODELIST"] = run(words, env=login.env).stdout.strip()
         killed(login, number)
-        _, stderr = process.communicate(timeout=SECONDS)
-    assert process.returncode == 7, stderr
-    assert re.search(r"error: job \d+ failed\n +where: \S+/log\n +why: FAILED, reason ", stderr)
+        ended(process, 7, r"error: job \d+ failed\n +where: \S+/log\n +why: FAILED, reason ")
     assert login.jobs() == []
     assert [each for each in login.left() if each.startswith("lumi-build-small-")]
-    write_small(login.folder / "own", COMPILED)
-    # Another node would keep the draft for days, because its job may still write it.
-    login.env["SBATCH_NODELIST"] = node
-    done = login.build()
-    assert done.returncode == 0, done.stderr
-    assert "first               cached" in done.stderr
-    assert re.search(r"\] one(: compile)? +cached", done.stderr), done.stderr
+    login.layers("one", "other")
+    login.assert_goes_on("first", "one(: compile)?")
     assert not [each for each in login.left() if each.startswith(".")]
 
 
 def test_a_build_that_somebody_cancels_ends_all_its_jobs_and_the_next_continues(
     login: Login,
 ) -> None:
-    slow(login, ENDLESS, "one", "other")
+    login.layers("one", "other", wait=ENDLESS)
     with login.started("--jobs-at-once", 2, until="one: compile") as process:
-        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 3)
-        number = min(login.jobs(), key=int)
+        number, *_ = login.running(3)
         run(["scancel", number], env=login.env)
-        _, stderr = process.communicate(timeout=SECONDS)
-    assert process.returncode == 7, stderr
-    assert re.search(rf"error: job {number} failed\n +where: \S+/log\n +why: CANCELLED\n", stderr)
-    assert "hint: repeat the command: it continues" in stderr
-    assert login.jobs() == []
-    assert processes_of(login.folder) == []
-    assert list((login.folder / "place").glob("lumicontainer-*/small-*")) == []
-    write_small(login.folder / "own", COMPILED)
-    done = login.build()
-    assert done.returncode == 0, done.stderr
-    assert "first               cached" in done.stderr
+        why = rf"error: job {number} failed\n +where: \S+/log\n +why: CANCELLED\n"
+        ended(process, 7, why, "hint: repeat the command: it continues")
+    login.assert_nothing_runs()
+    login.layers("one", "other")
+    login.assert_goes_on("first")
 
 
 def test_a_compile_job_that_somebody_cancels_costs_its_own_step(login: Login) -> None:
-    one = compiled_layer("one", wait="timeout 15 tail -f /dev/null || true")
-    write_small(login.folder / "own", {**COMPILED, **one, **compiled_layer("other", wait=ENDLESS)})
+    login.layers("other", wait=ENDLESS)
+    login.layers("one", wait="timeout 15 tail -f /dev/null || true")
     with login.started("--jobs-at-once", 2, until="one: compile") as process:
-        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 3)
-        (number,) = (each for each in login.jobs() if "/other-" in login.known_to_slurm(each))
+        (number,) = (each for each in login.running(3) if "/other-" in login.known_to_slurm(each))
         run(["scancel", number], env=login.env)
-        _, stderr = process.communicate(timeout=SECONDS)
-    assert process.returncode == 7, stderr
-    assert f"error: job {number} failed" in stderr
-    assert "why: CANCELLED" in stderr
-    write_small(login.folder / "own", {**COMPILED, **one})
-    done = login.build()
-    assert done.returncode == 0, done.stderr
-    assert "one: compile        cached" in done.stderr
+        ended(process, 7, f"error: job {number} failed", "why: CANCELLED")
+    login.layers("other")
+    login.assert_goes_on("one: compile")
 
 
 @contextmanager
@@ -277,35 +271,31 @@ def small_disk(login: Login, size: str) -> Iterator[Path]:
 
 
 def test_a_full_disk_and_a_dead_node_cost_their_steps_only(login: Login, gate: Gate) -> None:
-    slow(login, gate.wait, "one")
+    login.layers("one", wait=gate.wait)
     with small_disk(login, "8M"):
         done = login.build()
         assert done.returncode == 8, done.stderr
         assert "not enough space for the build's files" in done.stderr
     with login.started("--jobs-at-once", 1, until="one: compile") as process:
-        wait_for(lambda: login.jobs("%T") == ["RUNNING"] * 2)
-        first = max(login.jobs(), key=int)
+        *_, first = login.running(2)
         wait_for(lambda: killed(login, first))
-        gate.open()
-        _, stderr = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, stderr
+        gate.server.close()
+        ended(process, 0)
     seen = lumicontainer("run", login.image, "--", "cat", "/opt/one.txt", "/opt/other.txt")
     assert seen.stdout == "hello\nhello\n"
     # The cache knows the sizes of all layers now, and the next build begins with little space.
-    slow(login, "cat /dev/zero >/var/tmp/zeros", "one")
+    login.layers("one", wait="cat /dev/zero >/var/tmp/zeros")
     with small_disk(login, "700M") as place:
         done = login.build("--jobs-at-once", 1)
         assert done.returncode == 8, done.stderr
         assert "error: the compile job of 'one' failed (exit code 8)\n" in done.stderr
         assert re.search(rf"why: the temporary folder is full\n +where: {place}/", done.stderr)
-    write_small(login.folder / "own", COMPILED)
-    done = login.build()
-    assert done.returncode == 0, done.stderr
-    assert "second              cached" in done.stderr
+    login.layers("one", "other")
+    login.assert_goes_on("second")
 
 
 def test_a_compile_job_that_fails_ends_the_build_with_its_error(login: Login) -> None:
-    slow(login, "echo 'no such header' >&2; exit 4", "one")
+    login.layers("one", wait="echo 'no such header' >&2; exit 4")
     done = login.build("--jobs-at-once", 2)
     assert done.returncode == 5, done.stderr
     assert "error: the compile job of 'one' failed" in done.stderr

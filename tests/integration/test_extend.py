@@ -166,15 +166,6 @@ def test_a_killed_run_leaves_the_old_file_and_the_next_run_removes_the_rest(smal
     assert not list(small.glob(".mine*"))
 
 
-def test_two_runs_at_once_leave_one_whole_file(folder: Path) -> None:
-    command = [sys.executable, "-m", "lumicontainer", "extend", "pytorch-deepspeed.sif"]
-    command += ["tabulate==0.9.0", "-o", "mine.sqsh", "-q"]
-    both = [subprocess.Popen(command, cwd=folder) for _ in range(2)]
-    assert [each.wait() for each in both] == [0, 0]
-    assert "mine.sqsh is up to date" in extend(folder, *command[5:-1]).stderr
-    assert not list(folder.glob(".mine*"))
-
-
 def test_a_full_disk_is_named_and_nothing_is_left(folder: Path) -> None:
     disk = folder / "disk"
     disk.mkdir()

@@ -2,7 +2,7 @@
 
 import json
 import os
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,10 @@ from ..conftest import ROOT
 from .conftest import lumicontainer, run
 
 SITE = """
-site_configuration = {
-    "systems": [
-        {
-            "name": "cluster",
-            "hostnames": [".*"],
-            "partitions": [
-                {
-                    "name": "gpu",
-                    "scheduler": "squeue",
-                    "launcher": "srun",
-                    "environs": ["builtin"],
-                    "sched_options": {"unqualified_hostnames": True},
-                }
-            ],
-        }
-    ],
-    "environments": [{"name": "builtin"}],
-}
+partition = {"name": "gpu", "scheduler": "squeue", "launcher": "srun", "environs": ["builtin"]}
+partition["sched_options"] = {"unqualified_hostnames": True}
+system = {"name": "cluster", "hostnames": [".*"], "partitions": [partition]}
+site_configuration = {"systems": [system], "environments": [{"name": "builtin"}]}
 """
 """The site's own configuration: jobs by sbatch, followed by squeue, for there is no accounting."""
 
@@ -42,101 +28,93 @@ def reframe() -> str:
     return done.stdout.strip()
 
 
+Prove = Callable[..., tuple[int, dict[str, Any]]]
+
+
 @pytest.fixture
-def prove(reframe: str, proof: Path, tmp_path: Path) -> Any:
-    """Write the test class of the image and run it; return what ReFrame printed, and its report."""
+def prove(reframe: str, proof: Path, tmp_path: Path) -> Prove:
+    """Write the test class of the image and run it; return the exit code, and the test cases."""
     image = tmp_path / "it's $(here).sif"
     image.symlink_to(proof)
-    test = tmp_path / "test.py"
+    test, report = tmp_path / "test.py", tmp_path / "report.json"
 
     def run_it(
         *words: str,
         env: dict[str, str] | None = None,
         platform: str = "workstation",
         gone: bool = False,
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[int, dict[str, Any]]:
         written = lumicontainer("reframe", image, "--output", test, "--platform", platform)
         assert written.returncode == 0, written.stderr
         if gone:
             image.unlink()
         command = [reframe, "--prefix", tmp_path / "stage", "--nocolor", "-c", test, "--run"]
-        report = tmp_path / "report.json"
         own = {"RFM_REPORT_FILE": str(report), "RFM_RESULTS_DB": "0", **(env or {})}
         done = run([*command, *words], cwd=tmp_path, env=own)
-        found = json.loads(report.read_text()) if report.exists() else {}
-        return done, found
+        assert report.exists(), done.stdout + done.stderr
+        runs = json.loads(report.read_text())["runs"]
+        return done.returncode, {
+            case["display_name"].removeprefix("LumiVerify_proof %part="): case
+            for each in runs
+            for case in each["testcases"]
+        }
 
     return run_it
 
 
-def cases(report: dict[str, Any]) -> dict[str, Any]:
-    return {case["display_name"]: case for each in report["runs"] for case in each["testcases"]}
-
-
-def test_an_image_that_holds_passes_with_what_it_measured(prove: Any) -> None:
-    done, report = prove()
-    assert done.returncode == 0, done.stdout
-    case = cases(report)["LumiVerify_proof %part=all"]
-    assert case["result"] == "pass"
-    name = next(name for name in case["perfvalues"] if name.endswith("proof.pictures.speed"))
-    value, reference, lower, upper, unit, _ = case["perfvalues"][name]
+def test_an_image_that_holds_passes_with_what_it_measured(prove: Prove) -> None:
+    code, cases = prove()
+    assert (code, cases["all"]["result"]) == (0, "pass")
+    ((value, reference, lower, upper, unit, _),) = (
+        row for name, row in cases["all"]["perfvalues"].items() if name.endswith("pictures.speed")
+    )
     assert (value, reference, lower, upper, unit) == (112.5, 100, 0, None, "GB/s")
 
 
-def test_a_check_that_fails_fails_the_test_with_its_reason(prove: Any) -> None:
-    done, report = prove("--setvar", "level=full")
-    assert done.returncode == 1
-    reason = cases(report)["LumiVerify_proof %part=all"]["fail_reason"]
-    assert "proof/fails: <b>it is broken</b> (hint: write & hint it)" in reason
+def test_a_check_that_fails_fails_the_test_with_its_reason(prove: Prove) -> None:
+    code, cases = prove("--setvar", "level=full")
+    assert code == 1
+    reason = "proof/fails: <b>it is broken</b> (hint: write & hint it)"
+    assert reason in cases["all"]["fail_reason"]
 
 
-@pytest.fixture
-def engine_that_reports(tmp_path: Path) -> Any:
+def engine_that_reports(folder: Path, interrupted: str) -> dict[str, str]:
     """Put an engine first on PATH that writes a report in the place of lumi-verify."""
-
-    def put(report: dict[str, Any]) -> dict[str, str]:
-        (tmp_path / "written.json").write_text(json.dumps(report))
-        for name in ("singularity", "apptainer"):
-            program = tmp_path / "bin" / name
-            program.parent.mkdir(exist_ok=True)
-            program.write_text(f"#!/bin/sh\ncp '{tmp_path}/written.json' verify.json\n")
-            program.chmod(0o755)
-        return {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-
-    return put
+    held = {"name": "proof/pictures", "state": "passed", "reason": "", "hint": "", "measured": []}
+    report = folder / "written.json"
+    report.write_text(json.dumps({"checks": [held], "interrupted": interrupted}))
+    for name in ("singularity", "apptainer"):
+        program = folder / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\ncp '{report}' verify.json\n")
+        program.chmod(0o755)
+    return {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
 
-HELD = {"name": "proof/pictures", "state": "passed", "reason": "", "hint": "", "measured": []}
-KILLED = "lumi-verify has not come to its end"
-
-
-def test_a_report_that_was_cut_short_is_no_proof(prove: Any, engine_that_reports: Any) -> None:
-    done, report = prove(env=engine_that_reports({"checks": [HELD], "interrupted": KILLED}))
-    assert done.returncode == 1
-    reason = cases(report)["LumiVerify_proof %part=all"]["fail_reason"]
+def test_a_report_that_was_cut_short_is_no_proof(prove: Prove, tmp_path: Path) -> None:
+    killed = "lumi-verify has not come to its end"
+    code, cases = prove(env=engine_that_reports(tmp_path, killed))
+    reason = cases["all"]["fail_reason"]
+    assert code == 1
     assert "proof/environment: it has no outcome" in reason
-    assert f"the report is not whole: {KILLED}" in reason
+    assert f"the report is not whole: {killed}" in reason
 
 
-def test_where_lumicontainer_binds_fails_the_image_is_not_run(
-    prove: Any, engine_that_reports: Any
-) -> None:
-    env = engine_that_reports({"checks": [HELD], "interrupted": ""})
-    done, report = prove(env=env, platform="lumi-g", gone=True)
-    assert done.returncode == 1
-    reason = cases(report)["LumiVerify_proof %part=all"]["fail_reason"]
-    assert "lumi-verify has not written" in reason
+def test_where_lumicontainer_binds_fails_the_image_is_not_run(prove: Prove, tmp_path: Path) -> None:
+    env = engine_that_reports(tmp_path, "")
+    code, cases = prove(env=env, platform="lumi-g", gone=True)
+    assert code == 1
+    assert "lumi-verify has not written" in cases["all"]["fail_reason"]
 
 
 def test_on_slurm_ranks_meet_and_mpi_has_a_step_of_its_own(
-    prove: Any, cluster: dict[str, str], tmp_path: Path
+    prove: Prove, cluster: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "site.py").write_text(SITE)
     site = ("-C", str(tmp_path / "site.py"), "--setvar", "level=full", "--setvar", "nodes=2")
-    done, report = prove(*site, env=cluster)
-    found = cases(report)
-    assert found["LumiVerify_proof %part=proof/mpi"]["result"] == "pass", done.stdout
-    reason = found["LumiVerify_proof %part=all"]["fail_reason"]
+    _, cases = prove(*site, env=cluster)
+    assert cases["proof/mpi"]["result"] == "pass", cases
+    reason = cases["all"]["fail_reason"]
     assert "proof/fails" in reason
     assert "proof/ranks" not in reason
 
@@ -150,4 +128,3 @@ def test_the_class_stays_python_whatever_an_image_is_called(proof: Path, tmp_pat
     exec(f"IMAGE = {lines}", names)
     assert names["IMAGE"] == str(image)
     compile(done.stdout, "test.py", "exec")
-    assert isinstance(done, subprocess.CompletedProcess)

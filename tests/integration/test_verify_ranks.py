@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from .conftest import job_of, name_of, processes_of, run
+from .test_build_jobs import wait_for
 
 SECONDS = 240
 HOME = "/opt/lumicontainer"
@@ -64,37 +65,25 @@ def step(image: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[Step]
     started = []
 
     def start(own: Own) -> subprocess.Popen[str]:
-        srun = (
-            "srun",
-            f"--job-name={name_of(tmp_path)}",
-            "--nodes=2",
-            "--ntasks-per-node=2",
-            "--mpi=none",
-            "--kill-on-bad-exit=0",
-            "--time=10",
-        )
+        step = ("--nodes=2", "--ntasks-per-node=2", "--mpi=none", "--kill-on-bad-exit=0")
         engine = ("singularity", "-s", "exec", *own.binds(), image)
-        command = (*srun, *engine, "lumi-verify", "--json", "/mnt/report.json")
-        started.append(
-            subprocess.Popen(
-                [str(word) for word in command],
-                env={**os.environ, **cluster, "MARK": str(tmp_path)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+        verify = ("lumi-verify", "--json", "/mnt/report.json")
+        srun = ("srun", "--time=10", f"--job-name={name_of(tmp_path)}")
+        command = (*srun, *step, *engine, *verify)
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            env={**os.environ, **cluster, "MARK": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
-        return started[-1]
+        started.append(process)
+        return process
 
     yield start
     for each in started:
         each.kill()
         each.communicate()
-
-
-def read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the rows of a report by the names of their checks."""
-    return {row["name"]: row for row in json.loads(path.read_text())["checks"]}
 
 
 def test_a_hang_and_a_death_of_one_rank_are_reported_and_the_rest_goes_on(
@@ -108,7 +97,8 @@ def test_a_hang_and_a_death_of_one_rank_are_reported_and_the_rest_goes_on(
     own.add("later", SHOW)
     own.add("nodes", "#!/bin/bash\necho $HOSTNAME\n", runs="node")
     stdout, stderr = step(own).communicate()
-    rows = read(tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text())
+    rows = {row["name"]: row for row in report["checks"]}
     assert {name.removeprefix("t/"): row["state"] for name, row in rows.items()} == {
         "before": "passed",
         "hangs": "failed",
@@ -139,10 +129,7 @@ def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_reported(
     own.add("done", SHOW)
     own.add("hangs", HANGS, timeout_seconds=1000)
     going = step(own)
-    end = time.monotonic() + SECONDS
-    while len(list(tmp_path.glob("here-*"))) < 4:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_for(lambda: len(list(tmp_path.glob("here-*"))) == 4)
     job = job_of(cluster, name_of(tmp_path))
     if way == "Ctrl-C":
         # srun wants it twice within a second.

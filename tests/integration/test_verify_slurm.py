@@ -6,8 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from .conftest import TRAINING, checks_of, lumicontainer, pasted, run, srun
+from .test_build_jobs import jobs_of, wait_for
 
 SECONDS = 60
 JOB = ("--nodes", "2")
@@ -27,13 +27,6 @@ def verify(
     """Verify an image in a job that is sent from ``folder``."""
     done = lumicontainer("verify", image, "--json", *words, cwd=folder, env=cluster)
     return done, json.loads(done.stdout) if done.stdout else {}
-
-
-def jobs(cluster: dict[str, str], folder: Path) -> list[str]:
-    """Return the jobs that wait or run and were sent from ``folder``, which a test has alone."""
-    printed = run(["squeue", "--noheader", "--format=%i %Z"], env=cluster).stdout
-    rows = [line.split(maxsplit=1) for line in printed.splitlines()]
-    return [number for number, sent_from in rows if Path(sent_from) == folder]
 
 
 @contextmanager
@@ -58,15 +51,8 @@ def started(
 def slow(proof: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Send a job whose check ends by itself only when it is too late; return once it runs."""
     with started(proof, cluster, tmp_path, "proof/pictures") as process:
-        next(line for line in process.stderr if "proof/pictures" in line)
+        assert any("proof/pictures" in line for line in process.stderr)
         yield process
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
@@ -76,16 +62,9 @@ def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
     chosen = [word for name in names for word in ("-k", f"proof/{name}")]
     done, result = verify(proof, tmp_path, cluster, *JOB, *chosen)
     assert done.returncode == 0, done.stderr
-    states = {row["name"]: row["state"] for row in result["checks"]}
-    ways = {name: state for name, state in states.items() if "[" in name}
-    assert set(ways.values()) == {"skipped"}
-    assert {name: state for name, state in states.items() if name not in ways} == {
-        "proof/ranks": "passed",
-        "proof/mpi": "passed",
-        "proof/pictures": "passed",
-        "proof/gpu": "skipped",
-        "proof/environment": "passed",
-    }
+    passed = {row["name"] for row in result["checks"] if row["state"] == "passed"}
+    assert passed == {f"proof/{name}" for name in names} - {"proof/gpu"}
+    assert {row["state"] for row in result["checks"] if row["name"] not in passed} == {"skipped"}
     assert (result["place"]["nodes"], result["place"]["ranks"]) == (2, 4)
     assert "passed   proof/ranks" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -155,11 +134,11 @@ def test_the_binds_of_the_platform_are_found_out_on_the_node(
 def test_ctrl_c_cancels_the_job(
     slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path
 ) -> None:
-    assert len(jobs(cluster, tmp_path)) == 1
+    assert len(jobs_of(cluster, tmp_path)) == 1
     slow.send_signal(signal.SIGINT)
     slow.communicate(timeout=SECONDS)
     assert slow.returncode == 130
-    wait_for(lambda: jobs(cluster, tmp_path) == [])
+    wait_for(lambda: jobs_of(cluster, tmp_path) == [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -167,7 +146,7 @@ def test_ctrl_c_cancels_the_job(
 def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
     slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path, how: tuple[str, ...]
 ) -> None:
-    run(["scancel", *how, *jobs(cluster, tmp_path)], env=cluster)
+    run(["scancel", *how, *jobs_of(cluster, tmp_path)], env=cluster)
     _, stderr = slow.communicate(timeout=SECONDS)
     assert slow.returncode == 7, stderr
     assert "error: the job failed" in stderr
@@ -176,29 +155,16 @@ def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
     assert "proof/pictures" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "limit", "why"),
-    [
-        (("--partition", "nowhere"), "", "invalid partition"),
-        (("--nodes", "99"), "", "Requested node configuration is not available"),
-        (JOB, "5:00:00", "PartitionTimeLimit"),
-    ],
-    ids=["no such partition", "too many nodes", "too long"],
-)
 def test_a_job_that_slurm_would_never_start_is_refused_with_its_reason(
-    proof: Path,
-    cluster: dict[str, str],
-    tmp_path: Path,
-    words: tuple[str, ...],
-    limit: str,
-    why: str,
+    proof: Path, cluster: dict[str, str], tmp_path: Path
 ) -> None:
-    asks = {**cluster, **({"SBATCH_TIMELIMIT": limit} if limit else {})}
-    done, _ = verify(proof, tmp_path, asks, *words, "-k", "proof/pictures")
+    """The other reasons are in test_build_jobs.py; the job of a build is submitted alike."""
+    asks = {**cluster, "SBATCH_TIMELIMIT": "5:00:00"}
+    done, _ = verify(proof, tmp_path, asks, *JOB, "-k", "proof/pictures")
     assert done.returncode == 7, done.stderr
-    assert why in done.stderr
+    assert "PartitionTimeLimit" in done.stderr
     assert "sinfo --format" in done.stderr
-    assert jobs(cluster, tmp_path) == []
+    assert jobs_of(cluster, tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -221,20 +187,9 @@ def test_a_job_says_why_it_waits_and_is_given_up_once_somebody_holds_it(
     with started(proof, cluster, tmp_path) as process:
         waits = re.compile(r"job \d+ in the queue since [\d:]+: (Resources|Priority)")
         assert any(waits.search(line) for line in process.stderr)
-        run(["scontrol", "uhold", *jobs(cluster, tmp_path)], env=cluster)
+        run(["scontrol", "uhold", *jobs_of(cluster, tmp_path)], env=cluster)
         _, stderr = process.communicate(timeout=SECONDS)
     assert process.returncode == 7, stderr
     assert "Slurm cannot start the job: JobHeldUser" in stderr
-    assert jobs(cluster, tmp_path) == []
+    assert jobs_of(cluster, tmp_path) == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_host_without_slurm_is_reported(proof: Path, tmp_path: Path) -> None:
-    where = {"PATH": f"{Path(sys.executable).parent}:{tmp_path}"}
-    engine = tmp_path / "apptainer"
-    engine.write_text("#!/bin/sh\n")
-    engine.chmod(0o755)
-    (tmp_path / "unsquashfs").symlink_to("/usr/bin/unsquashfs")
-    done, _ = verify(proof, tmp_path, where, *JOB, "-k", "proof/pictures")
-    assert done.returncode == 3
-    assert "this host has no Slurm" in done.stderr
