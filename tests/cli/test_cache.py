@@ -81,9 +81,7 @@ def test_an_empty_cache_is_reported_and_not_made(lumicontainer: Run, ask: Ask, p
     assert not place.exists()
 
 
-def test_list_prints_step_kind_size_and_age_and_ends_with_the_total(
-    lumicontainer: Run, store: cache.Cache
-) -> None:
+def test_list_prints_step_kind_size_age_and_total(lumicontainer: Run, store: cache.Cache) -> None:
     both = layer(store, "python", used=7300), layer(store, "base", used=200)
     *rows, total = lumicontainer("cache", "list").stdout.splitlines()
     assert rows[1].split()[:2] == ["base", "layer"]
@@ -94,9 +92,7 @@ def test_list_prints_step_kind_size_and_age_and_ends_with_the_total(
     assert total == f"2 objects, {size} of at most 1.0 MiB, in {store.root}"
 
 
-def test_list_names_the_images_that_use_an_object(
-    ask: Ask, store: cache.Cache, tmp_path: Path
-) -> None:
+def test_list_names_images_that_use_an_object(ask: Ask, store: cache.Cache, tmp_path: Path) -> None:
     shared, top, idle = (layer(store, step) for step in ("shared", "top", "idle"))
     image = make_image(tmp_path / "an image.sif", top.key)
     usage.note(store, image, (shared, top), ())
@@ -121,7 +117,7 @@ def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.
     assert [time.time() - entry.used > 4000 for entry in store.entries()] == [True]
 
 
-def test_verify_moves_each_damaged_object_aside_and_says_why(
+def test_verify_moves_aside_what_is_damaged(
     lumicontainer: Run, ask: Ask, store: cache.Cache
 ) -> None:
     layer(store, "whole")
@@ -147,9 +143,7 @@ def test_verify_moves_each_damaged_object_aside_and_says_why(
     assert [each["step"] for each in printed["damaged"]] == ["broken"]
 
 
-def test_prune_removes_the_least_recently_used_until_the_rest_fits(
-    ask: Ask, store: cache.Cache
-) -> None:
+def test_prune_removes_the_oldest_until_the_rest_fits(ask: Ask, store: cache.Cache) -> None:
     for age, step in enumerate(("new", "old", "older")):
         layer(store, step, used=age * 100)
     one = ask("cache", "list")["bytes"] // 3
@@ -182,9 +176,7 @@ def test_prune_to_nothing_leaves_what_a_build_uses(lumicontainer: Run, store: ca
     assert store.names() == [used.name]
 
 
-def test_prune_removes_what_serves_nobody_whatever_the_size(
-    ask: Ask, store: cache.Cache, tmp_path: Path
-) -> None:
+def test_prune_removes_what_serves_nobody(ask: Ask, store: cache.Cache, tmp_path: Path) -> None:
     entry, broken = layer(store, "whole"), layer(store, "broken")
     (broken.folder / cache.ENTRY).unlink()
     for name in ("gone", "there"):
@@ -227,9 +219,7 @@ def test_explain_names_the_input_that_made_a_step_miss(
     assert found["differences"] == [{"input": "values.times", "before": 1, "now": 2}]
 
 
-def test_explain_says_that_a_cache_has_nothing_of_a_recipe(
-    lumicontainer: Run, hello: Hello, place: Path
-) -> None:
+def test_explain_says_that_nothing_is_cached(lumicontainer: Run, hello: Hello, place: Path) -> None:
     done = lumicontainer("cache", "explain", *hello())
     assert done.returncode == 0
     assert "'base' is missing: the cache has no object of this name" in done.stdout

@@ -18,7 +18,7 @@ def rules(level: str, when: str = "{greet.greeting: hello}") -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("level", "code"), [("error", 1), ("warning", 0)])
-def test_check_says_what_is_wrong_where_why_and_the_hint(
+def test_check_prints_place_reason_and_hint(
     lumicontainer: Run, hello: Hello, level: str, code: int
 ) -> None:
     done = lumicontainer("check", *hello(rules(level)))
@@ -63,9 +63,7 @@ def test_a_rule_is_explained_whether_it_holds_or_not(
     assert [text for text in printed if text not in done.stdout] == []
 
 
-def test_check_as_json_reports_every_rule_and_what_was_found(
-    lumicontainer: Run, hello: Hello
-) -> None:
+def test_check_as_json_reports_every_rule_and_its_facts(lumicontainer: Run, hello: Hello) -> None:
     done = lumicontainer("check", *hello(rules("error")), "--json")
     assert done.returncode == 1
     data = json.loads(done.stdout)
@@ -114,9 +112,7 @@ def test_scripts_that_cannot_be_parsed_are_named_with_their_line_and_not_run(
     assert not ran.exists()
 
 
-def test_the_shipped_recipe_has_no_known_problem_and_scripts_may_use_extglob(
-    lumicontainer: Run, hello: Hello
-) -> None:
+def test_the_shipped_recipe_is_right_and_extglob_is_bash(lumicontainer: Run, hello: Hello) -> None:
     assert "0 errors, 0 warnings" in lumicontainer("check", "pytorch-deepspeed").stdout
     script = "shopt -s extglob\nrm -f /opt/!(kept|@(a|b))\n"
     assert lumicontainer("check", *hello({"layers/greet/install.sh": script})).returncode == 0

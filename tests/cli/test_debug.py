@@ -70,9 +70,7 @@ def test_while_the_shell_is_open_no_other_takes_the_state(lumicontainer: Run, fa
     refused(done, f"process {os.getpid()}", code=3)
 
 
-def test_list_prints_recipe_step_age_size_and_path(
-    lumicontainer: Run, ask: Ask, fail: Fail
-) -> None:
+def test_list_prints_recipe_step_age_size_path(lumicontainer: Run, ask: Ask, fail: Fail) -> None:
     done = lumicontainer("debug", "--list")
     assert (done.returncode, done.stdout) == (0, "no state of a failed build is kept\n")
     assert ask("debug", "--list") == []

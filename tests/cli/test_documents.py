@@ -125,9 +125,7 @@ def test_a_file_has_a_name_and_can_be_read(block: Block, tmp_path: Path) -> None
         assert yaml.safe_load(block.text)
 
 
-def test_the_mirrors_that_are_shown_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mirrors_that_are_shown_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = (block for block in FILES if block.name.endswith("/mirrors.yaml"))
     text = block.text.replace("/srv/", f"{tmp_path}/")
     for folder in re.findall(rf"{re.escape(str(tmp_path))}\S+/", text):

@@ -55,9 +55,7 @@ def test_a_user_without_a_range_of_ids_gets_the_file_to_change(write: Write, nam
     assert f"usermod --add-{name}s 100000-165535" in report.stdout
 
 
-def test_a_user_without_a_home_must_name_a_place_and_gets_no_folder_called_tilde(
-    write: Write,
-) -> None:
+def test_without_a_home_the_user_names_a_place_and_gets_no_folder_tilde(write: Write) -> None:
     folder = write(HELLO)
     unknown = ["unshare", "--map-user=54321", "env", f"--chdir={folder}"]
     nameless = [*unknown, "--unset=HOME", "--unset=XDG_CACHE_HOME"]

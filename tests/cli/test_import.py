@@ -81,9 +81,7 @@ def test_each_line_is_reported_and_what_is_written_can_be_built(
         subprocess.run([Path(sys.executable).parent / "shellcheck", script], check=True)
 
 
-def test_the_layers_of_a_platform_take_the_place_of_cuda(
-    lumicontainer: Run, tmp_path: Path
-) -> None:
+def test_layers_of_a_platform_take_the_place_of_cuda(lumicontainer: Run, tmp_path: Path) -> None:
     rows = json.loads(imported(lumicontainer, "apex", tmp_path / "out", "lumi-g").stdout)["lines"]
     layers = {row["layer"]: row["note"] for row in rows if row["layer"]}
     assert layers.keys() == {"rocm", "pytorch", "apex", "flash-attention"}
@@ -153,9 +151,7 @@ def test_an_import_that_cannot_finish_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_source_to_pin_is_one_when_it_is_filled_in(
-    lumicontainer: Run, import_text: Import, tmp_path: Path
-) -> None:
+def test_a_source_can_be_filled_in(lumicontainer: Run, import_text: Import, tmp_path: Path) -> None:
     done = import_text(
         "Dockerfile",
         "FROM debian\nRUN git clone --branch v1 https://example.org/a/tool.git /opt/tool\n"

@@ -22,7 +22,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path) for path in found if path.parent.name != "schemas")
 
 
-def test_it_writes_a_recipe_and_a_layer_and_says_what_to_do_next(
+def test_it_writes_a_recipe_and_a_layer_and_the_next_steps(
     lumicontainer: Run, tmp_path: Path
 ) -> None:
     done = lumicontainer("init", "demo", cwd=tmp_path)
@@ -44,9 +44,7 @@ def test_a_second_one_stands_beside_the_first(lumicontainer: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["demo/demo.yaml", "demo/layers/demo/install.sh"])
-def test_no_file_is_overwritten_and_none_written(
-    lumicontainer: Run, tmp_path: Path, name: str
-) -> None:
+def test_no_file_is_overwritten_or_added(lumicontainer: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text("mine")
     refused(lumicontainer("init", "demo", cwd=tmp_path), name)
@@ -55,7 +53,7 @@ def test_no_file_is_overwritten_and_none_written(
 
 
 @pytest.mark.parametrize("name", ["demo", "demo/layers", "demo/schemas"])
-def test_a_file_in_the_place_of_a_folder_is_refused(
+def test_a_file_where_a_folder_goes_is_refused(
     lumicontainer: Run, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -66,9 +64,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(
 
 
 @pytest.mark.parametrize("name", ["pytorch", "python", "image", "Demo", "../demo", "a b", ""])
-def test_a_name_that_would_not_work_is_refused(
-    lumicontainer: Run, tmp_path: Path, name: str
-) -> None:
+def test_a_name_that_cannot_work_is_refused(lumicontainer: Run, tmp_path: Path, name: str) -> None:
     refused(lumicontainer("init", name, cwd=tmp_path), "hint: ")
     assert files(tmp_path) == []
 

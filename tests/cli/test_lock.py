@@ -32,23 +32,17 @@ def test_a_lock_that_does_not_pin_the_image_is_refused(
     refused(lumicontainer("build", *hello(files), *LOCKED), *says, code=code)
 
 
-def test_a_whole_lock_is_built_by_and_has_keys_of_its_own(
-    lumicontainer: Run, ask: Ask, hello: Hello
-) -> None:
+def test_a_build_by_a_lock_has_keys_of_its_own(lumicontainer: Run, ask: Ask, hello: Hello) -> None:
     words = ("build", *hello(PINNED), "--dry-run")
     assert ask(*words)["base_key"] != ask(*words, "--locked")["base_key"]
     assert "not pinned" not in lumicontainer(*words, "--locked").stdout
 
 
-def test_without_the_option_a_stale_lock_is_in_nobodys_way(
-    lumicontainer: Run, hello: Hello
-) -> None:
+def test_without_the_option_a_stale_lock_does_not_count(lumicontainer: Run, hello: Hello) -> None:
     assert lumicontainer("build", *hello(STALE), "--dry-run").returncode == 0
 
 
-def test_show_prints_what_the_lock_pins_and_what_is_missing(
-    lumicontainer: Run, ask: Ask, hello: Hello
-) -> None:
+def test_show_prints_what_a_lock_pins_or_lacks(lumicontainer: Run, ask: Ask, hello: Hello) -> None:
     shown = lumicontainer("show", *hello(PINNED)).stdout
     assert f"{NAME}: 1 pin; build --locked uses these only\n" in shown
     assert "not pinned: debootstrap bookworm\n" in shown

@@ -33,9 +33,7 @@ SETS = {
 }
 
 
-def test_list_names_shipped_and_own_documents_of_each_kind(
-    lumicontainer: Run, ask: Ask, hello: Hello
-) -> None:
+def test_list_names_documents_of_each_kind(lumicontainer: Run, ask: Ask, hello: Hello) -> None:
     words = ("list", *hello(SETS)[1:])
     done = lumicontainer(*words)
     assert (done.returncode, done.stderr) == (0, "")
@@ -49,9 +47,7 @@ def test_list_names_shipped_and_own_documents_of_each_kind(
     assert data["platform_here"] == "workstation"
 
 
-def test_a_platform_is_this_one_where_all_its_paths_are_there(
-    ask: Ask, hello: Hello, tmp_path: Path
-) -> None:
+def test_a_platform_is_here_if_all_its_paths_are(ask: Ask, hello: Hello, tmp_path: Path) -> None:
     text = "summary: here\naccelerator: cpu\ndetect:\n"
     for paths, found in (([tmp_path], "here"), ([tmp_path, tmp_path / "none"], "workstation")):
         words = hello({"envs/here.yaml": text + "".join(f"  - {path}\n" for path in paths)})
@@ -146,9 +142,7 @@ def test_show_prints_the_packages_of_wheels_only(ask: Ask, hello: Hello) -> None
 
 
 @pytest.mark.parametrize("verb", ["show", "render", "build --dry-run", "cache explain"])
-def test_an_unknown_profile_is_refused_by_each_verb_that_takes_one(
-    lumicontainer: Run, hello: Hello, verb: str
-) -> None:
+def test_an_unknown_profile_is_refused(lumicontainer: Run, hello: Hello, verb: str) -> None:
     done = lumicontainer(*verb.split(), *hello(SETS), "--profile", "lout")
     refused(done, "did you mean 'loud'?")
 
@@ -173,9 +167,7 @@ def test_render_prints_how_lumi_builds_the_document(lumicontainer: Run) -> None:
         assert lumicontainer("render", "rocm", "--platform", "lumi-g", *words).stderr == ""
 
 
-def test_a_dry_run_prints_the_steps_and_does_nothing(
-    lumicontainer: Run, ask: Ask, hello: Hello
-) -> None:
+def test_a_dry_run_prints_the_steps_alone(lumicontainer: Run, ask: Ask, hello: Hello) -> None:
     *_, folder = words = hello(SETS)
     before = sorted(folder.rglob("*"))
     done = lumicontainer("build", *words, "--dry-run", cwd=folder)
@@ -207,7 +199,7 @@ def test_an_image_that_is_damaged_is_not_up_to_date(ask: Ask, hello: Hello, tmp_
     "broken",
     ["broken.yaml", "profiles/broken.yaml", "layers/broken/layer.yaml", "envs/broken.yaml"],
 )
-def test_a_broken_document_is_reported_and_hides_no_other(
+def test_a_broken_document_hides_no_other(
     lumicontainer: Run, hello: Hello, broken: str, text: str
 ) -> None:
     done = lumicontainer("list", *hello({broken: text})[1:])
@@ -245,9 +237,7 @@ BAD = "--profile rocm-7.0.2 --set mpich.provider=host --set mpich.version=4.3.2"
         (f"check rocm --platform lumi-g {BAD} | true", 1, ""),
     ],
 )
-def test_the_exit_code_and_the_error_do_not_depend_on_the_reader(
-    words: str, code: int, error: str
-) -> None:
+def test_exit_code_and_error_do_not_depend_on_the_reader(words: str, code: int, error: str) -> None:
     command = f"{sys.executable} -m lumicontainer {words}; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, error)

@@ -65,9 +65,7 @@ def test_two_folders_are_refused(lumicontainer: Run, write: Write) -> None:
 
 
 @pytest.mark.parametrize("verb", ["build", "show"])
-def test_of_a_name_whose_file_lies_near_the_file_is_named(
-    lumicontainer: Run, write: Write, verb: str
-) -> None:
+def test_a_file_that_lies_near_is_named(lumicontainer: Run, write: Write, verb: str) -> None:
     folder = write(HELLO)
     refused(lumicontainer(verb, "hello", cwd=folder), "name its file: ./hello.yaml")
     folder.rename(folder.with_name("hello"))
@@ -75,9 +73,7 @@ def test_of_a_name_whose_file_lies_near_the_file_is_named(
     refused(done, "name its file: hello/hello.yaml")
 
 
-def test_a_file_is_shown_as_a_recipe_whatever_else_has_its_name(
-    lumicontainer: Run, write: Write
-) -> None:
+def test_a_file_is_shown_as_a_recipe_whatever_its_name(lumicontainer: Run, write: Write) -> None:
     recipe = "summary: x\nbase: tiny\nlayers: [greet]\n"
     done = lumicontainer("show", write({**HELLO, "greet.yaml": recipe}) / "greet.yaml")
     assert (done.returncode, done.stderr) == (0, "")

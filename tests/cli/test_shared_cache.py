@@ -49,9 +49,7 @@ def published(
     return built
 
 
-def test_publish_counts_what_is_new_and_what_is_there(
-    lumicontainer: Run, built: Words, team: Path
-) -> None:
+def test_publish_counts_what_is_new_and_there(lumicontainer: Run, built: Words, team: Path) -> None:
     done = lumicontainer("cache", "publish", *built)
     assert (done.returncode, done.stdout) == (0, f"3 published: {team}\n")
     found = json.loads(lumicontainer("cache", "publish", "--all", "--json").stdout)
@@ -59,9 +57,7 @@ def test_publish_counts_what_is_new_and_what_is_there(
     assert (found["published"], found["damaged"], found["place"]) == ([], [], str(team))
 
 
-def test_publish_refuses_a_recipe_that_is_not_built(
-    lumicontainer: Run, built: Words, team: Path
-) -> None:
+def test_publish_refuses_what_is_not_built(lumicontainer: Run, built: Words, team: Path) -> None:
     done = lumicontainer("cache", "publish", *built, "--set", "greet.times=2")
     why = "why: not in the cache: greet, lumicontainer"
     refused(done, "recipe 'hello' is not built", why, "hint: lumicontainer build ")
@@ -109,9 +105,7 @@ def test_list_and_explain_and_a_dry_run_show_what_a_build_would_take(
     assert ask("build", *published, "--dry-run", "--rebuild")["taken"] == {}
 
 
-def test_list_and_explain_name_an_owner_who_is_not_trusted(
-    lumicontainer: Run, published: Words, team: Path
-) -> None:
+def test_an_untrusted_owner_is_named(lumicontainer: Run, published: Words, team: Path) -> None:
     for each in team.iterdir():
         given_away(each)
     done = lumicontainer("cache", "explain", *published)
@@ -141,9 +135,7 @@ def test_a_file_system_that_takes_no_object_stays_as_it_is(
 
 
 @pytest.mark.usefixtures("published")
-def test_verify_reads_every_byte_of_the_shared_cache_and_removes_nothing(
-    lumicontainer: Run, team: Path
-) -> None:
+def test_verify_reads_the_shared_cache_and_removes_nothing(lumicontainer: Run, team: Path) -> None:
     done = lumicontainer("cache", "verify", "--shared")
     assert (done.returncode, done.stdout) == (0, f"3 objects whole, in {team}\n")
     (layer,) = (each for each in team.glob("*/layer.squashfs") if b"greet" in about(each))
@@ -182,7 +174,7 @@ def test_prune_removes_the_oldest_of_ones_own_from_the_shared_cache(ask: Ask, te
 
 
 @pytest.mark.usefixtures("published")
-def test_prune_leaves_objects_of_others_unless_the_user_may_write_and_says_so(
+def test_prune_leaves_objects_of_others_that_it_may_not_write(
     lumicontainer: Run, team: Path
 ) -> None:
     for folder in team.iterdir():

@@ -15,9 +15,7 @@ def test_the_version_is_printed(lumicontainer: Run, words: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize("words", [(), ("build",), ("cache", "explain")], ids=" ".join)
-def test_help_of_a_verb_is_what_its_option_prints(
-    lumicontainer: Run, words: tuple[str, ...]
-) -> None:
+def test_help_prints_what_the_option_prints(lumicontainer: Run, words: tuple[str, ...]) -> None:
     printed = lumicontainer("help", *words)
     assert printed.returncode == 0
     assert printed.stdout == lumicontainer(*words, "--help").stdout
@@ -40,9 +38,7 @@ LUMI = ("render", "rocm", "--platform", "lumi-g")
 
 
 @pytest.mark.parametrize("words", [("-q", *LUMI), (*LUMI, "--quiet")], ids=["before", "behind"])
-def test_quiet_keeps_the_result_and_drops_the_talk(
-    lumicontainer: Run, words: tuple[str, ...]
-) -> None:
+def test_quiet_keeps_the_result_without_talk(lumicontainer: Run, words: tuple[str, ...]) -> None:
     usual, quiet = lumicontainer(*LUMI), lumicontainer(*words)
     assert "note: " in usual.stderr
     assert (quiet.returncode, quiet.stderr, quiet.stdout) == (0, "", usual.stdout)

@@ -44,6 +44,10 @@ from .conftest import Hello, Run, refused
         (["cache", "publish"], "expected a recipe or --all"),
         (["cache", "publish", "hello", "--all"], "expected a recipe or --all"),
         (["cache", "prune", "--others"], "--others is an option of --shared"),
+        (["module", "x.sif", "--prefix", "y", "--env", "A=$(id)"], "invalid variable 'A=$(id)'"),
+        (["module", "x.sif", "--prefix", "y", "--env", "A-B=1"], "invalid variable 'A-B=1'"),
+        (["job", "--partition", "a\n#SBATCH x", "x.sif"], "--partition: expected a name of Slurm"),
+        (["job", "--account", "a\n#SBATCH x", "x.sif"], "--account: expected a name of Slurm"),
         (["cache", "list", "--jsom"], "did you mean '--json'?"),
         (["show", "pytorch", "--kind", "thing"], "lumicontainer show --help"),
         (["shell", "missing.sif"], "image.sif"),
@@ -58,9 +62,7 @@ def test_a_build_in_a_job_needs_slurm(lumicontainer: Run, tmp_path: Path) -> Non
     refused(done, "this host has no Slurm", "leave out --on", code=3)
 
 
-def test_what_proot_cannot_do_is_refused_before_a_job_is_sent(
-    lumicontainer: Run, hello: Hello, tmp_path: Path
-) -> None:
+def test_what_proot_cannot_do_is_not_sent(lumicontainer: Run, hello: Hello, tmp_path: Path) -> None:
     sbatch = tmp_path / "sbatch"
     sbatch.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
     sbatch.chmod(0o755)

@@ -87,9 +87,7 @@ def left(folder: Path) -> list[str]:
     return [*beside, *(each.name for each in builds)]
 
 
-def test_a_build_returns_the_image_and_the_second_one_does_nothing(
-    recipes: Path, small: Path, tmp_path: Path
-) -> None:
+def test_a_build_returns_the_image_and_is_done_once(recipes: Path, small: Path, tmp_path: Path) -> None:
     events: list[api.Event] = []
     image = api.build(recipes / "small.yaml", tmp_path / "new.sif", on_progress=events.append)
     assert (image.path, image.key) == (tmp_path / "new.sif", api.inspect(small).key)
@@ -107,9 +105,7 @@ def test_an_image_for_a_platform_of_the_user_s_own_runs_as_it_is_returned(tmp_pa
     assert image.execute(["cat", f"{recipes}/envs/here.yaml"]).stdout == here
 
 
-def test_problems_are_raised_with_their_place_reason_and_hint(
-    recipes: Path, small: Path, tmp_path: Path
-) -> None:
+def test_problems_are_raised_with_their_hint(recipes: Path, small: Path, tmp_path: Path) -> None:
     with pytest.raises(errors.InputError, match=r"hint: did you mean 'small'") as wrong:
         api.resolve("smal", recipes=recipes)
     assert wrong.value.problems[0].where
@@ -176,9 +172,7 @@ def test_a_command_gets_its_words_and_variables_and_keeps_its_streams_apart(proo
     assert done.stdout == '<it\'s $(id), "more"><it is here><><b>'
 
 
-def test_lines_arrive_while_the_command_runs_and_its_failure_is_raised(
-    proof: Path, tmp_path: Path
-) -> None:
+def test_lines_arrive_while_a_command_runs_and_failures_raise(proof: Path, tmp_path: Path) -> None:
     image = api.inspect(proof, binds=[f"{tmp_path}:/mnt"])
     script = "echo begins; until test -e /mnt/go; do sleep 0.05; done; echo ends"
     lines = image.execute(["sh", "-c", script], stream=True)

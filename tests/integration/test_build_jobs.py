@@ -18,6 +18,7 @@ from ..namespaces import as_root, owned, prepared
 from .conftest import lumicontainer, name_of, processes_of, run, write_small
 from .test_layers import COMPILED, compiled_layer
 
+Env = dict[str, str]
 NODES = {"nid005001", "nid005002"}
 ENDLESS = "exec tail -f /dev/null"
 SECONDS = 300
@@ -119,7 +120,7 @@ def ended(process: subprocess.Popen[str], code: int, *patterns: str) -> None:
 
 
 @pytest.fixture
-def login(new_cache: NewCache, cluster: dict[str, str], tmp_path: Path) -> Login:
+def login(new_cache: NewCache, cluster: Env, tmp_path: Path) -> Login:
     """Return a place with a cache that has the base, and two layers that compile."""
     write_small(tmp_path / "own", COMPILED)
     (tmp_path / "place").mkdir()
@@ -234,9 +235,7 @@ def test_after_a_job_that_dies_the_next_build_continues(login: Login) -> None:
     assert not [each for each in login.left() if each.startswith(".")]
 
 
-def test_a_build_that_somebody_cancels_ends_all_its_jobs_and_the_next_continues(
-    login: Login,
-) -> None:
+def test_a_build_that_is_cancelled_ends_its_jobs_and_the_next_continues(login: Login) -> None:
     login.layers("one", "other", wait=ENDLESS)
     with login.started("--jobs-at-once", 2, until="one: compile") as process:
         number, *_ = login.running(3)
@@ -335,9 +334,7 @@ def test_a_dry_run_prints_what_it_would_submit(login: Login) -> None:
 
 
 @pytest.mark.parametrize(("hidden", "code"), [("images", 3), ("cache", 7)])
-def test_a_folder_that_only_the_login_node_sees_is_reported(
-    login: Login, hidden: str, code: int
-) -> None:
+def test_a_folder_of_the_login_node_alone_is_reported(login: Login, hidden: str, code: int) -> None:
     images = login.folder / "images"
     images.mkdir()
     start = prepared("mount", f"mount -t tmpfs -o mode=700,{owned()} none {login.folder / hidden}")

@@ -10,6 +10,7 @@ import pytest
 from ..unit.inside.conftest import lay_out
 from .conftest import job_of, name_of, processes_of, run, srun
 
+Env = dict[str, str]
 NODES = ("nid005001", "nid005002")
 PLACES = ("tmp", "shm")
 TABLE = [
@@ -72,7 +73,7 @@ def shared(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def step(image: Path, cluster: dict[str, str], shared: Path) -> Iterator[Step]:
+def step(image: Path, cluster: Env, shared: Path) -> Iterator[Step]:
     """Start a step whose tasks run lumi-entry, each in a container; none is left at the end."""
     started = []
 
@@ -122,7 +123,7 @@ def write(shared: Path, text: str) -> str:
     ],
 )
 def test_caches_are_private_shared_by_a_node_s_ranks_and_gone_with_the_step(
-    step: Step, cluster: dict[str, str], shared: Path, words: tuple[str, ...], end: str
+    step: Step, cluster: Env, shared: Path, words: tuple[str, ...], end: str
 ) -> None:
     text, code = ENDS[end]
     program = write(shared, FILL.replace("END", text))
@@ -140,9 +141,7 @@ def test_caches_are_private_shared_by_a_node_s_ranks_and_gone_with_the_step(
     assert processes_of(shared) == []
 
 
-def test_what_a_step_killed_at_once_left_goes_with_the_next_one(
-    step: Step, cluster: dict[str, str], shared: Path
-) -> None:
+def test_a_step_removes_what_a_killed_one_left(step: Step, cluster: Env, shared: Path) -> None:
     killed = step("--remove-caches", write(shared, FILL.replace("END", "time.sleep(60)")))
     lines(killed, 4)
     run(["scancel", f"{job_of(cluster, name_of(shared))}.0"], env=cluster)
@@ -158,7 +157,7 @@ def test_what_a_step_killed_at_once_left_goes_with_the_next_one(
     "words", [(), ("--remove-caches",), TORCHRUN], ids=["direct", "remove-caches", "torchrun"]
 )
 def test_a_signal_to_the_step_reaches_each_rank_once(
-    step: Step, cluster: dict[str, str], shared: Path, words: tuple[str, ...]
+    step: Step, cluster: Env, shared: Path, words: tuple[str, ...]
 ) -> None:
     running = step(*words, write(shared, COUNT), tasks=2 if words == TORCHRUN else 4)
     assert lines(running, 4) == ["ready"] * 4
@@ -167,9 +166,7 @@ def test_a_signal_to_the_step_reaches_each_rank_once(
     assert processes_of(shared) == []
 
 
-def test_slurm_s_signal_before_the_time_limit_reaches_each_rank_once(
-    step: Step, shared: Path
-) -> None:
+def test_slurm_s_signal_before_the_limit_reaches_each_rank_once(step: Step, shared: Path) -> None:
     running = step(write(shared, COUNT), options=("--time=1", "--signal=USR1@55"))
     assert_signalled_once(running, shared)
 
@@ -182,7 +179,7 @@ def assert_signalled_once(running: subprocess.Popen[str], shared: Path) -> None:
 
 
 def test_of_eight_ranks_one_reports_what_is_wrong_and_all_exit_with_2(
-    image: Path, cluster: dict[str, str], tmp_path: Path
+    image: Path, cluster: Env, tmp_path: Path
 ) -> None:
     """The script is one that not even root of a user namespace may read."""
     (tmp_path / "closed.py").touch(mode=0)
@@ -198,9 +195,7 @@ def test_of_eight_ranks_one_reports_what_is_wrong_and_all_exit_with_2(
     assert (done.stdout, done.returncode) == ("2\n" * 8, 2)
 
 
-def test_run_starts_lumi_entry_as_exec_does(
-    image: Path, cluster: dict[str, str], tmp_path: Path
-) -> None:
+def test_run_starts_lumi_entry_as_exec(image: Path, cluster: Env, tmp_path: Path) -> None:
     program = tmp_path / "show.py"
     program.write_text("import os, sys; print(os.environ['RANK'], *sys.argv[1:])")
     done = srun(cluster, "singularity", "run", "--bind", tmp_path, image, program, "a b", "--x")

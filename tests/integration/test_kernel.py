@@ -9,6 +9,7 @@ import pytest
 
 from .conftest import ENGINE, STRANGE_LINES, lumicontainer, pasted, processes_of, run, srun
 
+Env = dict[str, str]
 CLIENT = Path(__file__).with_name("notebook.py")
 RECIPE = {
     "notebook.yaml": "summary: for notebooks\nbase: debian\nlayers: [python, notebook]\n",
@@ -39,7 +40,7 @@ def register(image: Path, folder: Path, *options: object) -> Path:
 
 
 def test_a_notebook_in_a_job_runs_interrupts_restarts_and_ends_the_kernel(
-    notebook: Path, tmp_path: Path, cluster: dict[str, str], clients: Path
+    notebook: Path, tmp_path: Path, cluster: Env, clients: Path
 ) -> None:
     image = tmp_path / "it's $(an) image.sif"
     image.symlink_to(notebook)
@@ -65,9 +66,7 @@ def test_a_notebook_in_a_job_runs_interrupts_restarts_and_ends_the_kernel(
     assert processes_of(tmp_path) == []
 
 
-def test_a_kernel_is_written_once_and_never_over_that_of_another_program(
-    notebook: Path, tmp_path: Path
-) -> None:
+def test_a_kernel_is_written_once_and_never_over_another(notebook: Path, tmp_path: Path) -> None:
     options = ("--prefix", tmp_path, "--name", "Mine.2")
     file = register(notebook, tmp_path, *options)
     assert file == tmp_path / "share/jupyter/kernels/Mine.2/kernel.json"
@@ -82,22 +81,22 @@ def test_a_kernel_is_written_once_and_never_over_that_of_another_program(
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("options", "message", "hint"),
     [
-        ("x.sif", (), "the image has no Jupyter kernel"),
-        ("x.sif", ("--name", "a/b"), "invalid name of a kernel 'a/b'"),
+        ((), "the image has no Jupyter kernel", ""),
+        (("--name", "a/b"), "invalid name of a kernel 'a/b'", ""),
+        (("--edf",), "cannot use a layered image\n", "lumicontainer build --pack flat\n"),
     ],
-    ids=["package", "name"],
+    ids=["package", "name", "edf"],
 )
 def test_what_no_kernel_can_run_is_refused(
-    small: Path, tmp_path: Path, name: str, options: tuple[str, ...], message: str
+    small: Path, tmp_path: Path, options: tuple[str, ...], message: str, hint: str
 ) -> None:
-    (tmp_path / name).symlink_to(small)
-    done = lumicontainer("kernel", tmp_path / name, "--prefix", tmp_path, *options)
+    done = lumicontainer("kernel", small, "--prefix", tmp_path, *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: {message}" in done.stderr
-    assert "hint: " in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert re.search(f"hint: .*{hint}", done.stderr)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_what_extends_an_image_can_be_its_kernel(image: Path, tmp_path: Path) -> None:
@@ -155,19 +154,13 @@ def test_an_edf_has_documented_keys_and_all_that_the_image_would_set(
 
 def test_the_file_system_is_copied_once_for_each_build(flat: Path, tmp_path: Path) -> None:
     squashfs = flat.with_name("small.sif.squashfs")
-    times = []
-    for _ in range(2):
+
+    def written() -> int:
         done = lumicontainer("kernel", "--edf", flat, "--prefix", tmp_path)
         assert done.returncode == 0, done.stderr
-        times.append(squashfs.stat().st_mtime_ns)
+        return squashfs.stat().st_mtime_ns
+
+    first = written()
+    assert written() == first
     flat.touch()
-    lumicontainer("kernel", "--edf", flat, "--prefix", tmp_path)
-    assert times[0] == times[1] < squashfs.stat().st_mtime_ns
-
-
-def test_a_layered_image_has_no_edf(small: Path, tmp_path: Path) -> None:
-    done = lumicontainer("kernel", "--edf", small, "--prefix", tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "error: cannot use a layered image\n" in done.stderr
-    assert "hint: build it with lumicontainer build --pack flat\n" in done.stderr
-    assert [*tmp_path.iterdir()] == []
+    assert written() > first

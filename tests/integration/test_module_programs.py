@@ -9,6 +9,7 @@ import pytest
 
 from .conftest import ENGINE, lumicontainer, run, srun
 
+Env = dict[str, str]
 USERNS = {"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
 MPI = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.rank, w.size)"
 READY = "print('ready', flush=True); signal.pause()"
@@ -53,9 +54,7 @@ def test_a_signal_reaches_the_program_whose_end_is_that_of_the_caller(
         assert child.returncode == status
 
 
-def test_in_a_container_a_program_refuses_to_start_another(
-    small: Path, small_programs: Path
-) -> None:
+def test_in_a_container_a_program_starts_no_other(small: Path, small_programs: Path) -> None:
     folder = small_programs.parents[4]
     words = [ENGINE, "--silent", "exec", "--bind", folder, small, small_programs / "python3"]
     done = run(words, env=USERNS)
@@ -74,7 +73,7 @@ def test_without_the_image_a_program_says_what_to_do(small: Path, tmp_path: Path
 
 
 def test_ranks_of_srun_and_of_mpirun_find_each_other(
-    image: Path, tmp_path: Path, cluster: dict[str, str], clients: Path
+    image: Path, tmp_path: Path, cluster: Env, clients: Path
 ) -> None:
     python = programs(image, tmp_path / "a folder") / "python"
     by_srun = srun(cluster, python, "-c", MPI, mpi="pmi2")
@@ -83,18 +82,19 @@ def test_ranks_of_srun_and_of_mpirun_find_each_other(
     assert sorted(by_mpirun.stdout.splitlines()) == ["0 2", "1 2"], by_mpirun.stderr
 
 
-def test_a_second_call_writes_nothing_and_one_after_a_change_removes_old_programs(
-    small: Path, tmp_path: Path
-) -> None:
+def test_a_second_call_writes_nothing_and_removes_old_programs(small: Path, tmp_path: Path) -> None:
     folder = programs(small, tmp_path)
     (folder / "torchrun").symlink_to("run-in-image")
     (folder / "of-the-user").write_text("")
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+
+    def times() -> dict[Path, int]:
+        return {each: each.stat().st_mtime_ns for each in tmp_path.rglob("*") if each.is_file()}
+
+    before = times()
     again = lumicontainer("module", small, "--prefix", tmp_path, "--platform", "workstation")
     assert again.stderr == ""
-    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    assert before.keys() - after.keys() == {folder / "torchrun"}
-    assert after.items() <= before.items()
+    assert before.keys() - times().keys() == {folder / "torchrun"}
+    assert times().items() <= before.items()
 
 
 def test_every_file_of_another_program_is_named_and_kept(small: Path, tmp_path: Path) -> None:
@@ -112,22 +112,20 @@ def test_every_file_of_another_program_is_named_and_kept(small: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("names", "options", "message"),
+    ("names", "prefix", "message"),
     [
-        (["a.sif", "b.sif"], [], "two images become the module small/workstation"),
-        (["small-a b.sif"], [], "invalid version of a module 'a b'"),
-        (["small-1.sif"], ["--prefix", "a:b"], "cannot keep modules in this folder"),
-        (["small-1.sif"], ["--env", "A=$(id)"], "invalid variable 'A=$(id)'"),
-        (["small-1.sif"], ["--env", "A-B=1"], "invalid variable 'A-B=1'"),
+        (["a.sif", "b.sif"], "site", "two images become the module small/workstation"),
+        (["small-a b.sif"], "site", "invalid version of a module 'a b'"),
+        (["small-1.sif"], "a:b", "cannot keep modules in this folder"),
     ],
-    ids=["two", "version", "prefix", "evaluated", "name"],
+    ids=["two", "version", "prefix"],
 )
 def test_what_suits_no_module_is_refused_and_nothing_is_written(
-    small: Path, tmp_path: Path, names: list[str], options: list[str], message: str
+    small: Path, tmp_path: Path, names: list[str], prefix: str, message: str
 ) -> None:
     for name in names:
         (tmp_path / name).symlink_to(small)
-    words = ["--prefix", "site", *options, "--platform", "workstation"]
+    words = ["--prefix", prefix, "--platform", "workstation"]
     done = lumicontainer("module", *names, *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: {message}" in done.stderr

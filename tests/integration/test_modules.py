@@ -130,17 +130,13 @@ def test_load_adds_to_what_the_user_has_and_unload_restores_it(
     assert done.stdout.splitlines() == [*loaded, "mine.sif", "/mine:/x", "unset", PATH], done.stderr
 
 
-def test_binds_reach_apptainer_where_the_user_has_set_its_own_variable(
-    system: System, write: Write
-) -> None:
+def test_binds_reach_apptainer_where_its_own_variable_is_set(system: System, write: Write) -> None:
     script = write() + 'module load small; echo "$APPTAINER_BIND"; module unload small; '
     done = system.shell(script + 'echo "$APPTAINER_BIND"', APPTAINER_BIND="/mine")
     assert done.stdout.splitlines() == ["/mine,/srv", "/mine"], done.stderr
 
 
-def test_a_program_runs_in_the_image_with_its_words_its_binds_and_its_variables(
-    system: System, write: Write
-) -> None:
+def test_a_program_gets_its_words_binds_and_variables(system: System, write: Write) -> None:
     use = write("--env", f"TEXT={VALUE}")
     code = "import os, sys; print(*sys.argv[1:], os.environ['TEXT'], sep='|'); sys.exit(7)"
     words = shlex.join(["a b", "", STRANGE])
@@ -172,9 +168,7 @@ def test_one_version_takes_the_place_of_another(system: System, write: Write, fo
 
 
 @pytest.mark.parametrize("first", ["small/2.0", "lumi-binds/1"])
-def test_of_two_that_set_binds_one_is_loaded(
-    system: System, write: Write, site: Path, first: str
-) -> None:
+def test_of_two_with_binds_one_loads(system: System, write: Write, site: Path, first: str) -> None:
     use = write()
     other = site / "modules/lumi-binds"
     other.mkdir()
@@ -188,9 +182,7 @@ def test_of_two_that_set_binds_one_is_loaded(
     assert loaded == ["small/1.0" if not system.options else first]
 
 
-def test_a_module_without_its_image_is_not_loaded_and_says_so(
-    system: System, write: Write, folder: Path
-) -> None:
+def test_a_module_without_image_is_not_loaded(system: System, write: Write, folder: Path) -> None:
     use = write()
     (folder / "small-1.0.sif").unlink()
     done = system.shell(f'{use}module load small; echo "[$LOADEDMODULES]"; module unload small')

@@ -15,9 +15,7 @@ def test_a_command(lumi_image):
 """
 
 
-def test_checks_are_items_with_the_outcomes_that_they_have(
-    pytester: pytest.Pytester, proof: Path
-) -> None:
+def test_checks_are_items_with_their_outcomes(pytester: pytest.Pytester, proof: Path) -> None:
     names = "pictures or gpu or fails or broken"
     words = ("--lumi-image", proof, "--lumi-level", "full", "-k", names, "-rsfE")
     done = pytester.runpytest_subprocess(*words)
@@ -33,18 +31,14 @@ def test_checks_are_items_with_the_outcomes_that_they_have(
     )
 
 
-def test_a_user_s_tests_run_commands_in_the_image_beside_its_checks(
-    pytester: pytest.Pytester, proof: Path
-) -> None:
+def test_own_tests_run_commands_in_the_image(pytester: pytest.Pytester, proof: Path) -> None:
     pytester.makepyfile(test_smoke=SMOKE)
     words = ("--lumi-image", proof, "-k", "pictures or test_a_command", "-v")
     done = pytester.runpytest_subprocess(*words)
     done.assert_outcomes(passed=2)
 
 
-def test_an_image_in_the_folder_of_the_tests_is_collected_once(
-    pytester: pytest.Pytester, proof: Path
-) -> None:
+def test_an_image_beside_tests_is_collected_once(pytester: pytest.Pytester, proof: Path) -> None:
     (pytester.path / "proof.sif").symlink_to(proof)
     name = f"../{pytester.path.name}/proof.sif"
     done = pytester.runpytest_subprocess("--lumi-image", name, "--collect-only", "-q")
@@ -53,9 +47,7 @@ def test_an_image_in_the_folder_of_the_tests_is_collected_once(
     ]
 
 
-def test_without_the_option_nothing_is_collected_printed_or_imported(
-    pytester: pytest.Pytester, proof: Path
-) -> None:
+def test_without_the_option_nothing_is_done(pytester: pytest.Pytester, proof: Path) -> None:
     (pytester.path / "proof.sif").symlink_to(proof)
     pytester.makepyfile(
         test_own="""

@@ -11,6 +11,7 @@ import pytest
 from ..conftest import ROOT
 from .conftest import lumicontainer, run
 
+Env = dict[str, str]
 SITE = """
 partition = {"name": "gpu", "scheduler": "squeue", "launcher": "srun", "environs": ["builtin"]}
 partition["sched_options"] = {"unqualified_hostnames": True}
@@ -108,7 +109,7 @@ def test_where_lumicontainer_binds_fails_the_image_is_not_run(prove: Prove, tmp_
 
 
 def test_on_slurm_ranks_meet_and_mpi_has_a_step_of_its_own(
-    prove: Prove, cluster: dict[str, str], tmp_path: Path
+    prove: Prove, cluster: Env, tmp_path: Path
 ) -> None:
     (tmp_path / "site.py").write_text(SITE)
     site = ("-C", str(tmp_path / "site.py"), "--setvar", "level=full", "--setvar", "nodes=2")

@@ -9,6 +9,7 @@ import pytest
 from ..conftest import ROOT
 from .conftest import LIMIT, lumicontainer, run, srun
 
+Env = dict[str, str]
 WORKLOADS = Path("tests/workloads")
 LINE = re.compile(r"(?m)^accuracy (0\.\d+|1\.0+) · (\d+) rank")
 
@@ -29,9 +30,7 @@ def test_a_program_trains_in_one_container_by_mpiexec(image: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["lightning", "transformers"])
-def test_a_rank_on_each_of_two_nodes_of_slurm_trains(
-    files: Path, cluster: dict[str, str], name: str
-) -> None:
+def test_one_rank_on_each_of_two_nodes_trains(files: Path, cluster: Env, name: str) -> None:
     """FSDP, DeepSpeed and Accelerate are below; DDP's and Horovod's checks in test_verify_slurm."""
     command = ("singularity", "exec", files, "lumi-entry", WORKLOADS / f"train_{name}.py")
     done = srun(cluster, *command, tasks=2)
@@ -39,8 +38,8 @@ def test_a_rank_on_each_of_two_nodes_of_slurm_trains(
     assert reached(done.stdout, 2) >= 0.95
 
 
-def test_two_ranks_of_horovod_on_two_nodes_of_slurm_train_with_tensorflow(
-    tensorflow: Path, cluster: dict[str, str]
+def test_two_ranks_of_horovod_on_two_nodes_train_with_tensorflow(
+    tensorflow: Path, cluster: Env
 ) -> None:
     program = WORKLOADS / "train_tensorflow.py"
     command = ("singularity", "exec", tensorflow, "lumi-entry", program)
@@ -59,7 +58,7 @@ def test_two_ranks_of_horovod_on_two_nodes_of_slurm_train_with_tensorflow(
     ids=["torchrun", "accelerate", "deepspeed"],
 )
 def test_one_task_on_each_of_two_nodes_starts_its_ranks_by_a_launcher(
-    files: Path, cluster: dict[str, str], launcher: tuple[str, ...], program: str
+    files: Path, cluster: Env, launcher: tuple[str, ...], program: str
 ) -> None:
     options = ("--nproc", 2, "--launcher", *launcher)
     command = ("singularity", "exec", files, "lumi-entry", *options, WORKLOADS / program)
@@ -68,9 +67,7 @@ def test_one_task_on_each_of_two_nodes_starts_its_ranks_by_a_launcher(
     assert reached(done.stdout, 4) >= 0.95
 
 
-def test_one_task_with_several_gpus_becomes_a_rank_for_each(
-    image: Path, cluster: dict[str, str], tmp_path: Path
-) -> None:
+def test_one_task_becomes_a_rank_for_each_gpu(image: Path, cluster: Env, tmp_path: Path) -> None:
     program = tmp_path / "show.py"
     # One call of write: the ranks share the file, and print writes each word by itself.
     words = "'{RANK} {WORLD_SIZE}'.format(**os.environ)"
@@ -81,9 +78,7 @@ def test_one_task_with_several_gpus_becomes_a_rank_for_each(
     assert done.stderr.count("torchrun starts 2 ranks a node") == 1
 
 
-def test_tasks_whose_variables_the_engine_cleaned_away_are_refused(
-    image: Path, cluster: dict[str, str]
-) -> None:
+def test_tasks_without_the_variables_of_slurm_are_refused(image: Path, cluster: Env) -> None:
     command = ("singularity", "exec", "--cleanenv", image, "lumi-entry", "--", "echo", "alone")
     done = srun(cluster, *command)
     assert (done.returncode, done.stdout) == (2, "")
@@ -91,8 +86,8 @@ def test_tasks_whose_variables_the_engine_cleaned_away_are_refused(
     assert "hint: remove --cleanenv" in done.stderr
 
 
-def test_the_ranks_of_a_step_meet_at_its_first_node_and_two_steps_at_two_ports(
-    image: Path, cluster: dict[str, str]
+def test_ranks_of_a_step_meet_at_its_first_node_and_two_steps_at_two_ports(
+    image: Path, cluster: Env
 ) -> None:
     place = "$LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR $MASTER_PORT"
     show = f"echo $RANK $LOCAL_RANK $WORLD_SIZE {place}"

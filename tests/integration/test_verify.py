@@ -110,9 +110,7 @@ def test_an_image_that_cannot_start_is_all_errors(proof: Path, tmp_path: Path) -
     assert "no namespace for you" in result["checks"][0]["reason"]
 
 
-def test_an_image_with_an_option_of_the_command_line_is_current(
-    proof_recipes: Path, tmp_path: Path
-) -> None:
+def test_an_image_with_options_of_a_build_is_current(proof_recipes: Path, tmp_path: Path) -> None:
     image = tmp_path / "proof.sif"
     options = ("--set", "proof.strength=7", "--output", image, "--no-verify")
     assert lumicontainer("build", "proof", "--recipes", proof_recipes, *options).returncode == 0

@@ -14,6 +14,7 @@ import pytest
 from .conftest import job_of, name_of, processes_of, run
 from .test_build_jobs import wait_for
 
+Env = dict[str, str]
 SECONDS = 240
 HOME = "/opt/lumicontainer"
 RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
@@ -60,7 +61,7 @@ def own(tmp_path: Path) -> Own:
 
 
 @pytest.fixture
-def step(image: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[Step]:
+def step(image: Path, cluster: Env, tmp_path: Path) -> Iterator[Step]:
     """Start a step on two nodes whose tasks run lumi-verify; none is left at the end."""
     started = []
 
@@ -124,7 +125,7 @@ def test_a_hang_and_a_death_of_one_rank_are_reported_and_the_rest_goes_on(
 
 @pytest.mark.parametrize("way", ["scancel of the job", "Ctrl-C"])
 def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_reported(
-    step: Step, own: Own, cluster: dict[str, str], tmp_path: Path, way: str
+    step: Step, own: Own, cluster: Env, tmp_path: Path, way: str
 ) -> None:
     own.add("done", SHOW)
     own.add("hangs", HANGS, timeout_seconds=1000)

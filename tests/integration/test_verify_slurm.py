@@ -16,13 +16,14 @@ import pytest
 from .conftest import TRAINING, checks_of, lumicontainer, pasted, run, srun
 from .test_build_jobs import jobs_of, wait_for
 
+Env = dict[str, str]
 SECONDS = 60
 JOB = ("--nodes", "2")
 NOT_IN_A_JOB = "other start modes of a container are checked by lumicontainer verify without a job"
 
 
 def verify(
-    image: Path, folder: Path, cluster: dict[str, str], *words: object
+    image: Path, folder: Path, cluster: Env, *words: object
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """Verify an image in a job that is sent from ``folder``."""
     done = lumicontainer("verify", image, "--json", *words, cwd=folder, env=cluster)
@@ -31,7 +32,7 @@ def verify(
 
 @contextmanager
 def started(
-    image: Path, cluster: dict[str, str], folder: Path, *names: str
+    image: Path, cluster: Env, folder: Path, *names: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a verification in a job, of a check that ends by itself only when it is too late."""
     words = [sys.executable, "-m", "lumicontainer", "verify", image, *JOB, "-k", "proof/slow"]
@@ -48,7 +49,7 @@ def started(
 
 
 @pytest.fixture
-def slow(proof: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def slow(proof: Path, cluster: Env, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Send a job whose check ends by itself only when it is too late; return once it runs."""
     with started(proof, cluster, tmp_path, "proof/pictures") as process:
         assert any("proof/pictures" in line for line in process.stderr)
@@ -56,7 +57,7 @@ def slow(proof: Path, cluster: dict[str, str], tmp_path: Path) -> Iterator[subpr
 
 
 def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
-    proof: Path, cluster: dict[str, str], tmp_path: Path
+    proof: Path, cluster: Env, tmp_path: Path
 ) -> None:
     names = ("ranks", "mpi", "pictures", "gpu", "environment")
     chosen = [word for name in names for word in ("-k", f"proof/{name}")]
@@ -70,9 +71,7 @@ def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_checks_of_the_shipped_image_pass_in_a_job(
-    image: Path, cluster: dict[str, str], tmp_path: Path
-) -> None:
+def test_shipped_checks_pass_in_a_job(image: Path, cluster: Env, tmp_path: Path) -> None:
     done, result = verify(image, tmp_path, cluster, *JOB, "--level", "perf")
     assert done.returncode == 0, done.stderr
     rows = {row["name"]: row for row in result["checks"]}
@@ -87,9 +86,7 @@ def test_all_checks_of_the_shipped_image_pass_in_a_job(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_in_a_task_of_srun_an_image_is_verified_as_anywhere(
-    small: Path, cluster: dict[str, str]
-) -> None:
+def test_in_a_task_of_srun_verify_works_as_anywhere(small: Path, cluster: Env) -> None:
     """The ways of starting a container that take Slurm's variables away hold there too."""
     words = (sys.executable, "-m", "lumicontainer", "verify", small)
     done = srun(cluster, *words, nodes=1, tasks=1)
@@ -98,7 +95,7 @@ def test_in_a_task_of_srun_an_image_is_verified_as_anywhere(
 
 
 def test_a_check_that_fails_in_a_job_of_one_node_is_a_failed_check_and_no_failed_job(
-    proof: Path, cluster: dict[str, str], tmp_path: Path
+    proof: Path, cluster: Env, tmp_path: Path
 ) -> None:
     chosen = ("-k", "proof/fails", "-k", "proof/ranks")
     done, result = verify(proof, tmp_path, cluster, "--nodes", "1", *chosen)
@@ -118,7 +115,7 @@ def test_a_check_that_fails_in_a_job_of_one_node_is_a_failed_check_and_no_failed
 
 
 def test_the_binds_of_the_platform_are_found_out_on_the_node(
-    proof: Path, proof_recipes: Path, cluster: dict[str, str], tmp_path: Path
+    proof: Path, proof_recipes: Path, cluster: Env, tmp_path: Path
 ) -> None:
     own, data = tmp_path / "own dir", tmp_path / "data"
     data.mkdir()
@@ -131,9 +128,7 @@ def test_the_binds_of_the_platform_are_found_out_on_the_node(
     assert done.returncode == 0, done.stderr
 
 
-def test_ctrl_c_cancels_the_job(
-    slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path
-) -> None:
+def test_ctrl_c_cancels_the_job(slow: subprocess.Popen[str], cluster: Env, tmp_path: Path) -> None:
     assert len(jobs_of(cluster, tmp_path)) == 1
     slow.send_signal(signal.SIGINT)
     slow.communicate(timeout=SECONDS)
@@ -144,7 +139,7 @@ def test_ctrl_c_cancels_the_job(
 
 @pytest.mark.parametrize("how", [(), ("--signal=KILL", "--batch")], ids=["cancelled", "killed"])
 def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
-    slow: subprocess.Popen[str], cluster: dict[str, str], tmp_path: Path, how: tuple[str, ...]
+    slow: subprocess.Popen[str], cluster: Env, tmp_path: Path, how: tuple[str, ...]
 ) -> None:
     run(["scancel", *how, *jobs_of(cluster, tmp_path)], env=cluster)
     _, stderr = slow.communicate(timeout=SECONDS)
@@ -156,7 +151,7 @@ def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
 
 
 def test_a_job_that_slurm_would_never_start_is_refused_with_its_reason(
-    proof: Path, cluster: dict[str, str], tmp_path: Path
+    proof: Path, cluster: Env, tmp_path: Path
 ) -> None:
     """The other reasons are in test_build_jobs.py; the job of a build is submitted alike."""
     asks = {**cluster, "SBATCH_TIMELIMIT": "5:00:00"}
@@ -169,7 +164,7 @@ def test_a_job_that_slurm_would_never_start_is_refused_with_its_reason(
 
 
 @pytest.fixture
-def busy(cluster: dict[str, str]) -> Iterator[None]:
+def busy(cluster: Env) -> Iterator[None]:
     """Have both nodes taken by a job of somebody else."""
     words = ["sbatch", "--parsable", "--exclusive", "--nodes=2", "--output=/dev/null"]
     number = run([*words, "--wrap=exec tail -f /dev/null"], env=cluster).stdout.strip()
@@ -182,7 +177,7 @@ def busy(cluster: dict[str, str]) -> Iterator[None]:
 
 @pytest.mark.usefixtures("busy")
 def test_a_job_says_why_it_waits_and_is_given_up_once_somebody_holds_it(
-    proof: Path, cluster: dict[str, str], tmp_path: Path
+    proof: Path, cluster: Env, tmp_path: Path
 ) -> None:
     with started(proof, cluster, tmp_path) as process:
         waits = re.compile(r"job \d+ in the queue since [\d:]+: (Resources|Priority)")
