@@ -87,7 +87,7 @@ def left(folder: Path) -> list[str]:
     return [*beside, *(each.name for each in builds)]
 
 
-def test_a_build_returns_the_image_and_is_done_once(recipes: Path, small: Path, tmp_path: Path) -> None:
+def test_a_build_is_returned_and_done_once(recipes: Path, small: Path, tmp_path: Path) -> None:
     events: list[api.Event] = []
     image = api.build(recipes / "small.yaml", tmp_path / "new.sif", on_progress=events.append)
     assert (image.path, image.key) == (tmp_path / "new.sif", api.inspect(small).key)

@@ -1,13 +1,12 @@
 """Programs train on real data, on one machine and across the two nodes of a real Slurm."""
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ..conftest import ROOT
-from .conftest import LIMIT, lumicontainer, run, srun
+from .conftest import LIMIT, lumicontainer, srun
 
 Env = dict[str, str]
 WORKLOADS = Path("tests/workloads")
@@ -84,20 +83,3 @@ def test_tasks_without_the_variables_of_slurm_are_refused(image: Path, cluster: 
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: srun started this task" in done.stderr
     assert "hint: remove --cleanenv" in done.stderr
-
-
-def test_ranks_of_a_step_meet_at_its_first_node_and_two_steps_at_two_ports(
-    image: Path, cluster: Env
-) -> None:
-    place = "$LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR $MASTER_PORT"
-    show = f"echo $RANK $LOCAL_RANK $WORLD_SIZE {place}"
-    step = f"srun --mpi=none singularity exec {image} lumi-entry -- sh -c '{show}'"
-    job = ("timeout", LIMIT, "salloc", "--quiet", "--nodes=2", "--ntasks-per-node=2")
-    done = run([*job, "bash", "-c", f"{step} && {step}"], cwd=ROOT, env=cluster)
-    rows = [line.rpartition(" ") for line in sorted(done.stdout.splitlines())]
-    expected = ("0 0 4 2 0", "1 1 4 2 0", "2 0 4 2 1", "3 1 4 2 1")
-    assert [place for place, _, _ in rows] == [
-        f"{rank} nid005001" for rank in expected for _ in range(2)
-    ], done.stderr
-    ports = Counter(port for _, _, port in rows)
-    assert list(ports.values()) == [4, 4]
