@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,12 +15,11 @@ import pytest
 
 from ..namespaces import as_root, owned, prepared
 from .conftest import lumicontainer, name_of, processes_of, run, write_small
+from .processes import SECONDS, Env, jobs_of, started, wait_for
 from .test_layers import COMPILED, compiled_layer
 
-Env = dict[str, str]
 NODES = {"nid005001", "nid005002"}
 ENDLESS = "exec tail -f /dev/null"
-SECONDS = 300
 NewCache = Callable[[Path], dict[str, str]]
 
 
@@ -49,23 +47,16 @@ class Login:
             write_small(self.folder / "own", compiled_layer(name, wait=wait))
 
     @contextmanager
-    def started(self, *words: object, until: str) -> Iterator[subprocess.Popen[str]]:
+    def begun(self, *words: object, until: str) -> Iterator[subprocess.Popen[str]]:
         """Start a build, and return when it has printed what the pattern ``until`` matches."""
         command = (sys.executable, "-m", "lumicontainer", *self.command(*words))
-        process = subprocess.Popen(
-            [*map(str, command)],
-            cwd=self.folder,
-            env={**os.environ, **self.env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert any(re.search(until, line) for line in process.stderr)
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=SECONDS)
+        with started(command, cwd=self.folder, env=self.env) as process:
+            assert any(re.search(until, line) for line in process.stderr)
+            try:
+                yield process
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=SECONDS)
 
     def running(self, count: int) -> list[str]:
         """Return the numbers of the jobs of a build, the first is its own, once so many run."""
@@ -104,13 +95,6 @@ class Login:
             assert re.search(rf"(?m)\] {step} +cached", done.stderr), done.stderr
 
 
-def jobs_of(env: dict[str, str], folder: Path, form: str = "%i") -> list[str]:
-    """Return the jobs that wait or run and were sent from ``folder``, which a test has alone."""
-    listed = run(["squeue", "--noheader", f"--format={form} %Z"], env=env).stdout
-    rows = [line.rpartition(" ") for line in listed.splitlines()]
-    return [head.strip() for head, _, sent_from in rows if Path(sent_from) == folder]
-
-
 def ended(process: subprocess.Popen[str], code: int, *patterns: str) -> None:
     """Assert how a build ends, and what it prints."""
     _, stderr = process.communicate(timeout=SECONDS)
@@ -126,13 +110,6 @@ def login(new_cache: NewCache, cluster: Env, tmp_path: Path) -> Login:
     (tmp_path / "place").mkdir()
     env = {**cluster, **new_cache(tmp_path / "cache"), "MARK": str(tmp_path)}
     return Login(tmp_path, {**env, "LUMICONTAINER_TMPDIR": str(tmp_path / "place")})
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @dataclass
@@ -155,7 +132,7 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 def test_a_build_runs_as_a_job_and_compiles_on_both_nodes(login: Login, gate: Gate) -> None:
     login.layers("one", "other", wait=f"word=$(hostname); {gate.wait}")
-    with login.started("--jobs-at-once", 2, until=r"^job \d+ is submitted") as process:
+    with login.begun("--jobs-at-once", 2, until=r"^job \d+ is submitted") as process:
         login.running(3)
         gate.server.close()
         stdout, stderr = process.communicate(timeout=SECONDS)
@@ -176,7 +153,7 @@ def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Log
     login.env["PIP_INDEX_URL"] = f"https://user:{PASSWORD}@localhost/simple"
     mirror = f"https://localhost/x=https://user:{PASSWORD}@localhost/y"
     words = ("--mirror", mirror, "--jobs-at-once", 1)
-    with login.started(*words, until="one: compile") as process:
+    with login.begun(*words, until="one: compile") as process:
         assert PASSWORD not in "".join(map(login.known_to_slurm, login.running(2)))
         (folder,) = (login.folder / "cache/jobs").iterdir()
         assert folder.stat().st_mode & 0o077 == 0
@@ -197,7 +174,7 @@ def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Log
 )
 def test_a_login_that_ends_leaves_no_job(login: Login, signals: tuple[signal.Signals, ...]) -> None:
     login.layers("one", wait=ENDLESS)
-    with login.started(until="one: compile") as process:
+    with login.begun(until="one: compile") as process:
         for number in signals:
             process.send_signal(number)
         ended(process, 130)
@@ -220,7 +197,7 @@ def killed(login: Login, number: str) -> int:
 
 def test_after_a_job_that_dies_the_next_build_continues(login: Login) -> None:
     login.layers("other", wait=ENDLESS)
-    with login.started("--jobs-at-once", 2, until=r"one: compile +\d") as process:
+    with login.begun("--jobs-at-once", 2, until=r"one: compile +\d") as process:
         wait_for(lambda: len(login.jobs()) == 2)
         number = min(login.jobs(), key=int)
         words = ["squeue", "--noheader", "--format=%N", "--jobs", number]
@@ -237,7 +214,7 @@ def test_after_a_job_that_dies_the_next_build_continues(login: Login) -> None:
 
 def test_a_build_that_is_cancelled_ends_its_jobs_and_the_next_continues(login: Login) -> None:
     login.layers("one", "other", wait=ENDLESS)
-    with login.started("--jobs-at-once", 2, until="one: compile") as process:
+    with login.begun("--jobs-at-once", 2, until="one: compile") as process:
         number, *_ = login.running(3)
         run(["scancel", number], env=login.env)
         why = rf"error: job {number} failed\n +where: \S+/log\n +why: CANCELLED\n"
@@ -250,7 +227,7 @@ def test_a_build_that_is_cancelled_ends_its_jobs_and_the_next_continues(login: L
 def test_a_compile_job_that_somebody_cancels_costs_its_own_step(login: Login) -> None:
     login.layers("other", wait=ENDLESS)
     login.layers("one", wait="timeout 15 tail -f /dev/null || true")
-    with login.started("--jobs-at-once", 2, until="one: compile") as process:
+    with login.begun("--jobs-at-once", 2, until="one: compile") as process:
         (number,) = (each for each in login.running(3) if "/other-" in login.known_to_slurm(each))
         run(["scancel", number], env=login.env)
         ended(process, 7, f"error: job {number} failed", "why: CANCELLED")
@@ -275,7 +252,7 @@ def test_a_full_disk_and_a_dead_node_cost_their_steps_only(login: Login, gate: G
         done = login.build()
         assert done.returncode == 8, done.stderr
         assert "not enough space for the build's files" in done.stderr
-    with login.started("--jobs-at-once", 1, until="one: compile") as process:
+    with login.begun("--jobs-at-once", 1, until="one: compile") as process:
         *_, first = login.running(2)
         wait_for(lambda: killed(login, first))
         gate.server.close()

@@ -3,14 +3,15 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from ..unit.inside.conftest import lay_out
 from .conftest import job_of, name_of, processes_of, run, srun
+from .processes import Env, started
 
-Env = dict[str, str]
 NODES = ("nid005001", "nid005002")
 PLACES = ("tmp", "shm")
 TABLE = [
@@ -75,27 +76,19 @@ def shared(tmp_path: Path) -> Path:
 @pytest.fixture
 def step(image: Path, cluster: Env, shared: Path) -> Iterator[Step]:
     """Start a step whose tasks run lumi-entry, each in a container; none is left at the end."""
-    started = []
+    with ExitStack() as running:
 
-    def start(*words: str, tasks: int = 4, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        spread = ("--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={tasks // 2}", "--mpi=none")
-        step = ("timeout", 2 * SECONDS, "srun", f"--job-name={name_of(shared)}", *spread, *options)
-        entry = ("/mnt/image/opt/lumicontainer/bin/lumi-entry", *words)
-        process = subprocess.Popen(
-            [str(word) for word in (*step, "sh", "-c", ENTER, shared, image, *entry)],
-            cwd="/",
-            env={**os.environ, **cluster, "MARK": str(shared)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
+        def start(
+            *words: str, tasks: int = 4, options: tuple[str, ...] = ()
+        ) -> subprocess.Popen[str]:
+            many = (f"--ntasks={tasks}", f"--ntasks-per-node={tasks // 2}", "--nodes=2")
+            step = ("srun", f"--job-name={name_of(shared)}", *many, "--mpi=none", *options)
+            entry = ("/mnt/image/opt/lumicontainer/bin/lumi-entry", *words)
+            command = ("timeout", 180, *step, "sh", "-c", ENTER, shared, image, *entry)
+            env = {**cluster, "MARK": str(shared)}
+            return running.enter_context(started(command, cwd=Path("/"), env=env))
 
-    yield start
-    for each in started:
-        each.kill()
-        each.communicate()
+        yield start
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:

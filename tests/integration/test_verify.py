@@ -1,7 +1,6 @@
 """lumicontainer verify, with real containers: each way to end and to start, every report."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from junitparser import JUnitXml
 
 from .conftest import lumicontainer, pasted, processes_of
+from .processes import started
 from .proof import WAYS
 
 
@@ -147,16 +147,12 @@ def test_each_check_is_counted_once_when_it_is_done(full: tuple[Any, ...]) -> No
 
 def test_ctrl_c_leaves_nothing_running(proof: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "lumicontainer", "verify", proof]
-    process = subprocess.Popen(
-        [*map(str, words), "-k", "proof/slow", "-k", "proof/pictures"],
-        env={**os.environ, "MARK": str(tmp_path)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert any("proof/pictures" in line for line in process.stderr)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == 130
+    command = [*words, "-k", "proof/slow", "-k", "proof/pictures"]
+    with started(command, env={"MARK": str(tmp_path)}) as process:
+        assert any("proof/pictures" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 130
     assert processes_of(tmp_path) == []
 
 

@@ -1,23 +1,19 @@
 """lumicontainer verify as a job of a real Slurm: followed, collected, cancelled, refused."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .conftest import TRAINING, checks_of, lumicontainer, pasted, run, srun
-from .test_build_jobs import jobs_of, wait_for
+from .processes import SECONDS, Env, jobs_of, started, wait_for
 
-Env = dict[str, str]
-SECONDS = 60
 JOB = ("--nodes", "2")
 NOT_IN_A_JOB = "other start modes of a container are checked by lumicontainer verify without a job"
 
@@ -30,28 +26,16 @@ def verify(
     return done, json.loads(done.stdout) if done.stdout else {}
 
 
-@contextmanager
-def started(
-    image: Path, cluster: Env, folder: Path, *names: str
-) -> Iterator[subprocess.Popen[str]]:
-    """Start a verification in a job, of a check that ends by itself only when it is too late."""
-    words = [sys.executable, "-m", "lumicontainer", "verify", image, *JOB, "-k", "proof/slow"]
-    process = subprocess.Popen(
-        [*map(str, words), *(word for name in names for word in ("-k", name))],
-        cwd=folder,
-        env={**os.environ, **cluster},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    yield process
-    process.kill()
-    process.communicate()
+def never_ending(image: Path, *names: str) -> list[object]:
+    """Return the command that verifies in a job by a check that ends only when it is too late."""
+    words = [word for name in ("proof/slow", *names) for word in ("-k", name)]
+    return [sys.executable, "-m", "lumicontainer", "verify", image, *JOB, *words]
 
 
 @pytest.fixture
 def slow(proof: Path, cluster: Env, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Send a job whose check ends by itself only when it is too late; return once it runs."""
-    with started(proof, cluster, tmp_path, "proof/pictures") as process:
+    """Send such a job; return once it runs."""
+    with started(never_ending(proof, "proof/pictures"), cwd=tmp_path, env=cluster) as process:
         assert any("proof/pictures" in line for line in process.stderr)
         yield process
 
@@ -179,7 +163,7 @@ def busy(cluster: Env) -> Iterator[None]:
 def test_a_job_says_why_it_waits_and_is_given_up_once_somebody_holds_it(
     proof: Path, cluster: Env, tmp_path: Path
 ) -> None:
-    with started(proof, cluster, tmp_path) as process:
+    with started(never_ending(proof), cwd=tmp_path, env=cluster) as process:
         waits = re.compile(r"job \d+ in the queue since [\d:]+: (Resources|Priority)")
         assert any(waits.search(line) for line in process.stderr)
         run(["scontrol", "uhold", *jobs_of(cluster, tmp_path)], env=cluster)
