@@ -42,7 +42,7 @@ class Shell:
     def completed(self, line: str) -> str:
         """Return what a line is run as after a press of the tabulator at its end."""
         self._type(f"lumicontainer {line}\t\n")
-        return self._printed(r"<[^\r\n]*>")[1:-1].rstrip()
+        return self._printed(r"<[^\r\n]*>")[1:-1].rstrip(" /")
 
     def _type(self, keys: str) -> None:
         os.write(self.terminal, keys.encode())
@@ -94,6 +94,8 @@ def shell(
         ("build mine/hello.yaml --set greet.gr", "eeting="),
         ("build --recipes mine hel", "lo"),
         ("show --recipes mine --platform no", "where"),
+        ("inspect mine/he", "llo.yaml"),
+        ("build --recipes mi", "ne"),
     ],
 )
 def test_the_tabulator_completes(shell: Shell, typed: str, added: str) -> None:
@@ -106,13 +108,10 @@ def offered(lumicontainer: Run, *words: object) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_names_are_offered_for_an_empty_line(lumicontainer: Run) -> None:
-    assert "pytorch" in offered(lumicontainer, "recipe")
-
-
 def test_the_layers_of_the_recipe_alone_are_offered(lumicontainer: Run) -> None:
     every = offered(lumicontainer, "parameter", "build", "")
     of_one = offered(lumicontainer, "parameter", "build", "pytorch", "--set", "")
+    assert "pytorch" in offered(lumicontainer, "recipe")
     assert "deepspeed.DS_BUILD_AIO=" in set(every) - set(of_one)
     assert "pytorch.index=" in set(every) & set(of_one)
 
@@ -124,13 +123,6 @@ def test_what_cannot_be_read_hides_no_other_name(lumicontainer: Run, tmp_path: P
     completed = offered(lumicontainer, "parameter", "build", "--recipes", tmp_path, "")
     assert "deepspeed.DS_BUILD_AIO=" in completed
     assert "pytorch" in offered(lumicontainer, "recipe", "build", "--recipes", "/nowhere", "")
-
-
-def test_the_script_completes_files_and_folders(lumicontainer: Run) -> None:
-    script = lumicontainer("completion", "bash").stdout
-    assert "pytorch-deepspeed" not in script
-    assert "_shtab_lumicontainer_inspect_pos_0_COMPGEN=_shtab_compgen_files" in script
-    assert "_shtab_lumicontainer_build___recipes_COMPGEN=_shtab_compgen_dirs" in script
 
 
 def test_names_take_little_time(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from ..conftest import HELLO, ROOT, Write
 from ..namespaces import prepared
+from ..programs import run
 
+Done = CompletedProcess[str]
+PROGRAM = (sys.executable, "-m", "lumicontainer")
 NO_NAMESPACES = [
     *("unshare", "--map-current-user", "--keep-caps", "bash", "-c"),
     'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"',
@@ -22,21 +25,14 @@ WITHOUT = 0 if os.getuid() else 1
 HINT = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 
 
-def run_in(
-    prefix: Sequence[str], *words: object, cache: str = ""
-) -> subprocess.CompletedProcess[str]:
+def run_in(prefix: Sequence[str], *words: object, cache: str = "") -> Done:
     """Run a command by another that changes what it sees of this host, and without Docker."""
-    return subprocess.run(
-        [*prefix, *map(str, words)],
-        env={**os.environ, "LUMICONTAINER_CACHE": cache, "DOCKER_HOST": "unix:///nowhere"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {"LUMICONTAINER_CACHE": cache, "DOCKER_HOST": "unix:///nowhere"}
+    return run([*prefix, *words], env=env)
 
 
-def build_in(prefix: Sequence[str], recipes: Path) -> subprocess.CompletedProcess[str]:
-    words = (sys.executable, "-m", "lumicontainer", "build", "hello", "--recipes", recipes)
+def build_in(prefix: Sequence[str], recipes: Path) -> Done:
+    words = (*PROGRAM, "build", "hello", "--recipes", recipes)
     options = ("--output", recipes / "x.sif", "--runtime", "namespaces")
     return run_in(prefix, *words, *options, cache=str(recipes / "cache"))
 
@@ -50,7 +46,7 @@ def test_a_user_without_a_range_of_ids_gets_the_file_to_change(write: Write, nam
     assert done.returncode == 3
     assert f"/etc/{name} has no range of subordinate ids for you" in done.stderr
     assert f"usermod --add-{name}s 100000-165535" in done.stderr
-    report = run_in(hidden, sys.executable, "-m", "lumicontainer", "doctor")
+    report = run_in(hidden, *PROGRAM, "doctor")
     assert report.returncode == WITHOUT
     assert f"usermod --add-{name}s 100000-165535" in report.stdout
 
@@ -60,14 +56,13 @@ def test_without_a_home_the_user_names_a_place_and_gets_no_folder_tilde(write: W
     unknown = ["unshare", "--map-user=54321", "env", f"--chdir={folder}"]
     nameless = [*unknown, "--unset=HOME", "--unset=XDG_CACHE_HOME"]
     nameless.append(f"LUMICONTAINER_TMPDIR={folder}")
-    program = (sys.executable, "-m", "lumicontainer")
-    shown = run_in(nameless, *program, "render", "hello", "--recipes", folder)
+    shown = run_in(nameless, *PROGRAM, "render", "hello", "--recipes", folder)
     assert (shown.returncode, shown.stderr) == (0, "")
-    built = run_in(nameless, *program, "build", "hello", "--recipes", folder)
+    built = run_in(nameless, *PROGRAM, "build", "hello", "--recipes", folder)
     assert built.returncode == 3
     assert "cannot find a place for the cache" in built.stderr
     assert "name a folder of yours with LUMICONTAINER_CACHE" in built.stderr
-    assert "LUMICONTAINER_CACHE" in run_in(nameless, *program, "doctor").stdout
+    assert "LUMICONTAINER_CACHE" in run_in(nameless, *PROGRAM, "doctor").stdout
     assert not (folder / "~").exists()
 
 
@@ -76,7 +71,7 @@ def test_where_no_user_namespace_can_be_made_the_hint_is_the_doctors(write: Writ
     assert done.returncode == 3
     assert "this user cannot create user namespaces here" in done.stderr
     assert HINT in done.stderr
-    report = run_in(NO_NAMESPACES, sys.executable, "-m", "lumicontainer", "doctor")
+    report = run_in(NO_NAMESPACES, *PROGRAM, "doctor")
     assert report.returncode == WITHOUT
     assert HINT in report.stdout
 
@@ -85,7 +80,7 @@ def test_where_proot_is_missing_the_hint_names_lumis_module(write: Write, tmp_pa
     words = ("build", "hello", "--recipes", write(HELLO), "--runtime", "proot")
     place = tmp_path / "cache"
     start = ["env", f"PATH={tmp_path}", f"--chdir={tmp_path}"]
-    done = run_in(start, sys.executable, "-m", "lumicontainer", *words, cache=str(place))
+    done = run_in(start, *PROGRAM, *words, cache=str(place))
     assert done.returncode == 3
     assert "error: PRoot not found\n  where: PATH\n" in done.stderr
     assert "hint: module load CrayEnv PRoot (on LUMI), or install the package proot" in done.stderr
@@ -103,6 +98,6 @@ def test_an_engine_is_not_ready_where_no_user_namespace_can_be_made() -> None:
 def test_a_host_without_squashfuse_can_build() -> None:
     found = filter(None, map(shutil.which, ("squashfuse_ll", "squashfuse")))
     hidden = prepared("mount", " && ".join(f"mount --bind /dev/null {each}" for each in found))
-    report = run_in(hidden, sys.executable, "-m", "lumicontainer", "doctor")
+    report = run_in(hidden, *PROGRAM, "doctor")
     assert "· squashfuse_ll: not found" in report.stdout
     assert report.returncode == 0
