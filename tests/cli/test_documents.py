@@ -100,20 +100,19 @@ def option_names(parser: Any) -> Iterator[str]:
                 yield from option_names(below)
 
 
+READERS = {
+    "python": ast.parse,
+    "bash": lambda text: subprocess.run(["bash", "-n"], input=text, text=True, check=True),
+    "dockerfile": lambda text: [*instructions(text)],
+    "toml": tomllib.loads,
+    "yaml": yaml.safe_load,
+}
+
+
 @pytest.mark.parametrize("block", FILES, ids=str)
-def test_a_file_has_a_name_and_can_be_read(block: Block, tmp_path: Path) -> None:
+def test_a_file_has_a_name_and_can_be_read(block: Block) -> None:
     assert block.name, f"{block}: end the paragraph above it with the file's name: `NAME`:"
-    if block.language == "python":
-        ast.parse(block.text)
-    elif block.language == "bash":
-        subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
-    elif block.language == "dockerfile":
-        assert [*instructions(block.text)]
-    elif block.language == "toml":
-        assert tomllib.loads(block.text)
-    else:
-        assert block.language == "yaml", f"{block}: nothing here reads this language"
-        assert yaml.safe_load(block.text)
+    assert READERS[block.language](block.text)
 
 
 def test_mirrors_that_are_shown_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
