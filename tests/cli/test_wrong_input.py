@@ -35,6 +35,8 @@ from .conftest import Hello, Run, refused
         (["verify", "missing.sif", "--nodes", "0"], "--help"),
         (["reframe", "missing.sif"], "image.sif"),
         (["verify", "missing.sif", "--json", "x.json"], "lumicontainer verify --help"),
+        (["build", "x", "--jobs=0"], "--jobs/-j: expected a whole number from 1 on, got '0'"),
+        (["build", "x", "--jobs=many"], "expected a whole number from 1 on, got 'many'"),
         (["build", "pytorch", "--zzz"], "lumicontainer build --help"),
         (["build", "pytorch", "--platfrom", "lumi-g"], "did you mean '--platform'?"),
         (["build", "pytorch", "--on", "small", "--time", "2:00"], "lumicontainer build --help"),
@@ -87,25 +89,24 @@ def test_no_option_shows_the_name_of_a_function_for_a_wrong_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("output", "message"),
     [
-        (["--jobs=0"], "argument --jobs/-j: expected a whole number from 1 on, got '0'"),
-        (["--jobs=many"], "argument --jobs/-j: expected a whole number from 1 on, got 'many'"),
-        (["--output", "own"], "hint: "),
-        (["--output", "own/no/x.sif"], "the image's folder does not exist"),
-        (["--output", "notes.txt"], "a build replaces only images"),
-        (["--output", "empty.txt"], "a build replaces only images"),
+        ("own", "hint: "),
+        ("own/no/x.sif", "the image's folder does not exist"),
+        ("notes.txt", "a build replaces only images"),
+        ("empty.txt", "a build replaces only images"),
     ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+    ids=str,
 )
 @pytest.mark.parametrize("mode", [["--dry-run"], []], ids=["dry run", "build"])
 def test_a_build_and_a_dry_run_refuse_the_same(
-    lumicontainer: Run, write: Write, words: list[str], message: str, mode: list[str]
+    lumicontainer: Run, write: Write, output: str, message: str, mode: list[str]
 ) -> None:
     folder = write(HELLO).parent
     (folder / "notes.txt").write_text("precious notes\n")
     (folder / "empty.txt").touch()
-    refused(lumicontainer("build", "own/hello.yaml", *words, *mode, cwd=folder), message)
+    words = ("build", "own/hello.yaml", "--output")
+    refused(lumicontainer(*words, output, *mode, cwd=folder), message)
     assert (folder / "notes.txt").read_text() == "precious notes\n"
 
 
