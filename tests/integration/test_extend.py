@@ -4,11 +4,10 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from lumicontainer.extending.record import read_record
 
 from ..namespaces import owned, prepared
 from .conftest import ENGINE, lumicontainer, run, write_small
+from .processes import started
 
 PROJECT = """\
 [project]
@@ -28,6 +28,9 @@ scripts = {mytrain = "mycode:main"}
 requires = ["setuptools"]
 build-backend = "setuptools.build_meta"
 """
+IMAGE = "pytorch-deepspeed.sif"
+EXTEND = (sys.executable, "-m", "lumicontainer", "extend", IMAGE)
+TABULATE = ("tabulate==0.9.0", "-o", "mine.sqsh")
 USES = "import docopt, mycode, tabulate, torch; print(tabulate.__file__, torch.__file__)"
 SITE = "lib/python3.11/site-packages"
 SEEN = f"/user-software/{SITE}/tabulate/__init__.py /opt/venv/{SITE}/torch/__init__.py\n"
@@ -45,39 +48,38 @@ def folder(tmp_path: Path, image: Path) -> Path:
     return folder
 
 
-def extend(folder: Path, *words: object):
-    return lumicontainer("extend", "pytorch-deepspeed.sif", *words, cwd=folder)
+def extend(folder: Path, *words: object, env: dict[str, str] | None = None):
+    return lumicontainer("extend", IMAGE, *words, cwd=folder, env=env)
 
 
-def in_image(folder: Path, *words: object):
-    return lumicontainer("run", *words, cwd=folder)
+def in_image(folder: Path, *command: object, extensions: Sequence[str] = ("mine.sqsh",)):
+    options = [word for each in extensions for word in ("--with", each)]
+    return lumicontainer("run", *options, IMAGE, "--", *command, cwd=folder)
 
 
 def test_packages_are_added_beside_the_image_and_nothing_else_changes(folder: Path) -> None:
-    image, file = "pytorch-deepspeed.sif", folder / "mine.sqsh"
-    (folder / "requirements.txt").write_text(
-        "docopt\neinops\n"
-    )  # One source, and one of the image.
+    file = folder / "mine.sqsh"
+    # One is a source, and one is in the image.
+    (folder / "requirements.txt").write_text("docopt\neinops\n")
     before = {path.name for path in folder.iterdir()}
-    digest = hashlib.file_digest((folder / image).open("rb"), "sha256").digest()
+    digest = hashlib.file_digest((folder / IMAGE).open("rb"), "sha256").digest()
     words = ("-r", "requirements.txt", "--editable", "code", "-o", "mine.sqsh")
     done = extend(folder, *words)
     assert done.returncode == 0, done.stderr
     assert "3 packages added" in done.stderr  # docopt, mycode, tabulate
     assert {path.name for path in folder.iterdir()} - before == {"mine.sqsh", "pylock.mine.toml"}
-    assert hashlib.file_digest((folder / image).open("rb"), "sha256").digest() == digest
+    assert hashlib.file_digest((folder / IMAGE).open("rb"), "sha256").digest() == digest
     made = file.stat().st_mtime_ns
     assert "mine.sqsh is up to date" in extend(folder, *words).stderr
     assert file.stat().st_mtime_ns == made
-    done = in_image(folder, "--with", file, image, "--", "python3", "-c", USES)
+    done = in_image(folder, "python3", "-c", USES)
     assert (done.stdout, done.returncode) == (SEEN, 0), done.stderr
     (folder / "code/src/mycode/__init__.py").write_text("def main(): print('trains better')\n")
-    assert in_image(folder, "--with", file, image, "--", "mytrain").stdout == "trains better\n"
+    assert in_image(folder, "mytrain").stdout == "trains better\n"
     mount = f"{file}:/user-software:image-src=/"
-    words = ("--silent", "exec", "--userns", "--bind", mount, "--bind", folder / "code", image)
-    assert run([ENGINE, *words, "python3", "-I", "-c", USES], cwd=folder).stdout == SEEN
-    binds = lumicontainer("binds", "--with", file, image, cwd=folder).stdout
-    assert f"--bind {mount}" in binds
+    start = ("--silent", "exec", "--userns", "--bind", mount, "--bind", folder / "code", IMAGE)
+    assert run([ENGINE, *start, "python3", "-I", "-c", USES], cwd=folder).stdout == SEEN
+    assert f"--bind {mount}" in lumicontainer("binds", "--with", file, IMAGE, cwd=folder).stdout
 
 
 def test_a_conflict_with_the_image_is_shown_with_the_ways_out(folder: Path) -> None:
@@ -104,48 +106,44 @@ def test_what_was_compiled_for_another_build_of_pytorch_is_refused(folder: Path)
 
 def test_a_folder_that_no_container_can_see_is_no_conflict_of_packages(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as hidden:
-        env = {"LUMICONTAINER_TMPDIR": hidden}
-        words = ("extend", "pytorch-deepspeed.sif", "tabulate==0.9.0", "-o", "mine.sqsh")
-        done = lumicontainer(*words, cwd=folder, env=env)
+        done = extend(folder, *TABULATE, env={"LUMICONTAINER_TMPDIR": hidden})
     assert done.returncode == 3
     assert "error: the engine started no container of the image" in done.stderr
     assert "name another one with LUMICONTAINER_TMPDIR" in done.stderr
 
 
 @pytest.fixture
-def small(folder: Path) -> Iterator[Path]:
+def small(folder: Path) -> Path:
     """Return a folder with an extension of one package."""
-    done = extend(folder, "tabulate==0.9.0", "-o", "mine.sqsh")
+    done = extend(folder, *TABULATE)
     assert done.returncode == 0, done.stderr
-    yield folder
+    return folder
 
 
 def test_later_extensions_win_with_a_warning(small: Path) -> None:
     assert extend(small, "tabulate==0.8.10", "-o", "other.sqsh").returncode == 0
-    files = ("--with", "mine.sqsh", "--with", "other.sqsh")
     program = "import tabulate; print(tabulate.__version__)"
-    done = in_image(small, *files, "pytorch-deepspeed.sif", "--", "python3", "-c", program)
+    done = in_image(small, "python3", "-c", program, extensions=("mine.sqsh", "other.sqsh"))
     assert done.stdout == "0.8.10\n", done.stderr
     assert "warning: other.sqsh has tabulate 0.8.10, and mine.sqsh has 0.9.0" in done.stderr
 
 
 def test_an_extension_of_an_image_that_was_rebuilt_names_the_command(small: Path) -> None:
-    link = small / "pytorch-deepspeed.sif"
-    original = link.resolve()
-    link.unlink()
-    shutil.copy(original, link)
-    with link.open("r+b") as file:
+    image = small / IMAGE
+    original = image.resolve()
+    image.unlink()
+    shutil.copy(original, image)
+    with image.open("r+b") as file:
         file.seek(60)  # In the identity.
         file.write(b"\1\2\3")
-    done = in_image(small, "--with", "mine.sqsh", link.name, "--", "true")
+    done = in_image(small, "true")
     assert done.returncode == 4
     assert "mine.sqsh was made for another image" in done.stderr
     assert "lumicontainer extend pytorch-deepspeed.sif tabulate==0.9.0 -o mine.sqsh" in done.stderr
 
 
 def test_pip_in_a_container_names_the_verb(folder: Path) -> None:
-    words = ("pytorch-deepspeed.sif", "--", "pip", "install", "tabulate")
-    done = in_image(folder, *words)
+    done = in_image(folder, "pip", "install", "tabulate", extensions=())
     assert done.returncode != 0
     assert done.stderr.startswith("ERROR: Invalid requirement: 'this image is read-only: ")
     assert "on the host run: lumicontainer extend IMAGE PACKAGE" in done.stderr
@@ -154,14 +152,12 @@ def test_pip_in_a_container_names_the_verb(folder: Path) -> None:
 
 def test_a_killed_run_leaves_the_old_file_and_the_next_run_removes_the_rest(small: Path) -> None:
     before = (small / "mine.sqsh").read_bytes()
-    command = [sys.executable, "-m", "lumicontainer", "extend", "pytorch-deepspeed.sif"]
-    command += ["tabulate==0.8.10", "-o", "mine.sqsh"]
-    with subprocess.Popen(command, cwd=small, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stderr is not None
+    words = ("tabulate==0.8.10", "-o", "mine.sqsh")
+    with started([*EXTEND, *words], cwd=small) as child:
         assert any("install" in line for line in child.stderr)
-        child.send_signal(signal.SIGKILL)
+        child.kill()
     assert (small / "mine.sqsh").read_bytes() == before
-    assert extend(small, "tabulate==0.8.10", "-o", "mine.sqsh").returncode == 0
+    assert extend(small, *words).returncode == 0
     assert (small / "mine.sqsh").read_bytes() != before
     assert not list(small.glob(".mine*"))
 
@@ -170,8 +166,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(folder: Path) -> None:
     disk = folder / "disk"
     disk.mkdir()
     mount = f'mount -t tmpfs -o size=8k,{owned()} none "{disk}"'
-    command = [sys.executable, "-m", "lumicontainer", "extend", "pytorch-deepspeed.sif"]
-    command += ["tabulate==0.9.0", "-o", f"{disk}/mine.sqsh"]
+    command = [*EXTEND, "tabulate==0.9.0", "-o", f"{disk}/mine.sqsh"]
     show = f'"$@"; code=$?; ls -A "{disk}"; exit $code'
     done = run([*prepared("mount", mount), "bash", "-c", show, "bash", *command], cwd=folder)
     assert (done.returncode, done.stdout) == (8, ""), done.stderr
@@ -202,9 +197,8 @@ def test_an_image_is_asked_once_for_its_packages(folder: Path, tmp_path: Path) -
     cache = tmp_path / "cache"
 
     def asks(output: str) -> bool:
-        words = ("pytorch-deepspeed.sif", "tabulate==0.9.0", "-v", "-o", output)
-        env = {"LUMICONTAINER_CACHE": str(cache)}
-        done = lumicontainer("extend", *words, cwd=folder, env=env)
+        words = ("tabulate==0.9.0", "-v", "-o", output)
+        done = extend(folder, *words, env={"LUMICONTAINER_CACHE": str(cache)})
         assert done.returncode == 0, done.stderr
         return "inside.image.facts" in done.stderr
 
@@ -216,12 +210,12 @@ def test_an_image_is_asked_once_for_its_packages(folder: Path, tmp_path: Path) -
 
 
 def test_two_different_runs_at_once_leave_one_of_them_whole(folder: Path) -> None:
-    command = [sys.executable, "-m", "lumicontainer", "extend", "pytorch-deepspeed.sif", "-q"]
     wanted = ("tabulate==0.9.0", "tabulate==0.8.10")
-    both = [subprocess.Popen([*command, each, "-o", "mine.sqsh"], cwd=folder) for each in wanted]
+    command = [*EXTEND, "-q", "-o", "mine.sqsh"]
+    both = [subprocess.Popen([*command, each], cwd=folder) for each in wanted]
     assert [each.wait() for each in both] == [0, 0]
     names = {path.name for path in folder.iterdir()}
-    assert names == {"code", "pytorch-deepspeed.sif", "mine.sqsh", "pylock.mine.toml"}
+    assert names == {"code", IMAGE, "mine.sqsh", "pylock.mine.toml"}
     record = read_record(folder / "mine.sqsh")
     lock = (folder / "pylock.mine.toml").read_text()
     assert f'version = "{record.packages["tabulate"]}"' in lock
@@ -238,9 +232,8 @@ def test_a_package_of_the_image_that_may_change_is_hidden_with_a_warning(folder:
     assert done.returncode == 0, done.stderr
     assert re.search(r"warning: einops 0\.8\.0 hides \S+ of the image", done.stderr)
     program = "import einops; print(einops.__version__, einops.__file__)"
-    words = ("--with", "mine.sqsh", "pytorch-deepspeed.sif", "--", "python3", "-c", program)
-    found = in_image(folder, *words).stdout
-    assert found == f"0.8.0 /user-software/{SITE}/einops/__init__.py\n"
+    found = in_image(folder, "python3", "-c", program)
+    assert found.stdout == f"0.8.0 /user-software/{SITE}/einops/__init__.py\n"
 
 
 def test_code_that_hatchling_builds_is_bound_in_place(folder: Path) -> None:
@@ -249,7 +242,7 @@ def test_code_that_hatchling_builds_is_bound_in_place(folder: Path) -> None:
     done = extend(folder, "--editable", "code", "-o", "mine.sqsh")
     assert done.returncode == 0, done.stderr
     (folder / "code/src/mycode/__init__.py").write_text("def main(): print('trains better')\n")
-    done = in_image(folder, "--with", "mine.sqsh", "pytorch-deepspeed.sif", "--", "mytrain")
+    done = in_image(folder, "mytrain")
     assert done.stdout == "trains better\n", done.stderr
 
 
@@ -265,13 +258,14 @@ def test_other_files_of_the_same_version_of_torch_are_named(tmp_path: Path) -> N
     for content in ("first", "second"):
         script = {"layers/greet/install.sh": TORCH.format(content=content)}
         recipe = write_small(tmp_path / content, script) / "small.yaml"
-        words = ("build", recipe, "--output", tmp_path / f"{content}.sif", "--no-verify")
-        done = lumicontainer(*words)
+        image = tmp_path / f"{content}.sif"
+        done = lumicontainer("build", recipe, "--output", image, "--no-verify")
         assert done.returncode == 0, done.stderr
     words = ("tabulate", "-o", "mine.sqsh")
     done = lumicontainer("extend", "first.sif", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    done = in_image(tmp_path, "--with", "mine.sqsh", "second.sif", "--", "true")
+    start = ("run", "--with", "mine.sqsh", "second.sif", "--", "true")
+    done = lumicontainer(*start, cwd=tmp_path)
     assert done.returncode == 4
     assert "the files of torch 1.0 differ, and packages are compiled against them" in done.stderr
     assert "hint: make it for this image: lumicontainer extend" in done.stderr
@@ -300,7 +294,8 @@ def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
     assert re.fullmatch(rf"/opt/user-software/\d\d/{SITE}/tabulate/__init__.py\n", found)
     assert lumicontainer("inspect", "--check", "new.sif", cwd=folder).returncode == 0
     assert "tabulate" in lumicontainer("inspect", "--packages", "new.sif", cwd=folder).stdout
-    done = in_image(folder, "new.sif", "--", "lumi-verify", "-k", "image/record")
+    words = ("run", "new.sif", "--", "lumi-verify", "-k", "image/record")
+    done = lumicontainer(*words, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     again = extend(folder, "tabulate==0.9.0", "--into", "new.sif")
     assert "new.sif is up to date" in again.stderr

@@ -1,14 +1,12 @@
 """What a user sees of a first build, and a shell in its image."""
 
-import os
-import pty
 import re
-import subprocess
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .conftest import lumicontainer
+from .conftest import lumicontainer, run
 
 
 def test_a_verbose_build_prints_its_commands_and_their_output(
@@ -22,25 +20,11 @@ def test_a_verbose_build_prints_its_commands_and_their_output(
     assert re.search(r"(?m)^[\d:]{8} check: .*greet/greeting", done.stderr)
 
 
-def typed(image: Path, keys: str) -> tuple[int, str]:
-    """Type into ``lumicontainer shell`` at a terminal; return its exit code and what it showed."""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "lumicontainer", "shell", str(image)]
-    child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
-    os.close(slave)
-    os.write(master, keys.encode())
-    shown = b""
-    try:
-        while part := os.read(master, 4096):
-            shown += part
-    except OSError:  # Its other side is closed.
-        pass
-    os.close(master)
-    return child.wait(), shown.decode()
-
-
 def test_a_shell_in_an_image_has_its_variables_and_gives_its_exit_code(small: Path) -> None:
-    code, shown = typed(small, "echo style=$GREETING_STYLE; cat /opt/greet/greeting; exit 7\n")
-    assert code == 7
-    assert "style=plain" in shown
-    assert "it's $(id)" in shown
+    """It is typed at a terminal, which script makes."""
+    shell = shlex.join([sys.executable, "-m", "lumicontainer", "shell", str(small)])
+    keys = "echo style=$GREETING_STYLE; cat /opt/greet/greeting; exit 7\n"
+    done = run(["script", "--quiet", "--return", "--command", shell, "/dev/null"], stdin=keys)
+    assert done.returncode == 7
+    assert "style=plain" in done.stdout
+    assert "it's $(id)" in done.stdout

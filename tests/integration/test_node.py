@@ -3,9 +3,8 @@
 import getpass
 import os
 import re
-import subprocess
-import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,28 +12,17 @@ import pytest
 from .. import lumi_container
 from ..namespaces import as_root
 from .conftest import ENGINE, run
+from .processes import SECONDS, started, wait_for
 
 RANKS = 16
-SECONDS = 300
 ASK = (
     "import os\nnames = 'RANK', 'HIP_VISIBLE_DEVICES', 'TRITON_CACHE_DIR'\n"
     "print(*(os.environ[name] for name in names), len(os.sched_getaffinity(0)))\n"
 )
 # A program that an ordinary user traces gets no rights by setuid, as fusermount wants them.
 USER = ["-u", getpass.getuser()] if os.getuid() else []
-TRACING = [
-    *as_root(),
-    "strace",
-    *USER,
-    "-ff",
-    "-y",
-    "-qq",
-    "-s",
-    "4096",
-    "-e",
-    "trace=%file,%process",
-    "-o",
-]
+TRACING = [*as_root(), "strace", *USER, "-ff", "-y", "-qq", "-s", "4096"]
+TRACING += ["-e", "trace=%file,%process", "-o"]
 OPENED = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+<(.*?)>, )?"(.*?)"')
 BEGUN = re.compile(r"^(?:clone|clone3|fork|vfork)\(.*\)\s+= (\d+)$")
 ENTRY = 'execve("/usr/local/bin/lumi-entry"'
@@ -72,16 +60,13 @@ def test_sixteen_ranks_at_once_start_without_an_error_and_leave_no_cache(
     program = tmp_path / "ask.py"
     program.write_text(ASK)
     options = [*lumi_container.EVERY_FEATURE, "--log-dir", str(tmp_path / "logs")]
-    tasks = [
-        subprocess.Popen(
-            [*container, "lumi-entry", *options, str(program)],
-            env={**os.environ, **variables(rank, RANKS, caches)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(RANKS)
-    ]
-    words = [task.communicate(timeout=SECONDS)[1] for task in tasks]
+    entry = [*container, "lumi-entry", *options, program]
+    with ExitStack() as running:
+        tasks = [
+            running.enter_context(started(entry, env=variables(rank, RANKS, caches)))
+            for rank in range(RANKS)
+        ]
+        words = [task.communicate(timeout=SECONDS)[1] for task in tasks]
     assert [task.returncode for task in tasks] == [0] * RANKS, words
     said = [path.read_text() for path in sorted((tmp_path / "logs").glob("*.out"))]
     folder = caches / f"lumi-{os.geteuid()}-77.0-once/triton"
@@ -89,10 +74,7 @@ def test_sixteen_ranks_at_once_start_without_an_error_and_leave_no_cache(
     assert [
         text for text in words[1:] if not re.fullmatch(r"affinity: .* rank \d+ gpu .*\n", text)
     ] == []
-    end = time.monotonic() + SECONDS
-    while list(caches.iterdir()) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert list(caches.iterdir()) == []
+    wait_for(lambda: not list(caches.iterdir()))
 
 
 def opened(trace: Path) -> set[str]:
@@ -131,9 +113,8 @@ def test_lumi_entry_opens_nothing_but_the_image_the_kernel_s_files_and_the_cache
     mounted = {line.split()[4] for line in mounts} - {"/", lumi_container.RECORD}
     expected = ("/sys", "/proc", "/dev", LOCALTIME, str(caches))
     paths = {path for path in opened(trace) if not _is_below(path, expected)}
-    assert {
-        path for path in paths if not _is_below(path, IMAGE) or _is_below(path, mounted)
-    } == set()
+    foreign = {path for path in paths if not _is_below(path, IMAGE) or _is_below(path, mounted)}
+    assert foreign == set()
     # What the check of the node loads is seen too, which another process does.
     names = {Path(path).name for path in paths}
     assert {"decide.cpython-311.pyc", "platform.json"} <= names

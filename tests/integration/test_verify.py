@@ -63,13 +63,21 @@ def test_each_check_comes_to_what_it_ends_with(full: tuple[Any, ...]) -> None:
     assert sum(result["counts"].values()) == len(rows)
 
 
-def test_progress_is_live_and_the_summary_names_what_does_not_hold(full: tuple[Any, ...]) -> None:
+def test_each_check_is_counted_when_it_is_done_and_the_summary_names_what_fails(
+    full: tuple[Any, ...],
+) -> None:
     done, result, _ = full
-    assert "passed   proof/pictures" in done.stderr
+    total = len(result["checks"])
+    counted = re.findall(r"(?m)^[\d:]{8} \[ *(\d+)/(\d+)\] (\w+)", done.stderr)
+    assert [row[:2] for row in counted] == [(f"{n}", f"{total}") for n in range(1, total + 1)]
+    assert {state for *_, state in counted} == {"passed", "failed", "error", "skipped"}
+    # The ranks of a check have the processors for themselves.
+    assert done.stderr.index("proof/ranks") < done.stderr.index("proof/environment [")
+    # On a busy machine a line says every 30 s that it goes on.
+    assert not re.search(r"(?m) verify  +(?!\d+ s(  |$))", done.stderr)
     assert "hint: write & hint it" in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"{len(result['checks'])} checks: ")
     assert "failed   proof/fails: <b>it is broken</b>\n" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"{total} checks: ")
 
 
 def test_the_reports_in_files_say_the_same(full: tuple[Any, ...]) -> None:
@@ -129,20 +137,6 @@ def test_the_command_that_is_printed_makes_a_failed_check_again(full: tuple[Any,
         again = pasted(commands[name], cwd=folder)
         assert again.returncode == 1, again.stderr
         assert f"failed   {name}: " in again.stdout
-
-
-def test_each_check_is_counted_once_when_it_is_done(full: tuple[Any, ...]) -> None:
-    done, result, _ = full
-    counted = re.findall(r"(?m)^[\d:]{8} \[ *(\d+)/(\d+)\] (\w+)", done.stderr)
-    total = len(result["checks"])
-    assert [(int(number), int(of)) for number, of, _ in counted] == [
-        (number, total) for number in range(1, total + 1)
-    ]
-    assert {state for *_, state in counted} == {"passed", "failed", "error", "skipped"}
-    # The ranks of a check have the processors for themselves.
-    assert done.stderr.index("proof/ranks") < done.stderr.index("proof/environment [")
-    # On a busy machine a line says every 30 s that it goes on.
-    assert not re.search(r"(?m) verify  +(?!\d+ s(  |$))", done.stderr)
 
 
 def test_ctrl_c_leaves_nothing_running(proof: Path, tmp_path: Path) -> None:

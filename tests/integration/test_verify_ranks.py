@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,32 +29,23 @@ KILLED = RANK + (
 STAYS = "#!/bin/bash\nsetsid sleep 1000 &\nsetsid bash -c 'trap \"\" TERM; sleep 1000' &\n"
 
 
-class Own:
-    """Hold checks of a test's own, which lie over those of the image."""
+Checks = dict[str, tuple[str, int]]
+"""By name: a script and its limit in seconds."""
+Step = Callable[[Checks], "subprocess.Popen[str]"]
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "checks").mkdir()
-        self.rows: list[dict[str, Any]] = []
 
-    def add(self, name: str, script: str, **changes: Any) -> None:
+def write_checks(folder: Path, checks: Checks) -> list[str]:
+    """Write checks of a test's own; return the binds that lay them over those of the image."""
+    (folder / "checks").mkdir()
+    rows = []
+    for name, (script, limit) in checks.items():
         file = f"checks/{name}.{'sh' if script.startswith('#!') else 'py'}"
-        (self.folder / file).write_text(script)
+        (folder / file).write_text(script)
         row = {"name": f"t/{name}", "summary": name, "hint": name, "file": file, "level": "quick"}
-        self.rows.append({**row, "runs": "ranks", "timeout_seconds": 60, **changes})
-        (self.folder / "checks.json").write_text(json.dumps(self.rows))
-
-    def binds(self) -> list[str]:
-        places = [f"{self.folder / name}:{HOME}/{name}" for name in ("checks", "checks.json")]
-        return [word for place in (*places, f"{self.folder}:/mnt") for word in ("--bind", place)]
-
-
-Step = Callable[[Own], "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Own:
-    return Own(tmp_path)
+        rows.append({**row, "runs": "ranks", "timeout_seconds": limit})
+    (folder / "checks.json").write_text(json.dumps(rows))
+    places = [f"{folder / name}:{HOME}/{name}" for name in ("checks", "checks.json")]
+    return [word for place in (*places, f"{folder}:/mnt") for word in ("--bind", place)]
 
 
 @pytest.fixture
@@ -63,10 +53,10 @@ def step(image: Path, cluster: Env, tmp_path: Path) -> Iterator[Step]:
     """Start a step on two nodes whose tasks run lumi-verify; none is left at the end."""
     with ExitStack() as running:
 
-        def start(own: Own) -> subprocess.Popen[str]:
+        def start(checks: Checks) -> subprocess.Popen[str]:
             step = ("--nodes=2", "--ntasks-per-node=2", "--mpi=none", "--kill-on-bad-exit=0")
             srun = ("srun", "--time=10", f"--job-name={name_of(tmp_path)}", *step)
-            engine = ("singularity", "-s", "exec", *own.binds(), image)
+            engine = ("singularity", "-s", "exec", *write_checks(tmp_path, checks), image)
             command = (*srun, *engine, "lumi-verify", "--json", "/mnt/report.json")
             env = {**cluster, "MARK": str(tmp_path)}
             return running.enter_context(started(command, env=env))
@@ -75,13 +65,10 @@ def step(image: Path, cluster: Env, tmp_path: Path) -> Iterator[Step]:
 
 
 def test_a_hang_and_a_death_of_one_rank_are_reported_and_the_rest_goes_on(
-    step: Step, own: Own, tmp_path: Path
+    step: Step, tmp_path: Path
 ) -> None:
-    own.add("hangs", HANGS, timeout_seconds=3)
-    own.add("stays", STAYS)
-    own.add("killed", KILLED)
-    own.add("later", SHOW)
-    stdout, stderr = step(own).communicate()
+    ended = {"stays": (STAYS, 60), "killed": (KILLED, 60), "later": (SHOW, 60)}
+    stdout, stderr = step({"hangs": (HANGS, 3), **ended}).communicate()
     report = json.loads((tmp_path / "report.json").read_text())
     rows = {row["name"]: row for row in report["checks"]}
     assert {name: row["state"] for name, row in rows.items()} == {
@@ -105,11 +92,9 @@ def test_a_hang_and_a_death_of_one_rank_are_reported_and_the_rest_goes_on(
 
 @pytest.mark.parametrize("way", ["scancel of the job", "Ctrl-C"])
 def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_reported(
-    step: Step, own: Own, cluster: Env, tmp_path: Path, way: str
+    step: Step, cluster: Env, tmp_path: Path, way: str
 ) -> None:
-    own.add("done", SHOW)
-    own.add("hangs", HANGS, timeout_seconds=1000)
-    going = step(own)
+    going = step({"done": (SHOW, 60), "hangs": (HANGS, 1000)})
     wait_for(lambda: len(list(tmp_path.glob("here-*"))) == 4)
     job = job_of(cluster, name_of(tmp_path))
     if way == "Ctrl-C":

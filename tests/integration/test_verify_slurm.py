@@ -40,21 +40,6 @@ def slow(proof: Path, cluster: Env, tmp_path: Path) -> Iterator[subprocess.Popen
         yield process
 
 
-def test_ranks_of_two_nodes_make_the_checks_and_those_of_mpi_meet_by_pmi(
-    proof: Path, cluster: Env, tmp_path: Path
-) -> None:
-    names = ("ranks", "mpi", "pictures", "gpu", "environment")
-    chosen = [word for name in names for word in ("-k", f"proof/{name}")]
-    done, result = verify(proof, tmp_path, cluster, *JOB, *chosen)
-    assert done.returncode == 0, done.stderr
-    passed = {row["name"] for row in result["checks"] if row["state"] == "passed"}
-    assert passed == {f"proof/{name}" for name in names} - {"proof/gpu"}
-    assert {row["state"] for row in result["checks"] if row["name"] not in passed} == {"skipped"}
-    assert (result["place"]["nodes"], result["place"]["ranks"]) == (2, 4)
-    assert "passed   proof/ranks" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_shipped_checks_pass_in_a_job(image: Path, cluster: Env, tmp_path: Path) -> None:
     done, result = verify(image, tmp_path, cluster, *JOB, "--level", "perf")
     assert done.returncode == 0, done.stderr
