@@ -16,10 +16,9 @@ from lumicontainer import cli
 from lumicontainer.commands import show
 from lumicontainer.commands.show import DOCUMENTS
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.image import sif
-from lumicontainer.image.inspect import KEY_LABEL
 
 from .conftest import Ask, Hello, Run, refused
+from .test_cache import make_image
 
 SETS = {
     "hello.yaml": "summary: x\nbase: tiny\nprofiles: [calm, loud]\nlayers: [greet]\n",
@@ -183,11 +182,7 @@ def test_a_dry_run_prints_the_steps_alone(lumicontainer: Run, ask: Ask, hello: H
 def test_an_image_that_is_damaged_is_not_up_to_date(ask: Ask, hello: Hello, tmp_path: Path) -> None:
     output = tmp_path / "x.sif"
     words = ("build", *hello(), "--output", output, "--dry-run")
-    attributes = {"labels": {KEY_LABEL: ask(*words)["steps"][-1]["key"]}}
-    layout = sif.layout("", {"data": {"attributes": attributes}, "type": "container"})
-    output.write_bytes(b"x" * (layout.offset + 5000))
-    sif.complete(output, layout, [sif.Partition(layout.offset, 5000)])
-    whole = output.read_bytes()
+    whole = make_image(output, ask(*words)["steps"][-1]["key"]).read_bytes()
     damaged = {whole: True, whole[:-1]: False, whole.replace(b'{"data"', b'?"data"'): False}
     for content, current in damaged.items():
         output.write_bytes(content)

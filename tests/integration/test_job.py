@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from .conftest import lumicontainer, run
+from .processes import Env
 
-Env = dict[str, str]
 TRAIN = """\
 import os, tabulate
 print(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} has {tabulate.__version__}")

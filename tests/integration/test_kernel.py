@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from .conftest import ENGINE, STRANGE_LINES, lumicontainer, pasted, processes_of, run, srun
+from .processes import Env
 
-Env = dict[str, str]
 CLIENT = Path(__file__).with_name("notebook.py")
 RECIPE = {
     "notebook.yaml": "summary: for notebooks\nbase: debian\nlayers: [python, notebook]\n",

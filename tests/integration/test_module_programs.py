@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from .conftest import ENGINE, lumicontainer, run, srun
+from .processes import Env
 
-Env = dict[str, str]
 USERNS = {"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
 MPI = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.rank, w.size)"
 READY = "print('ready', flush=True); signal.pause()"

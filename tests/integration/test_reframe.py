@@ -10,8 +10,8 @@ import pytest
 
 from ..conftest import ROOT
 from .conftest import lumicontainer, run
+from .processes import Env
 
-Env = dict[str, str]
 SITE = """
 partition = {"name": "gpu", "scheduler": "squeue", "launcher": "srun", "environs": ["builtin"]}
 partition["sched_options"] = {"unqualified_hostnames": True}

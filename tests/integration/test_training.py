@@ -2,39 +2,36 @@
 
 import re
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from ..conftest import ROOT
 from .conftest import LIMIT, lumicontainer, srun
+from .processes import Env
 
-Env = dict[str, str]
 WORKLOADS = Path("tests/workloads")
 LINE = re.compile(r"(?m)^accuracy (0\.\d+|1\.0+) · (\d+) rank")
 
 
-def reached(output: str, ranks: int) -> float:
-    """Return the accuracy of a run's closing line, which must come once and of all ranks."""
-    lines = LINE.findall(output)
-    assert len(lines) == 1, output[-3000:]
-    assert int(lines[0][1]) == ranks
-    return float(lines[0][0])
+def assert_trained(done: CompletedProcess[str], ranks: int = 2) -> None:
+    """Assert that a run ended with one line of all ranks, and with a good accuracy."""
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = LINE.findall(done.stdout)
+    assert [int(seen) for _, seen in lines] == [ranks], done.stdout[-3000:]
+    assert float(lines[0][0]) >= 0.95
 
 
 def test_a_program_trains_in_one_container_by_mpiexec(image: Path) -> None:
     command = ("timeout", LIMIT, "mpiexec", "-n", 2, "lumi-entry", WORKLOADS / "train_horovod.py")
-    done = lumicontainer("run", image, "--", *command, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert reached(done.stdout, 2) >= 0.95
+    assert_trained(lumicontainer("run", image, "--", *command, cwd=ROOT))
 
 
 @pytest.mark.parametrize("name", ["lightning", "transformers"])
 def test_one_rank_on_each_of_two_nodes_trains(files: Path, cluster: Env, name: str) -> None:
     """FSDP, DeepSpeed and Accelerate are below; DDP's and Horovod's checks in test_verify_slurm."""
     command = ("singularity", "exec", files, "lumi-entry", WORKLOADS / f"train_{name}.py")
-    done = srun(cluster, *command, tasks=2)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert reached(done.stdout, 2) >= 0.95
+    assert_trained(srun(cluster, *command, tasks=2))
 
 
 def test_two_ranks_of_horovod_on_two_nodes_train_with_tensorflow(
@@ -42,9 +39,7 @@ def test_two_ranks_of_horovod_on_two_nodes_train_with_tensorflow(
 ) -> None:
     program = WORKLOADS / "train_tensorflow.py"
     command = ("singularity", "exec", tensorflow, "lumi-entry", program)
-    done = srun(cluster, *command, tasks=2, mpi="pmi2")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert reached(done.stdout, 2) >= 0.95
+    assert_trained(srun(cluster, *command, tasks=2, mpi="pmi2"))
 
 
 @pytest.mark.parametrize(
@@ -61,9 +56,7 @@ def test_one_task_on_each_of_two_nodes_starts_its_ranks_by_a_launcher(
 ) -> None:
     options = ("--nproc", 2, "--launcher", *launcher)
     command = ("singularity", "exec", files, "lumi-entry", *options, WORKLOADS / program)
-    done = srun(cluster, *command, tasks=2)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert reached(done.stdout, 4) >= 0.95
+    assert_trained(srun(cluster, *command, tasks=2), ranks=4)
 
 
 def test_one_task_becomes_a_rank_for_each_gpu(image: Path, cluster: Env, tmp_path: Path) -> None:
