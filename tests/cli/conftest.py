@@ -22,6 +22,12 @@ Ask = Callable[..., Any]
 Hello = Callable[..., tuple[object, ...]]
 
 
+def succeeded(done: CompletedProcess[str]) -> CompletedProcess[str]:
+    """Return a command that must have ended well."""
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
 def refused(done: CompletedProcess[str], *says: str, code: int = 2) -> None:
     """Assert that a command ended with an error that says all of this, and printed no result."""
     assert (done.returncode, done.stdout) == (code, ""), done.stderr

@@ -19,7 +19,7 @@ from lumicontainer.image import sif
 from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.system import flock, units
 
-from .conftest import Ask, Hello, Run
+from .conftest import Ask, Hello, Run, succeeded
 
 
 @pytest.fixture
@@ -208,8 +208,7 @@ def test_explain_names_the_input_that_made_a_step_miss(
     assert found["missing"] is None
     assert "missing" not in lumicontainer(*words).stdout
     words += ("--set", "greet.times=2")
-    done = lumicontainer(*words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer(*words))
     assert "'greet' is missing" in done.stdout
     assert done.stdout.splitlines()[-1] == "  values.times: 1 → 2"
     found = ask(*words)
@@ -218,7 +217,6 @@ def test_explain_names_the_input_that_made_a_step_miss(
 
 
 def test_explain_says_that_nothing_is_cached(lumicontainer: Run, hello: Hello, place: Path) -> None:
-    done = lumicontainer("cache", "explain", *hello())
-    assert done.returncode == 0
+    done = succeeded(lumicontainer("cache", "explain", *hello()))
     assert "'base' is missing: the cache has no object of this name" in done.stdout
     assert not place.exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ..conftest import CHECK
-from .conftest import Hello, Run, refused
+from .conftest import Hello, Run, refused, succeeded
 
 
 def rules(level: str, when: str = "{greet.greeting: hello}") -> dict[str, str]:
@@ -32,8 +32,7 @@ def test_check_prints_place_reason_and_hint(
 
 def test_what_nothing_states_is_not_known_and_not_passed(lumicontainer: Run, hello: Hello) -> None:
     when = '{greet.greeting: hello, driver: "<9"}'
-    done = lumicontainer("check", *hello(rules("error", when)))
-    assert done.returncode == 0
+    done = succeeded(lumicontainer("check", *hello(rules("error", when))))
     assert "not known: hello is not heard [no-hello]: no value of driver\n" in done.stdout
     assert " 1 not known" in done.stdout
 
@@ -80,8 +79,7 @@ def test_a_build_refuses_what_is_known_to_be_bad_before_it_does_anything(
 
 
 def test_a_build_prints_a_warning_once_and_goes_on(lumicontainer: Run, hello: Hello) -> None:
-    done = lumicontainer("build", *hello(rules("warning")), "--dry-run")
-    assert done.returncode == 0
+    done = succeeded(lumicontainer("build", *hello(rules("warning")), "--dry-run"))
     assert done.stderr.count("warning: hello is not heard [no-hello]") == 1
     assert "would build" in done.stdout
 

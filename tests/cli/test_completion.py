@@ -16,7 +16,7 @@ import pytest
 
 from ..conftest import HELLO
 from ..unit.terminals import DEADLINE
-from .conftest import Run
+from .conftest import Run, succeeded
 
 START = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
 BEGIN = {"bash": "", "zsh": "autoload -Uz compinit; compinit -u -D; "}
@@ -103,8 +103,7 @@ def test_the_tabulator_completes(shell: Shell, typed: str, added: str) -> None:
 
 
 def offered(lumicontainer: Run, *words: object) -> list[str]:
-    done = lumicontainer("completion", "names", *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("completion", "names", *words))
     return done.stdout.splitlines()
 
 

@@ -13,7 +13,7 @@ from lumicontainer.host.recipes import resolve_recipe
 from ..conftest import ROOT
 from ..programs import run as started
 from ..schemas import schema_errors
-from .conftest import Run
+from .conftest import Run, succeeded
 
 CASES = ROOT / "tests/imports"
 FILES = {
@@ -89,8 +89,7 @@ def test_layers_of_a_platform_take_the_place_of_cuda(lumicontainer: Run, tmp_pat
 
 
 def test_it_prints_a_table_and_the_next_command(lumicontainer: Run, tmp_path: Path) -> None:
-    done = lumicontainer("import", CASES / "small/Dockerfile", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("import", CASES / "small/Dockerfile", cwd=tmp_path))
     assert "  4   carried     apt jq\n" in done.stdout
     assert done.stdout.endswith("Dockerfile: 9 carried, 2 replaced, 2 not needed, 0 not carried\n")
     assert done.stderr.endswith("\n  lumicontainer build small/small.yaml\n")
@@ -168,16 +167,14 @@ def test_a_source_can_be_filled_in(lumicontainer: Run, import_text: Import, tmp_
     layer.write_text(text.replace("# sources:", "sources:").replace("#   - ", "  - "))
     with layer.with_name("install.sh").open("a") as script:
         script.write('ls "$sources/tool" "$sources/other" "$sources/data.txt"\n')
-    shown = lumicontainer("show", "mine/mine.yaml", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(lumicontainer("show", "mine/mine.yaml", cwd=tmp_path))
     for name in ("tool from https://example.org/a/tool.git", "other from ", "data.txt from "):
         assert name in shown.stdout
 
 
 def test_lines_of_windows_and_a_byte_order_mark_are_read(import_text: Import) -> None:
     text = "\ufeffFROM debian\r\nRUN apt-get install jq \\\r\n  bc\r\n"
-    done = import_text("Dockerfile", text)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(import_text("Dockerfile", text))
     assert done.stdout.endswith(": 2 carried, 1 replaced, 0 not needed, 0 not carried\n")
 
 
@@ -195,8 +192,7 @@ def test_lines_of_windows_and_a_byte_order_mark_are_read(import_text: Import) ->
 def test_a_recipe_has_the_layers_that_its_packages_need_and_none_of_its_own(
     packages: str, layers: str, import_text: Import, tmp_path: Path
 ) -> None:
-    done = import_text("requirements.txt", packages.replace(" ", "\n"))
-    assert done.returncode == 0, done.stderr
+    succeeded(import_text("requirements.txt", packages.replace(" ", "\n")))
     assert [*files(tmp_path / "mine")] == ["mine.yaml"]
     resolved = resolve_recipe("mine", platform="workstation", recipes=tmp_path / "mine")
     shown = " ".join(

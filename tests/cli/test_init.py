@@ -6,7 +6,7 @@ import pytest
 
 from ..schemas import schema_errors
 from ..unit.test_survey import LUMI, image_of
-from .conftest import Run, refused
+from .conftest import Run, refused, succeeded
 from .test_import import files
 
 WRITTEN = [
@@ -20,8 +20,7 @@ WRITTEN = [
 def test_it_writes_a_recipe_and_a_layer_and_the_next_steps(
     lumicontainer: Run, tmp_path: Path
 ) -> None:
-    done = lumicontainer("init", "demo", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("init", "demo", cwd=tmp_path))
     assert sorted(done.stdout.splitlines()) == WRITTEN == sorted(files(tmp_path))
     for name in ("demo/demo.yaml", "demo/layers/demo/layer.yaml"):
         assert schema_errors(tmp_path / name) == []
@@ -66,8 +65,7 @@ def test_a_name_that_cannot_work_is_refused(lumicontainer: Run, tmp_path: Path, 
 
 def test_a_base_image_is_read_and_its_recipe_is_right(lumicontainer: Run, tmp_path: Path) -> None:
     image = image_of(tmp_path, LUMI)
-    done = lumicontainer("init", "demo", "--base-image", image, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeeded(lumicontainer("init", "demo", "--base-image", image, cwd=tmp_path))
     assert schema_errors(tmp_path / "demo/layers/demo-base/layer.yaml") == []
     for verb in ("check", "lock", "render"):
         outcome = lumicontainer(verb, "demo/demo.yaml", "--platform", "lumi-g", cwd=tmp_path)

@@ -17,7 +17,7 @@ from lumicontainer.commands import show
 from lumicontainer.commands.show import DOCUMENTS
 from lumicontainer.core.catalog import open_catalog
 
-from .conftest import Ask, Hello, Run, refused
+from .conftest import Ask, Hello, Run, refused, succeeded
 from .test_cache import make_image
 
 SETS = {
@@ -101,8 +101,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_show_prints_all_of_a_document(lumicontainer: Run, name: str) -> None:
-    done = lumicontainer("show", name)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("show", name))
     assert done.stdout.startswith(SHOWN[name][0])
     assert [text for text in SHOWN[name] if text not in done.stdout] == []
     assert max(map(len, done.stdout.splitlines())) <= 120
@@ -155,8 +154,7 @@ def test_render_prints_the_same_document_every_time(lumicontainer: Run, form: st
 
 
 def test_render_prints_how_lumi_builds_the_document(lumicontainer: Run) -> None:
-    done = lumicontainer("render", "rocm", "--platform", "lumi-g")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("render", "rocm", "--platform", "lumi-g"))
     assert done.stdout.startswith("# Made by lumicontainer")
     note, line = done.stderr.splitlines()
     assert "to build rocm.def on a compute node of lumi-g" in note
@@ -169,8 +167,7 @@ def test_render_prints_how_lumi_builds_the_document(lumicontainer: Run) -> None:
 def test_a_dry_run_prints_the_steps_alone(lumicontainer: Run, ask: Ask, hello: Hello) -> None:
     *_, folder = words = hello(SETS)
     before = sorted(folder.rglob("*"))
-    done = lumicontainer("build", *words, "--dry-run", cwd=folder)
-    assert done.returncode == 0
+    done = succeeded(lumicontainer("build", *words, "--dry-run", cwd=folder))
     assert "greet" in done.stdout
     assert "image ubuntu:noble  not pinned" in done.stdout
     assert sorted(folder.rglob("*")) == before

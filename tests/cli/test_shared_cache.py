@@ -13,7 +13,7 @@ from lumicontainer.build.cache import store as cache
 from ..faults.test_folders_of_others import STRANGER, given_away
 from ..namespaces import as_root, owned, prepared
 from ..programs import run
-from .conftest import Ask, Hello, Run, refused
+from .conftest import Ask, Hello, Run, refused, succeeded
 from .test_cache import build
 
 Words = tuple[object, ...]
@@ -43,8 +43,7 @@ def published(
     lumicontainer: Run, built: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Words:
     """Publish these objects, and name an empty cache."""
-    done = lumicontainer("cache", "publish", *built)
-    assert done.returncode == 0, done.stderr
+    succeeded(lumicontainer("cache", "publish", *built))
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "empty-cache"))
     return built
 
@@ -177,14 +176,12 @@ def test_prune_leaves_objects_of_others_that_it_may_not_write(
 ) -> None:
     for folder in team.iterdir():
         given_away(folder)
-    done = lumicontainer("cache", "prune", "--shared", "--max-size", 0)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("cache", "prune", "--shared", "--max-size", 0))
     assert "removed 0 B" in done.stdout
     assert "more stays than the limit, because others published it\n" in done.stdout
     assert len(list(team.iterdir())) == len(STEPS)
     run([*as_root(), "chmod", "-R", "a+rwX", *team.iterdir()])
-    done = lumicontainer("cache", "prune", "--shared", "--max-size", 0, "--others")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("cache", "prune", "--shared", "--max-size", 0, "--others"))
     assert done.stdout.count(f", of {STRANGER}\n") == len(STEPS)
     assert list(team.iterdir()) == []
 

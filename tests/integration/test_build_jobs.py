@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ..cli.conftest import succeeded
 from ..namespaces import as_root, owned, prepared
 from .conftest import lumicontainer, name_of, processes_of, run, write_small
 from .processes import SECONDS, Env, jobs_of, started, wait_for
@@ -70,8 +71,7 @@ class Login:
 
     def known_to_slurm(self, number: str) -> str:
         """Return the batch script of a job, and what else Slurm prints of it."""
-        script = run(["scontrol", "write", "batch_script", number, "-"], env=self.env)
-        assert script.returncode == 0, script.stderr
+        script = succeeded(run(["scontrol", "write", "batch_script", number, "-"], env=self.env))
         shown = run(["scontrol", "show", "job", "--detail", number], env=self.env)
         return script.stdout + shown.stdout
 

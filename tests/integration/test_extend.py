@@ -14,6 +14,7 @@ import pytest
 
 from lumicontainer.extending.record import read_record
 
+from ..cli.conftest import succeeded
 from ..namespaces import owned, prepared
 from .conftest import ENGINE, lumicontainer, run, write_small
 from .processes import started
@@ -64,8 +65,7 @@ def test_packages_are_added_beside_the_image_and_nothing_else_changes(folder: Pa
     before = {path.name for path in folder.iterdir()}
     digest = hashlib.file_digest((folder / IMAGE).open("rb"), "sha256").digest()
     words = ("-r", "requirements.txt", "--editable", "code", "-o", "mine.sqsh")
-    done = extend(folder, *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(extend(folder, *words))
     assert "3 packages added" in done.stderr  # docopt, mycode, tabulate
     assert {path.name for path in folder.iterdir()} - before == {"mine.sqsh", "pylock.mine.toml"}
     assert hashlib.file_digest((folder / IMAGE).open("rb"), "sha256").digest() == digest
@@ -115,8 +115,7 @@ def test_a_folder_that_no_container_can_see_is_no_conflict_of_packages(folder: P
 @pytest.fixture
 def small(folder: Path) -> Path:
     """Return a folder with an extension of one package."""
-    done = extend(folder, *TABULATE)
-    assert done.returncode == 0, done.stderr
+    succeeded(extend(folder, *TABULATE))
     return folder
 
 
@@ -180,8 +179,7 @@ def test_a_shared_file_system_gets_the_extension_and_its_lock_alone(folder: Path
     trace = ["strace", "-f", "-qq", "-e", "signal=none", "-e", f"trace={calls}", "-o", log]
     words = ("extend", folder / "pytorch-deepspeed.sif", "tabulate==0.9.0", "-q")
     command = [sys.executable, "-m", "lumicontainer", *words, "-o", shared / "mine.sqsh"]
-    done = run([*trace, *command], cwd="/")
-    assert done.returncode == 0, done.stderr
+    succeeded(run([*trace, *command], cwd="/"))
     done_there = re.compile(rf'(?m)(\w+)\(.*"{re.escape(str(shared))}/([^"]+)"(.*) = \d+$')
     created, named = set(), set()
     for call, name, rest in done_there.findall(log.read_text()):
@@ -198,8 +196,7 @@ def test_an_image_is_asked_once_for_its_packages(folder: Path, tmp_path: Path) -
 
     def asks(output: str) -> bool:
         words = ("tabulate==0.9.0", "-v", "-o", output)
-        done = extend(folder, *words, env={"LUMICONTAINER_CACHE": str(cache)})
-        assert done.returncode == 0, done.stderr
+        done = succeeded(extend(folder, *words, env={"LUMICONTAINER_CACHE": str(cache)}))
         return "inside.image.facts" in done.stderr
 
     assert [asks("one.sqsh"), asks("two.sqsh")] == [True, False]
@@ -228,8 +225,7 @@ def test_two_different_runs_at_once_leave_one_of_them_whole(folder: Path) -> Non
 
 def test_a_package_of_the_image_that_may_change_is_hidden_with_a_warning(folder: Path) -> None:
     words = ("einops==0.8.0", "--allow-change", "einops", "-o", "mine.sqsh")
-    done = extend(folder, *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(extend(folder, *words))
     assert re.search(r"warning: einops 0\.8\.0 hides \S+ of the image", done.stderr)
     program = "import einops; print(einops.__version__, einops.__file__)"
     found = in_image(folder, "python3", "-c", program)
@@ -239,8 +235,7 @@ def test_a_package_of_the_image_that_may_change_is_hidden_with_a_warning(folder:
 def test_code_that_hatchling_builds_is_bound_in_place(folder: Path) -> None:
     text = PROJECT.replace("setuptools.build_meta", "hatchling.build")
     (folder / "code/pyproject.toml").write_text(text.replace("setuptools", "hatchling"))
-    done = extend(folder, "--editable", "code", "-o", "mine.sqsh")
-    assert done.returncode == 0, done.stderr
+    succeeded(extend(folder, "--editable", "code", "-o", "mine.sqsh"))
     (folder / "code/src/mycode/__init__.py").write_text("def main(): print('trains better')\n")
     done = in_image(folder, "mytrain")
     assert done.stdout == "trains better\n", done.stderr
@@ -259,11 +254,9 @@ def test_other_files_of_the_same_version_of_torch_are_named(tmp_path: Path) -> N
         script = {"layers/greet/install.sh": TORCH.format(content=content)}
         recipe = write_small(tmp_path / content, script) / "small.yaml"
         image = tmp_path / f"{content}.sif"
-        done = lumicontainer("build", recipe, "--output", image, "--no-verify")
-        assert done.returncode == 0, done.stderr
+        succeeded(lumicontainer("build", recipe, "--output", image, "--no-verify"))
     words = ("tabulate", "-o", "mine.sqsh")
-    done = lumicontainer("extend", "first.sif", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeeded(lumicontainer("extend", "first.sif", *words, cwd=tmp_path))
     start = ("run", "--with", "mine.sqsh", "second.sif", "--", "true")
     done = lumicontainer(*start, cwd=tmp_path)
     assert done.returncode == 4
@@ -280,14 +273,12 @@ def test_code_of_a_source_runs_in_the_image_and_sees_no_file_of_the_host(folder:
         f"assert os.path.exists('/opt/lumicontainer') and not os.path.exists('{home}/.bashrc')\n"
         "print(sys.prefix, file=open('prefix', 'w'))\nsetup()\n"
     )
-    done = extend(folder, "--editable", "code", "-o", "mine.sqsh")
-    assert done.returncode == 0, done.stderr
+    succeeded(extend(folder, "--editable", "code", "-o", "mine.sqsh"))
     assert (folder / "code/prefix").read_text() == "/opt/venv\n"
 
 
 def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
-    done = extend(folder, "tabulate==0.9.0", "--into", "new.sif")
-    assert done.returncode == 0, done.stderr
+    succeeded(extend(folder, "tabulate==0.9.0", "--into", "new.sif"))
     program = "import tabulate, torch; print(tabulate.__file__)"
     words = ("--silent", "exec", "--userns", "new.sif", "python3", "-c", program)
     found = run([ENGINE, *words], cwd=folder).stdout
@@ -295,7 +286,6 @@ def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
     assert lumicontainer("inspect", "--check", "new.sif", cwd=folder).returncode == 0
     assert "tabulate" in lumicontainer("inspect", "--packages", "new.sif", cwd=folder).stdout
     words = ("run", "new.sif", "--", "lumi-verify", "-k", "image/record")
-    done = lumicontainer(*words, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(lumicontainer(*words, cwd=folder))
     again = extend(folder, "tabulate==0.9.0", "--into", "new.sif")
     assert "new.sif is up to date" in again.stderr

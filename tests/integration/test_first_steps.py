@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ..cli.conftest import succeeded
 from .conftest import lumicontainer, run
 
 
@@ -14,8 +15,7 @@ def test_a_verbose_build_prints_its_commands_and_their_output(
 ) -> None:
     """The cache is new: checks that passed in an earlier build are not run, and print nothing."""
     words = ("build", recipes / "small.yaml", "--output", tmp_path / "small.sif", "--verbose")
-    done = lumicontainer(*words, env=new_cache(tmp_path / "cache"))
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer(*words, env=new_cache(tmp_path / "cache")))
     assert re.search(r"(?m)^\+ .*mksquashfs ", done.stderr)
     assert re.search(r"(?m)^[\d:]{8} check: .*greet/greeting", done.stderr)
 

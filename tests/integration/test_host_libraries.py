@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ..cli.conftest import succeeded
 from ..unit.compiled import gcc
 from .conftest import ENGINE, lumicontainer, run, write_small
 
@@ -63,8 +64,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_small(folder / "own", files)
     (host / "data").mkdir(parents=True)
     words = ("build", "foo", "--platform", "site", "--recipes", folder / "own")
-    done = lumicontainer(*words, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    succeeded(lumicontainer(*words, cwd=folder))
     bar = library(host / "below/libbar.so.1", HOSTS_BAR)
     library(host / "libfoo.so.1", HOSTS_FOO, bar, "-Wl,-rpath,$ORIGIN/below")
     return folder / "foo.sif"
@@ -73,8 +73,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def call(verb: str, image: Path, *words: object) -> str:
     """Return what a verb prints on the site; tests/unit/test_binds.py has its other answers."""
     options = ("--platform", "site", "--recipes", image.parent / "own")
-    done = lumicontainer(verb, *options, image, *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer(verb, *options, image, *words))
     return done.stdout
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..cli.conftest import succeeded
 from ..conftest import ROOT
 from .conftest import lumicontainer
 
@@ -10,8 +11,7 @@ CASES = ROOT / "tests/imports"
 
 def built(file: str, folder: Path) -> Path:
     """Import a file and build what is written; return the image."""
-    done = lumicontainer("import", CASES / file, "--name", "mine", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("import", CASES / file, "--name", "mine", cwd=folder))
     *_, command = done.stderr.splitlines()
     image = lumicontainer(*command.split()[1:], "-q", cwd=folder)
     assert (image.returncode, image.stderr) == (0, "")

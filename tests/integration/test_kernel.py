@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ..cli.conftest import succeeded
 from .conftest import ENGINE, STRANGE_LINES, lumicontainer, pasted, processes_of, run, srun
 from .processes import Env
 
@@ -27,15 +28,13 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "layers/notebook").mkdir(parents=True)
     for name, text in RECIPE.items():
         (folder / name).write_text(text)
-    done = lumicontainer("build", "notebook.yaml", "--no-verify", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    succeeded(lumicontainer("build", "notebook.yaml", "--no-verify", cwd=folder))
     return folder / "notebook.sif"
 
 
 def register(image: Path, folder: Path, *options: object) -> Path:
     env = {"XDG_DATA_HOME": str(folder / "data"), "JUPYTER_DATA_DIR": ""}
-    done = lumicontainer("kernel", image, *options, env=env)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer("kernel", image, *options, env=env))
     return Path(done.stdout.removesuffix("\n"))
 
 
@@ -103,11 +102,9 @@ def test_what_extends_an_image_can_be_its_kernel(image: Path, tmp_path: Path) ->
     without = lumicontainer("kernel", image, "--prefix", tmp_path)
     command, with_it = re.findall(r"hint: (.+), then repeat with (.+)\n", without.stderr)[0]
     (tmp_path / image.name).symlink_to(image)
-    made = pasted(command, cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
+    succeeded(pasted(command, cwd=tmp_path))
     words = ["kernel", image.name, *with_it.split(), "--prefix", "."]
-    done = lumicontainer(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(lumicontainer(*words, cwd=tmp_path))
     argv = json.loads(Path(done.stdout.strip()).read_text())["argv"]
     assert f"{tmp_path}/ipykernel.sqsh:/user-software:image-src=/" in argv
 
@@ -125,8 +122,7 @@ def flat(tmp_path_factory: pytest.TempPathFactory, recipes: Path, small: Path) -
     """Build the recipe ``small`` as one file system."""
     path = tmp_path_factory.mktemp("flat") / "small.sif"
     words = ("--recipes", recipes, "--pack", "flat", "--no-verify", "--output", path)
-    done = lumicontainer("build", "small", *words)
-    assert done.returncode == 0, done.stderr
+    succeeded(lumicontainer("build", "small", *words))
     return path
 
 
@@ -156,8 +152,7 @@ def test_the_file_system_is_copied_once_for_each_build(flat: Path, tmp_path: Pat
     squashfs = flat.with_name("small.sif.squashfs")
 
     def written() -> int:
-        done = lumicontainer("kernel", "--edf", flat, "--prefix", tmp_path)
-        assert done.returncode == 0, done.stderr
+        succeeded(lumicontainer("kernel", "--edf", flat, "--prefix", tmp_path))
         return squashfs.stat().st_mtime_ns
 
     first = written()

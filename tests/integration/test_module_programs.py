@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ..cli.conftest import succeeded
 from .conftest import ENGINE, lumicontainer, run, srun
 from .processes import Env
 
@@ -17,8 +18,7 @@ READY = "print('ready', flush=True); signal.pause()"
 
 def programs(image: Path, prefix: Path) -> Path:
     """Write the module of an image, and return the folder of its programs."""
-    done = lumicontainer("module", image, "--prefix", prefix, "--platform", "workstation")
-    assert done.returncode == 0, done.stderr
+    succeeded(lumicontainer("module", image, "--prefix", prefix, "--platform", "workstation"))
     return next(prefix.glob("programs/*/*/bin"))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from lumicontainer.core.render.jinja import lua_string, tcl_word
 
+from ..cli.conftest import succeeded
 from ..conftest import ROOT
 from .conftest import lumicontainer, run
 
@@ -45,8 +46,7 @@ class System:
 
 @pytest.fixture(scope="session")
 def unpacked() -> Path:
-    done = run([ROOT / "tests/modules.sh"])
-    assert done.returncode == 0, done.stderr
+    done = succeeded(run([ROOT / "tests/modules.sh"]))
     return Path(done.stdout.strip())
 
 
@@ -88,8 +88,7 @@ def write(folder: Path, site: Path, system: System) -> Write:
         words = ["--prefix", site, "--platform", "site"]
         words += ["--recipes", folder.parent / "own", *system.options, *options]
         images = sorted(folder.glob("*.sif"), reverse=True)
-        done = lumicontainer("module", *images, *words)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(lumicontainer("module", *images, *words))
         assert done.stdout.splitlines()[1:] == ["module load small/2.0", "module load small/1.0"]
         return done.stdout.splitlines()[0] + "\n"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from .. import lumi_container
+from ..cli.conftest import succeeded
 from ..namespaces import as_root
 from .conftest import ENGINE, run
 from .processes import SECONDS, started, wait_for
@@ -107,8 +108,7 @@ def test_lumi_entry_opens_nothing_but_the_image_the_kernel_s_files_and_the_cache
     program.touch()
     trace = tmp_path / "trace"
     entering = [*container, "lumi-entry", *lumi_container.EVERY_FEATURE, program]
-    done = run([*TRACING, trace, *entering], env=variables(rank, 8, caches), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeeded(run([*TRACING, trace, *entering], env=variables(rank, 8, caches), cwd=tmp_path))
     mounts = run([*container, "cat", "/proc/self/mountinfo"], cwd=tmp_path).stdout.splitlines()
     mounted = {line.split()[4] for line in mounts} - {"/", lumi_container.RECORD}
     expected = ("/sys", "/proc", "/dev", LOCALTIME, str(caches))

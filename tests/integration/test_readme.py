@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from ..cli.conftest import succeeded
 from ..conftest import ROOT
 from .conftest import run
 
@@ -14,8 +15,7 @@ def test_make_demo_prints_the_accuracy_and_does_none_of_it_twice(image: Path) ->
     log.unlink(missing_ok=True)
     # What make hands to those that it starts: this is another's.
     env = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
-    first = run(["make", "demo"], cwd=ROOT, env=env)
-    assert first.returncode == 0, first.stderr
+    first = succeeded(run(["make", "demo"], cwd=ROOT, env=env))
     found = re.fullmatch(r"accuracy (0\.\d+) · 2 ranks agree · \d+\.\d s\n", first.stdout)
     assert found, first.stdout
     assert float(found[1]) >= 0.95
@@ -28,8 +28,7 @@ def test_make_demo_prints_the_accuracy_and_does_none_of_it_twice(image: Path) ->
 
 def test_the_engine_is_installed_for_who_asks_and_not_for_who_became_root() -> None:
     script = ROOT / "lumicontainer/host/scripts/install-engine.sh"
-    done = run([script], env={"SUDO_USER": "nobody"})
-    assert done.returncode == 0, done.stderr
+    done = succeeded(run([script], env={"SUDO_USER": "nobody"}))
     assert "nothing to do: " in done.stderr
 
 
@@ -43,7 +42,6 @@ def test_a_virtual_environment_that_was_cut_short_is_replaced(tmp_path: Path) ->
     folder = tmp_path / "venv"
     assert run(["python3", "-m", "venv", "--without-pip", folder]).returncode == 0
     script = ROOT / "lumicontainer/host/scripts/make-venv.sh"
-    done = run([script, folder, "python3"], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeeded(run([script, folder, "python3"], cwd=tmp_path))
     assert run([folder / "bin/python", "-c", "import lumicontainer"], cwd="/").returncode == 0
     assert os.access(folder / "bin/pip", os.X_OK)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ..cli.conftest import succeeded
 from ..conftest import ROOT
 from .conftest import lumicontainer, run
 from .processes import Env
@@ -24,8 +25,7 @@ site_configuration = {"systems": [system], "environments": [{"name": "builtin"}]
 @pytest.fixture(scope="session")
 def reframe() -> str:
     """Return the program, installed where it is not there."""
-    done = run([ROOT / "tests/reframe.sh"])
-    assert done.returncode == 0, done.stderr
+    done = succeeded(run([ROOT / "tests/reframe.sh"]))
     return done.stdout.strip()
 
 
@@ -45,8 +45,7 @@ def prove(reframe: str, proof: Path, tmp_path: Path) -> Prove:
         platform: str = "workstation",
         gone: bool = False,
     ) -> tuple[int, dict[str, Any]]:
-        written = lumicontainer("reframe", image, "--output", test, "--platform", platform)
-        assert written.returncode == 0, written.stderr
+        succeeded(lumicontainer("reframe", image, "--output", test, "--platform", platform))
         if gone:
             image.unlink()
         command = [reframe, "--prefix", tmp_path / "stage", "--nocolor", "-c", test, "--run"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ..cli.conftest import succeeded
 from .conftest import TRAINING, checks_of, lumicontainer, pasted, run, srun
 from .processes import SECONDS, Env, jobs_of, started, wait_for
 
@@ -58,8 +59,7 @@ def test_shipped_checks_pass_in_a_job(image: Path, cluster: Env, tmp_path: Path)
 def test_in_a_task_of_srun_verify_works_as_anywhere(small: Path, cluster: Env) -> None:
     """The ways of starting a container that take Slurm's variables away hold there too."""
     words = (sys.executable, "-m", "lumicontainer", "verify", small)
-    done = srun(cluster, *words, nodes=1, tasks=1)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(srun(cluster, *words, nodes=1, tasks=1))
     assert "passed   image/environment [cleanenv]" in done.stderr
 
 
