@@ -14,7 +14,7 @@ import pytest
 
 from lumicontainer.extending.record import read_record
 
-from ..cli.conftest import succeeded
+from ..cli.conftest import refused, succeeded
 from ..namespaces import owned, prepared
 from .conftest import ENGINE, lumicontainer, run, write_small
 from .processes import started
@@ -99,17 +99,15 @@ def test_a_conflict_with_the_image_is_shown_with_the_ways_out(folder: Path) -> N
 
 def test_what_was_compiled_for_another_build_of_pytorch_is_refused(folder: Path) -> None:
     done = extend(folder, "torchvision==0.28.0", "-o", "vision.sqsh")
-    assert done.returncode == 2
-    assert "error: torchvision was compiled for another build of PyTorch" in done.stderr
-    assert "torch 2.13.0+cpu of the image has no libc10_cuda.so, libtorch_cuda.so" in done.stderr
+    lacks = "torch 2.13.0+cpu of the image has no libc10_cuda.so, libtorch_cuda.so"
+    refused(done, "error: torchvision was compiled for another build of PyTorch", lacks)
 
 
 def test_a_folder_that_no_container_can_see_is_no_conflict_of_packages(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as hidden:
         done = extend(folder, *TABULATE, env={"LUMICONTAINER_TMPDIR": hidden})
-    assert done.returncode == 3
-    assert "error: the engine started no container of the image" in done.stderr
-    assert "name another one with LUMICONTAINER_TMPDIR" in done.stderr
+    says = ("the engine started no container of the image", "with LUMICONTAINER_TMPDIR")
+    refused(done, *says, code=3)
 
 
 @pytest.fixture
@@ -135,10 +133,9 @@ def test_an_extension_of_an_image_that_was_rebuilt_names_the_command(small: Path
     with image.open("r+b") as file:
         file.seek(60)  # In the identity.
         file.write(b"\1\2\3")
-    done = in_image(small, "true")
-    assert done.returncode == 4
-    assert "mine.sqsh was made for another image" in done.stderr
-    assert "lumicontainer extend pytorch-deepspeed.sif tabulate==0.9.0 -o mine.sqsh" in done.stderr
+    command = "lumicontainer extend pytorch-deepspeed.sif tabulate==0.9.0 -o mine.sqsh"
+    says = ("mine.sqsh was made for another image", command)
+    refused(in_image(small, "true"), *says, code=4)
 
 
 def test_pip_in_a_container_names_the_verb(folder: Path) -> None:
@@ -258,10 +255,9 @@ def test_other_files_of_the_same_version_of_torch_are_named(tmp_path: Path) -> N
     words = ("tabulate", "-o", "mine.sqsh")
     succeeded(lumicontainer("extend", "first.sif", *words, cwd=tmp_path))
     start = ("run", "--with", "mine.sqsh", "second.sif", "--", "true")
-    done = lumicontainer(*start, cwd=tmp_path)
-    assert done.returncode == 4
-    assert "the files of torch 1.0 differ, and packages are compiled against them" in done.stderr
-    assert "hint: make it for this image: lumicontainer extend" in done.stderr
+    why = "the files of torch 1.0 differ, and packages are compiled against them"
+    hint = "hint: make it for this image: lumicontainer extend"
+    refused(lumicontainer(*start, cwd=tmp_path), why, hint, code=4)
     second = lumicontainer("extend", "second.sif", *words, cwd=tmp_path)
     assert "1 package added" in second.stderr
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..cli.conftest import succeeded
+from ..cli.conftest import refused, succeeded
 from .conftest import ENGINE, STRANGE_LINES, lumicontainer, pasted, processes_of, run, srun
 from .processes import Env
 
@@ -73,10 +73,8 @@ def test_a_kernel_is_written_once_and_never_over_another(notebook: Path, tmp_pat
     assert register(notebook, tmp_path, *options) == file
     assert file.stat().st_mtime_ns == before
     file.write_text("{}")
-    done = lumicontainer("kernel", notebook, *options)
-    assert done.returncode == 2
-    assert f" where: {file}\n" in done.stderr
-    assert "hint: name another with --name\n" in done.stderr
+    says = (f" where: {file}\n", "hint: name another with --name\n")
+    refused(lumicontainer("kernel", notebook, *options), *says)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +90,7 @@ def test_what_no_kernel_can_run_is_refused(
     small: Path, tmp_path: Path, options: tuple[str, ...], message: str, hint: str
 ) -> None:
     done = lumicontainer("kernel", small, "--prefix", tmp_path, *options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"error: {message}" in done.stderr
-    assert re.search(f"hint: .*{hint}", done.stderr)
+    refused(done, f"error: {message}", "hint: ", hint)
     assert [*tmp_path.iterdir()] == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..cli.conftest import succeeded
+from ..cli.conftest import refused, succeeded
 from .conftest import ENGINE, lumicontainer, run, srun
 from .processes import Env
 
@@ -58,8 +58,7 @@ def test_in_a_container_a_program_starts_no_other(small: Path, small_programs: P
     folder = small_programs.parents[4]
     words = [ENGINE, "--silent", "exec", "--bind", folder, small, small_programs / "python3"]
     done = run(words, env=USERNS)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "error: cannot start python3: this is a container already\n  hint: " in done.stderr
+    refused(done, "error: cannot start python3: this is a container already\n  hint: ", code=3)
 
 
 def test_without_the_image_a_program_says_what_to_do(small: Path, tmp_path: Path) -> None:
@@ -68,8 +67,7 @@ def test_without_the_image_a_program_says_what_to_do(small: Path, tmp_path: Path
     folder = programs(image, tmp_path)
     image.unlink()
     done = run([folder / "python3"])
-    assert done.returncode == 3
-    assert f"error: image not found: {image}\n  hint: copy it there" in done.stderr
+    refused(done, f"error: image not found: {image}\n  hint: copy it there", code=3)
 
 
 def test_ranks_of_srun_and_of_mpirun_find_each_other(
@@ -104,10 +102,8 @@ def test_every_file_of_another_program_is_named_and_kept(small: Path, tmp_path: 
         path.parent.mkdir(parents=True)
         path.write_text("-- of the site\n")
     done = lumicontainer("module", small, "--prefix", tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f" where: {file}\n" in done.stderr
-    assert f" where: {link}\n" in done.stderr
-    assert "  hint: name another --prefix\n" in done.stderr
+    places = (f" where: {file}\n", f" where: {link}\n")
+    refused(done, *places, "  hint: name another --prefix\n")
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == {file, link}
 
 
@@ -127,7 +123,5 @@ def test_what_suits_no_module_is_refused_and_nothing_is_written(
         (tmp_path / name).symlink_to(small)
     words = ["--prefix", prefix, "--platform", "workstation"]
     done = lumicontainer("module", *names, *words, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"error: {message}" in done.stderr
-    assert "hint: " in done.stderr
+    refused(done, f"error: {message}", "hint: ")
     assert {path.name for path in tmp_path.iterdir()} == {*names}
