@@ -12,6 +12,7 @@ import pytest
 from ..conftest import HELLO, ROOT, Write
 from ..namespaces import prepared
 from ..programs import run
+from .conftest import refused
 
 Done = CompletedProcess[str]
 PROGRAM = (sys.executable, "-m", "lumicontainer")
@@ -43,12 +44,11 @@ def test_a_user_without_a_range_of_ids_gets_the_file_to_change(write: Write, nam
     # A mount on the file itself ends when another test adds a user, which replaces the file.
     hidden = prepared("mount", f"mount -t overlay none -o lowerdir={folder}/etc:/etc /etc")
     done = build_in(hidden, folder)
-    assert done.returncode == 3
-    assert f"/etc/{name} has no range of subordinate ids for you" in done.stderr
-    assert f"usermod --add-{name}s 100000-165535" in done.stderr
+    hint = f"usermod --add-{name}s 100000-165535"
+    refused(done, f"/etc/{name} has no range of subordinate ids for you", hint, code=3)
     report = run_in(hidden, *PROGRAM, "doctor")
     assert report.returncode == WITHOUT
-    assert f"usermod --add-{name}s 100000-165535" in report.stdout
+    assert hint in report.stdout
 
 
 def test_without_a_home_the_user_names_a_place_and_gets_no_folder_tilde(write: Write) -> None:
@@ -59,18 +59,15 @@ def test_without_a_home_the_user_names_a_place_and_gets_no_folder_tilde(write: W
     shown = run_in(nameless, *PROGRAM, "render", "hello", "--recipes", folder)
     assert (shown.returncode, shown.stderr) == (0, "")
     built = run_in(nameless, *PROGRAM, "build", "hello", "--recipes", folder)
-    assert built.returncode == 3
-    assert "cannot find a place for the cache" in built.stderr
-    assert "name a folder of yours with LUMICONTAINER_CACHE" in built.stderr
+    hint = "name a folder of yours with LUMICONTAINER_CACHE"
+    refused(built, "cannot find a place for the cache", hint, code=3)
     assert "LUMICONTAINER_CACHE" in run_in(nameless, *PROGRAM, "doctor").stdout
     assert not (folder / "~").exists()
 
 
 def test_where_no_user_namespace_can_be_made_the_hint_is_the_doctors(write: Write) -> None:
     done = build_in(NO_NAMESPACES, write(HELLO))
-    assert done.returncode == 3
-    assert "this user cannot create user namespaces here" in done.stderr
-    assert HINT in done.stderr
+    refused(done, "this user cannot create user namespaces here", HINT, code=3)
     report = run_in(NO_NAMESPACES, *PROGRAM, "doctor")
     assert report.returncode == WITHOUT
     assert HINT in report.stdout
@@ -81,9 +78,8 @@ def test_where_proot_is_missing_the_hint_names_lumis_module(write: Write, tmp_pa
     place = tmp_path / "cache"
     start = ["env", f"PATH={tmp_path}", f"--chdir={tmp_path}"]
     done = run_in(start, *PROGRAM, *words, cache=str(place))
-    assert done.returncode == 3
-    assert "error: PRoot not found\n  where: PATH\n" in done.stderr
-    assert "hint: module load CrayEnv PRoot (on LUMI), or install the package proot" in done.stderr
+    hint = "hint: module load CrayEnv PRoot (on LUMI), or install the package proot"
+    refused(done, "error: PRoot not found\n  where: PATH\n", hint, code=3)
     assert not list(place.glob("objects/*"))
 
 

@@ -13,7 +13,7 @@ from lumicontainer.host.recipes import resolve_recipe
 from ..conftest import ROOT
 from ..programs import run as started
 from ..schemas import schema_errors
-from .conftest import Run, succeeded
+from .conftest import Run, refused, succeeded
 
 CASES = ROOT / "tests/imports"
 FILES = {
@@ -121,9 +121,7 @@ def test_another_file_is_refused_and_nothing_written(
 ) -> None:
     (tmp_path / name).write_text(text)
     before = files(tmp_path)
-    done = lumicontainer("import", name, cwd=tmp_path)
-    assert done.returncode == 2
-    assert why in done.stderr
+    refused(lumicontainer("import", name, cwd=tmp_path), why)
     assert files(tmp_path) == before
 
 
