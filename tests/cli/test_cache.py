@@ -138,7 +138,9 @@ def test_verify_moves_damage_aside(lumicontainer: Run, ask: Ask, store: cache.Ca
     done = lumicontainer("cache", "verify", "--json")
     printed = json.loads(done.stdout)
     assert (done.returncode, printed["whole"]) == (1, 1)
-    assert [each["step"] for each in printed["damaged"]] == ["broken"]
+    (damaged,) = printed["damaged"]
+    assert damaged["step"] == "broken"
+    assert "has changed" in damaged["why"]
 
 
 def test_prune_removes_the_oldest_until_the_rest_fits(ask: Ask, store: cache.Cache) -> None:
