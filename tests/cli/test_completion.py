@@ -1,11 +1,9 @@
 """What a real bash and a real zsh make of a line when somebody presses the tabulator."""
 
 import os
-import pty
 import re
 import resource
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -18,7 +16,7 @@ from ..conftest import HELLO
 from ..unit.terminals import DEADLINE
 from .conftest import Run, succeeded
 
-START = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
+START = {"bash": "bash --norc --noprofile -i", "zsh": "zsh -f -i"}
 BEGIN = {"bash": "", "zsh": "autoload -Uz compinit; compinit -u -D; "}
 # What is completed is printed, not run.
 PRINT = """lumicontainer() {
@@ -29,12 +27,15 @@ class Shell:
     """A shell at a terminal, and somebody who types."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.child, self.terminal = pty.fork()
-        if not self.child:
-            os.chdir(folder)
-            path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-            env = {**os.environ, "PATH": path, "TERM": "dumb", "HOME": str(folder)}
-            os.execvpe(START[name][0], START[name], env)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self.terminal = subprocess.Popen(
+            ["script", "--quiet", "--command", START[name], "/dev/null"],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "TERM": "dumb", "HOME": str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
         begin = f'{BEGIN[name]}eval "$(lumicontainer completion {name})"; '
         self._type(begin + PRINT.replace("\n", " ") + "echo '<''begun>'\n")
         self._printed("<begun>")
@@ -45,20 +46,15 @@ class Shell:
         return self._printed(r"<[^\r\n]*>")[1:-1].rstrip(" /")
 
     def _type(self, keys: str) -> None:
-        os.write(self.terminal, keys.encode())
+        self.terminal.stdin.write(keys.encode())
 
     def _printed(self, wanted: str) -> str:
         shown, end = "", time.monotonic() + DEADLINE
         while not (found := re.search(f"^({wanted})\r?$", shown, re.MULTILINE)):
             assert time.monotonic() < end, f"no {wanted!r} in {shown!r}"
-            if select.select([self.terminal], [], [], 0.5)[0]:
-                shown += os.read(self.terminal, 4096).decode("utf-8", "replace")
+            if select.select([self.terminal.stdout], [], [], 0.5)[0]:
+                shown += self.terminal.stdout.read(4096).decode("utf-8", "replace")
         return found[1]
-
-    def close(self) -> None:
-        os.kill(self.child, signal.SIGKILL)
-        os.waitpid(self.child, 0)
-        os.close(self.terminal)
 
 
 @pytest.fixture(scope="module", params=sorted(START))
@@ -71,8 +67,9 @@ def shell(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     made = Shell(request.param, folder)
-    yield made
-    made.close()
+    with made.terminal:
+        yield made
+        made.terminal.kill()
 
 
 @pytest.mark.parametrize(
