@@ -1,18 +1,15 @@
 """Apt takes what a mirror has from there, whoever added the source, and all else as ever."""
 
-import os
-import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from lumicontainer.host.site import read_site, stage_site
 
+from ..programs import run
 from ..stand_in_archive import Package, StandInArchive, stand_in_archive
+from .test_fetch import serving
 
 UPSTREAM = "https://archive.invalid/"
 
@@ -29,15 +26,21 @@ def archive(tmp_path: Path) -> Iterator[StandInArchive]:
 
 @pytest.fixture
 def served(archive: StandInArchive) -> Iterator[str]:
-    """Serve the archive over loopback and return its URL."""
-    handler = partial(SimpleHTTPRequestHandler, directory=str(archive.root))
-    handler.func.log_message = lambda *_: None  # type: ignore[attr-defined]
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with serving(archive.root) as url:
+        yield url
+
+
+def settings_of_apt(work: Path, sources: list[str]) -> str:
+    """Make the folders of an apt that knows nothing but these sources; return its settings."""
+    for folder in ("lists/partial", "cache/archives/partial", "parts"):
+        (work / folder).mkdir(parents=True)
+    (work / "status").touch()
+    lines = [f"deb [signed-by={work}/key.asc] {each} any main\n" for each in sources]
+    (work / "list").write_text("".join(lines))
+    places = {"Etc::SourceList": "list", "Etc::SourceParts": "parts", "State::Lists": "lists"}
+    places |= {"State::status": "status", "Cache": "cache"}
+    settings = [f'Dir::{key} "{work}/{place}";\n' for key, place in places.items()]
+    return "".join([*settings, 'Debug::NoLocking "1";\n'])
 
 
 def apt(work: Path, sources: list[str], mirrors: dict[str, str], *words: str) -> str:
@@ -45,26 +48,11 @@ def apt(work: Path, sources: list[str], mirrors: dict[str, str], *words: str) ->
     staged = work / "staged"
     staged.mkdir()
     stage_site(read_site("", mirrors), staged, str(staged))
-    options = f"[signed-by={work}/key.asc]"
-    (work / "list").write_text("".join(f"deb {options} {each} any main\n" for each in sources))
-    for folder in ("lists/partial", "cache/archives/partial", "parts"):
-        (work / folder).mkdir(parents=True)
-    (work / "status").touch()
-    places = {"Etc::SourceList": "list", "Etc::SourceParts": "parts", "State::Lists": "lists"}
-    places |= {"State::status": "status", "Cache": "cache"}
-    settings = [f'Dir::{key} "{work}/{place}";\n' for key, place in places.items()]
     with (staged / "apt.conf").open("a") as file:
-        file.write("".join([*settings, 'APT::Sandbox::User "";\nDebug::NoLocking "1";\n']))
+        file.write(f'{settings_of_apt(work, sources)}APT::Sandbox::User "";\n')
     script = f". {staged}/site.sh && apt-get -q update && apt-get -q download {' '.join(words)}"
-    environment = {**os.environ, "no_proxy": "127.0.0.1", "LC_ALL": "C"}
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=work / "cache",
-        env=environment,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    environment = {"no_proxy": "127.0.0.1", "LC_ALL": "C"}
+    done = run(["bash", "-c", script], cwd=work / "cache", env=environment)
     return done.stdout + done.stderr
 
 

@@ -10,6 +10,7 @@ from lumicontainer.pinning.apt import LayerPackages, closures, program
 
 from ..programs import run
 from ..stand_in_archive import Package, StandInArchive, stand_in_archive
+from .test_apt_mirrors import settings_of_apt
 
 EXPIRED = "Fri, 02 Jan 2026 00:00:00 UTC"
 
@@ -25,15 +26,9 @@ def archive(tmp_path: Path) -> Iterator[StandInArchive]:
 
 def ask(work: Path, archive: StandInArchive, package: str) -> subprocess.CompletedProcess[str]:
     """Run the program of a lock with an apt that knows nothing but the archive."""
-    for folder in ("lists/partial", "cache/archives/partial", "parts", "answers"):
-        (work / folder).mkdir(parents=True)
-    (work / "status").touch()
-    where = f"{archive.root.as_uri()}/near any main"
-    (work / "list").write_text(f"deb [signed-by={work}/key.asc] {where}\n")
-    places = {"Etc::SourceList": "list", "Etc::SourceParts": "parts", "State::Lists": "lists"}
-    places |= {"State::status": "status", "Cache": "cache", "Etc::Parts": "parts"}
-    settings = [f'Dir::{key} "{work}/{place}";\n' for key, place in places.items()]
-    (work / "apt.conf").write_text("".join([*settings, 'Debug::NoLocking "1";\n']))
+    settings = settings_of_apt(work, [f"{archive.root.as_uri()}/near"])
+    (work / "apt.conf").write_text(f'{settings}Dir::Etc::Parts "{work}/parts";\n')
+    (work / "answers").mkdir()
     own = {"APT_CONFIG": f"{work}/apt.conf", "LUMICONTAINER_WHEELS": f"{work}/answers"}
     command = ["bash", "-c", program([LayerPackages([package])])]
     return run(command, env={**own, "LC_ALL": "C"})
