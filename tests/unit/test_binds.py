@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ from lumicontainer.host.machine import is_there
 from lumicontainer.system.user_namespaces import namespace_options
 
 from ..conftest import ROOT
+from ..programs import run
 from .compiled import Root
 from .test_inspect import HELLO, made
 
@@ -75,9 +75,8 @@ def site(tmp_path: Path) -> Site:
     engine = tools / "apptainer"
     engine.write_text(ENGINE.format(answer=shlex.quote(str(tmp_path / "answer"))))
     engine.chmod(0o755)
-    found = Site(tmp_path, host, library, seen)
-    found.tell()
-    return found
+    (tmp_path / "answer").write_text('{"folders": [], "libraries": {}}')
+    return Site(tmp_path, host, library, seen)
 
 
 def options(words: list[str], option: str) -> list[str]:
@@ -101,19 +100,21 @@ def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
     assert options(words, "--env") == [f"LD_LIBRARY_PATH={FOLDER}:/opt/rocm/lib"]
 
 
-@pytest.mark.parametrize("platform", ["site", "no binds"])
-def test_an_image_that_takes_no_library_of_this_host_is_not_asked(
-    site: Site, platform: str
+@pytest.mark.parametrize("binding", [True, False])
+def test_run_binds_what_the_image_needs_only_where_the_platform_has_binds(
+    site: Site, binding: bool
 ) -> None:
     site.tell(libraries="what would break")
-    libraries = []
-    if platform == "no binds":
+    other, seen, nowhere = str(site.host.path), str(site.seen), "/nowhere/libgone.so.1"
+    needs = {"binds": [{"path": path, "reason": "x"} for path in (other, seen, nowhere)]}
+    if not binding:
         (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
-        libraries = [{"path": "/nowhere/libgone.so.1", "reason": "the layer needs it"}]
-    done = site.call("run", site.image(host_libraries=libraries), "--", "true")
+        needs["host_libraries"] = [{"path": nowhere, "reason": "the layer needs it"}]
+    done = site.call("run", site.image(**needs), "--", "true")
     assert done.returncode == 0
-    assert options(done.stdout.splitlines(), "--env") == []
-    assert len(options(done.stdout.splitlines(), "--bind")) == (platform == "site")
+    words = done.stdout.splitlines()
+    assert options(words, "--bind") == ([seen, other] if binding else [])
+    assert options(words, "--env") == []
 
 
 def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
@@ -141,8 +142,8 @@ def test_binds_prints_the_options_of_run_as_an_array_with_the_reason_of_each(sit
     started = site.call("run", image, "--", "true", **env).stdout.splitlines()
     assert f"PIP_CERT={FOLDER_OF_TRUST}/ca-1.pem" in started
     script = f'{done.stdout}printf "%s\\n" "${{binds[@]}}"'
-    printed = subprocess.run(["bash", "-euc", script], check=True, capture_output=True, text=True)
-    assert printed.stdout.splitlines() == started[started.index("exec") + 1 : -2]
+    printed = run(["bash", "-euc", script]).stdout
+    assert printed.splitlines() == started[started.index("exec") + 1 : -2]
 
 
 def test_a_static_line_names_the_binds_whether_this_host_has_them_or_not(site: Site) -> None:
@@ -160,31 +161,19 @@ def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None
     site.library.unlink()
     done = site.call("binds", site.image(host_libraries=wanted(site)))
     script = 'eval "$1" || exit; echo "starts ${binds[*]}"'
-    job = subprocess.run(
-        ["bash", "-c", script, "job", done.stdout], capture_output=True, check=False
-    )
-    assert (job.returncode, job.stdout) == (3, b"")
+    job = run(["bash", "-c", script, "job", done.stdout])
+    assert (job.returncode, job.stdout) == (3, "")
 
 
-@pytest.fixture
-def nobody() -> Iterator[None]:
-    """Let root be an ordinary user for a test."""
-    if os.getuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    yield
-    os.seteuid(0)
-
-
-def test_what_is_below_a_folder_that_is_closed_to_this_user_is_not_there(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0)
-    request.getfixturevalue("nobody")
-    assert not is_there(f"{closed}/in")
-    assert is_there("/usr")
+def test_what_is_below_a_folder_that_is_closed_to_this_user_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        assert not is_there(str(tmp_path / "closed/in"))
+        assert is_there("/usr")
+    finally:
+        os.seteuid(user)
 
 
 def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None:

@@ -2,7 +2,6 @@
 
 import struct
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,44 +20,36 @@ KEY = {"org.lumicontainer.key": "f00d"}
 ENGINES = {"org.label-schema.build-date": "today"}
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Callable[..., Path]:
+def made(folder: Path, labels: dict[str, str] = KEY) -> Path:
     """Make an image of two file systems."""
-
-    def make(labels: dict[str, str] | None = None) -> Path:
-        tree, packed = tmp_path / "tree", tmp_path / "packed"
-        tree.mkdir()
-        (tree / "file").write_bytes(bytes(range(256)) * 99)
-        subprocess.run(["mksquashfs", tree, packed, "-quiet", "-no-progress"], check=True)
-        payload = packed.read_bytes()
-        layout = sif.layout("Bootstrap: x\n", {"data": {"attributes": {"labels": labels or KEY}}})
-        second = sif.align(layout.offset + len(payload))
-        path = tmp_path / "x.sif"
-        with path.open("wb") as file:
-            for offset in (layout.offset, second):
-                file.seek(offset)
-                file.write(payload)
-        parts = [sif.Partition(offset, len(payload)) for offset in (layout.offset, second)]
-        sif.complete(path, layout, parts)
-        return path
-
-    return make
+    tree, packed, path = folder / "tree", folder / "packed", folder / "x.sif"
+    tree.mkdir()
+    (tree / "file").write_bytes(bytes(range(256)) * 99)
+    subprocess.run(["mksquashfs", tree, packed, "-quiet", "-no-progress"], check=True)
+    payload = packed.read_bytes()
+    layout = sif.layout("Bootstrap: x\n", {"data": {"attributes": {"labels": labels}}})
+    offsets = (layout.offset, sif.align(layout.offset + len(payload)))
+    with path.open("wb") as file:
+        for offset in offsets:
+            file.seek(offset)
+            file.write(payload)
+    sif.complete(path, layout, [sif.Partition(offset, len(payload)) for offset in offsets])
+    return path
 
 
-def outcome(name: str, image: Path, **asked: object) -> Outcome:
-    found = Request(image, open_catalog(), **asked)  # type: ignore[arg-type]
-    return host_checks.CHECKS[name].make(found)
+def outcome(name: str, image: Path) -> Outcome:
+    return host_checks.CHECKS[name].make(Request(image, open_catalog()))
 
 
-def test_a_whole_image_is_whole(made: Callable[..., Path]) -> None:
-    came = outcome("whole", made())
+def test_a_whole_image_is_whole(tmp_path: Path) -> None:
+    came = outcome("whole", made(tmp_path))
     assert came.state == "passed"
     assert came.output.startswith("2 file systems; ")
     assert "match their digests" in came.output
 
 
-def test_an_image_that_is_cut_short_is_not(made: Callable[..., Path]) -> None:
-    path = made()
+def test_an_image_that_is_cut_short_is_not(tmp_path: Path) -> None:
+    path = made(tmp_path)
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 1)
     came = outcome("whole", path)
@@ -71,9 +62,9 @@ def test_an_image_that_is_cut_short_is_not(made: Callable[..., Path]) -> None:
     [(0, b"junk", "there is no squashfs"), (40, struct.pack("<Q", 1 << 40), "1099511627776 bytes")],
 )
 def test_a_file_system_that_is_none_or_claims_more_than_there_is_is_reported_with_its_place(
-    made: Callable[..., Path], at: int, content: bytes, words: str
+    tmp_path: Path, at: int, content: bytes, words: str
 ) -> None:
-    path = made()
+    path = made(tmp_path)
     place = sif.partitions(path)[1].offset
     with path.open("r+b") as file:
         file.seek(place + at)
@@ -93,24 +84,23 @@ def test_a_file_system_that_is_none_or_claims_more_than_there_is_is_reported_wit
     ],
 )
 def test_an_image_without_a_key_says_nothing_of_its_inputs(
-    made: Callable[..., Path], labels: dict[str, str], state: str, words: str
+    tmp_path: Path, labels: dict[str, str], state: str, words: str
 ) -> None:
-    came = outcome("key", made(labels))
+    came = outcome("key", made(tmp_path, labels))
     assert came.state == state
     assert words in came.reason
 
 
-def record(host_libraries: list[dict[str, str]]) -> dict[str, object]:
-    return {"platform": {"name": "site", "accelerator": "cpu"}, "host_libraries": host_libraries}
+def request(site: Site, host_libraries: list[dict[str, str]]) -> Request:
+    catalog = open_catalog(site.folder / "own")
+    return Request(site.image(host_libraries=host_libraries), catalog, root=site.host.path)
 
 
 def test_the_libraries_of_another_host_are_held_against_the_image(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{site.folder / 'tools'}:/usr/bin:/bin")
-    wanted = [{"path": "/lib/libtop.so.1", "reason": "the driver's own"}]
-    image = site.image(**record(wanted))
-    asked = Request(image, open_catalog(site.folder / "own"), root=site.host.path)
+    asked = request(site, [{"path": "/lib/libtop.so.1", "reason": "the driver's own"}])
     came = host_checks.libraries(asked)
     assert (came.state, came.reason) == ("passed", "")
     assert "libbelow.so.1: libtop.so.1 needs it, and the image has none" in came.output
@@ -125,6 +115,4 @@ def test_the_libraries_of_another_host_are_held_against_the_image(
 def test_an_image_that_takes_nothing_of_its_host_is_not_held_against_one(
     site: Site,
 ) -> None:
-    image = site.image(**record([]))
-    asked = Request(image, open_catalog(site.folder / "own"), root=site.host.path)
-    assert host_checks.libraries(asked).state == "skipped"
+    assert host_checks.libraries(request(site, [])).state == "skipped"
