@@ -15,20 +15,56 @@ from lumicontainer.extending.extension import Order, lock_path
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.install import parts, rows
 from lumicontainer.extending.resolution import _NO_WHEEL
-from lumicontainer.extending.wanted import read_wanted
+from lumicontainer.extending.wanted import Wanted, read_wanted
+
+ZEROS, ONES, TWOS = ("0" * 64, "1" * 64, "2" * 64)
 
 
-def wanted(folder: Path, name: str, text: str) -> tuple[str, ...]:
+def wanted(folder: Path, name: str, text: str) -> Wanted:
     (folder / name).write_text(text)
-    return read_wanted([], [folder / name], []).lines
+    return read_wanted([], [folder / name], [])
+
+
+CONDA = """\
+name: mine
+channels: [conda-forge]
+dependencies:
+  - python=3.11
+  - conda-forge::pandas=2.1
+  - pytorch >=2.0,<3
+  - tqdm
+  - scipy=1.11.4=py311h64a7726_0
+  - pip
+  - pip: [trl==1.0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines", "python"),
+    [
+        ("pyproject.toml", '[project]\ndependencies = ["rich<20"]\n', "rich<20", ""),
+        ("pylock.toml", '[[packages]]\nname = "rich"\nversion = "15.0"\n', "rich==15.0", ""),
+        (
+            "environment.yml",
+            CONDA,
+            "pandas==2.1.* torch>=2.0,<3 tqdm scipy==1.11.4.* trl==1.0",
+            "3.11",
+        ),
+    ],
+)
+def test_files_of_other_tools_name_packages(
+    tmp_path: Path, name: str, text: str, lines: str, python: str
+) -> None:
+    found = wanted(tmp_path, name, text)
+    assert (found.lines, found.python) == (tuple(lines.split()), python)
 
 
 def test_a_file_of_requirements_may_name_others_and_hold_hashes(tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("timm >= 1.0  # models\n")
-    text = f"# mine\n-r more.txt\neinops==0.8.0 \\\n  --hash=sha256:{'0' * 64}\n\n"
-    assert wanted(tmp_path, "requirements.txt", text) == ("timm>=1.0", "einops==0.8.0")
-    found = read_wanted([], [tmp_path / "requirements.txt"], [])
-    assert found.hashes == {"einops": {"0" * 64}}
+    text = f"# mine\n-r more.txt\neinops==0.8.0 \\\n  --hash=sha256:{ZEROS}\n\n"
+    found = wanted(tmp_path, "requirements.txt", text)
+    assert found.lines == ("timm>=1.0", "einops==0.8.0")
+    assert found.hashes == {"einops": {ZEROS}}
 
 
 def test_a_hash_that_is_not_a_sha256_is_refused(tmp_path: Path) -> None:
@@ -84,7 +120,6 @@ def test_the_key_covers_the_files_of_protected_packages(
     assert key("2.0", "0" * 64) != key("2.0", "1" * 64)
 
 
-ZEROS, ONES, TWOS = ("0" * 64, "1" * 64, "2" * 64)
 FILES = f"""\
 lock-version = "1.0"
 
@@ -116,21 +151,7 @@ def test_a_package_without_a_file_of_the_given_hash_is_refused() -> None:
     with pytest.raises(InputError) as refused:
         hashes.require(FILES, {"a-b": frozenset(["9" * 64])})
     assert "no file of a-b 1 has the given hash" in str(refused.value)
-    assert f"sha256:{'0' * 64}, " in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "lines"),
-    [
-        ("pyproject.toml", '[project]\ndependencies = ["rich<20"]\n', ("rich<20",)),
-        ("pylock.toml", '[[packages]]\nname = "rich"\nversion = "15.0"\n', ("rich==15.0",)),
-    ],
-    ids=["pyproject", "pylock"],
-)
-def test_a_file_of_toml_names_dependencies(
-    tmp_path: Path, name: str, text: str, lines: tuple[str, ...]
-) -> None:
-    assert wanted(tmp_path, name, text) == lines
+    assert f"sha256:{ZEROS}, " in str(refused.value)
 
 
 def test_every_wrong_line_is_reported_with_its_place(tmp_path: Path) -> None:
@@ -147,33 +168,11 @@ def test_every_wrong_line_is_reported_with_its_place(tmp_path: Path) -> None:
     ]
 
 
-CONDA = """\
-name: mine
-channels: [conda-forge]
-dependencies:
-  - python=3.11
-  - conda-forge::pandas=2.1
-  - pytorch >=2.0,<3
-  - tqdm
-  - scipy=1.11.4=py311h64a7726_0
-  - pip
-  - pip: [trl==1.0]
-"""
-
-
-def test_packages_of_conda_get_their_names_in_pypi(tmp_path: Path) -> None:
-    (tmp_path / "environment.yml").write_text(CONDA)
-    found = read_wanted([], [tmp_path / "environment.yml"], [])
-    assert found.lines == ("pandas==2.1.*", "torch>=2.0,<3", "tqdm", "scipy==1.11.4.*", "trl==1.0")
-    assert found.python == "3.11"
-
-
 def test_packages_of_conda_that_pypi_does_not_have_are_refused_with_the_reason() -> None:
     problems = Problems()
     text = "dependencies: [cudatoolkit=11, ffmpeg, some-tool]\n"
     assert conda.requirements(text, "e.yml", problems) == []
-    whys = [each.why for each in problems.found]
-    assert whys == [
+    assert [each.why for each in problems.found] == [
         "the image has its own GPU software",
         "it is a program; PyPI's ffmpeg is another package",
         "its name in PyPI is not known, where another package may have this name",
