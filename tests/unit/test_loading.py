@@ -12,10 +12,6 @@ from lumicontainer.errors import InputError
 from ..conftest import HELLO, Write
 
 
-def complaints(error: pytest.ExceptionInfo[InputError]) -> str:
-    return "\n".join(str(problem) for problem in error.value.problems)
-
-
 def layer_problems(folder: Path, name: str = "greet") -> str:
     try:
         open_catalog(folder).layer(name)
@@ -25,26 +21,22 @@ def layer_problems(folder: Path, name: str = "greet") -> str:
 
 
 def test_five_mistakes_are_reported_at_once_each_at_its_line_and_column(write: Write) -> None:
-    folder = write(
-        {
-            "broken.yaml": (
-                "sumary: a\nbase: [x]\nlayers:\n  - no\n  - {a: {}, b: {}}\n  - Bad Name\n"
-            )
-        }
-    )
+    text = "sumary: a\nbase: [x]\nlayers:\n  - no\n  - {a: {}, b: {}}\n  - Bad Name\n"
     with pytest.raises(InputError) as error:
-        open_catalog(folder).recipe("broken")
-    text = complaints(error)
+        open_catalog(write({"broken.yaml": text})).recipe("broken")
+    text = str(error.value)
     for place in ("1:1", "2:7", "4:5", "5:5", "6:5"):
         assert f"broken.yaml:{place}" in text
     assert "did you mean 'summary'?" in text
     assert "recipe needs 'summary'" in text
 
 
-def test_an_unknown_recipe_names_the_nearest(write: Write) -> None:
-    with pytest.raises(InputError) as error:
-        open_catalog(write(HELLO)).recipe("helo")
-    assert "did you mean 'hello'?" in complaints(error)
+def test_an_unknown_name_is_refused_with_the_nearest(write: Write) -> None:
+    catalog = open_catalog(write(HELLO))
+    with pytest.raises(InputError, match="did you mean 'hello'"):
+        catalog.recipe("helo")
+    with pytest.raises(InputError, match="did you mean 'lumi-g'"):
+        catalog.platform("lumig")
 
 
 @pytest.mark.parametrize("name", ["../secret", "a/b", ""])
@@ -67,22 +59,15 @@ def test_a_name_that_documents_and_shells_would_not_take_as_one_is_refused(
     catalog = open_catalog(write({path: "summary: x\n"}))
     with pytest.raises(InputError) as error:
         getattr(catalog, kind)(stem)
-    text = complaints(error)
+    text = str(error.value)
     assert f"no {kind} can be called {stem!r}" in text
     assert (path if path.isprintable() else ascii(path)[1:-1]) in text
     assert "hint: rename the file" in text
 
 
-def test_an_unknown_platform_names_the_nearest() -> None:
-    with pytest.raises(InputError) as error:
-        open_catalog().platform("lumig")
-    assert "did you mean 'lumi-g'?" in complaints(error)
-
-
 def test_a_folder_of_recipes_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="check --recipes"):
         open_catalog(Path("nowhere"))
-    assert "check --recipes" in complaints(error)
 
 
 @pytest.mark.parametrize(
@@ -124,45 +109,47 @@ def test_a_file_of_any_other_name_is_taken(write: Write, name: str) -> None:
     assert not layer_problems(folder)
 
 
+def problems_with(write: Write, text: str) -> str:
+    layer = f"summary: x\n{text}\n"
+    return layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+
+
 @pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "IFS", "HOME", "jobs", "version"])
 def test_a_parameter_cannot_take_a_name_that_the_shell_or_the_build_needs(
     write: Write, name: str
 ) -> None:
-    layer = f"summary: x\nparameters:\n  {name}: {{type: string, default: x}}\n"
-    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    text = problems_with(write, f"parameters: {{{name}: {{type: string, default: x}}}}")
     assert f"a parameter cannot be named '{name}'" in text
-
-
-def test_a_default_must_fit_its_own_declaration(write: Write) -> None:
-    layer = (
-        "summary: x\nparameters:\n"
-        "  a: {type: boolean, default: maybe}\n"
-        "  b: {type: string, default: x, choices: [u, v]}\n"
-    )
-    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
-    assert "expected true or false" in text
-    assert "invalid value 'x' of 'b'" in text
 
 
 @pytest.mark.parametrize("name", ["PATH", "HOME", "IFS", "TMPDIR"])
 def test_an_image_holds_no_variable_that_belongs_to_the_shell_or_the_user(
     write: Write, name: str
 ) -> None:
-    layer = f"summary: x\nenvironment: {{{name}: /x}}\n"
-    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
+    text = problems_with(write, f"environment: {{{name}: /x}}")
     assert f"the environment cannot hold '{name}'" in text
 
 
-def test_only_text_and_layers_have_choices(write: Write) -> None:
-    layer = "summary: x\nparameters:\n  a: {type: integer, default: 1, choices: [a]}\n"
-    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
-    assert "'choices' of 'a' is for the types string and layers" in text
+@pytest.mark.parametrize(
+    ("declared", "complaint"),
+    [
+        ("type: boolean, default: maybe", "expected true or false"),
+        ("type: string, default: x, choices: [u, v]", "invalid value 'x' of 'a'"),
+        (
+            "type: integer, default: 1, choices: [a]",
+            "'choices' of 'a' is for the types string and layers",
+        ),
+    ],
+)
+def test_a_parameter_must_fit_its_own_declaration(
+    write: Write, declared: str, complaint: str
+) -> None:
+    assert complaint in problems_with(write, f"parameters: {{a: {{{declared}}}}}")
 
 
 def test_escape_sequences_in_a_summary_are_refused(write: Write) -> None:
     layer = 'summary: "x \\e[2J"\n'
-    text = layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
-    assert "printable" in text
+    assert "printable" in layer_problems(write({**HELLO, "layers/greet/layer.yaml": layer}))
 
 
 def test_the_users_layer_stands_before_the_shipped_one(write: Write) -> None:
