@@ -13,7 +13,6 @@ from lumicontainer.core.model import Bootstrap
 from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.records import resolved_record
-from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.inputs import inputs
@@ -30,23 +29,19 @@ SHA = "0123456789abcdef" * 4
 PLACE = "/appl/local/containers/theirs.sif"
 
 
-def base(file: str = PLACE, sha256: str = SHA, more: str = "") -> dict[str, str]:
-    text = (
-        "summary: an image that was built elsewhere\n"
-        f"bootstrap: {{cpu: {{agent: localimage, file: {file}, sha256: {sha256}}}}}\n"
-        'provides: {python: "3.12", pytorch: "2.9.1+rocm6.4"}\n'
-    )
-    return {"layers/tiny/layer.yaml": text + more}
+LOCAL = f"agent: localimage, file: {PLACE}, sha256: {SHA}"
 
 
-def plan_of(resolved: Resolve, files: dict[str, str]) -> Plan:
-    return make_plan(resolved(files), ())
+def base(bootstrap: str = LOCAL) -> dict[str, str]:
+    text = f"summary: built elsewhere\nbootstrap: {{cpu: {{{bootstrap}}}}}\n"
+    text += 'provides: {python: "3.12", pytorch: "2.9.1+rocm6.4"}\n'
+    return {"layers/tiny/layer.yaml": text}
 
 
 def test_the_sha256_decides_the_key_and_the_path_does_not(resolved: Resolve) -> None:
-    key = plan_of(resolved, base()).base_key
-    assert plan_of(resolved, base("/elsewhere/other.sif")).base_key == key
-    assert plan_of(resolved, base(sha256="f" * 64)).base_key != key
+    texts = (LOCAL, LOCAL.replace(PLACE, "/elsewhere/other.sif"), LOCAL.replace(SHA, "f" * 64))
+    key, elsewhere, changed = (make_plan(resolved(base(each)), ()).base_key for each in texts)
+    assert key == elsewhere != changed
 
 
 def test_a_base_image_is_pinned_and_recorded_without_its_path(resolved: Resolve) -> None:
@@ -57,7 +52,7 @@ def test_a_base_image_is_pinned_and_recorded_without_its_path(resolved: Resolve)
 
 
 def test_a_definition_begins_with_the_file_and_a_dockerfile_is_refused(resolved: Resolve) -> None:
-    plan = plan_of(resolved, base())
+    plan = make_plan(resolved(base()), ())
     text = render(plan, "def", mirror="")
     assert f"\nBootstrap: localimage\nFrom: {PLACE}\n" in text
     assert f"echo '{SHA}  {PLACE}' | sha256sum --check" in text
@@ -77,28 +72,18 @@ def test_what_a_base_provides_satisfies_the_layers_that_require_it(resolved: Res
     [
         ("agent: localimage", "a bootstrap by localimage needs 'file'"),
         (f"agent: localimage, file: {PLACE}", "a bootstrap by localimage needs 'sha256'"),
-        (
-            f"agent: localimage, file: a.sif, sha256: {SHA}",
-            "absolute path of an image file in plain",
-        ),
-        (
-            f"agent: localimage, file: {PLACE}, sha256: {SHA}, docker_image: 'u:n'",
-            "'docker_image' is not for localimage",
-        ),
+        (LOCAL.replace(PLACE, "a.sif"), "absolute path of an image file in plain"),
+        (f"{LOCAL}, docker_image: 'u:n'", "'docker_image' is not for localimage"),
+        (f"{LOCAL}, include: [curl]", "'include' is for debootstrap"),
         (f"agent: docker, docker_image: 'u:n', sha256: {SHA}", "'sha256' is not for docker"),
         ("agent: docker", "a bootstrap by docker needs 'docker_image'"),
-        (
-            f"agent: localimage, file: {PLACE}, sha256: {SHA}, include: [curl]",
-            "'include' is for debootstrap",
-        ),
     ],
 )
 def test_a_bootstrap_has_the_keys_of_its_agent(
     resolved: Resolve, bootstrap: str, complaint: str
 ) -> None:
-    text = f"summary: x\nbootstrap: {{cpu: {{{bootstrap}}}}}\n"
     with pytest.raises(InputError, match=complaint):
-        resolved({"layers/tiny/layer.yaml": text})
+        resolved(base(bootstrap))
 
 
 def test_a_base_that_is_our_own_image_lets_pip_install(tmp_path: Path) -> None:

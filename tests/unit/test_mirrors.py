@@ -1,6 +1,5 @@
 """Mirrors from options and the user's file decide from where steps and bases are downloaded."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,31 +12,23 @@ from lumicontainer.errors import HostError, InputError
 from lumicontainer.host.mirrors import mirror_lines, mirrored_image, plain_registry, read_mirrors
 from lumicontainer.host.site import read_site, require_mirror, stage_site
 
+from ..programs import run
+
 HUB = "https://github.com/"
 HERE = "http://127.0.0.1:5000"
 
 
-@pytest.fixture
-def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Write the user's file of mirrors."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    def write(text: str) -> Path:
-        path = tmp_path / "config" / "lumicontainer" / "mirrors.yaml"
-        path.parent.mkdir(parents=True)
-        path.write_text(text)
-        return path
-
-    return write
-
-
 @pytest.fixture(autouse=True)
-def no_file_of_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of the user's file of mirrors, in a folder of its own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    path = tmp_path / "config/lumicontainer/mirrors.yaml"
+    path.parent.mkdir(parents=True)
+    return path
 
 
-def test_an_option_counts_before_the_user_s_file(configured: Callable[[str], Path]) -> None:
-    configured(f"{HUB}: https://git.site/\nhttps://a.example/: http://a.site/\n")
+def test_an_option_counts_before_the_user_s_file(file: Path) -> None:
+    file.write_text(f"{HUB}: https://git.site/\nhttps://a.example/: http://a.site/\n")
     assert read_mirrors([f"{HUB}=https://other.site/"]) == {
         HUB: "https://other.site/",
         "https://a.example/": "http://a.site/",
@@ -54,22 +45,16 @@ def test_a_folder_of_this_host_becomes_a_url_that_git_and_curl_read(tmp_path: Pa
     found = read_mirrors([f"{HUB}={folder}/"])
     assert found == {HUB: f"file://{tmp_path}/my%20mirrors/"}
     (folder / "x").write_text("x")
-    url = found[HUB] + "x"
-    done = subprocess.run(["curl", "--silent", url], capture_output=True, check=True)
-    assert done.stdout == b"x"
+    assert run(["curl", "--silent", f"{found[HUB]}x"]).stdout == "x"
 
 
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [
-        (
-            "github.com=/tmp",
-            "invalid prefix of a mirror 'github.com': expected https://…, http://…, docker://…",
-        ),
+        ("github.com=/tmp", "invalid prefix of a mirror 'github.com': expected https://…, http"),
         (f"{HUB}", "invalid mirror '': expected https://…, http://…, file://…, docker://…"),
         (f"{HUB}=ssh://git@site/", "invalid mirror"),
         (f"{HUB}=https://a b/", "invalid mirror"),
-        (f"{HUB}=/nowhere/at/all/", "folder of the mirror not found"),
         (f"{HUB}=docker://site/", "invalid mirror"),
         ("docker://docker.io/=/tmp/", "invalid mirror"),
         ("docker://docker.io/=http://site.example/", "a registry requires https"),
@@ -123,16 +108,12 @@ def test_a_mirror_of_debian_that_is_not_there_is_reported_by_its_variable(
     assert error.value.problems[0].where == "LUMICONTAINER_MIRROR"
 
 
-def test_what_is_wrong_with_the_file_is_reported_at_its_place(
-    configured: Callable[[str], Path],
-) -> None:
-    path = configured(f"{HUB}: [a]\nftp://a.example/: https://b.example/\n")
+def test_what_is_wrong_with_the_file_is_reported_at_its_place(file: Path) -> None:
+    file.write_text(f"{HUB}: [a]\nftp://a.example/: https://b.example/\n")
     with pytest.raises(InputError) as error:
         read_mirrors(["x"])
-    text = str(error.value)
-    assert f"{path}:1:{len(HUB) + 3}" in text
-    assert f"{path}:2:1" in text
-    assert "where: --mirror" in text
+    places = {problem.where for problem in error.value.problems}
+    assert places == {f"{file}:1:{len(HUB) + 3}", f"{file}:2:1", "--mirror"}
 
 
 @pytest.mark.parametrize(
@@ -191,8 +172,7 @@ def test_a_mirror_of_debian_is_no_text_of_a_definition() -> None:
 
 
 def test_a_step_knows_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:
-    folder = tmp_path / "it's $(id)"
-    staged = tmp_path / "staged"
+    folder, staged = tmp_path / "it's $(id)", tmp_path / "staged"
     for path in (folder, staged):
         path.mkdir()
     mirrors = read_mirrors([f"{HUB}={folder}/", f"{HUB}a/=https://a.site/"])
@@ -202,5 +182,4 @@ def test_a_step_knows_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None
     stage_site(site, staged, "/staged")
     assert not (staged / "sources.list").exists()
     script = f'. {staged}/site.sh; printf %s "$LUMICONTAINER_MIRRORS"'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == mirror_lines(mirrors)
+    assert run(["bash", "-c", script]).stdout == mirror_lines(mirrors)

@@ -1,6 +1,5 @@
 """A missing package is reported by its name, its place and what to write instead."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,11 @@ import pytest
 from lumicontainer.build.failures import failure
 from lumicontainer.build.failures.missing_packages import Absent, absent, problem_of
 from lumicontainer.core.lock import LockEntry, apply_lock, lock_with
-from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import Problem
 from lumicontainer.system.files.no_links import packages_listed
 
+from ..programs import run
 from .test_wheels import Offer, offer
 
 __all__ = ["offer"]
@@ -27,26 +27,19 @@ LAYER = (
 FILES = {"layers/greet/layer.yaml": LAYER, "layers/greet/build.txt": "# why\nlost==1\n"}
 
 
-def pip(*words: str) -> str:
-    """Return what the real pip says."""
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-input", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def said(*command: str) -> str:
+    """Return what a real program says that fails."""
+    done = run(command, env={"LC_ALL": "C"})
     assert done.returncode
     return done.stdout + done.stderr
+
+
+def pip(*words: str) -> str:
+    return said(sys.executable, "-m", "pip", "install", "--dry-run", "--no-input", *words)
 
 
 def apt(*words: str) -> str:
-    """Return what the real apt says."""
-    command = ["apt-get", "--simulate", "install", *words]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/bin", "LC_ALL": "C"},
-    )
-    assert done.returncode
-    return done.stdout + done.stderr
+    return said("apt-get", "--simulate", "install", *words)
 
 
 def explained(resolved: Resolve, text: str, names: tuple[str, ...] = ()) -> Problem:
@@ -99,9 +92,9 @@ def test_an_index_that_does_not_answer_says_nothing_of_what_there_is(
 ) -> None:
     for name, value in (("NO_INDEX", ""), ("FIND_LINKS", ""), ("CONFIG_FILE", "/dev/null")):
         monkeypatch.setenv(f"PIP_{name}", value)
-    said = pip("--index-url", "http://127.0.0.1:9/simple", "--retries", "1", "nope")
-    assert "No matching distribution found" in said
-    assert absent(said) == []
+    text = pip("--index-url", "http://127.0.0.1:9/simple", "--retries", "1", "nope")
+    assert "No matching distribution found" in text
+    assert absent(text) == []
 
 
 def test_a_name_and_a_version_that_apt_does_not_know_are_reported(resolved: Resolve) -> None:
@@ -110,8 +103,9 @@ def test_a_name_and_a_version_that_apt_does_not_know_are_reported(resolved: Reso
     assert found.what == "Debian package 'sl' not found in apt's sources"
     assert found.where.endswith("greet/layer.yaml:4:9")
     assert found.hint == "did you mean 'sl-x'?"
-    found = explained(resolved, said := apt("less=1"))
-    assert failure._NOT_DOWNLOADED.search(said), "a step that a lock decides ends with 6"
+    text = apt("less=1")
+    assert failure._NOT_DOWNLOADED.search(text), "a step that a lock decides ends with 6"
+    found = explained(resolved, text)
     assert found.what == "Debian package 'less' has no version '1' in apt's sources"
     assert found.where.endswith("greet/layer.yaml:4:13")
 
@@ -125,16 +119,12 @@ def test_an_archive_that_does_not_answer_says_nothing_of_what_there_is() -> None
 def test_of_a_locked_layer_nothing_is_the_recipe_s_mistake(resolved: Resolve) -> None:
     greet = resolved({"layers/greet/layer.yaml": "summary: x\npackages: {apt: [sl]}\n"})
     assert problem_of(Absent("apt", "sl"), greet.layers[1])
-    layer = held_layer(greet)
-    assert problem_of(Absent("apt", "sl"), layer) is None
-
-
-def held_layer(image: Resolved) -> ResolvedLayer:
     entries = {
         "tiny": [LockEntry("debootstrap", "bookworm", pin="0" * 64)],
         "greet": [LockEntry("apt", "sl", pin="sl=1")],
     }
-    return apply_lock(image, lock_with(image, entries)).layers[1]
+    locked = apply_lock(greet, lock_with(greet, entries))
+    assert problem_of(Absent("apt", "sl"), locked.layers[1]) is None
 
 
 def test_the_lists_of_apt_name_the_packages_that_there_are(tmp_path: Path) -> None:
