@@ -50,9 +50,8 @@ def test_the_bundle_of_pips_configuration_in_the_home_folder_counts_for_pip(
     file = tmp_path / "home" / place
     file.parent.mkdir(parents=True)
     file.write_text(f"[global]\ncert = {bundle}\n")
-    env = {"HOME": str(tmp_path / "home"), "PIP_CONFIG_FILE": str(file)}
-    if place != "elsewhere":
-        del env["PIP_CONFIG_FILE"]
+    env = {"HOME": str(tmp_path / "home")}
+    env |= {"PIP_CONFIG_FILE": str(file)} if place == "elsewhere" else {}
     assert trust_of(env).variables == {"PIP_CERT": f"{FOLDER}/ca-1.pem"}
     other = bundle.with_name("other.crt")
     other.touch()

@@ -30,23 +30,20 @@ def test_lines_are_reported_as_they_come_whole_and_the_last_after_the_file_has_g
 ) -> None:
     path = tmp_path / "debootstrap.log"
 
-    def write(text: str, lines: int) -> Callable[[], int]:
-        def act() -> int:
-            with path.open("a") as file:
-                file.write(text)
-            return lines
-
-        return act
+    def write(text: str, lines: int = 0) -> int:
+        with path.open("a") as file:
+            file.write(text)
+        return lines
 
     def last() -> None:
-        write("Setting up libc6\n", 0)()
+        write("Setting up libc6\n")
         path.unlink()
 
     lines = follow(
         lambda: (each for each in [path] if each.exists()),
         lambda: None,
-        write("Unpacking one\nUnpack", 1),
-        write("ing \x1b[31mtwo\n", 2),
+        lambda: write("Unpacking one\nUnpack", 1),
+        lambda: write("ing \x1b[31mtwo\n", 2),
         last,
     )
     assert lines == ["Unpacking one", "Unpacking two", "Setting up libc6"]

@@ -56,10 +56,8 @@ def test_any_text_arrives(values: list[str]) -> None:
 
 def test_what_the_user_exported_stays() -> None:
     before = "export __exported_env__='A=mine'; A=unset"
-    assert seen({"A": "x\ny", "B": "~/b"}, before=before) | {"A": ""} == {
-        **seen({"B": "~/b"}, before=before),
-        "A": "",
-    }
+    with_value, without = (seen(each, before=before) for each in ({"A": "x\ny"}, {}))
+    assert with_value | {"A": ""} == without | {"A": ""}
 
 
 def test_no_value_is_a_line_of_the_definition_s_own() -> None:
@@ -78,10 +76,8 @@ def test_a_value_of_several_lines_is_for_the_definition_alone(
 ) -> None:
     plan = make_plan(resolved(environment(r'"a\n%b"')), [])
     assert "export VALUE=" in render(plan, "def", mirror="")
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"(?s)write 'VALUE' to a Dockerfile.*--format def"):
         render(plan, "dockerfile", mirror="")
-    assert "cannot write 'VALUE' to a Dockerfile" in str(error.value)
-    assert "--format def" in str(error.value)
 
 
 def test_a_dockerfile_holds_every_value_of_one_line(resolved: Callable[..., Resolved]) -> None:
@@ -92,10 +88,8 @@ def test_a_dockerfile_holds_every_value_of_one_line(resolved: Callable[..., Reso
 def test_what_no_variable_can_hold_is_refused_with_a_hint(
     resolved: Callable[..., Resolved],
 ) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"(?s)layer\.yaml:2:22.*base64"):
         resolved(environment(r'"\0"'))
-    assert "layer.yaml:2:22" in str(error.value)
-    assert "base64" in str(error.value)
 
 
 def test_bytes_of_the_command_line_that_are_no_text_are_refused(

@@ -34,21 +34,19 @@ def flipped(path: Path, at: int, bit: int = 0) -> digests.IntegrityResult:
         flip(path, at, bit)
 
 
-def append(path: Path, content: bytes, kind: int = sif_format.SIGNATURE) -> None:
-    """Append an object, as an engine does that signs an image."""
-    used = len(sif.read_objects(path))
-    offset = path.stat().st_size
-    row = sif_format.descriptor(used + 1, kind, offset, len(content), name="")
+def append(path: Path, content: bytes) -> None:
+    """Append a signature, as an engine does that signs an image."""
+    used, offset = len(sif.read_objects(path)), path.stat().st_size
+    row = sif_format.descriptor(used + 1, sif_format.SIGNATURE, offset, len(content), name="")
     with path.open("r+b") as file:
         header = sif_format.read_header(file.read(sif_format.HEADER_SIZE))
         assert header is not None
         size = header.data_size + len(content)
-        file.seek(0)
-        file.write(header._replace(modified=99, free=header.free - 1, data_size=size).packed())
-        file.seek(DESCRIPTOR_OFFSET + used * DESCRIPTOR_SIZE)
-        file.write(row)
-        file.seek(offset)
-        file.write(content)
+        header = header._replace(modified=99, free=header.free - 1, data_size=size)
+        descriptor = DESCRIPTOR_OFFSET + used * DESCRIPTOR_SIZE
+        for place, written in ((0, header.packed()), (descriptor, row), (offset, content)):
+            file.seek(place)
+            file.write(written)
 
 
 def places(path: Path) -> Iterator[int]:
@@ -61,15 +59,18 @@ def places(path: Path) -> Iterator[int]:
     yield from (padding.randrange(path.stat().st_size) for _ in range(300))
 
 
-def test_an_image_as_it_was_written_is_whole(tmp_path: Path) -> None:
-    path = image(tmp_path / "x.sif")
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return image(tmp_path / "x.sif")
+
+
+def test_an_image_as_it_was_written_is_whole(path: Path) -> None:
     found = digests.check(path)
     assert (found.state, found.problems, found.appended) == (WHOLE, (), ())
     assert found.proven == path.stat().st_size
 
 
-def test_a_flipped_bit_is_found_in_every_byte_of_every_part(tmp_path: Path) -> None:
-    path = image(tmp_path / "x.sif")
+def test_a_flipped_bit_is_found_in_every_byte_of_every_part(path: Path) -> None:
     for number, at in enumerate(places(path)):
         found = flipped(path, at, number % 8)
         assert found.state == CHANGED, at
@@ -91,21 +92,17 @@ def test_a_flipped_bit_is_found_in_every_byte_of_every_part(tmp_path: Path) -> N
         (32768, "squashfs, bytes 32768 to"),
     ],
 )
-def test_what_is_changed_is_named_with_its_place(tmp_path: Path, at: int, words: str) -> None:
-    found = flipped(image(tmp_path / "x.sif"), at)
-    assert words in "\n".join(found.problems)
+def test_what_is_changed_is_named_with_its_place(path: Path, at: int, words: str) -> None:
+    assert words in "\n".join(flipped(path, at).problems)
 
 
-def test_a_record_that_cannot_be_found_is_no_image_without_one(tmp_path: Path) -> None:
-    path = image(tmp_path / "x.sif")
-    name = path.read_bytes().index(digests.NAME.encode())
-    found = flipped(path, name)
+def test_a_record_that_cannot_be_found_is_no_image_without_one(path: Path) -> None:
+    found = flipped(path, path.read_bytes().index(digests.NAME.encode()))
     assert found.state == CHANGED
     assert "is missing" in found.problems[0]
 
 
-def test_an_image_that_something_else_wrote_has_no_record(tmp_path: Path) -> None:
-    path = tmp_path / "x.sif"
+def test_an_image_that_something_else_wrote_has_no_record(path: Path) -> None:
     row = sif_format.descriptor(1, sif_format.DEFINITION, sif_format.DATA_OFFSET, 1, name="x")
     header = Header(identity=bytes(range(16)), free=47, data_size=1).packed()
     path.write_bytes(header.ljust(DESCRIPTOR_OFFSET, b"\0") + row.ljust(28080, b"\0") + b"x")
@@ -113,15 +110,13 @@ def test_an_image_that_something_else_wrote_has_no_record(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("change", [-1, -700, -5000, 1, 4096])
-def test_a_file_that_is_shorter_or_longer_is_changed(tmp_path: Path, change: int) -> None:
-    path = image(tmp_path / "x.sif")
+def test_a_file_that_is_shorter_or_longer_is_changed(path: Path, change: int) -> None:
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size + change)
     assert digests.check(path).state == CHANGED
 
 
-def test_what_is_appended_leaves_the_image_whole_and_is_listed(tmp_path: Path) -> None:
-    path = image(tmp_path / "x.sif")
+def test_what_is_appended_leaves_the_image_whole_and_is_listed(path: Path) -> None:
     size = path.stat().st_size
     append(path, b"signed")
     found = digests.check(path)
@@ -131,27 +126,23 @@ def test_what_is_appended_leaves_the_image_whole_and_is_listed(tmp_path: Path) -
     ]
 
 
-def test_a_flipped_bit_below_what_is_appended_is_found(tmp_path: Path) -> None:
-    path = image(tmp_path / "x.sif")
-    before = [at for at in places(path) if not 72 <= at < 80]
-    append(path, b"signed")
+def test_a_flipped_bit_below_what_is_appended_is_found(path: Path) -> None:
     # The descriptor of what is appended is the engine's, and no part of the image.
-    engine = range(TABLE, TABLE + DESCRIPTOR_SIZE)
-    rest = [each for each in before if each not in engine]
-    for number, at in enumerate(rest[::3]):
+    engine = {*range(72, 80), *range(TABLE, TABLE + DESCRIPTOR_SIZE)}
+    before = [at for at in places(path) if at not in engine]
+    append(path, b"signed")
+    for number, at in enumerate(before[::3]):
         assert flipped(path, at, number % 8).state == CHANGED, at
 
 
-def test_bytes_that_no_descriptor_names_are_no_part_of_what_was_appended(tmp_path: Path) -> None:
-    path = image(tmp_path / "x.sif")
+def test_bytes_that_no_descriptor_names_are_no_part_of_what_was_appended(path: Path) -> None:
     append(path, b"signed")
     with path.open("ab") as file:
         file.write(b"more")
     assert digests.check(path).state == CHANGED
 
 
-def test_a_descriptor_that_points_into_the_image_appends_nothing(tmp_path: Path) -> None:
-    path = image(tmp_path / "x.sif")
+def test_a_descriptor_that_points_into_the_image_appends_nothing(path: Path) -> None:
     row = sif_format.descriptor(5, sif_format.PARTITION, 32768, 594, name="squashfs")
     with path.open("r+b") as file:
         file.seek(80)
@@ -161,11 +152,9 @@ def test_a_descriptor_that_points_into_the_image_appends_nothing(tmp_path: Path)
     assert "it overlaps another part" in "\n".join(digests.check(path).problems)
 
 
-def test_the_record_is_the_same_for_known_and_for_read_digests(tmp_path: Path) -> None:
-    read, known = image(tmp_path / "1.sif"), tmp_path / "2.sif"
-    (part,) = sif.partitions(read)
-    known.write_bytes(read.read_bytes())
+def test_the_record_is_the_same_for_known_and_for_read_digests(path: Path) -> None:
+    (part,), read = sif.partitions(path), path.read_bytes()
     sha256 = digests.part("squashfs", 0, b"squash" * 99).sha256
     plan = sif.layout("Bootstrap: x\n", {"data": {}})
-    sif.complete(known, plan, [sif.Partition(part.offset, part.size, sha256)])
-    assert known.read_bytes() == read.read_bytes()
+    sif.complete(path, plan, [sif.Partition(part.offset, part.size, sha256)])
+    assert path.read_bytes() == read

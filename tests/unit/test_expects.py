@@ -17,17 +17,14 @@ from lumicontainer.core.resolve.resolve import resolve
 from .test_store import put
 
 GIB = 1 << 30
-LAYER = """\
-summary: a tool
-expects: {{size: 4G, memory_per_job: {memory}}}
-"""
 
 
 def plan(folder: Path, memory: str = "9G") -> Plan:
     """Plan a recipe with one layer whose compile jobs take some memory."""
     layer = folder / "layers/tool"
     layer.mkdir(parents=True)
-    (layer / "layer.yaml").write_text(LAYER.format(memory=memory))
+    expects = f"expects: {{size: 4G, memory_per_job: {memory}}}"
+    (layer / "layer.yaml").write_text(f"summary: a tool\n{expects}\n")
     (layer / "install.sh").write_text("true\n")
     (folder / "small.yaml").write_text("summary: small\nbase: debian\nlayers: [python, tool]\n")
     return planned(resolve(open_catalog(folder).materials("small", "workstation")))

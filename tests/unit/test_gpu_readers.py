@@ -1,10 +1,8 @@
 """What checks for GPUs read: RCCL's log and files, what rccl-tests and OSU print, places."""
 
-import importlib.util
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from lumicontainer import inside
 
 from ..conftest import ROOT
 
-LAYERS = ROOT / "recipes/layers"
 TABLE = """\
 # nThread 1 nGpus 1 minBytes 2097152 maxBytes 2147483648 step: 2(factor) iters: 80
 #      size     count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw #wrong
@@ -32,32 +29,31 @@ MAPS = """\
 
 
 @pytest.fixture(autouse=True)
-def image_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def image_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the modules of checks find lumi_inside, which is that of images."""
     monkeypatch.setitem(sys.modules, "lumi_inside", inside)
-    yield
 
 
-def load(file: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(file).stem, LAYERS / file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def load(file: str) -> SimpleNamespace:
+    return SimpleNamespace(**run_path(str(ROOT / "recipes/layers" / file)))
 
 
 @pytest.fixture
-def rccl() -> ModuleType:
+def rccl() -> SimpleNamespace:
     return load("pytorch/checks/rocm/_rccl.py")
 
 
 @pytest.fixture
-def tests() -> ModuleType:
+def tests() -> SimpleNamespace:
     return load("rccl-tests/checks/_rccl_tests.py")
 
 
-def test_each_mapped_file_is_reported_once(rccl: ModuleType) -> None:
+@pytest.fixture
+def places() -> SimpleNamespace:
+    return load("pytorch/checks/rocm/_places.py")
+
+
+def test_each_mapped_file_is_reported_once(rccl: SimpleNamespace) -> None:
     assert rccl.mapped(MAPS) == (
         ["/opt/rocm/lib/librccl.so.1.0.60404"],
         ["/usr/lib/x86_64-linux-gnu/librccl-net-ofi.so"],
@@ -66,14 +62,14 @@ def test_each_mapped_file_is_reported_once(rccl: ModuleType) -> None:
     assert list(rccl.wrong_plugin(MAPS)) == []
 
 
-def test_a_process_without_rccl_and_one_with_the_wheels_are_reported(rccl: ModuleType) -> None:
+def test_a_process_without_rccl_and_one_with_the_wheels_are_reported(rccl: SimpleNamespace) -> None:
     assert "has mapped no librccl.so" in next(rccl.wrong_files("7f-7f r-xp 0 0 0 [heap]\n"))
     other = MAPS.replace("/opt/rocm/lib/librccl", "/opt/venv/torch/lib/librccl")
     assert "is not the image's RCCL" in next(rccl.wrong_files(other))
 
 
 @pytest.mark.parametrize("word", ["Provider", "provider"])
-def test_both_spellings_of_the_provider_are_read(rccl: ModuleType, word: str) -> None:
+def test_both_spellings_of_the_provider_are_read(rccl: SimpleNamespace, word: str) -> None:
     log = f"NCCL INFO NET/OFI Selected {word} is cxi\nNCCL INFO Using network Libfabric\n"
     assert list(rccl.wrong_network(log)) == []
 
@@ -88,20 +84,19 @@ def test_both_spellings_of_the_provider_are_read(rccl: ModuleType, word: str) ->
         ("NET/Plugin: using internal implementation", "takes no network plugin"),
     ],
 )
-def test_bad_lines_are_reported_as_they_are(rccl: ModuleType, line: str, message: str) -> None:
+def test_bad_lines_are_reported_as_they_are(rccl: SimpleNamespace, line: str, message: str) -> None:
     log = f"NET/OFI Selected provider is cxi, fabric is cxi\nnid1:1:1 NCCL INFO {line}\n"
-    assert any(
-        message in problem.replace("nid1:1:1 NCCL INFO ", "") for problem in rccl.wrong_network(log)
-    )
+    problems = [each.replace("nid1:1:1 NCCL INFO ", "") for each in rccl.wrong_network(log)]
+    assert any(message in problem for problem in problems)
 
 
-def test_a_log_that_says_nothing_is_wrong(rccl: ModuleType) -> None:
+def test_a_log_that_says_nothing_is_wrong(rccl: SimpleNamespace) -> None:
     assert len(list(rccl.wrong_network(""))) == 1
     assert len(list(rccl.wrong_connections("Connected all rings\n"))) == 1
     assert list(rccl.wrong_connections("Connected all rings\nConnected all trees\n")) == []
 
 
-def test_a_table_of_rccl_tests_is_read(tests: ModuleType) -> None:
+def test_a_table_of_rccl_tests_is_read(tests: SimpleNamespace) -> None:
     assert tests.rows(TABLE) == [(2097152, 37.33, 0), (134217728, 87.64, 0)]
     assert tests.slowest_of_last(TABLE) == 37.33
     assert list(tests.problems(TABLE, 16)) == []
@@ -118,13 +113,13 @@ def test_a_table_of_rccl_tests_is_read(tests: ModuleType) -> None:
     ],
 )
 def test_what_is_wrong_with_a_run_of_rccl_tests(
-    tests: ModuleType, old: str, new: str, message: str
+    tests: SimpleNamespace, old: str, new: str, message: str
 ) -> None:
     assert old in TABLE
     assert any(message in problem for problem in tests.problems(TABLE.replace(old, new), 16))
 
 
-def test_ranks_that_do_not_meet_are_reported(tests: ModuleType) -> None:
+def test_ranks_that_do_not_meet_are_reported(tests: SimpleNamespace) -> None:
     met = TABLE + "#  Rank  0 Group  0 Pid   1 on nid1 device  0 [0xc1] AMD Instinct MI250X\n"
     assert "it ran on 1 of 2 ranks" in next(tests.problems(met, 2))
     assert list(tests.problems(met, 1)) == []
@@ -139,29 +134,20 @@ def test_a_table_of_osu_is_read() -> None:
     assert found == ["osu_bw between GCD 0 and 3 prints nothing for 64MiB: why"]
 
 
-PLATFORM = {
-    "interface_prefix": "hsn",
-    "gpus": [
-        {"pci": "0000:C1:00.0", "cores": "49-55", "reserved": "48"},
-        {"pci": "0000:c6:00.0", "cores": "57-63", "reserved": "56"},
-        {"pci": "0000:c9:00.0", "cores": "17-23", "reserved": "16"},
-    ],
-}
+GPUS = [
+    {"pci": "0000:C1:00.0", "cores": "49-55", "reserved": "48"},
+    {"pci": "0000:c6:00.0", "cores": "57-63", "reserved": "56"},
+    {"pci": "0000:c9:00.0", "cores": "17-23", "reserved": "16"},
+]
+PLATFORM = {"interface_prefix": "hsn", "gpus": GPUS}
 
 
 def ranks(**changes: Any) -> list[dict[str, Any]]:
     """Return three ranks, each where it belongs; the first is changed."""
-    cores = ("49-55", "57-63", "17-23")
     rows = [
-        {
-            "rank": number,
-            "host": "nid1",
-            "pci": row["pci"].lower(),
-            "cores": cores[number],
-            "nic": "hsn0" if number < 2 else "hsn1",
-            "nic_up": True,
-        }
-        for number, row in enumerate(PLATFORM["gpus"])  # type: ignore[arg-type]
+        {"rank": rank, "host": "nid1", "pci": gpu["pci"].lower(), "cores": gpu["cores"]}
+        | {"nic": f"hsn{rank // 2}", "nic_up": True}
+        for rank, gpu in enumerate(GPUS)
     ]
     return [{**rows[0], **changes}, *rows[1:]]
 
@@ -181,13 +167,13 @@ def ranks(**changes: Any) -> list[dict[str, Any]]:
         ({"nic_up": False}, "hsn0, next to its GPU 0000:c1:00.0, is down"),
     ],
 )
-def test_where_ranks_run_is_judged(changes: dict[str, Any], message: str) -> None:
-    places = load("pytorch/checks/rocm/_places.py")
+def test_where_ranks_run_is_judged(
+    places: SimpleNamespace, changes: dict[str, Any], message: str
+) -> None:
     found = list(places.problems(ranks(**changes), PLATFORM))
     assert any(message in problem for problem in found) if message else found == []
 
 
-def test_an_interface_serves_the_two_gpus_of_a_package() -> None:
-    places = load("pytorch/checks/rocm/_places.py")
+def test_an_interface_serves_the_two_gpus_of_a_package(places: SimpleNamespace) -> None:
     rows = [{**row, "nic": "hsn0"} for row in ranks()]
     assert any("3 ranks on nid1 have hsn0" in text for text in places.problems(rows, PLATFORM))

@@ -71,17 +71,14 @@ def apply(root: Path, index: Index) -> None:
 
 def read(root: Path) -> dict[str, Row]:
     """Return what stands in a real folder, in the words of an index."""
-    found = {}
-    for place in root.rglob("*"):
-        mode = place.lstat().st_mode & 0o7777
-        if place.is_symlink():
-            row = Row(SYMLINK, 0o777, what=str(place.readlink()))
-        elif place.is_dir():
-            row = Row(FOLDER, mode)
-        else:
-            row = Row(FILE, mode, what=place.read_text())
-        found[str(place.relative_to(root))] = row
-    return found
+    return {str(place.relative_to(root)): row_of(place) for place in root.rglob("*")}
+
+
+def row_of(place: Path) -> Row:
+    mode = place.lstat().st_mode & 0o7777
+    if place.is_symlink():
+        return Row(SYMLINK, 0o777, what=str(place.readlink()))
+    return Row(FOLDER, mode) if place.is_dir() else Row(FILE, mode, what=place.read_text())
 
 
 @settings(max_examples=200, deadline=None)

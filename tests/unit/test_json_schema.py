@@ -12,9 +12,9 @@ from lumicontainer.core.reference import READERS, page, schema_text
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Problems
 
+from ..conftest import ROOT
 from ..schemas import errors_of, named_schema, schema_errors
 
-ROOT = Path(__file__).parents[2]
 SCHEMAS = shipped_folder("recipes") / "schemas"
 SHIPPED = sorted(
     path
@@ -29,6 +29,7 @@ KINDS = {
     "locks": "lock",
     "envs": "platform",
 }
+CACHE = "name: A, folder: a, storage: disk, reason: r, source: s"
 RULE = "id: a, level: error, message: m, reason: r, source: s, hint: h"
 
 
@@ -41,13 +42,10 @@ def problems_of(kind: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_shipped_schema_is_the_readers_own(name: str) -> None:
-    assert (SCHEMAS / f"{name}.json").read_text() == schema_text(name), "run: make schemas"
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_no_part_of_a_schema_accepts_anything(name: str) -> None:
-    assert not re.search(r": \{\}[,\n]", schema_text(name))
+def test_the_shipped_schema_is_the_readers_own_and_accepts_anything_nowhere(name: str) -> None:
+    text = schema_text(name)
+    assert (SCHEMAS / f"{name}.json").read_text() == text, "run: make schemas"
+    assert not re.search(r": \{\}[,\n]", text)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
@@ -79,11 +77,7 @@ def test_a_shipped_document_names_its_schema_and_satisfies_it(path: Path) -> Non
         ("profile", "summary: x\naccelerator: cpu\nvalues: {python: 3}\n"),
         ("platform", "summary: x\naccelerator: cpu\ngpus: [{pci: c1, cores: '1-7', numa: 0}]\n"),
         ("platform", "summary: x\naccelerator: cpu\nengine: docker\n"),
-        (
-            "platform",
-            "summary: x\naccelerator: cpu\n"
-            "caches: [{name: A, folder: a, storage: disk, reason: r, source: s}]\n",
-        ),
+        ("platform", f"summary: x\naccelerator: cpu\ncaches: [{{{CACHE}}}]\n"),
         ("rules", f"rules: [{{{RULE}}}]\n"),
         ("rules", f"rules: [{{{RULE}, when: {{}}}}]\n"),
         ("lock", "recipe: a\nplatform: b\nlayers: {c: [{apt: x}]}\n"),

@@ -81,16 +81,10 @@ def test_windows_line_endings_are_named_with_the_command_that_removes_them(
     write: Write, name: str
 ) -> None:
     script = (CHECK if "checks" in name else "true\n" * 4) + "true\r\ntrue\n"
-    folder = write({"layers/own/layer.yaml": LAYER})
-    path = folder / "layers/own" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(script.encode())
-    with pytest.raises(InputError) as error:
-        open_catalog(folder).layer("own")
-    (problem,) = error.value.problems
-    assert problem.what == "the script has Windows line endings (CRLF)"
-    assert f"{name}:5:1" in problem.where
-    assert problem.hint.startswith("sed -i 's/\\r$//' ")
+    text = problems_of(write, {"layer.yaml": LAYER, name: script})
+    assert "the script has Windows line endings (CRLF)" in text
+    assert f"{name}:5:1" in text
+    assert "hint: sed -i 's/\\r$//' " in text
 
 
 def test_what_python_compiled_is_no_file_of_a_layer(write: Write) -> None:

@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,14 +13,13 @@ from lumicontainer.errors import HostError, SpaceError
 from lumicontainer.system.os_errors import refused
 
 from ..namespaces import prepared
+from ..programs import run
 
 
 def helper(name: str, *words: object, limit: str = "unlimited") -> tuple[int, str]:
     """Run a helper program under a limit of a file's size; return its exit code and stderr."""
-    command = [sys.executable, "-m", f"lumicontainer.build.tree.{name}", *map(str, words)]
-    done = subprocess.run(
-        ["prlimit", f"--fsize={limit}", "--", *command], capture_output=True, text=True, check=False
-    )
+    program = (sys.executable, "-m", f"lumicontainer.build.tree.{name}", *words)
+    done = run(["prlimit", f"--fsize={limit}", "--", *program])
     assert done.stdout == ""
     return done.returncode, done.stderr
 
@@ -73,9 +71,8 @@ def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
 def test_each_refusal_has_its_code_and_its_hint(
     number: int, kind: type[HostError], hint: str
 ) -> None:
-    error = refused(
-        OSError(number, os.strerror(number), "/at"), "cannot write", hint="name another"
-    )
+    cause = OSError(number, os.strerror(number), "/at")
+    error = refused(cause, "cannot write", hint="name another")
     assert type(error) is kind
     (problem,) = error.problems
     assert (problem.where, problem.why) == ("/at", os.strerror(number))
@@ -93,10 +90,7 @@ def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path:
     )
     setup = f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}"
     command = [*prepared("mount", setup), sys.executable, "-c", program, str(cache)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert printed.splitlines() == [
-        "error: cannot write to the cache",
-        f"  where: {cache}",
-        "    why: Read-only file system",
-        "   hint: name another place with LUMICONTAINER_CACHE",
-    ]
+    printed = run(command).stdout
+    assert printed.startswith(f"error: cannot write to the cache\n  where: {cache}\n")
+    assert "why: Read-only file system\n" in printed
+    assert "hint: name another place with LUMICONTAINER_CACHE\n" in printed
