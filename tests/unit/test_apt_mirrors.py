@@ -77,9 +77,7 @@ def test_what_has_no_mirror_is_apts_own_work(
         assert (tmp_path / f"cache/from-{name}_1_amd64.deb").exists(), said
 
 
-def test_a_mirror_without_the_archive_is_reported_by_apt(
-    archive: StandInArchive, tmp_path: Path
-) -> None:
+def test_apt_reports_a_mirror_without_the_archive(archive: StandInArchive, tmp_path: Path) -> None:
     mirrors = {UPSTREAM: f"{archive.root.as_uri()}/elsewhere/"}
     said = apt(tmp_path, [f"{UPSTREAM}near"], mirrors, "from-near")
     assert f"'{UPSTREAM}near any Release' does not have a Release file" in said

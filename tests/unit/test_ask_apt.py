@@ -34,9 +34,7 @@ def ask(work: Path, archive: StandInArchive, package: str) -> subprocess.Complet
     return run(command, env={**own, "LC_ALL": "C"})
 
 
-def test_a_mirror_that_is_frozen_on_a_day_is_locked(
-    archive: StandInArchive, tmp_path: Path
-) -> None:
+def test_a_mirror_whose_lists_expired_is_locked(archive: StandInArchive, tmp_path: Path) -> None:
     archive.publish("near", [Package("held")], suite="any", origin="test", until=EXPIRED)
     done = ask(tmp_path, archive, "held")
     assert done.returncode == 0, done.stderr

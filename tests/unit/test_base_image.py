@@ -79,9 +79,7 @@ def test_what_a_base_provides_satisfies_the_layers_that_require_it(resolved: Res
         ("agent: docker", "a bootstrap by docker needs 'docker_image'"),
     ],
 )
-def test_a_bootstrap_has_the_keys_of_its_agent(
-    resolved: Resolve, bootstrap: str, complaint: str
-) -> None:
+def test_an_agent_has_its_own_keys(resolved: Resolve, bootstrap: str, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         resolved(base(bootstrap))
 

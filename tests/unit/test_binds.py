@@ -101,9 +101,7 @@ def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
 
 
 @pytest.mark.parametrize("binding", [True, False])
-def test_run_binds_what_the_image_needs_only_where_the_platform_has_binds(
-    site: Site, binding: bool
-) -> None:
+def test_run_binds_what_the_image_needs_if_the_platform_binds(site: Site, binding: bool) -> None:
     site.tell(libraries="what would break")
     other, seen, nowhere = str(site.host.path), str(site.seen), "/nowhere/libgone.so.1"
     needs = {"binds": [{"path": path, "reason": "x"} for path in (other, seen, nowhere)]}
@@ -205,9 +203,7 @@ def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None
 @pytest.mark.parametrize(
     "said", ["", "[]", "{}", '{"folders": [], "libraries": {"libtop.so.1": {"path": "/x"}}}']
 )
-def test_an_image_whose_python_says_rubbish_of_its_libraries_is_refused(
-    site: Site, said: str
-) -> None:
+def test_an_image_that_lists_its_libraries_wrongly_is_refused(site: Site, said: str) -> None:
     (site.folder / "answer").write_text(said)
     done = site.call("binds", site.image(host_libraries=wanted(site)))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr

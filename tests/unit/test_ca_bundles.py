@@ -15,9 +15,7 @@ def bundle(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_the_file_of_each_variable_is_seen_read_only_where_the_variable_says(
-    bundle: Path, name: str
-) -> None:
+def test_the_file_of_each_variable_is_bound_read_only(bundle: Path, name: str) -> None:
     trust = trust_of({name: str(bundle)})
     assert [str(each) for each in trust.mounts] == [f"{bundle}:{FOLDER}/ca-1.pem:ro"]
     assert trust.variables == {name: f"{FOLDER}/ca-1.pem"}
@@ -44,9 +42,7 @@ def test_what_no_engine_can_bind_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [".pip/pip.conf", ".config/pip/pip.conf", "elsewhere"])
-def test_the_bundle_of_pips_configuration_in_the_home_folder_counts_for_pip(
-    bundle: Path, tmp_path: Path, place: str
-) -> None:
+def test_the_bundle_of_pips_configuration_counts(bundle: Path, tmp_path: Path, place: str) -> None:
     file = tmp_path / "home" / place
     file.parent.mkdir(parents=True)
     file.write_text(f"[global]\ncert = {bundle}\n")

@@ -25,9 +25,7 @@ def follow(find: Callable[[], Iterator[Path]], *acts: Callable[[], object]) -> l
     return lines
 
 
-def test_lines_are_reported_as_they_come_whole_and_the_last_after_the_file_has_gone(
-    tmp_path: Path,
-) -> None:
+def test_lines_are_reported_whole_and_the_last_after_the_file_has_gone(tmp_path: Path) -> None:
     path = tmp_path / "debootstrap.log"
 
     def write(text: str, lines: int = 0) -> int:
@@ -67,7 +65,5 @@ def test_what_is_no_file_is_not_read_and_holds_up_nothing(tmp_path: Path, kind: 
         ("dpkg: warning: ignoring pre-dependency problem!", ""),
     ],
 )  # fmt: skip
-def test_what_a_line_says_of_a_package_is_reported_in_the_words_of_debootstrap(
-    line: str, words: str
-) -> None:
+def test_a_line_of_a_package_is_reported_in_debootstrap_s_words(line: str, words: str) -> None:
     assert package_line(line) == words

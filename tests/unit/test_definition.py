@@ -71,9 +71,7 @@ def environment(value: str) -> dict[str, str]:
     return {"layers/greet/layer.yaml": f"summary: x\nenvironment: {{VALUE: {value}}}\n"}
 
 
-def test_a_value_of_several_lines_is_for_the_definition_alone(
-    resolved: Callable[..., Resolved],
-) -> None:
+def test_only_a_definition_has_values_of_several_lines(resolved: Callable[..., Resolved]) -> None:
     plan = make_plan(resolved(environment(r'"a\n%b"')), [])
     assert "export VALUE=" in render(plan, "def", mirror="")
     with pytest.raises(InputError, match=r"(?s)write 'VALUE' to a Dockerfile.*--format def"):
@@ -85,15 +83,11 @@ def test_a_dockerfile_holds_every_value_of_one_line(resolved: Callable[..., Reso
     assert 'ENV VALUE="~/%x \\\\ \\" \\$(id) \t"\n' in render(plan, "dockerfile", mirror="")
 
 
-def test_what_no_variable_can_hold_is_refused_with_a_hint(
-    resolved: Callable[..., Resolved],
-) -> None:
+def test_what_no_variable_can_hold_is_refused(resolved: Callable[..., Resolved]) -> None:
     with pytest.raises(InputError, match=r"(?s)layer\.yaml:2:22.*base64"):
         resolved(environment(r'"\0"'))
 
 
-def test_bytes_of_the_command_line_that_are_no_text_are_refused(
-    resolved: Callable[..., Resolved],
-) -> None:
+def test_bytes_that_are_no_text_are_refused(resolved: Callable[..., Resolved]) -> None:
     with pytest.raises(InputError, match="base64"):
         resolved(None, "greet.greeting=\udcff")

@@ -15,9 +15,7 @@ MOUNTS = """\
 
 
 @pytest.mark.parametrize(("folder", "warned"), [("/scratch/x", True), ("/tmp/x", False)])
-def test_a_temporary_folder_that_nodes_share_is_warned_of(
-    folder: str, warned: bool, tmp_path: Path
-) -> None:
+def test_a_shared_temporary_folder_is_warned_of(folder: str, warned: bool, tmp_path: Path) -> None:
     mounts = tmp_path / "proc/self/mountinfo"
     mounts.parent.mkdir(parents=True)
     mounts.write_text(MOUNTS)

@@ -51,9 +51,7 @@ def test_only_the_document_of_the_layer_chooses_its_jobs(tmp_path: Path) -> None
         assert step.name == "lumicontainer" or "MemAvailable" not in step.program
 
 
-def test_a_build_starts_fewer_jobs_where_less_memory_is_free(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_build_starts_as_many_jobs_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lumicontainer.build.builder.free_memory", lambda: 20 * GIB)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(256)))
     build = object.__new__(Builder)

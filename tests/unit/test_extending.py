@@ -102,9 +102,7 @@ def test_images_of_a_module_stand_before_and_behind_its_options() -> None:
     assert make_parser(["module"]).parse_args(words).image == [Path("a.sif"), Path("b.sif")]
 
 
-def test_the_key_covers_the_files_of_protected_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_covers_protected_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path))
     image = tmp_path / "mine.sif"
     image.write_text("an image")

@@ -217,9 +217,7 @@ def test_a_repository_of_plain_files_on_a_web_server_serves(upstream: Upstream, 
     assert [path.name for path in upstream.fetched("tree").iterdir()] == ["a"]
 
 
-def test_neither_the_user_s_git_nor_the_environment_decides_its_origin(
-    upstream: Upstream,
-) -> None:
+def test_neither_the_user_s_git_nor_the_environment_decides_its_origin(upstream: Upstream) -> None:
     right = upstream.repository("right", a="right")
     upstream.repository("wrong", a="wrong")
     wrong = f'[url "file://{upstream.served}/wrong"]\n\tinsteadOf = {UPSTREAM}right\n'
@@ -267,9 +265,7 @@ def test_a_file_that_is_not_pinned_is_reported_with_its_hash(upstream: Upstream)
 
 
 @pytest.mark.parametrize("by", ["file", "http"])
-def test_a_file_that_is_missing_is_reported_by_its_own_name(
-    upstream: Upstream, web: str, by: str
-) -> None:
+def test_a_missing_file_is_reported_by_its_own_name(upstream: Upstream, web: str, by: str) -> None:
     upstream.mirrors = {UPSTREAM: web} if by == "http" else upstream.mirrors
     printed = upstream.fail(UrlSource(f"{UPSTREAM}gone.tgz", "x.tgz", "0" * 64))
     assert "cannot download 'x.tgz'" in printed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -95,6 +95,7 @@ def checked() -> list[str]:
     return [name for name in MODULES if name not in ("", "__main__", "core")]
 
 
+CORE = {name for name in checked() if name.startswith("core.")}
 GRAPH = {name: {each for each in imports(name) if each not in ("", name)} for name in MODULES}
 
 
@@ -105,35 +106,22 @@ def test_a_module_imports_no_floor_above_its_own(name: str) -> None:
 
 
 def test_no_import_leads_back_to_where_it_began() -> None:
-    finished: set[str] = set()
-
-    def follow(name: str, trail: tuple[str, ...]) -> None:
-        assert name not in trail, " > ".join((*trail[trail.index(name) :], name))
-        if name not in finished:
-            for each in GRAPH[name] & set(MODULES):
-                follow(each, (*trail, name))
-            finished.add(name)
-
-    for name in MODULES:
-        follow(name, ())
+    TopologicalSorter(GRAPH).prepare()
 
 
-@pytest.mark.parametrize("name", [name for name in checked() if name.startswith("core.")])
+@pytest.mark.parametrize("name", sorted(CORE - READ_FILES))
 def test_the_core_touches_no_file_process_clock_or_network(name: str) -> None:
-    if name in READ_FILES:
-        return
-    tree = ast.parse(MODULES[name].read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            assert not {each.name.partition(".")[0] for each in node.names} & IMPURE
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            assert (node.module or "").partition(".")[0] not in IMPURE
-            assert not (node.module or "").startswith("lumicontainer.system.files")
-        elif isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
-            function = node.func
-            called = function.attr if isinstance(function, ast.Attribute) else ""
-            named = function.id if isinstance(function, ast.Name) else ""
-            assert called not in OPENING - {"open", "read_text"} and named != "open"
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        match node:
+            case ast.Import(names):
+                assert not {each.name.partition(".")[0] for each in names} & IMPURE
+            case ast.ImportFrom(module, level=0):
+                assert module.partition(".")[0] not in IMPURE
+                assert not module.startswith("lumicontainer.system.files")
+            case ast.Call(ast.Attribute(attr=called)):
+                assert called not in OPENING - {"open", "read_text"}
+            case ast.Call(ast.Name(id=called)):
+                assert called != "open"
 
 
 @pytest.mark.parametrize("name", [name for name in checked() if name.startswith("inside.")])
@@ -143,26 +131,25 @@ def test_what_is_baked_into_images_imports_nothing_of_the_host(name: str) -> Non
             assert not ours(node.module or "")
 
 
-def test_floors_are_entered_from_at_most_eight_levels() -> None:
+def longest_chains(graph: dict[str, set[str]]) -> dict[str, int]:
+    """Return for each module or package how many the longest chain of its imports has."""
+    found: dict[str, int] = {}
+    for name in TopologicalSorter(graph).static_order():
+        found[name] = 1 + max((found[each] for each in graph.get(name, ())), default=0)
+    return found
+
+
+def test_no_chain_of_imports_is_longer_than_its_limit() -> None:
     packages: dict[str, set[str]] = {}
     for name, found in GRAPH.items():
         top = name.partition(".")[0]
         others = {each.partition(".")[0] for each in found}
-        packages.setdefault(top, set()).update(others - {top, ""})
-
-    def levels(package: str) -> int:
-        return 1 + max((levels(each) for each in packages[package]), default=0)
-
-    assert max(levels(each) for each in packages if each not in ("", "__main__")) <= 8
-
-
-def test_no_chain_of_imports_is_longer_than_its_limit() -> None:
-    @cache
-    def levels(name: str) -> int:
-        return 1 + max(map(levels, GRAPH[name] & MODULES.keys()), default=0)
-
-    assert max(levels(name) for name in MODULES if name.startswith("core.")) <= 12
-    assert max(map(levels, MODULES)) <= 21
+        packages.setdefault(top, set()).update(others - {top})
+    levels = longest_chains(packages)
+    assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 8
+    levels = longest_chains(GRAPH)
+    assert max(levels[name] for name in CORE) <= 12
+    assert max(levels.values()) <= 21
 
 
 def test_a_folder_is_small_enough_to_look_over() -> None:

@@ -112,9 +112,7 @@ def test_a_table_of_rccl_tests_is_read(tests: SimpleNamespace) -> None:
         (TABLE, "", "nothing at all"),
     ],
 )
-def test_what_is_wrong_with_a_run_of_rccl_tests(
-    tests: SimpleNamespace, old: str, new: str, message: str
-) -> None:
+def test_a_wrong_run_is_reported(tests: SimpleNamespace, old: str, new: str, message: str) -> None:
     assert old in TABLE
     assert any(message in problem for problem in tests.problems(TABLE.replace(old, new), 16))
 

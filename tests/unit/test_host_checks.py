@@ -96,9 +96,7 @@ def request(site: Site, host_libraries: list[dict[str, str]]) -> Request:
     return Request(site.image(host_libraries=host_libraries), catalog, root=site.host.path)
 
 
-def test_the_libraries_of_another_host_are_held_against_the_image(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_libraries_of_another_host_are_judged(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{site.folder / 'tools'}:/usr/bin:/bin")
     asked = request(site, [{"path": "/lib/libtop.so.1", "reason": "the driver's own"}])
     came = host_checks.libraries(asked)
@@ -112,7 +110,5 @@ def test_the_libraries_of_another_host_are_held_against_the_image(
     assert "libtop.so.1 of the host needs it" in came.reason
 
 
-def test_an_image_that_takes_nothing_of_its_host_is_not_held_against_one(
-    site: Site,
-) -> None:
+def test_an_image_that_takes_nothing_of_its_host_is_not_judged(site: Site) -> None:
     assert host_checks.libraries(request(site, [])).state == "skipped"

@@ -183,9 +183,7 @@ def test_a_library_without_versions_will_do_for_every_version(world: World) -> N
     assert world.close().problems == ()
 
 
-def test_two_libraries_of_the_host_that_want_different_ones_of_a_name_are_reported(
-    world: World,
-) -> None:
+def test_two_libraries_that_need_different_versions_of_a_third_are_reported(world: World) -> None:
     old = world.host.library("/opt/old/libz.so.1", defines={"Z_1": ["a"]})
     new = world.host.library("/opt/new/libz.so.1", defines={"Z_1": ["a"], "Z_2": ["b"]})
     for name, needs, symbol in (("libold.so.1", old, "a"), ("libnew.so.1", new, "b")):
@@ -290,9 +288,7 @@ def test_libraries_that_need_each_other_end(world: World) -> None:
 
 
 @pytest.mark.parametrize(("kind", "warned"), [("disable", True), ("enable", False)])
-def test_a_path_that_comes_before_the_folder_is_warned_of(
-    world: World, kind: str, warned: bool
-) -> None:
+def test_a_path_that_comes_before_ours_is_warned_of(world: World, kind: str, warned: bool) -> None:
     world.host.library(TOP, defines=["fi"])
     other = world.host.library("/opt/cray/old/libfabric.so.1", defines=["fi"])
     flags = ["-Wl,-rpath,/opt/cray/old", f"-Wl,--{kind}-new-dtags"]

@@ -33,9 +33,7 @@ def problems_of(write: Write, files: dict[str, str]) -> str:
         ("rocmm/fix.patch", "rocm/"),
     ],
 )
-def test_a_misspelled_name_is_an_error_with_the_name_that_is_meant(
-    write: Write, name: str, meant: str
-) -> None:
+def test_a_misspelled_name_is_refused_with_the_meant(write: Write, name: str, meant: str) -> None:
     text = problems_of(write, {"layer.yaml": LAYER, name: "true\n"})
     assert f"nothing uses '{name.partition('/')[0]}" in text
     assert f"did you mean '{meant}'?" in text
@@ -77,9 +75,7 @@ def test_a_check_that_nothing_would_run_is_an_error(write: Write, name: str, hin
 
 
 @pytest.mark.parametrize("name", ["install.sh", "compile.sh", "finish.sh", "checks/works.sh"])
-def test_windows_line_endings_are_named_with_the_command_that_removes_them(
-    write: Write, name: str
-) -> None:
+def test_windows_line_endings_are_refused_with_a_command(write: Write, name: str) -> None:
     script = (CHECK if "checks" in name else "true\n" * 4) + "true\r\ntrue\n"
     text = problems_of(write, {"layer.yaml": LAYER, name: script})
     assert "the script has Windows line endings (CRLF)" in text

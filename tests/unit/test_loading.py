@@ -52,9 +52,7 @@ def test_a_recipe_name_does_not_lead_out_of_the_folder(write: Write, name: str) 
     ("file", "kind"),
     [("{}.yaml", "recipe"), ("envs/{}.yaml", "platform"), ("profiles/{}.yaml", "profile")],
 )
-def test_a_name_that_documents_and_shells_would_not_take_as_one_is_refused(
-    write: Write, file: str, kind: str, stem: str
-) -> None:
+def test_a_name_of_other_letters_is_refused(write: Write, file: str, kind: str, stem: str) -> None:
     path = file.format(stem)
     catalog = open_catalog(write({path: "summary: x\n"}))
     with pytest.raises(InputError) as error:
@@ -79,9 +77,7 @@ def test_a_folder_of_recipes_that_is_not_there_is_an_error() -> None:
         ("Bootstrap: docker", "stage"),
     ],
 )
-def test_a_script_line_that_apptainer_would_take_for_its_own_is_refused(
-    write: Write, line: str, reason: str
-) -> None:
+def test_a_line_of_apptainer_s_own_syntax_is_refused(write: Write, line: str, reason: str) -> None:
     text = layer_problems(write({**HELLO, "layers/greet/install.sh": f"true\n{line}\n"}))
     assert "layers/greet/install.sh:2:1" in text
     assert reason in text
@@ -115,17 +111,13 @@ def problems_with(write: Write, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "IFS", "HOME", "jobs", "version"])
-def test_a_parameter_cannot_take_a_name_that_the_shell_or_the_build_needs(
-    write: Write, name: str
-) -> None:
+def test_a_parameter_has_no_name_that_the_shell_or_build_needs(write: Write, name: str) -> None:
     text = problems_with(write, f"parameters: {{{name}: {{type: string, default: x}}}}")
     assert f"a parameter cannot be named '{name}'" in text
 
 
 @pytest.mark.parametrize("name", ["PATH", "HOME", "IFS", "TMPDIR"])
-def test_an_image_holds_no_variable_that_belongs_to_the_shell_or_the_user(
-    write: Write, name: str
-) -> None:
+def test_an_image_holds_no_variable_of_the_shell_or_the_user(write: Write, name: str) -> None:
     text = problems_with(write, f"environment: {{{name}: /x}}")
     assert f"the environment cannot hold '{name}'" in text
 
@@ -141,9 +133,7 @@ def test_an_image_holds_no_variable_that_belongs_to_the_shell_or_the_user(
         ),
     ],
 )
-def test_a_parameter_must_fit_its_own_declaration(
-    write: Write, declared: str, complaint: str
-) -> None:
+def test_a_parameter_must_fit_its_declaration(write: Write, declared: str, complaint: str) -> None:
     assert complaint in problems_with(write, f"parameters: {{a: {{{declared}}}}}")
 
 
@@ -184,9 +174,7 @@ def test_a_layer_has_no_name_that_checks_of_no_layer_have(write: Write, name: st
         ("lock/own.lock.yaml", "lock", "locks"),
     ],
 )
-def test_a_name_that_nothing_would_read_is_an_error(
-    write: Write, file: str, where: str, meant: str
-) -> None:
+def test_what_nothing_reads_is_refused(write: Write, file: str, where: str, meant: str) -> None:
     with pytest.raises(InputError) as error:
         open_catalog(write({file: "summary: x\nbase: tiny\n"}))
     assert f"/own/{where}\n" in str(error.value)

@@ -94,9 +94,7 @@ def test_what_no_hash_holds_is_reported_with_the_file_that_names_it(greet: Resol
     assert "notes" not in " ".join(listed)
 
 
-def test_a_whole_lock_has_no_faults_and_leaves_nothing_unpinned(
-    greet: Resolved, lock: Lock
-) -> None:
+def test_a_whole_lock_has_no_faults_and_leaves_nothing_open(greet: Resolved, lock: Lock) -> None:
     assert faults(lock, greet) == []
     fast = apply_lock(greet, lock)
     assert [unpinned(fast, layer) for layer in fast.layers] == [(), ()]
@@ -131,9 +129,7 @@ def test_a_locked_step_installs_by_hash_and_by_version_alone(greet: Resolved, lo
     assert f"https://a.example/x.tgz x.tgz {OTHER}" in step.program
 
 
-def test_a_lock_gives_keys_of_its_own_and_leaves_those_without_it(
-    greet: Resolved, lock: Lock
-) -> None:
+def test_a_lock_gives_keys_of_its_own(greet: Resolved, lock: Lock) -> None:
     before, fast = make_plan(greet, ()), make_plan(apply_lock(greet, lock), ())
     assert fast.base_key != before.base_key
     assert not {step.key for step in fast.steps} & {step.key for step in before.steps}

@@ -74,9 +74,7 @@ def test_a_word_that_a_reader_of_yaml_takes_for_something_else_is_quoted(word: s
 
 
 @given(st.lists(entries()), st.randoms())
-def test_the_order_in_which_pins_are_found_is_not_written(
-    found: list[LockEntry], other: object
-) -> None:
+def test_the_order_of_found_pins_is_not_written(found: list[LockEntry], other: object) -> None:
     shuffled = list(found)
     other.shuffle(shuffled)
     one, another = (Lock("a", "b", {"c": tuple(each)}) for each in (found, shuffled))

@@ -82,9 +82,7 @@ def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> No
         ("{here}/x", "x does not exist", "correct --mirror FROM=TO"),
     ],
 )
-def test_a_folder_that_is_not_there_is_refused_before_an_engine_would_mount_it(
-    tmp_path: Path, there: str, why: str, hint: str
-) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path, there: str, why: str, hint: str) -> None:
     (tmp_path / "mirror").mkdir()
     with pytest.raises(InputError, match="folder of the mirror not found") as error:
         read_mirrors([f"{HUB}={there.format(here=tmp_path)}"])
@@ -99,9 +97,7 @@ def test_a_mirror_may_be_the_beginning_of_names(tmp_path: Path) -> None:
     assert read_mirrors([f"{HUB}={tmp_path}/lib"]) == {HUB: f"file://{tmp_path}/lib"}
 
 
-def test_a_mirror_of_debian_that_is_not_there_is_reported_by_its_variable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_mirror_of_debian_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUMICONTAINER_MIRROR", "file:///nope")
     with pytest.raises(HostError, match="/nope does not exist") as error:
         read_site("bookworm")
@@ -129,9 +125,7 @@ def test_what_is_wrong_with_the_file_is_reported_at_its_place(file: Path) -> Non
         ("ubuntu", "https://docker.io/", "https://h/", "ubuntu"),
     ],
 )
-def test_an_image_comes_from_the_mirror_of_its_registry(
-    image: str, old: str, new: str, found: str
-) -> None:
+def test_a_registry_s_mirror_serves_its_images(image: str, old: str, new: str, found: str) -> None:
     mirrors = {old: new, "docker://d": "https://shorter/"}
     mirrors = {old: new} if found == image else mirrors
     assert mirrored_image(image, mirrors) == found
@@ -144,9 +138,7 @@ def test_a_prefix_that_only_begins_as_this_host_s_is_not_spoken_to_plainly() -> 
     assert not plain_registry("h.example/a", mirrors)
 
 
-def test_the_base_is_taken_from_the_mirror_and_no_document_or_key_knows(
-    resolved: Callable[..., Resolved],
-) -> None:
+def test_the_mirror_of_a_base_is_in_no_document_or_key(resolved: Callable[..., Resolved]) -> None:
     base = "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'ubuntu:noble'}}\n"
     base += 'provides: {python: "3.12"}\n'
     plan = make_plan(resolved({"layers/tiny/layer.yaml": base}), ())

@@ -56,9 +56,7 @@ def test_a_name_that_pip_does_not_know_is_reported(resolved: Resolve, offer: Off
     assert "correct the name" in found.hint
 
 
-def test_a_version_that_pip_does_not_know_is_reported_with_those_that_there_are(
-    resolved: Resolve, offer: Offer
-) -> None:
+def test_a_version_that_pip_does_not_know_is_reported(resolved: Resolve, offer: Offer) -> None:
     for version in ("1.0", "1.1"):
         offer("six", version)
     found = explained(resolved, pip("six==99"))
@@ -67,9 +65,7 @@ def test_a_version_that_pip_does_not_know_is_reported_with_those_that_there_are(
     assert found.where.endswith("greet/layer.yaml:5:12")
 
 
-def test_a_line_of_a_file_and_the_version_of_a_layer_are_places_too(
-    resolved: Resolve, offer: Offer, tmp_path: Path
-) -> None:
+def test_a_file_and_a_version_are_places(resolved: Resolve, offer: Offer, tmp_path: Path) -> None:
     (tmp_path / "build.txt").write_text("lost==1\n")
     found = explained(resolved, pip("--requirement", str(tmp_path / "build.txt")))
     assert found.where.endswith("greet/build.txt:2:1")
@@ -78,18 +74,14 @@ def test_a_line_of_a_file_and_the_version_of_a_layer_are_places_too(
     assert found.where.endswith("greet/layer.yaml:2:10")
 
 
-def test_what_another_package_needs_is_not_the_recipe_s_mistake(
-    resolved: Resolve, offer: Offer
-) -> None:
+def test_what_another_package_needs_is_no_mistake(resolved: Resolve, offer: Offer) -> None:
     offer("six", "99", "deep>=7")
     (found,) = absent(pip("six==99"))
     assert found.word == "deep>=7"
     assert problem_of(found, resolved(FILES).layers[1]) is None
 
 
-def test_an_index_that_does_not_answer_says_nothing_of_what_there_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_index_that_does_not_answer_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("NO_INDEX", ""), ("FIND_LINKS", ""), ("CONFIG_FILE", "/dev/null")):
         monkeypatch.setenv(f"PIP_{name}", value)
     text = pip("--index-url", "http://127.0.0.1:9/simple", "--retries", "1", "nope")

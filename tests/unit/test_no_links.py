@@ -69,9 +69,7 @@ def test_a_link_in_the_place_of_a_folder_of_wheels_is_found(tmp_path: Path, home
     assert list(no_links.not_files(folder, ".whl")) == [folder]
 
 
-def test_a_copy_replaces_a_link_and_not_what_it_leads_to(
-    tree: Path, home: Path, lay: Callable[[], int]
-) -> None:
+def test_a_copy_replaces_a_link_alone(tree: Path, home: Path, lay: Callable[[], int]) -> None:
     before = contents(home)
     (tree / ".singularity.d").mkdir()
     (tree / ".singularity.d/runscript").symlink_to(home / "runscript")
@@ -127,9 +125,7 @@ def test_a_base_loses_the_engine_s_notes_and_gains_hosts(tree: Path) -> None:
     ("place", "target"),
     [(".singularity.d", "."), ("etc", "."), ("etc/hosts", "hosts"), ("etc/hosts", "none")],
 )
-def test_a_base_s_links_lead_to_nothing_of_the_host(
-    tree: Path, home: Path, place: str, target: str
-) -> None:
+def test_a_link_of_a_base_leads_nowhere(tree: Path, home: Path, place: str, target: str) -> None:
     before = contents(home)
     if place == "etc":
         (tree / "etc").rmdir()
