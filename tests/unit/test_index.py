@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -46,10 +45,6 @@ def layers(draw: st.DrawFn) -> Index:
     return index
 
 
-def tree(indexes: Iterable[Index]) -> dict[str, Row]:
-    return merge(indexes).rows
-
-
 def apply(root: Path, index: Index) -> None:
     """Do to a real folder what a layer says."""
     for path, row in sorted(index.items()):
@@ -87,7 +82,7 @@ def test_merging_is_applying_one_after_the_other(indexes: list[Index]) -> None:
     with tempfile.TemporaryDirectory() as name:
         for index in indexes:
             apply(Path(name), index)
-        assert tree(indexes) == read(Path(name))
+        assert merge(indexes).rows == read(Path(name))
 
 
 @settings(deadline=None)
@@ -110,7 +105,7 @@ def test_indexes_differ_in_just_the_paths_whose_rows_differ(one: Index, other: I
 
 def test_equal_links_of_two_layers_are_two_files() -> None:
     link = A_FILE._replace(link="a")
-    found = tree([{"a": link, "b": link}, {"a": link, "c": link}])
+    found = merge([{"a": link, "b": link}, {"a": link, "c": link}]).rows
     assert found["a"].link == found["c"].link
     assert found["a"].link != found["b"].link
 
