@@ -1,7 +1,5 @@
 """A base that is an image file is named by its sha256, wherever the file is."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is read before an image is extended, and how a conflict is explained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

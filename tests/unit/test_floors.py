@@ -1,7 +1,5 @@
 """Every import of the product points down the list of floors in docs/architecture.md."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

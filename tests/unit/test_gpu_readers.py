@@ -54,10 +54,8 @@ def places() -> SimpleNamespace:
 
 
 def test_each_mapped_file_is_reported_once(rccl: SimpleNamespace) -> None:
-    assert rccl.mapped(MAPS) == (
-        ["/opt/rocm/lib/librccl.so.1.0.60404"],
-        ["/usr/lib/x86_64-linux-gnu/librccl-net-ofi.so"],
-    )
+    library, plugin = "librccl.so.1.0.60404", "x86_64-linux-gnu/librccl-net-ofi.so"
+    assert rccl.mapped(MAPS) == ([f"/opt/rocm/lib/{library}"], [f"/usr/lib/{plugin}"])
     assert list(rccl.wrong_files(MAPS)) == []
     assert list(rccl.wrong_plugin(MAPS)) == []
 

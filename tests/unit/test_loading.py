@@ -1,7 +1,5 @@
 """Recipes, layers and platforms are read whole, and all that is wrong is said at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -245,26 +245,11 @@ def test_the_file_is_named_after_recipe_and_platform(greet: Resolved) -> None:
 
 
 def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
-    lines = text_of(with_entry(lock, OPEN)).partition("recipe: ")[2].splitlines()
-    assert lines[:12] == [
-        "hello",
-        "platform: workstation",
-        "layers:",
-        "  tiny:",
-        "    - debootstrap: bookworm",
-        f'      pin: "{OTHER}"',
-        "  greet:",
-        "    - apt: sl",
-        "      pin: sl=5.02-1+b1",
-        "    - apt: libtinfo6",
-        "      dependency: true",
-        "      pin: libtinfo6=6.4-4",
-    ]
-    assert lines[-3:] == [
-        "    - url: https://a.example/x.tgz",
-        "      file: x.tgz",
-        "      unpinned: it could not be downloaded",
-    ]
+    text = text_of(with_entry(lock, OPEN))
+    first = f'  tiny:\n    - debootstrap: bookworm\n      pin: "{OTHER}"\n'
+    assert f"recipe: hello\nplatform: workstation\nlayers:\n{first}  greet:\n" in text
+    assert "    - apt: libtinfo6\n      dependency: true\n      pin: libtinfo6=6.4-4\n" in text
+    assert text.endswith("      file: x.tgz\n      unpinned: it could not be downloaded\n")
 
 
 def test_pins_are_counted_without_what_is_not_pinned() -> None:

@@ -1,7 +1,5 @@
 """No two classes, and no two functions that are imported by name, have one name."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 
