@@ -24,8 +24,6 @@ def wanted(folder: Path, name: str, text: str) -> Wanted:
 
 
 CONDA = """\
-name: mine
-channels: [conda-forge]
 dependencies:
   - python=3.11
   - conda-forge::pandas=2.1
@@ -35,6 +33,7 @@ dependencies:
   - pip
   - pip: [trl==1.0]
 """
+FROM_CONDA = "pandas==2.1.* torch>=2.0,<3 tqdm scipy==1.11.4.* trl==1.0"
 
 
 @pytest.mark.parametrize(
@@ -42,12 +41,7 @@ dependencies:
     [
         ("pyproject.toml", '[project]\ndependencies = ["rich<20"]\n', "rich<20", ""),
         ("pylock.toml", '[[packages]]\nname = "rich"\nversion = "15.0"\n', "rich==15.0", ""),
-        (
-            "environment.yml",
-            CONDA,
-            "pandas==2.1.* torch>=2.0,<3 tqdm scipy==1.11.4.* trl==1.0",
-            "3.11",
-        ),
+        ("environment.yml", CONDA, FROM_CONDA, "3.11"),
     ],
 )
 def test_files_of_other_tools_name_packages(
@@ -106,14 +100,13 @@ def test_the_key_covers_protected_files(tmp_path: Path, monkeypatch: pytest.Monk
     image.write_text("an image")
     order = Order(image, read_wanted(["rich"], [], []), frozenset(), "")
 
-    def key(version: str, files: str) -> str:
-        row = {"version": version, "requires": [], "modules": ["torch"], "protected": files}
+    def key(files: str) -> str:
+        row = {"version": "2.0", "requires": [], "modules": ["torch"], "protected": files}
         answer = {"python": "3.11", "libraries": [], "packages": {"torch": row}}
         facts._remember(facts._place(image), json.dumps(answer).encode())
         return order.key()
 
-    assert key("2.0", "0" * 64) == key("2.0", "0" * 64)
-    assert key("2.0", "0" * 64) != key("2.0", "1" * 64)
+    assert key(ZEROS) == key(ZEROS) != key(ONES)
 
 
 FILES = f"""\
@@ -194,9 +187,8 @@ def test_a_package_needs_what_the_image_meets() -> None:
 UV = """\
 error: No solution found when resolving dependencies
   cause: Because vllm==0.16.0 depends on torch==2.9.1 and torch==2.13.0+cpu.in.the.image, we can
-         conclude that vllm==0.16.0 cannot be used.
-         And because you require vllm==0.16.0, we can conclude that your requirements are
-         unsatisfiable.
+         conclude that vllm==0.16.0 cannot be used. And because you require vllm==0.16.0, we can
+         conclude that your requirements are unsatisfiable.
 """
 
 
@@ -218,21 +210,9 @@ def test_a_source_is_built_only_where_no_wheel_can_do(text: str, builds: bool) -
     assert bool(_NO_WHEEL.search(text)) is builds
 
 
-LOCK = """\
-lock-version = "1.0"
-
-[[packages]]
-name = "a"
-sdist = { url = "x" }
-
-[[packages]]
-name = "b"
-wheels = [{ url = "y" }]
-"""
-
-
 def test_wheels_are_installed_before_what_is_built_with_them() -> None:
-    first, second = parts(LOCK)
+    source, wheel = 'name = "a"\nsdist = {url = "x"}\n', 'name = "b"\nwheels = [{url = "y"}]\n'
+    first, second = parts("\n[[packages]]\n".join(('lock-version = "1.0"\n', source, wheel)))
     assert 'name = "b"' in first and 'name = "a"' not in first
     assert 'name = "a"' in second and first.startswith("lock-version")
 

@@ -25,12 +25,13 @@ from lumicontainer.host.recipes import write_lock
 
 Resolve = Callable[..., Resolved]
 SHA, OTHER, COMMIT = "0" * 64, "1" * 64, "89abcdef01" * 4
+INDEX = "https://wheels.example/"
 GREET = {
     "layers/greet/layer.yaml": (
         "summary: says hello\nversion: '1.0'\n"
         "packages: {apt: [sl], python: [six==1.17.0]}\n"
         "pip_installs: [{package: torch, index_parameter: index}]\n"
-        "parameters: {index: {type: string, default: 'https://wheels.example/'}}\n"
+        f"parameters: {{index: {{type: string, default: '{INDEX}'}}}}\n"
         "sources:\n"
         "  - {sdist: greet}\n"
         "  - {git: 'https://a.example/tool', commit: 89abcde, folder: tool}\n"
@@ -53,9 +54,7 @@ ENTRIES = {
         LockEntry(APT, "libtinfo6", pin="libtinfo6=6.4-4", dependency=True),
         LockEntry(PYTHON, "six==1.17.0", pin=wheel("six==1.17.0")),
         LockEntry(PYTHON, "sympy", pin=wheel("sympy==1.14.0"), dependency=True),
-        LockEntry(
-            PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index_url="https://wheels.example/"
-        ),
+        LockEntry(PYTHON, "torch==1.0", pin=wheel("torch==1.0+cpu"), index_url=INDEX),
         LockEntry(PYTHON, "cython==3.2.4", "build.txt", wheel("cython==3.2.4", OTHER)),
         LockEntry(SDIST, "greet==1.0", pin=SHA),
         LockEntry(GIT, "https://a.example/tool", "tool", COMMIT),
@@ -86,12 +85,10 @@ def test_everything_that_a_layer_takes_is_an_input_of_its_own(greet: Resolved) -
     assert {each.key for each in inputs(greet)} == Lock("", "", layers=ENTRIES).named().keys()
 
 
-def test_what_no_hash_holds_is_reported_with_the_file_that_names_it(greet: Resolved) -> None:
+def test_what_no_hash_holds_is_reported(greet: Resolved) -> None:
     base, layer = greet.layers
     assert unpinned(greet, base) == ("debootstrap bookworm",)
-    listed = unpinned(greet, layer)
-    assert {"Python torch==1.0", "Python cython==3.2.4 (build.txt)", "apt sl"} < {*listed}
-    assert "notes" not in " ".join(listed)
+    assert {"Python torch==1.0", "apt sl"} < {*unpinned(greet, layer)}
 
 
 def test_a_whole_lock_has_no_faults_and_leaves_nothing_open(greet: Resolved, lock: Lock) -> None:
@@ -107,7 +104,7 @@ def test_the_pins_take_the_place_of_what_they_pin(greet: Resolved, lock: Lock) -
     assert content.apt == ("sl=5.02-1+b1", "libtinfo6=6.4-4")
     assert content.python == ()
     assert content.locked == (wheel("six==1.17.0"), wheel("sympy==1.14.0"))
-    assert content.indexed == {"https://wheels.example/": (wheel("torch==1.0+cpu"),)}
+    assert content.indexed == {INDEX: (wheel("torch==1.0+cpu"),)}
     assert content.sources == (
         SdistSource("greet", SHA),
         GitSource("https://a.example/tool", COMMIT, "tool"),
@@ -164,9 +161,8 @@ def test_an_input_without_an_entry_is_a_fault(greet: Resolved, lock: Lock, kind:
 
 
 def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) -> None:
-    assert faults(with_entry(lock, OPEN), greet) == [
-        "greet: x.tgz from https://a.example/x.tgz: open, it could not be downloaded"
-    ]
+    (fault,) = faults(with_entry(lock, OPEN), greet)
+    assert fault.endswith("x.tgz from https://a.example/x.tgz: open, it could not be downloaded")
 
 
 @pytest.mark.parametrize(
@@ -212,6 +208,7 @@ def test_a_lock_of_another_index_is_stale(resolved: Resolve, lock: Lock) -> None
         ("build.txt", "# why\na==1", ["a==1"]),
         ("build.txt", "a==1\nb>=2\nc[x]==1\n", ["a==1", "b>=2", "c[x]==1"]),
         ("more/build.txt", "b>=2\n", ["b>=2"]),
+        ("notes.txt", "no requirements: these are words\n", []),
         ("words.txt", "a\nb\n", []),
         ("words.txt", "a==1\nneeds a compiler\n", []),
     ],
@@ -255,9 +252,3 @@ def test_a_lock_reads_like_a_recipe(lock: Lock) -> None:
 def test_pins_are_counted_without_what_is_not_pinned() -> None:
     entries = (LockEntry(APT, "a", pin="a=1"), LockEntry(APT, "b", open="why"))
     assert Lock("a", "b", {"c": entries, "d": entries[:1]}).pins() == 2
-
-
-def test_an_entry_is_found_by_its_input_alone(greet: Resolved, lock: Lock) -> None:
-    wanted = next(each for each in inputs(greet) if each.name == "sl")
-    assert lock.named()[wanted.key] == ENTRIES["greet"][0]
-    assert wanted._replace(layer="other").key not in lock.named()
