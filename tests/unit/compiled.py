@@ -8,20 +8,18 @@ from pathlib import Path
 
 
 def gcc(*words: object) -> None:
-    """Run the compiler."""
     subprocess.run(["gcc", *map(str, words)], check=True, capture_output=True)
 
 
 def _script(versions: Mapping[str, Sequence[str]]) -> str:
     """Return a version script, see the linker's manual."""
-    lines = []
-    before = ""
+    lines, before = [], ""
     for version, names in versions.items():
         symbols = "".join(f" {name};" for name in names)
         hidden = "" if before else " local: *;"
-        lines.append(f"{version} {{ global:{symbols}{hidden} }}{before};")
+        lines.append(f"{version} {{ global:{symbols}{hidden} }}{before};\n")
         before = f" {version}"
-    return "\n".join(lines) + "\n"
+    return "".join(lines)
 
 
 def weaken(path: Path, version: str) -> None:
@@ -42,17 +40,17 @@ class Root:
 
     path: Path
 
-    def write(self, name: str, text: str) -> None:
-        """Write a file."""
+    def place(self, name: str) -> Path:
+        """Return the path of a file, whose folder it makes."""
         path = self.path / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        return path
+
+    def write(self, name: str, text: str) -> None:
+        self.place(name).write_text(text)
 
     def link(self, name: str, target: str) -> None:
-        """Make a symbolic link."""
-        path = self.path / name.lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(target)
+        self.place(name).symlink_to(target)
 
     def library(
         self,
@@ -71,8 +69,7 @@ class Root:
         It calls the symbols ``uses``, and ``weak`` where they are there. ``soname`` is its name
         unless another is given; an empty one leaves it without.
         """
-        out = self.path / name.lstrip("/")
-        out.parent.mkdir(parents=True, exist_ok=True)
+        out = self.place(name)
         versions = defines if isinstance(defines, Mapping) else {}
         symbols = [each for row in versions.values() for each in row] if versions else defines
         lines = [f"int {each}(void) {{ return 1; }}" for each in symbols]
@@ -85,16 +82,13 @@ class Root:
             lines += [f'const char *opened(void) {{ return "{opens}"; }}']
         source = out.with_name(out.name + ".c")
         source.write_text("\n".join(lines) + "\n")
-        options = list(flags)
         named = out.name if soname is None else soname
-        options += [f"-Wl,-soname,{named}"] if named else []
+        options = [*flags, *([f"-Wl,-soname,{named}"] if named else [])]
         if versions:
             script = out.with_name(out.name + ".map")
             script.write_text(_script(versions))
-            options += [f"-Wl,--version-script,{script}"]
-        gcc(
-            *("-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed,--allow-shlib-undefined"),
-            *("-o", out, source, *needs, *options),
-        )
+            options.append(f"-Wl,--version-script,{script}")
+        shared = ("-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed,--allow-shlib-undefined")
+        gcc(*shared, "-o", out, source, *needs, *options)
         source.unlink()
         return out

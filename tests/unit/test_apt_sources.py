@@ -11,7 +11,6 @@ Types: deb
 URIs: http://mirror.site/debian/
 Suites: bookworm bookworm-updates
 Components: main contrib
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
 ONE_LINE = "deb [arch=amd64] http://mirror.site/debian bookworm main\n"
 
@@ -33,9 +32,8 @@ def test_the_mirror_is_that_of_the_component_main(
 ) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / name).write_text(text)
-    (tmp_path / "apt.conf").write_text(
-        f'Dir::Etc::SourceList "/dev/null";\nDir::Etc::SourceParts "{tmp_path}/parts";\n'
-    )
+    parts = f'Dir::Etc::SourceParts "{tmp_path}/parts";\n'
+    (tmp_path / "apt.conf").write_text(f'Dir::Etc::SourceList "/dev/null";\n{parts}')
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     monkeypatch.delenv("LUMICONTAINER_MIRROR", raising=False)
     assert (debian_mirror("bookworm") == "http://mirror.site/debian") == found

@@ -69,15 +69,14 @@ def test_what_a_layer_names_is_bound_though_the_image_has_it(world: World) -> No
 def test_a_chain_of_needs_is_followed_to_its_end_with_the_reason_of_each(world: World) -> None:
     third = world.host.library("/usr/lib64/libnl-3.so.200", defines=["nl"])
     flags = ["-Wl,-rpath,$ORIGIN/../../../usr/lib64"]
-    second = world.host.library(
-        "/opt/cray/cxi/libcxi.so.1", defines=["cxi"], uses=["nl"], needs=[third], flags=flags
-    )
+    cxi = "/opt/cray/cxi/libcxi.so.1"
+    second = world.host.library(cxi, defines=["cxi"], uses=["nl"], needs=[third], flags=flags)
     flags = ["-Wl,-rpath,$ORIGIN/../cxi"]
     world.host.library(TOP, uses=["cxi"], needs=[second, world.host_libc], flags=flags)
     found = world.close()
     assert bound(found) == {
         BOUND_TOP: TOP,
-        f"{FOLDER}/libcxi.so.1": "/opt/cray/cxi/libcxi.so.1",
+        f"{FOLDER}/libcxi.so.1": cxi,
         f"{FOLDER}/libnl-3.so.200": "/usr/lib64/libnl-3.so.200",
     }
     assert whys(found)["libnl-3.so.200"] == "libcxi.so.1 needs it, and the image has none"
@@ -260,9 +259,8 @@ def test_what_is_opened_in_a_folder_that_is_bound_is_not_bound_again(world: Worl
 def test_a_library_that_would_find_the_hosts_first_gets_it_with_its_needs(world: World) -> None:
     """Its path stands in the library that asks, and leads into a folder that is bound."""
     deeper = world.host.library("/usr/lib64/libdeep.so.1", defines=["deep"])
-    below = world.host.library(
-        "/opt/cray/pmi/libpmi.so.0", defines=["pmi"], uses=["deep"], needs=[deeper]
-    )
+    pmi = "/opt/cray/pmi/libpmi.so.0"
+    below = world.host.library(pmi, defines=["pmi"], uses=["deep"], needs=[deeper])
     world.image.library("/usr/lib64/libpmi.so.0", defines=["pmi"])
     world.host.library(TOP, uses=["pmi"], needs=[below], flags=["-Wl,-rpath,/opt/cray/pmi"])
     assert list(bound(world.close())) == [BOUND_TOP]

@@ -49,11 +49,10 @@ def apply(root: Path, index: Index) -> None:
     """Do to a real folder what a layer says."""
     for path, row in sorted(index.items()):
         place = root / path
-        is_folder = place.is_dir() and not place.is_symlink()
-        if not (is_folder and row.kind == FOLDER) and (is_folder or place.is_symlink()):
-            place.unlink() if place.is_symlink() else shutil.rmtree(place)
-        elif place.is_file():
+        if place.is_symlink() or place.is_file():
             place.unlink()
+        elif place.is_dir() and row.kind != FOLDER:
+            shutil.rmtree(place)
         if row.kind == FOLDER:
             place.mkdir(exist_ok=True)
         elif row.kind == FILE:
