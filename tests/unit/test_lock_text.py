@@ -37,29 +37,26 @@ PIN = {
     PYTHON: digests.map(lambda digest: wheel("six==1.17.0", digest)),
     GIT: st.sampled_from([COMMIT, "0" * 40]),
 }
+optional = st.just("") | lines
 
 
 @st.composite
 def entries(draw: st.DrawFn) -> LockEntry:
     kind = draw(st.sampled_from(KINDS))
-    about = {"where": draw(st.just("") | lines), "dependency": draw(st.booleans())}
+    entry = LockEntry(kind, draw(lines), draw(optional), dependency=draw(st.booleans()))
     if draw(st.booleans()):
-        return LockEntry(kind, draw(lines), **about, open=draw(lines))
-    origin = draw(st.just("") | lines)
+        return entry._replace(open=draw(lines))
     index = draw(st.sampled_from(["", "https://wheels.example/a%20b"]))
     pin = draw(PIN.get(kind, digests))
-    return LockEntry(kind, draw(lines), **about, pin=pin, origin=origin, index_url=index)
+    return entry._replace(pin=pin, origin=draw(optional), index_url=index)
 
 
-@st.composite
-def locks(draw: st.DrawFn) -> Lock:
-    layers = draw(st.dictionaries(layer_names, st.lists(entries(), max_size=4), max_size=4))
-    ordered = {name: in_order(each) for name, each in layers.items()}
-    profile = draw(st.just("") | layer_names)
-    return Lock(draw(layer_names), draw(layer_names), ordered, profile)
+ordered = st.lists(entries(), max_size=4).map(in_order)
+layers = st.dictionaries(layer_names, ordered, max_size=4)
+locks = st.builds(Lock, layer_names, layer_names, layers, st.just("") | layer_names)
 
 
-@given(locks())
+@given(locks)
 def test_a_lock_is_read_as_it_was_written(lock: Lock) -> None:
     text = text_of(lock)
     assert read(text) == lock
