@@ -28,46 +28,32 @@ MAPS = """\
 """
 
 
-@pytest.fixture(autouse=True)
-def image_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the modules of checks find lumi_inside, which is that of images."""
-    monkeypatch.setitem(sys.modules, "lumi_inside", inside)
+with pytest.MonkeyPatch.context() as patch:
+    patch.setitem(sys.modules, "lumi_inside", inside)  # Its name in images.
+    rccl, places, tests, osu = (
+        SimpleNamespace(**run_path(str(ROOT / "recipes/layers" / file)))
+        for file in (
+            *("pytorch/checks/rocm/_rccl.py", "pytorch/checks/rocm/_places.py"),
+            *("rccl-tests/checks/_rccl_tests.py", "osu/checks/_osu.py"),
+        )
+    )
 
 
-def load(file: str) -> SimpleNamespace:
-    return SimpleNamespace(**run_path(str(ROOT / "recipes/layers" / file)))
-
-
-@pytest.fixture
-def rccl() -> SimpleNamespace:
-    return load("pytorch/checks/rocm/_rccl.py")
-
-
-@pytest.fixture
-def tests() -> SimpleNamespace:
-    return load("rccl-tests/checks/_rccl_tests.py")
-
-
-@pytest.fixture
-def places() -> SimpleNamespace:
-    return load("pytorch/checks/rocm/_places.py")
-
-
-def test_each_mapped_file_is_reported_once(rccl: SimpleNamespace) -> None:
+def test_each_mapped_file_is_reported_once() -> None:
     library, plugin = "librccl.so.1.0.60404", "x86_64-linux-gnu/librccl-net-ofi.so"
     assert rccl.mapped(MAPS) == ([f"/opt/rocm/lib/{library}"], [f"/usr/lib/{plugin}"])
     assert list(rccl.wrong_files(MAPS)) == []
     assert list(rccl.wrong_plugin(MAPS)) == []
 
 
-def test_a_process_without_rccl_and_one_with_the_wheels_are_reported(rccl: SimpleNamespace) -> None:
+def test_a_process_without_rccl_and_one_with_the_wheels_are_reported() -> None:
     assert "has mapped no librccl.so" in next(rccl.wrong_files("7f-7f r-xp 0 0 0 [heap]\n"))
     other = MAPS.replace("/opt/rocm/lib/librccl", "/opt/venv/torch/lib/librccl")
     assert "is not the image's RCCL" in next(rccl.wrong_files(other))
 
 
 @pytest.mark.parametrize("word", ["Provider", "provider"])
-def test_both_spellings_of_the_provider_are_read(rccl: SimpleNamespace, word: str) -> None:
+def test_both_spellings_of_the_provider_are_read(word: str) -> None:
     log = f"NCCL INFO NET/OFI Selected {word} is cxi\nNCCL INFO Using network Libfabric\n"
     assert list(rccl.wrong_network(log)) == []
 
@@ -82,19 +68,19 @@ def test_both_spellings_of_the_provider_are_read(rccl: SimpleNamespace, word: st
         ("NET/Plugin: using internal implementation", "takes no network plugin"),
     ],
 )
-def test_bad_lines_are_reported_as_they_are(rccl: SimpleNamespace, line: str, message: str) -> None:
+def test_bad_lines_are_reported_as_they_are(line: str, message: str) -> None:
     log = f"NET/OFI Selected provider is cxi, fabric is cxi\nnid1:1:1 NCCL INFO {line}\n"
     problems = [each.replace("nid1:1:1 NCCL INFO ", "") for each in rccl.wrong_network(log)]
     assert any(message in problem for problem in problems)
 
 
-def test_a_log_that_says_nothing_is_wrong(rccl: SimpleNamespace) -> None:
+def test_a_log_that_says_nothing_is_wrong() -> None:
     assert len(list(rccl.wrong_network(""))) == 1
     assert len(list(rccl.wrong_connections("Connected all rings\n"))) == 1
     assert list(rccl.wrong_connections("Connected all rings\nConnected all trees\n")) == []
 
 
-def test_a_table_of_rccl_tests_is_read(tests: SimpleNamespace) -> None:
+def test_a_table_of_rccl_tests_is_read() -> None:
     assert tests.rows(TABLE) == [(2097152, 37.33, 0), (134217728, 87.64, 0)]
     assert tests.slowest_of_last(TABLE) == 37.33
     assert list(tests.problems(TABLE, 16)) == []
@@ -110,19 +96,18 @@ def test_a_table_of_rccl_tests_is_read(tests: SimpleNamespace) -> None:
         (TABLE, "", "nothing at all"),
     ],
 )
-def test_a_wrong_run_is_reported(tests: SimpleNamespace, old: str, new: str, message: str) -> None:
+def test_a_wrong_run_is_reported(old: str, new: str, message: str) -> None:
     assert old in TABLE
     assert any(message in problem for problem in tests.problems(TABLE.replace(old, new), 16))
 
 
-def test_ranks_that_do_not_meet_are_reported(tests: SimpleNamespace) -> None:
+def test_ranks_that_do_not_meet_are_reported() -> None:
     met = TABLE + "#  Rank  0 Group  0 Pid   1 on nid1 device  0 [0xc1] AMD Instinct MI250X\n"
     assert "it ran on 1 of 2 ranks" in next(tests.problems(met, 2))
     assert list(tests.problems(met, 1)) == []
 
 
 def test_a_table_of_osu_is_read() -> None:
-    osu = load("osu/checks/_osu.py")
     text = "# OSU MPI-ROCM Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n1048576  23912.40\n"
     assert osu.parse(text) == {1048576: 23912.40}
     assert osu.parse("[proxy:0] Abort(1) on node 0\n") == {}
@@ -163,13 +148,11 @@ def ranks(**changes: Any) -> list[dict[str, Any]]:
         ({"nic_up": False}, "hsn0, next to its GPU 0000:c1:00.0, is down"),
     ],
 )
-def test_where_ranks_run_is_judged(
-    places: SimpleNamespace, changes: dict[str, Any], message: str
-) -> None:
+def test_where_ranks_run_is_judged(changes: dict[str, Any], message: str) -> None:
     found = list(places.problems(ranks(**changes), PLATFORM))
     assert any(message in problem for problem in found) if message else found == []
 
 
-def test_an_interface_serves_the_two_gpus_of_a_package(places: SimpleNamespace) -> None:
+def test_an_interface_serves_the_two_gpus_of_a_package() -> None:
     rows = [{**row, "nic": "hsn0"} for row in ranks()]
     assert any("3 ranks on nid1 have hsn0" in text for text in places.problems(rows, PLATFORM))
