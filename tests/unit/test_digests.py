@@ -121,9 +121,8 @@ def test_what_is_appended_leaves_the_image_whole_and_is_listed(path: Path) -> No
     append(path, b"signed")
     found = digests.check(path)
     assert (found.state, found.problems, found.proven) == (WHOLE, (), size)
-    assert [(each.name, each.offset, each.size) for each in found.appended] == [
-        ("signature", size, 6)
-    ]
+    (signature,) = found.appended
+    assert (signature.name, signature.offset, signature.size) == ("signature", size, 6)
 
 
 def test_a_flipped_bit_below_what_is_appended_is_found(path: Path) -> None:

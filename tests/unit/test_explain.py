@@ -28,6 +28,7 @@ from lumicontainer.core.resolve.decisions import Resolved
 from ..conftest import HELLO
 
 Resolve = Callable[..., Resolved]
+PARTS = ["base", "greet: compile", "greet"]
 COMPILED = {"layers/greet/compile.sh": "set -euo pipefail\ntouch $wheels/a.whl\n"}
 
 texts = st.text("ab.é", max_size=2)
@@ -69,17 +70,12 @@ def reason(plan: Plan, entries: list[Entry]) -> tuple[str, str]:
 
 def test_of_an_empty_cache_everything_is_missing(resolved: Resolve) -> None:
     plan = make_plan(resolved(COMPILED), ())
-    assert states(plan, []) == dict.fromkeys(
-        ("base", "greet: compile", "greet", "lumicontainer"), MISSING
-    )
+    assert states(plan, []) == dict.fromkeys((*PARTS, "lumicontainer"), MISSING)
 
 
 def test_after_a_build_everything_is_cached_and_no_wheels_are_wanted(resolved: Resolve) -> None:
     plan = make_plan(resolved(COMPILED), ())
     assert states(plan, built(plan)) == dict.fromkeys(("base", "greet", "lumicontainer"), CACHED)
-
-
-PARTS = ["base", "greet: compile", "greet"]
 
 
 @pytest.mark.parametrize(

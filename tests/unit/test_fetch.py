@@ -31,9 +31,9 @@ class Upstream:
     """Make what lies upstream in a folder, and fetch from it with a mirror."""
 
     def __init__(self, folder: Path) -> None:
-        self.served, self.stage = folder / "served", folder / "stage"
-        self.home = folder / "home"
-        for path in (self.served, self.stage, self.home):
+        paths = (folder / "served", folder / "stage", folder / "home")
+        self.served, self.stage, self.home = paths
+        for path in paths:
             path.mkdir()
         self.mirrors = {UPSTREAM: f"file://{self.served}/"}
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
@@ -140,10 +140,8 @@ def test_a_commit_arrives_as_a_plain_tree(upstream: Upstream, digits: int) -> No
 def test_a_short_commit_that_two_have_is_refused_with_both(upstream: Upstream) -> None:
     many = upstream.served / "many"
     upstream.git("init", "--quiet", "--bare", str(many))
-    text = "".join(
-        f"commit refs/heads/main\ncommitter x <x> {1735689600 + n} +0000\ndata 0\n"
-        for n in range(900)
-    )
+    lines = "commit refs/heads/main\ncommitter x <x> {} +0000\ndata 0\n"
+    text = "".join(lines.format(1735689600 + number) for number in range(900))
     upstream.git("fast-import", "--quiet", at=many, given=text)
     commits = upstream.git("rev-list", "main", at=many).split()
     start, times = Counter(commit[:4] for commit in commits).most_common(1)[0]
@@ -191,9 +189,7 @@ def with_submodules(upstream: Upstream) -> Path:
 def test_only_named_submodules_are_fetched(upstream: Upstream, submodules: tuple[str, ...]) -> None:
     outer, other = with_submodules(upstream), upstream.repository("other", d="other")
     add_submodule(upstream, outer, other, "lib/other", f"{UPSTREAM}other")
-    upstream.take(
-        GitSource(f"{UPSTREAM}outer", upstream.head(outer), "tree", submodules=submodules)
-    )
+    upstream.take(GitSource(f"{UPSTREAM}outer", upstream.head(outer), "tree", submodules))
     found = {path.name for path in upstream.fetched("tree").rglob("*") if path.is_file()}
     assert found == {"a", ".gitmodules"} | ({"b", "c"} if submodules else set())
 
@@ -203,7 +199,7 @@ def test_a_submodule_that_has_no_mirror_stops_the_step(upstream: Upstream) -> No
     upstream.mirrors = {f"{UPSTREAM}outer": f"file://{outer}"}
     upstream.environment["https_proxy"] = "http://127.0.0.1:9"
     commit = upstream.head(outer)
-    wanted = GitSource(f"{UPSTREAM}outer", commit, "tree", submodules=("lib/inner",))
+    wanted = GitSource(f"{UPSTREAM}outer", commit, "tree", ("lib/inner",))
     assert "cannot fetch a submodule of 'tree'" in upstream.fail(wanted)
 
 

@@ -43,9 +43,7 @@ def test_a_recipe_name_does_not_lead_out_of_the_folder(write: Write, name: str) 
         open_catalog(write(HELLO)).recipe(name)
 
 
-@pytest.mark.parametrize(
-    "stem", ["a\n%setup\n touch pwned #", "{{ a }}", "a; b", ".a", "-a", "a'b"]
-)
+@pytest.mark.parametrize("stem", ["a\n%setup\n touch x #", "{{ a }}", "a; b", ".a", "-a", "a'b"])
 @pytest.mark.parametrize(
     ("file", "kind"),
     [("{}.yaml", "recipe"), ("envs/{}.yaml", "platform"), ("profiles/{}.yaml", "profile")],
@@ -125,10 +123,7 @@ def test_an_image_holds_no_variable_of_the_shell_or_the_user(write: Write, name:
     [
         ("type: boolean, default: maybe", "expected true or false"),
         ("type: string, default: x, choices: [u, v]", "invalid value 'x' of 'a'"),
-        (
-            "type: integer, default: 1, choices: [a]",
-            "'choices' of 'a' is for the types string and layers",
-        ),
+        ("type: integer, default: 1, choices: [a]", "'choices' of 'a' is for the types string and"),
     ],
 )
 def test_a_parameter_must_fit_its_declaration(write: Write, declared: str, complaint: str) -> None:
@@ -180,9 +175,8 @@ def test_what_nothing_reads_is_refused(write: Write, file: str, where: str, mean
 
 
 def test_a_virtual_environment_beside_recipes_is_none_of_ours(write: Write) -> None:
-    assert open_catalog(
-        write({**HELLO, "env/pyvenv.cfg": "x", "check/x.sh": "true\n", "compose.yml": "a: b\n"})
-    )
+    others = {"env/pyvenv.cfg": "x", "check/x.sh": "true\n", "compose.yml": "a: b\n"}
+    assert open_catalog(write({**HELLO, **others}))
 
 
 def test_locks_lie_beside_their_recipe_in_no_folder_that_is_a_link(write: Write) -> None:

@@ -35,10 +35,6 @@ def test_an_option_counts_before_the_user_s_file(file: Path) -> None:
     }
 
 
-def test_without_a_file_and_options_there_are_none() -> None:
-    assert read_mirrors([]) == {}
-
-
 def test_a_folder_of_this_host_becomes_a_url_that_git_and_curl_read(tmp_path: Path) -> None:
     folder = tmp_path / "my mirrors"
     folder.mkdir()
