@@ -35,7 +35,7 @@ def seen(environment: Mapping[str, str], *, shell: str = "sh", before: str = "")
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_value_arrives_as_it_was_written(shell: str) -> None:
     found = seen(STRANGE, shell=shell)
-    assert {name: found.get(name) for name in STRANGE} == STRANGE
+    assert found.items() >= STRANGE.items()
     assert not [name for name in found if name.startswith("__")]
 
 
@@ -49,15 +49,14 @@ def test_a_constant_arrives_as_it_was_written(name: str, value: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=60))
 def test_any_text_arrives(values: list[str]) -> None:
     wanted = {f"X{number}": value for number, value in enumerate(values)}
-    found = seen(wanted)
-    assert {name: found.get(name) for name in wanted} == wanted
+    assert seen(wanted).items() >= wanted.items()
     assert not list(hazards(subject(wanted).fill("environment.sh.j2")))
 
 
 def test_what_the_user_exported_stays() -> None:
     before = "export __exported_env__='A=mine'; A=unset"
-    with_value, without = (seen(each, before=before) for each in ({"A": "x\ny"}, {}))
-    assert with_value | {"A": ""} == without | {"A": ""}
+    found = seen({"A": "x\ny", "B": "~/b"}, before=before)
+    assert (found.get("A"), found["B"]) == (None, "~/b")
 
 
 def test_no_value_is_a_line_of_the_definition_s_own() -> None:
