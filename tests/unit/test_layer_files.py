@@ -3,20 +3,16 @@
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.errors import InputError
 
 from ..conftest import CHECK, HELLO, Write
+from .test_loading import layer_problems
 
 LAYER = "summary: x\npath: [/x]\n"
 
 
 def problems_of(write: Write, files: dict[str, str]) -> str:
-    folder = write({f"layers/own/{name}": text for name, text in files.items()})
-    try:
-        open_catalog(folder).layer("own")
-    except InputError as error:
-        return str(error)
-    return ""
+    files = {"layer.yaml": LAYER, **files}
+    return layer_problems(write({f"layers/own/{name}": files[name] for name in files}), "own")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +30,7 @@ def problems_of(write: Write, files: dict[str, str]) -> str:
     ],
 )
 def test_a_misspelled_name_is_refused_with_the_meant(write: Write, name: str, meant: str) -> None:
-    text = problems_of(write, {"layer.yaml": LAYER, name: "true\n"})
+    text = problems_of(write, {name: "true\n"})
     assert f"nothing uses '{name.partition('/')[0]}" in text
     assert f"did you mean '{meant}'?" in text
 
@@ -48,15 +44,12 @@ def test_a_misspelled_name_is_refused_with_the_meant(write: Write, name: str, me
         {"finish.sh": "true\n", ".install.sh": "x"},
         {"compiled.py": "pass\n", "data.txt": "x\n"},
         {"check/data": "x\n", "install.sh": "cp check/data /opt\n"},
+        {"layer.yaml": f"{LAYER}variants: {{cpu: {{install: instal.sh}}}}\n", "instal.sh": "ls\n"},
+        {"install.sh": "true\n", "windows.patch": "--- a\r\n"},
     ],
 )
-def test_files_that_a_script_uses_have_any_name(write: Write, files: dict[str, str]) -> None:
-    assert not problems_of(write, {"layer.yaml": LAYER, **files})
-
-
-def test_a_file_that_layer_yaml_names_is_used(write: Write) -> None:
-    layer = LAYER + "variants: {cpu: {install: instal.sh}}\n"
-    assert not problems_of(write, {"layer.yaml": layer, "instal.sh": "true\n"})
+def test_files_that_a_layer_uses_have_any_name(write: Write, files: dict[str, str]) -> None:
+    assert not problems_of(write, files)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +62,7 @@ def test_a_file_that_layer_yaml_names_is_used(write: Write) -> None:
     ],
 )
 def test_a_check_that_nothing_would_run_is_an_error(write: Write, name: str, hint: str) -> None:
-    text = problems_of(write, {"layer.yaml": LAYER, name: CHECK + "true\n"})
+    text = problems_of(write, {name: CHECK + "true\n"})
     assert "in no place where checks are read" in text
     assert hint in text
 
@@ -77,7 +70,7 @@ def test_a_check_that_nothing_would_run_is_an_error(write: Write, name: str, hin
 @pytest.mark.parametrize("name", ["install.sh", "compile.sh", "finish.sh", "checks/works.sh"])
 def test_windows_line_endings_are_refused_with_a_command(write: Write, name: str) -> None:
     script = (CHECK if "checks" in name else "true\n" * 4) + "true\r\ntrue\n"
-    text = problems_of(write, {"layer.yaml": LAYER, name: script})
+    text = problems_of(write, {name: script})
     assert "the script has Windows line endings (CRLF)" in text
     assert f"{name}:5:1" in text
     assert "hint: sed -i 's/\\r$//' " in text
@@ -87,9 +80,3 @@ def test_what_python_compiled_is_no_file_of_a_layer(write: Write) -> None:
     files = {"layers/greet/a.py": "", "layers/greet/__pycache__/a.pyc": "x"}
     layer = open_catalog(write({**HELLO, **files})).layer("greet")
     assert {file.name for file in layer.files} == {"install.sh", "a.py"}
-
-
-def test_data_may_have_them(write: Write) -> None:
-    folder = write(HELLO)
-    (folder / "layers/greet/fix.patch").write_bytes(b"--- a\r\n")
-    assert open_catalog(folder).layer("greet")
