@@ -107,13 +107,14 @@ def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:
     with pytest.raises(DownloadError) as caught:
         require_image(image, SHA, stated)
     found = hashlib.sha256(image.read_bytes()).hexdigest()
-    assert caught.value.problems[0].why.splitlines() == [
+    (problem,) = caught.value.problems
+    assert problem.why.splitlines() == [
         f"expected {SHA}",
         f"found    {found}",
         "pytorch: 2.7.1+rocm6.2 in the layer, 2.9.1+rocm6.4 in the image",
         "horovod: 0.28.1 in the layer, none in the image",
     ]
-    assert "write this sha256 and its versions into" in caught.value.problems[0].hint
+    assert "write this sha256 and its versions into" in problem.hint
     assert image.stat().st_size in require_image(image, found, stated)
 
 

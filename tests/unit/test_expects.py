@@ -14,20 +14,21 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.resolve import resolve
 
+from ..conftest import Write
 from .test_store import put
 
 GIB = 1 << 30
 
 
-def plan(folder: Path, memory: str = "9G") -> Plan:
+def plan(write: Write, memory: str = "9G") -> Plan:
     """Plan a recipe with one layer whose compile jobs take some memory."""
-    layer = folder / "layers/tool"
-    layer.mkdir(parents=True)
     expects = f"expects: {{size: 4G, memory_per_job: {memory}}}"
-    (layer / "layer.yaml").write_text(f"summary: a tool\n{expects}\n")
-    (layer / "install.sh").write_text("true\n")
-    (folder / "small.yaml").write_text("summary: small\nbase: debian\nlayers: [python, tool]\n")
-    return planned(resolve(open_catalog(folder).materials("small", "workstation")))
+    files = {
+        "small.yaml": "summary: small\nbase: debian\nlayers: [python, tool]\n",
+        "layers/tool/layer.yaml": f"summary: a tool\n{expects}\n",
+        "layers/tool/install.sh": "true\n",
+    }
+    return planned(resolve(open_catalog(write(files)).materials("small", "workstation")))
 
 
 @pytest.mark.parametrize(
@@ -35,18 +36,16 @@ def plan(folder: Path, memory: str = "9G") -> Plan:
     [("1M", "", len(os.sched_getaffinity(0))), ("900T", "", 1), ("900T", "7", 7)],
     ids=["as many as cores", "one where memory is short", "as many as asked for"],
 )
-def test_a_plain_build_chooses_its_compile_jobs(
-    tmp_path: Path, memory: str, given: str, jobs: int
-) -> None:
-    (text,) = next(step for step in plan(tmp_path, memory).steps if step.name == "tool").documents
+def test_a_plain_build_chooses_its_jobs(write: Write, memory: str, given: str, jobs: int) -> None:
+    (text,) = next(step for step in plan(write, memory).steps if step.name == "tool").documents
     program = text.partition("# layer:")[0] + 'echo "$LUMICONTAINER_JOBS"\n'
     env = {"PATH": os.environ["PATH"], "LUMICONTAINER_JOBS": given}
     done = subprocess.run(["bash", "-euc", program], env=env, capture_output=True, check=True)
     assert int(done.stdout) == jobs
 
 
-def test_only_the_document_of_the_layer_chooses_its_jobs(tmp_path: Path) -> None:
-    for step in plan(tmp_path).steps:
+def test_only_the_document_of_the_layer_chooses_its_jobs(write: Write) -> None:
+    for step in plan(write).steps:
         assert ("MemAvailable" in step.documents[0]) == (step.name == "tool")
         assert step.name == "lumicontainer" or "MemAvailable" not in step.program
 
@@ -59,14 +58,14 @@ def test_a_build_starts_as_many_jobs_as_memory_allows(monkeypatch: pytest.Monkey
     assert [build.jobs_of(size * GIB) for size in (2, 9, 64)] == [10, 2, 1]
 
 
-def test_a_layer_that_was_never_built_takes_what_it_expects(tmp_path: Path) -> None:
-    found = sizes(plan(tmp_path / "recipes"), Cache(tmp_path / "cache").open())
+def test_a_layer_that_is_not_built_takes_what_it_expects(write: Write, tmp_path: Path) -> None:
+    found = sizes(plan(write), Cache(tmp_path / "cache").open())
     assert max(found.expected) == GIB, "packed it has a quarter of the size"
     assert found.temporary(flat=False, unpacked=False) > 8 * GIB, "its tree, and its step beside it"
 
 
-def test_a_layer_that_was_built_takes_what_its_last_build_took(tmp_path: Path) -> None:
-    wanted, cache = plan(tmp_path / "recipes"), Cache(tmp_path / "cache").open()
+def test_a_layer_that_was_built_takes_what_it_took_last(write: Write, tmp_path: Path) -> None:
+    wanted, cache = plan(write), Cache(tmp_path / "cache").open()
     for base in ("one", "another"):
         put(cache, "tool", parent=base, used=1, content=base.encode())
     first, second = cache.entries()

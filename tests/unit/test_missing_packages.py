@@ -19,11 +19,8 @@ from .test_wheels import Offer, offer
 __all__ = ["offer"]
 
 Resolve = Callable[..., Resolved]
-LAYER = (
-    "summary: x\nversion: '9.9'\npackages:\n  apt: [sl, less=1]\n"
-    "  python: ['six==99', 'Nope[x]>=1']\n"
-    "sources: [{sdist: evil}]\n"
-)
+LAYER = "summary: x\nversion: '9.9'\npackages:\n  apt: [sl, less=1]\n"
+LAYER += "  python: ['six==99', 'Nope[x]>=1']\nsources: [{sdist: evil}]\n"
 FILES = {"layers/greet/layer.yaml": LAYER, "layers/greet/build.txt": "# why\nlost==1\n"}
 
 
