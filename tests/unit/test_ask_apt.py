@@ -1,27 +1,17 @@
 """A lock asks apt for versions, also where the lists of a frozen mirror have expired."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from lumicontainer.pinning.apt import LayerPackages, closures, program
 
 from ..programs import run
-from ..stand_in_archive import Package, StandInArchive, stand_in_archive
-from .test_apt_mirrors import settings_of_apt
+from ..stand_in_archive import Package, StandInArchive
+from .test_apt_mirrors import archive, settings_of_apt
+
+__all__ = ["archive"]
 
 EXPIRED = "Fri, 02 Jan 2026 00:00:00 UTC"
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[StandInArchive]:
-    with stand_in_archive(tmp_path / "served") as archive:
-        archive.make_key()
-        archive.make_key("other")
-        (tmp_path / "key.asc").write_text(archive.key())
-        yield archive
 
 
 def ask(work: Path, archive: StandInArchive, package: str) -> subprocess.CompletedProcess[str]:
@@ -43,6 +33,7 @@ def test_a_mirror_whose_lists_expired_is_locked(archive: StandInArchive, tmp_pat
 
 
 def test_its_lists_must_be_signed_as_ever(archive: StandInArchive, tmp_path: Path) -> None:
+    archive.make_key("other")
     packages = [Package("held")]
     archive.publish("near", packages, suite="any", origin="test", until=EXPIRED, signer="other")
     done = ask(tmp_path, archive, "held")
