@@ -124,13 +124,18 @@ def web(upstream: Upstream) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("digits", [40, 12, 7])
-def test_a_commit_arrives_as_a_plain_tree(upstream: Upstream, digits: int) -> None:
+@pytest.mark.parametrize(("digits", "by"), [(40, "file"), (12, "file"), (7, "file"), (40, "http")])
+def test_a_commit_arrives_as_a_plain_tree(
+    upstream: Upstream, web: str, digits: int, by: str
+) -> None:
     folder = upstream.repository("tool", a="first", b="other")
     commit = upstream.head(folder)
     upstream.later(folder)
     (folder / "a").write_text("second")
     upstream.commit(folder, "--all")
+    if by == "http":
+        upstream.git("update-server-info", at=folder)
+        upstream.mirrors = {f"{UPSTREAM}tool": f"{web}tool/.git"}
     printed = upstream.take(GitSource(f"{UPSTREAM}tool", commit[:digits], "tree"))
     assert sorted(path.name for path in upstream.fetched("tree").iterdir()) == ["a", "b"]
     assert (upstream.fetched("tree") / "a").read_text() == "first"
@@ -201,16 +206,6 @@ def test_a_submodule_that_has_no_mirror_stops_the_step(upstream: Upstream) -> No
     commit = upstream.head(outer)
     wanted = GitSource(f"{UPSTREAM}outer", commit, "tree", ("lib/inner",))
     assert "cannot fetch a submodule of 'tree'" in upstream.fail(wanted)
-
-
-def test_a_repository_of_plain_files_on_a_web_server_serves(upstream: Upstream, web: str) -> None:
-    folder = upstream.repository("tool", a="first")
-    commit = upstream.head(folder)
-    upstream.later(folder)
-    upstream.git("update-server-info", at=folder)
-    upstream.mirrors = {f"{UPSTREAM}tool": f"{web}tool/.git"}
-    upstream.take(GitSource(f"{UPSTREAM}tool", commit, "tree"))
-    assert [path.name for path in upstream.fetched("tree").iterdir()] == ["a"]
 
 
 def test_neither_the_user_s_git_nor_the_environment_decides_its_origin(upstream: Upstream) -> None:
