@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -50,12 +51,10 @@ def ours(name: str) -> bool:
 
 def source(name: str, node: ast.ImportFrom) -> str | None:
     """Return the package or module from which a statement imports; None if not ours."""
-    module = node.module or ""
-    if not node.level:
-        return module.partition(".")[2] if ours(module) else None
-    is_package = MODULES[name].name == "__init__.py"
-    parts = name.split(".") if is_package else name.split(".")[:-1]
-    return ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [module])])
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    relative = "." * node.level + (node.module or "")
+    full = resolve_name(relative, f"lumicontainer.{package}".rstrip("."))
+    return full.partition(".")[2] if ours(full) else None
 
 
 def floor(name: str) -> int:
