@@ -63,12 +63,8 @@ def apply(root: Path, index: Index) -> None:
             place.chmod(row.mode)
 
 
-def read(root: Path) -> dict[str, Row]:
-    """Return what stands in a real folder, in the words of an index."""
-    return {str(place.relative_to(root)): row_of(place) for place in root.rglob("*")}
-
-
 def row_of(place: Path) -> Row:
+    """Return what stands on the disk, in the words of an index."""
     mode = place.lstat().st_mode & 0o7777
     if place.is_symlink():
         return Row(SYMLINK, 0o777, what=str(place.readlink()))
@@ -81,7 +77,8 @@ def test_merging_is_applying_one_after_the_other(indexes: list[Index]) -> None:
     with tempfile.TemporaryDirectory() as name:
         for index in indexes:
             apply(Path(name), index)
-        assert merge(indexes).rows == read(Path(name))
+        found = {str(each.relative_to(name)): row_of(each) for each in Path(name).rglob("*")}
+        assert merge(indexes).rows == found
 
 
 @settings(deadline=None)

@@ -26,8 +26,8 @@ def refused(entry: str) -> Problem:
     return problems.found[0]
 
 
-printable = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "))
-lines = printable.filter(lambda text: text.strip() and text.isprintable())
+letters = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
+lines = st.text(letters).filter(lambda text: text.strip() and text.isprintable())
 digests = st.sampled_from([SHA, OTHER, "a" * 64])
 layer_names = st.from_regex(r"[a-z0-9][a-z0-9.+-]*", fullmatch=True)
 versions = st.from_regex(r"[0-9]([A-Za-z0-9.+~-]{0,4}[A-Za-z0-9.+~])?", fullmatch=True)

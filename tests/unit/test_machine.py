@@ -10,15 +10,6 @@ GIB = 1 << 30
 V1, V2 = "sys/fs/cgroup/memory", "sys/fs/cgroup"
 
 
-def host(root: Path, cgroup: str, **limits: str) -> Path:
-    """Write the files in which Linux reports memory: 100 GiB available, and limits of groups."""
-    files = {"proc/meminfo": f"MemTotal: 1 kB\nMemAvailable: {100 * GIB >> 10} kB\n"}
-    for path, text in {**files, "proc/self/cgroup": cgroup, **limits}.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    return root
-
-
 @pytest.mark.parametrize(
     ("cgroup", "limits", "free"),
     [
@@ -33,7 +24,12 @@ def host(root: Path, cgroup: str, **limits: str) -> Path:
 def test_memory_is_free_within_the_limits_of_the_control_group(
     tmp_path: Path, cgroup: str, limits: dict[str, str], free: int
 ) -> None:
-    assert free_memory(host(tmp_path, cgroup, **limits)) == free * GIB
+    available = f"MemTotal: 1 kB\nMemAvailable: {100 * GIB >> 10} kB\n"
+    files = {"proc/meminfo": available, "proc/self/cgroup": cgroup, **limits}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert free_memory(tmp_path) == free * GIB
 
 
 def test_the_memory_of_this_host_is_found() -> None:
