@@ -1,96 +1,422 @@
-"""Every field that users write is tested: what its change rebuilds, and what it leaves."""
+"""Every field that users write is varied: what its change rebuilds, and what it leaves."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
+from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lumicontainer.core import model
 from lumicontainer.core.model import (
+    Bind,
+    Bootstrap,
+    CacheFolder,
+    Check,
+    Checks,
+    Content,
+    Discouraged,
+    GitSource,
+    Gpu,
+    Layer,
     LayerFile,
     LayerUse,
+    Packages,
+    Parameter,
+    PipInstall,
+    Platform,
+    Profile,
+    Provider,
+    Recipe,
+    SdistSource,
+    Threshold,
+    UrlSource,
+    Variable,
+    Variant,
 )
+from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
-from lumicontainer.core.yaml.validators import COMPILE
+from lumicontainer.core.resolve.decisions import Materials
+from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.core.yaml.nodes import Scalar
+from lumicontainer.core.yaml.readers import Text
+from lumicontainer.errors import Place
 
-from .fields_of_worlds import BASE, INSTALL, MATRIX, RECORD, STEP
-from .worlds import (
+HERE, THERE = Place("here.yaml", 1), Place("there.yaml", 7, 3)
+BASE, STEP, INSTALL, RECORD, NOTHING = "base", "step", "install", "record", "nothing"
+"""What a change rebuilds: all; the layer, its wheels and all above; the same without its wheels;
+the last step, which bakes in the record; nothing."""
+CASE = "case"
+"""Another text would be refused here: one of ``CASES`` changes it."""
+
+FIELDS = {
+    **dict.fromkeys(("Bind", "CacheFolder", "Check", "CheckNeeds", "Checks"), RECORD),
+    **dict.fromkeys(("Discouraged", "Gpu", "Threshold", "Variable"), RECORD),
+    **dict.fromkeys(("GitSource", "Packages", "SdistSource", "UrlSource"), STEP),
+    "Bootstrap": BASE,
+    **dict.fromkeys(("Bootstrap.image", "Bootstrap.sha256"), NOTHING),
+    "Content": STEP,
+    **dict.fromkeys(("Content.apt_versions", "Content.image", "Expects"), NOTHING),
+    **dict.fromkeys(("Content.provides", "PipInstall.package"), RECORD),
+    "PipInstall.index_parameter": NOTHING,
+    **dict.fromkeys(("Layer.name", "Layer.requires"), CASE),
+    "Layer.secrets": STEP,
+    **dict.fromkeys(("Layer.summary", "Layer.place", "Layer.version"), NOTHING),
+    **dict.fromkeys(("Layer.conflicts", "Layer.not_reproducible"), NOTHING),
+    "LayerFile": STEP,
+    "LayerUse.layer": CASE,
+    "LayerUse.place": NOTHING,
+    "LayerUse.values": STEP,
+    **dict.fromkeys(("Parameter.name", "Parameter.type"), CASE),
+    "Parameter.default": STEP,
+    **dict.fromkeys(("Parameter.place", "Parameter.summary"), NOTHING),
+    **dict.fromkeys(("Parameter.choices", "Parameter.unsupported"), NOTHING),
+    "Platform.accelerator": CASE,
+    **dict.fromkeys(("Platform.name", "Platform.interface_prefix"), RECORD),
+    **dict.fromkeys(("Platform.summary", "Platform.place", "Platform.detect"), NOTHING),
+    **dict.fromkeys(("Platform.driver", "Platform.profile"), NOTHING),
+    **dict.fromkeys(("Platform.engine", "Platform.proot"), NOTHING),
+    "Profile.base": CASE,
+    "Profile.name": RECORD,
+    **dict.fromkeys(("Profile.summary", "Profile.place", "Profile.accelerator"), NOTHING),
+    "Provider.omit": CASE,
+    **dict.fromkeys(("Recipe.name", "Recipe.summary", "Recipe.text"), RECORD),
+    **dict.fromkeys(("Recipe.place", "Recipe.profiles"), NOTHING),
+    **dict.fromkeys(("Variant.install", "Variant.compile", "Variant.omit"), CASE),
+    "Variant.parameters": STEP,
+    "Variant.requires": CASE,
+}
+"""What a change of a field rebuilds; of a type, where all of its fields are alike."""
+PLACES = {
+    "layer.bootstrap.*": NOTHING,
+    "layer.providers.second.*": NOTHING,
+    "layer.variants.rocm.*": NOTHING,
+    "layer.versions.2.0.*": NOTHING,
+    "layer.files.rocm/a.patch.*": NOTHING,
+    "layer.files.install.sh.[mc]*": INSTALL,
+    "layer.files.finish.sh.[mc]*": RECORD,
+    "layer.checks.*": RECORD,
+    "checks.*": RECORD,
+    "inside.*": RECORD,
+    "layer.parameters.of_*.default": NOTHING,
+    "layer.parameters.index*.default": CASE,
+    "layer.parameters.version.default": CASE,
+}
+"""The places where it is not the field that decides."""
+
+
+class World(NamedTuple):
+    """Hold all from which a plan is made. Of its four layers ``layer`` is the second."""
+
+    recipe: Recipe
+    platform: Platform
+    profile: Profile
+    bootstrap: Bootstrap
+    layer: Layer
+    checks: Checks
+    inside: tuple[LayerFile, ...]
+    more: tuple[Layer, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def plan(self) -> Plan:
+        base = Layer("tiny", "the base", HERE, content=Content(provides={"python": "3.11"}))
+        base = base._replace(bootstrap=dict.fromkeys(("cpu", "rocm"), self.bootstrap))
+        above = compiling("above", self.layer.name, "lower")
+        others = (compiling("lower"), self.layer, compiling("beside", "lower"), above, *self.more)
+        layers = {layer.name: layer for layer in (base, *others)}
+        uses = (self.profile.base or self.recipe.base, *self.recipe.layers)
+        known = [*layers, "unused", another("unused")]
+        documents = (self.recipe, self.platform, uses, layers, known, self.profile, self.checks)
+        return make_plan(resolve(Materials(*documents), self.options), self.inside)
+
+    def with_layer(self, **changes: Any) -> "World":
+        return self._replace(layer=self.layer._replace(**changes))
+
+    def with_layers(self, *names: str) -> "World":
+        uses = tuple(LayerUse(name, HERE) for name in names)
+        return self._replace(recipe=self.recipe._replace(layers=uses))
+
+
+def compiling(name: str, *requires: str) -> Layer:
+    files = tuple(LayerFile(f"{script}.sh", 0o644, b"make") for script in ("compile", "install"))
+    return Layer(name, "a layer", HERE, requires=requires, files=files)
+
+
+def apt(package: str) -> Content:
+    return Content(Packages(apt=(package,)))
+
+
+def scalar(text: str) -> Scalar:
+    return Scalar(HERE, text, plain=False)
+
+
+def checks(owner: str) -> Checks:
+    file = LayerFile("checks/a.sh", 0o644, b"true\n")
+    limits = {"speed": Threshold("GB/s", "somebody measured it")}
+    modes, imports = ("run",), ("torch",)
+    check = Check(f"{owner}/a", file, "x", "y", thresholds=limits)
+    return Checks((file,), (check._replace(imports=imports, start_modes=modes),))
+
+
+LAYER = Layer(
+    "tool",
+    "the layer that changes",
     HERE,
-    Change,
-    World,
-    random_world,
+    version=Text("1.0"),
+    versions={"1.0": apt("a"), "2.0": apt("b")},
+    requires=(Text("lower"),),
+    conflicts=(Text("unused"),),
+    parameters=(
+        Parameter("level", "string", "low", HERE, choices=("low", "high")),
+        Parameter("fast", "boolean", False, HERE, unsupported={"rocm": "why"}),
+        Parameter("version", "string", "1.0", HERE),
+        Parameter("index", "string", "https://wheels.example/cpu", HERE),
+        Parameter("index2", "string", "https://wheels.example/cpu", HERE),
+        *(Parameter(f"of_{each}", "string", "", HERE) for each in ("recipe", "profile", "variant")),
+    ),
+    content=Content(
+        packages=Packages(apt=("tar",), python=("six==1.0",)),
+        apt_repositories="add.sh",
+        sources=(
+            SdistSource("numpy", "ab"),
+            GitSource("https://git.example/tool", "0" * 40, "tool", ("inner",)),
+            UrlSource("https://files.example/x.tgz", "x.tgz", "0" * 64),
+        ),
+        environment={"MODE": "x", "PLACE": "y"},
+        path=("/opt/tool/bin",),
+        provides={"glibc": "2.36"},
+        apt_versions={"python": "3.11"},
+        binds=(Bind("/x", "why"),),
+        host_libraries=(Bind("/y", "why"),),
+        pip_installs=(PipInstall("wheel", "index"),),
+        locked=("idna==3.1",),
+        indexed={"https://wheels.example": ("torch==2.9",)},
+    ),
+    providers={
+        "first": Provider(apt("c"), {"1.0": apt("d")}),
+        "second": Provider(apt("e"), omit="why"),
+    },
+    variants={
+        "cpu": Variant(
+            content=apt("f"),
+            versions={"1.0": apt("g")},
+            providers={"first": Provider(apt("h"))},
+            parameters={"of_variant": scalar("x")},
+            requires=(Text("lower"),),
+        ),
+        "rocm": Variant(apt("i")),
+    },
+    bootstrap={"cpu": Bootstrap("docker", image="debian:bookworm")},
+    files=tuple(
+        LayerFile(name, 0o644, b'ls "$sources"\n')
+        for name in ("install.sh", "compile.sh", "finish.sh", "cpu/a.patch", "rocm/a.patch")
+    ),
+    checks=checks("tool"),
+    secrets=("token",),
+    not_reproducible={"/opt": "why"},
+)
+WHEN = {"rocm": "<6.2"}
+WORLD = World(
+    Recipe(
+        *("image", "an image", HERE, LayerUse("tiny", HERE)),
+        layers=(
+            LayerUse("lower", HERE),
+            LayerUse("tool", HERE, {"of_recipe": scalar("x")}),
+            LayerUse("beside", HERE),
+            LayerUse("above", HERE),
+        ),
+        text="text",
+        profiles=(Text("set"),),
+    ),
+    Platform(
+        *("workstation", "any machine", "cpu", HERE),
+        detect=("/x",),
+        binds=(Bind("/z", "why"),),
+        gpus=(Gpu("a", "1", 0),),
+        variables=(Variable("A", "why", "source", when=WHEN, unless_set=("B",)),),
+        discouraged=(Discouraged("A", "why", "source", "hint", ("x",), ("y",), WHEN),),
+        caches=(CacheFolder("B", "folder", "node", "why", "source"),),
+    ),
+    Profile(
+        "set", "a set", HERE, "cpu", values=(LayerUse("tool", HERE, {"of_profile": scalar("x")}),)
+    ),
+    Bootstrap("debootstrap", "bookworm", (Text("python3"),), "debian:bookworm"),
+    LAYER,
+    checks("image"),
+    inside=(LayerFile("a.py", 0o644, b"1\n"),),
 )
 
-GENERATED = 1_000
-"""Cases in all, spread evenly over the matrix."""
+
+def another(value: Any) -> Any:
+    """Return another value of the same type."""
+    if isinstance(value, Place):
+        return THERE
+    if isinstance(value, Scalar):
+        return value._replace(text=another(value.text))
+    if isinstance(value, str | bytes):
+        return value + (b"2" if isinstance(value, bytes) else "2")
+    return not value if isinstance(value, bool) else (value or 0) + 1
 
 
-@pytest.mark.parametrize(
-    ("effect", "change"), [pytest.param(*row[1:], id="-".join(row[:2])) for row in MATRIX]
-)
-@settings(
-    max_examples=-(-GENERATED // len(MATRIX)),
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-@given(drawn=st.integers(0, 10**9).map(random_world), word=st.integers(0, 10**9))
-def test_a_change_of_a_field_rebuilds_what_it_decides_and_nothing_else(
-    effect: str, change: Change, drawn: tuple[World, int], word: int
-) -> None:
-    world, number = drawn
-    one, other = change(world, number, f"new{word}")
-    before, after = one.plan(), other.plan()
-    old, new = ([step.key for step in plan.steps] for plan in (before, after))
-    first = {BASE: 0, STEP: number - 1, INSTALL: number - 1, RECORD: len(old) - 1}
-    kept = first.get(effect, len(old))
-    assert (before.base_key == after.base_key) == (effect != BASE)
+class Variation(NamedTuple):
+    """Hold a value in which one thing is another: its place, and the fields on the way to it."""
+
+    path: str
+    fields: tuple[str, ...]
+    value: Any
+
+
+def variations(value: Any) -> Iterator[Variation]:
+    """Yield each variation of a value in one of the things that it is made of."""
+    parts: Mapping[Any, Any]
+    with_part: Callable[[Any, Any], Any]
+    if isinstance(value, Mapping):
+        parts, with_part = value, lambda key, part: {**value, key: part}
+    elif not isinstance(value, tuple) or isinstance(value, Place | Scalar):
+        yield Variation("", (), another(value))
+        return
+    elif hasattr(value, "_asdict"):
+        parts, with_part = value._asdict(), lambda key, part: value._replace(**{key: part})
+    else:
+        parts = dict(enumerate(value))
+        with_part = lambda key, part: (*value[:key], part, *value[key + 1 :])  # noqa: E731
+    for key, part in parts.items():
+        own = (f"{type(value).__name__}.{key}",) if hasattr(value, "_asdict") else ()
+        shown = getattr(part, "name", key) if own == () else key
+        for path, fields, changed in variations(part):
+            yield Variation(f"{shown}.{path}".rstrip("."), own + fields, with_part(key, changed))
+
+
+VARIATIONS = {each.path: each for each in variations(WORLD)}
+
+
+def effect_of(variation: Variation) -> str:
+    place = next((place for place in PLACES if fnmatch(variation.path, place)), "")
+    field = variation.fields[-1]
+    found = PLACES.get(place) or FIELDS.get(field) or FIELDS.get(field.partition(".")[0])
+    assert found, f"say in FIELDS what a change of {field} rebuilds"
+    return found
+
+
+def test_the_world_has_a_value_in_every_field_that_users_write() -> None:
+    types = [each for each in vars(model).values() if hasattr(each, "_fields")]
+    written = {f"{each.__name__}.{field}" for each in types for field in each._fields}
+    assert "Layer.files" in written
+    assert written <= {field for each in VARIATIONS.values() for field in each.fields}
+
+
+def check_rebuilt(effect: str, before: Plan, after: Plan) -> None:
+    """Check from which step on all keys are new, and of which layers the wheels are new."""
+    old, new = before.keys, after.keys
+    kept = {BASE: 0, STEP: 2, INSTALL: 2, RECORD: len(old) - 1}.get(effect, len(old))
     assert new[:kept] == old[:kept]
     assert not set(new[kept:]) & set(old[kept:])
-    compiled = _compiled(before, after)
-    expected = {
-        name: effect == BASE
-        or (effect in (STEP, INSTALL) and _lowest(one, name) >= number)
-        or (effect == STEP and name == one.layers[number].name)
-        for name in compiled
-    }
-    assert compiled == expected
-
-
-def _compiled(before: Plan, after: Plan) -> dict[str, bool]:
-    """Return, for each layer that compiles in both plans, whether its wheels have another key."""
     one, other = (
         {step.name: step.compiled.key for step in plan.steps if step.compiled}
         for plan in (before, after)
     )
-    return {name: one[name] != other[name] for name in one.keys() & other.keys()}
+    both = one.keys() & other.keys()
+    compiled = {BASE: both, STEP: {"tool", "above"}, INSTALL: {"above"}}.get(effect, set())
+    assert {name for name in both if one[name] != other[name]} == compiled & both
 
 
-def _lowest(world: World, name: str) -> int:
-    """Return the number of the lowest layer on which another can compile."""
-    names = [layer.name for layer in world.layers]
-    return max(map(names.index, world.layers[names.index(name)].requires), default=0)
+@pytest.mark.parametrize(
+    "path", [path for path, each in VARIATIONS.items() if effect_of(each) != CASE]
+)
+def test_a_change_of_a_field_rebuilds_what_it_decides_and_nothing_else(path: str) -> None:
+    variation = VARIATIONS[path]
+    check_rebuilt(effect_of(variation), WORLD.plan(), variation.value.plan())
 
 
-def test_the_matrix_names_every_field_that_users_write() -> None:
-    types = [each for each in vars(model).values() if hasattr(each, "_fields")]
-    written = {f"{each.__name__}.{field}" for each in types for field in each._fields}
-    assert "Layer.files" in written
-    assert written <= {row[0] for row in MATRIX}
+STACK = ("lower", "tool", "beside", "above")
+PLAIN = WORLD._replace(
+    profile=Profile("set", "a set", HERE, "cpu"), layer=compiling("tool", "lower")
+).with_layers(*STACK)
+ALONE = PLAIN.with_layers(*STACK[:-1])
+"""A world in which no layer requires the one that changes."""
+LOWER = (Text("lower"),)
 
 
-@given(drawn=st.integers(0, 10**9).map(random_world))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_a_layer_requires_decides_on_what_it_compiles(drawn: tuple[World, int]) -> None:
-    world, number = drawn
-    tool = world.layers[number]._replace(name="tool", requires=(), files=_compiling(world, number))
-    uses = (*world.recipe.layers, LayerUse("tool", HERE))
-    before = world._replace(layers=(*world.layers, tool), recipe=world.recipe._replace(layers=uses))
-    after = before.with_layer(-1 % len(before.layers), requires=(world.layers[number].name,))
-    assert _compiled(before.plan(), after.plan())["tool"]
+def parameters(*names: str, **of_each: Any) -> World:
+    one = Parameter("", "string", "7", HERE)._replace(**of_each)
+    return PLAIN.with_layer(parameters=tuple(one._replace(name=name) for name in names))
 
 
-def _compiling(world: World, number: int) -> tuple[LayerFile, ...]:
-    files = [file for file in world.layers[number].files if file.name != COMPILE]
-    return (*files, LayerFile(COMPILE, 0o644, b"make"))
+def environment(**values: str) -> World:
+    return PLAIN.with_layer(content=Content(environment=values))
+
+
+def index(url: str) -> World:
+    return PLAIN.with_layer(content=Content(indexed={url: ("six==1.0",)}))
+
+
+def variants(cpu: Variant, rocm: Variant = Variant()) -> World:  # noqa: B008
+    scripts = tuple(LayerFile(name, 0o644, name.encode()) for name in ("one", "two"))
+    files = (*PLAIN.layer.files, *scripts)
+    return ALONE.with_layer(requires=(), files=files, variants={"cpu": cpu, "rocm": rocm})
+
+
+def swapped(key: str) -> tuple[World, World]:
+    """Return worlds in which two accelerators run each the other's script."""
+    one, two = (Variant(**{key: script}) for script in ("one", "two"))
+    return variants(one, two), variants(two, one)
+
+
+def installing(*requires: Text) -> World:
+    """Return a world whose layer compiles nothing."""
+    return PLAIN.with_layer(requires=requires, files=LAYER.files[:1])
+
+
+def based(agent: str, *, version: str = "", **bootstrap: str) -> World:
+    """Return a world on another base, whose ``version`` is an image of its own."""
+    content = Content(image=version, provides={"python": "3.11"})
+    made = {"cpu": Bootstrap(agent, **bootstrap)}
+    base = Layer("other", "a base", HERE, bootstrap=made, content=content)
+    return PLAIN._replace(recipe=PLAIN.recipe._replace(base=LayerUse("other", HERE)), more=(base,))
+
+
+RENAMED = PLAIN.with_layer(name="other").with_layers("lower", "other", "beside", "above")
+MORE = PLAIN._replace(more=(compiling("more"),)).with_layers("lower", "more", *STACK[1:])
+VERSIONED = PLAIN.with_layer(parameters=LAYER.parameters)
+NEWER = VERSIONED._replace(options=("tool.version=2.0",))
+SAME = VERSIONED._replace(options=("tool.version=1.0",))
+ROCM = PLAIN._replace(platform=PLAIN.platform._replace(accelerator="rocm"))
+OTHER_BASE = based("docker", image="a")
+PROFILE_S_BASE = OTHER_BASE._replace(
+    recipe=PLAIN.recipe, profile=PLAIN.profile._replace(base=OTHER_BASE.recipe.base)
+)
+EMPTY, WHY = Variant(), "not here"
+CASES = {
+    "layer's name": (STEP, PLAIN, RENAMED),
+    "one more layer below": (INSTALL, PLAIN, MORE),
+    "variant's omit": (STEP, variants(EMPTY), variants(Variant(omit=WHY))),
+    "provider's omit": (STEP, ALONE, ALONE.with_layer(providers={"a": Provider(omit=WHY)})),
+    "requires": (STEP, PLAIN, PLAIN.with_layer(requires=())),
+    "variant's requires": (STEP, variants(EMPTY), variants(Variant(requires=LOWER))),
+    "requires where nothing is compiled": (NOTHING, installing(), installing(*LOWER)),
+    "empty variant": (NOTHING, PLAIN, PLAIN.with_layer(variants={"cpu": EMPTY})),
+    "variant's script": (INSTALL, *swapped("install")),
+    "variant's compiler": (STEP, *swapped("compile")),
+    "parameter's name": (STEP, parameters("a"), parameters("b")),
+    "one more parameter": (STEP, parameters("a"), parameters("a", "b")),
+    "order of parameters": (NOTHING, parameters("a", "b"), parameters("b", "a")),
+    "parameter's type": (STEP, parameters("a"), parameters("a", type="integer", default=7)),
+    "variable's name": (STEP, environment(A="1"), environment(B="1")),
+    "order of variables": (NOTHING, environment(A="1", B="2"), environment(B="2", A="1")),
+    "index": (STEP, index("a"), index("b")),
+    "option": (STEP, VERSIONED, NEWER),
+    "option with the same value": (RECORD, VERSIONED, SAME),
+    "accelerator": (RECORD, PLAIN, ROCM),
+    "recipe's base": (BASE, PLAIN, OTHER_BASE),
+    "profile's base": (BASE, PLAIN, PROFILE_S_BASE),
+    "image": (BASE, OTHER_BASE, based("docker", image="b")),
+    "version's image": (BASE, based("docker", version="a"), based("docker", version="b")),
+    "image file": (BASE, based("localimage", sha256="a"), based("localimage", sha256="b")),
+    "image file's name": (RECORD, based("localimage", file="a"), based("localimage", file="b")),
+}
+
+
+@pytest.mark.parametrize(("effect", "before", "after"), CASES.values(), ids=CASES)
+def test_what_a_change_of_more_than_a_value_rebuilds(
+    effect: str, before: World, after: World
+) -> None:
+    check_rebuilt(effect, before.plan(), after.plan())
