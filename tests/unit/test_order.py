@@ -12,9 +12,9 @@ from ..conftest import CHECK, HELLO
 Resolve = Callable[..., Resolved]
 
 
-def error_of(resolved: Resolve, files: dict[str, str]) -> str:
+def error_of(resolved: Resolve, files: dict[str, str], *options: str) -> str:
     with pytest.raises(InputError) as error:
-        resolved(files)
+        resolved(files, *options)
     return str(error.value)
 
 
@@ -55,22 +55,19 @@ def test_what_only_stands_too_late_is_no_cycle(resolved: Resolve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "column"), [("requires: [tiny, pyton]", 18), ("conflicts: [pyton]", 13)]
+    ("key", "column"),
+    [
+        ("requires: [tiny, pyton]", 18),
+        ("conflicts: [pyton]", 13),
+        ("variants: {cpu: {requires: [pyton]}}", 29),
+    ],
 )
 def test_a_misspelled_layer_gets_a_suggestion(resolved: Resolve, key: str, column: int) -> None:
-    layer = f"summary: x\n{key}\n"
-    text = error_of(resolved, {"layers/greet/layer.yaml": layer})
+    text = error_of(resolved, {"layers/greet/layer.yaml": f"summary: x\n{key}\n"})
     assert "layer 'pyton' not found" in text
     assert f"layers/greet/layer.yaml:2:{column}" in text
     assert "did you mean 'python'?" in text
     assert "put '- pyton'" not in text
-
-
-def test_so_does_one_that_a_variant_names(resolved: Resolve) -> None:
-    layer = "summary: x\nvariants: {cpu: {requires: [horovd]}}\n"
-    text = error_of(resolved, {"layers/greet/layer.yaml": layer})
-    assert "did you mean 'horovod'?" in text
-    assert "layers/greet/layer.yaml:2:29" in text
 
 
 NOTHING = "summary: x\nparameters: {a: {type: string, default: x}}\nrequires: [tiny]\n"
@@ -114,7 +111,11 @@ def test_a_layer_that_does_something_is_taken(resolved: Resolve, key: str, file:
 
 BARE = HELLO["layers/tiny/layer.yaml"].replace(", include: [python3]", "")
 DOCKED = "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'python:3.12'}}\n"
-GREET = "summary: x\npackages: {apt: [APT]}\n"
+
+
+def of_base(base: str, package: str = "sl") -> dict[str, str]:
+    greet = f"summary: x\npackages: {{apt: [{package}]}}\n"
+    return {"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": greet}
 
 
 @pytest.mark.parametrize("base", [BARE, DOCKED, BARE + "apt_versions: {python: '3.11'}\n"])
@@ -122,8 +123,7 @@ GREET = "summary: x\npackages: {apt: [APT]}\n"
 def test_an_image_without_python_is_refused_before_it_is_built(
     resolved: Resolve, base: str, package: str
 ) -> None:
-    layer = GREET.replace("APT", package)
-    text = error_of(resolved, {"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": layer})
+    text = error_of(resolved, of_base(base, package))
     assert "no layer installs Python" in text
     assert "Python 3.9 or newer" in text
     assert "add '- python'" in text
@@ -133,22 +133,22 @@ def test_an_image_without_python_is_refused_before_it_is_built(
     "package", ["python3", "python3-venv", "python3.11", "python3=3.11.2-1+b1", "python3.12-dev"]
 )
 def test_python_comes_with_its_package(resolved: Resolve, package: str) -> None:
-    layer = GREET.replace("APT", package)
-    assert resolved({"layers/tiny/layer.yaml": BARE, "layers/greet/layer.yaml": layer})
+    assert resolved(of_base(BARE, package))
 
 
 def test_a_base_says_that_it_has_python(resolved: Resolve) -> None:
-    assert resolved({"layers/tiny/layer.yaml": DOCKED + "provides: {python: '3.12'}\n"})
+    assert resolved(of_base(DOCKED + "provides: {python: '3.12'}\n"))
 
 
 def test_a_python_that_is_too_old_is_refused(resolved: Resolve) -> None:
-    text = error_of(resolved, {"layers/tiny/layer.yaml": DOCKED + "provides: {python: '3.8.10'}\n"})
+    text = error_of(resolved, of_base(DOCKED + "provides: {python: '3.8.10'}\n"))
     assert "layer 'tiny' has Python 3.8, and lumi-entry needs 3.9 or newer" in text
 
 
 def test_the_shipped_bases_are_none_without_the_layer_python(resolved: Resolve) -> None:
     for base in ("debian", "ubuntu"):
-        recipe = f"summary: x\nbase: {base}\nlayers: [greet]\n"
-        assert "no layer installs Python" in error_of(resolved, {"hello.yaml": recipe})
-        recipe = f"summary: x\nbase: {base}\nlayers: [python, greet]\n"
-        assert resolved({"hello.yaml": recipe})
+        recipe = f"summary: x\nbase: {base}\nlayers: "
+        assert "no layer installs Python" in error_of(
+            resolved, {"hello.yaml": f"{recipe}[greet]\n"}
+        )
+        assert resolved({"hello.yaml": f"{recipe}[python, greet]\n"})
