@@ -49,9 +49,6 @@ def test_each_gcd_of_lumi_g_has_seven_cores_of_one_ccd_beside_the_system_s_own()
 def test_a_rank_on_lumi_g_reads_all_tables_of_its_platform() -> None:
     tables = {"gpus", "interface_prefix", "variables", "discouraged", "caches"}
     assert platform_tables(lumi()).keys() == tables
-
-
-def test_a_workstation_says_nothing_that_a_rank_would_read() -> None:
     assert platform_tables(open_catalog().platform("workstation")) == {}
 
 
@@ -64,21 +61,13 @@ def test_a_newcomer_s_platform_is_one_file(write: Write) -> None:
     )
     found = open_catalog(write({"envs/mine.yaml": text})).platform("mine")
     assert found.gpus == (Gpu("0000:03:00.0", "0-3", 0),)
+    because = {"reason": "w", "source": "s"}
+    when = {"nodes": ">1"}
     assert platform_tables(found) == {
         "gpus": [{"pci": "0000:03:00.0", "cores": "0-3", "numa": 0}],
         "interface_prefix": "eth",
-        "variables": [
-            {
-                "name": "A",
-                "reason": "w",
-                "source": "s",
-                "value_from": "interfaces",
-                "when": {"nodes": ">1"},
-            }
-        ],
-        "caches": [
-            {"name": "TMPDIR", "folder": "tmp", "storage": "node", "reason": "w", "source": "s"}
-        ],
+        "variables": [{"name": "A", **because, "value_from": "interfaces", "when": when}],
+        "caches": [{"name": "TMPDIR", "folder": "tmp", "storage": "node", **because}],
     }
 
 
@@ -86,29 +75,26 @@ def test_every_condition_that_can_be_written_can_be_decided_at_the_start_of_a_ra
     assert set(Conditions._fields) == set(variables.CONDITIONS)
 
 
+PCI = "pci: '0000:c1:00.0'"
+TWO_GPUS = f"gpus:\n  - {{{PCI}, cores: 1-7, numa: 0}}\n  - {{pci: '0000:"
+GPUS, VARIABLES, CACHES = ("gpus:\n  - {", "variables:\n  - {", "caches:\n  - {")
+WHY = "reason: w, source: s}\n"
+BAD = "discouraged:\n  - {name: A, hint: h, reason: w, source: s"
+
+
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
         ("driver: '6.3-x'\n", "3:9", "version of the driver"),
-        ("gpus: [{pci: 'c1', cores: '1', numa: 0}]\n", "3:14", "PCI address"),
-        ("gpus: [{pci: '0000:c1:00.0', cores: 7-1, numa: 0}]\n", "3:37", "its numbers rise"),
-        ("gpus: [{pci: '0000:c1:00.0', cores: 1-9999, numa: 0}]\n", "3:37", "below 8192"),
-        ("gpus: [{pci: '0000:c1:00.0', cores: '0xfe', numa: 0}]\n", "3:37", "list of processors"),
-        ("gpus: [{pci: '0000:c1:00.0', cores: '1', numa: -1}]\n", "3:48", "counted from 0"),
-        ("gpus: [{pci: '0000:c1:00.0', numa: 0}]\n", "3:8", "needs 'cores'"),
-        ("gpus: [{pci: '0000:c1:00.0', cores: 0-7, reserved: '0', numa: 0}]\n", "3:8", "core 0"),
-        (
-            "gpus:\n  - {pci: '0000:c1:00.0', cores: 1-7, numa: 0}\n"
-            "  - {pci: '0000:c2:00.0', cores: '6-8,20', numa: 0}\n",
-            "5:5",
-            "two GPUs share cores 6, 7",
-        ),
-        (
-            "gpus:\n  - {pci: '0000:c1:00.0', cores: 1-7, numa: 0}\n"
-            "  - {pci: '0000:c1:00.0', cores: 8-9, numa: 0}\n",
-            "5:5",
-            "stands here twice",
-        ),
+        (f"{GPUS}pci: 'c1', cores: '1', numa: 0}}\n", "4:11", "PCI address"),
+        (f"{GPUS}{PCI}, cores: 7-1, numa: 0}}\n", "4:34", "its numbers rise"),
+        (f"{GPUS}{PCI}, cores: 1-9999, numa: 0}}\n", "4:34", "below 8192"),
+        (f"{GPUS}{PCI}, cores: '0xfe', numa: 0}}\n", "4:34", "list of processors"),
+        (f"{GPUS}{PCI}, cores: '1', numa: -1}}\n", "4:45", "counted from 0"),
+        (f"{GPUS}{PCI}, numa: 0}}\n", "4:5", "needs 'cores'"),
+        (f"{GPUS}{PCI}, cores: 0-7, reserved: '0', numa: 0}}\n", "4:5", "core 0"),
+        (f"{TWO_GPUS}c2:00.0', cores: '6-8,20', numa: 0}}\n", "5:5", "two GPUs share cores 6, 7"),
+        (f"{TWO_GPUS}c1:00.0', cores: 8-9, numa: 0}}\n", "5:5", "stands here twice"),
         (f"variables:\n{ROW}, when: {{rcm: '1'}}}}\n", "4:54", "did you mean 'rocm'?"),
         (f"variables:\n{ROW}, when: {{rocm: '~6'}}}}\n", "4:60", "invalid limit"),
         (f"variables:\n{ROW}, when: {{rocm: '<6,>7'}}}}\n", "4:60", "nothing lies in the range"),
@@ -116,50 +102,35 @@ def test_every_condition_that_can_be_written_can_be_decided_at_the_start_of_a_ra
         (f"variables:\n{ROW}, when: {{device: gxi}}}}\n", "4:62", "did you mean 'cxi'?"),
         (f"variables:\n{ROW}, when: {{plugin: aws}}}}\n", "4:62", "'aws' is not known"),
         (f"variables:\n{ROW}, when: {{plugin: aws-ofi-nccl x}}}}\n", "4:62", "invalid limit"),
-        ("variables:\n  - {name: A, value: x, reason: w}\n", "4:5", "needs 'source'"),
-        (
-            "variables:\n  - {name: A, reason: w, source: s}\n",
-            "4:12",
-            "either 'value' or 'value_from'",
-        ),
+        (f"{VARIABLES}name: A, value: x, reason: w}}\n", "4:5", "needs 'source'"),
+        (f"{VARIABLES}name: A, {WHY}", "4:12", "either 'value' or 'value_from'"),
         (
             f"variables:\n{ROW}, value_from: interfaces}}\ninterface_prefix: e\n",
-            "4:12",
-            "either 'value' or",
+            *("4:12", "either 'value' or"),
         ),
-        (
-            "variables:\n  - {name: A, value_from: interfaces, reason: w, source: s}\n",
-            "4:12",
-            "names no in",
-        ),
-        (
-            "variables:\n  - {name: RANK, value: x, reason: w, source: s}\n",
-            "4:12",
-            "cannot set RANK",
-        ),
-        ("variables:\n  - {name: PATH, value: x, reason: w, source: s}\n", "4:12", "cannot hold"),
+        (f"{VARIABLES}name: A, value_from: interfaces, {WHY}", "4:12", "names no in"),
+        (f"{VARIABLES}name: RANK, value: x, {WHY}", "4:12", "cannot set RANK"),
+        (f"{VARIABLES}name: PATH, value: x, {WHY}", "4:12", "cannot hold"),
         (f"variables:\n{ROW}}}\n{ROW}, when: {{rocm: '<6'}}}}\n", "5:12", "is set twice"),
         (
             f"variables:\n{ROW}, when: {{rocm: '<6.3'}}}}\n{ROW}, when: {{rocm: '>=6.2'}}}}\n",
-            "5:12",
-            "exclude each other",
+            *("5:12", "exclude each other"),
         ),
         (
-            f"variables:\n{ROW}}}\ncaches:\n"
-            "  - {name: A, folder: a, storage: node, reason: w, source: s}\n",
-            "6:12",
-            "is set twice",
+            f"variables:\n{ROW}}}\n{CACHES}name: A, folder: a, storage: node, {WHY}",
+            *("6:12", "is set twice"),
         ),
+        (f"{CACHES}name: A, folder: ../a, storage: node, {WHY}", "4:23", "a folder such as"),
+        (f"{CACHES}name: A, folder: a, storage: nodes, {WHY}", "4:35", "did you mean 'node'?"),
+        (f"discouraged:\n  - {{name: A, {WHY}", "4:5", "a discouraged variable needs 'hint'"),
+        (f"{BAD}, values: [3]}}\n", "4:55", 'write "3"'),
+        (f"{BAD}, when: {{moon: full}}}}\n", "4:53", "no key 'moon'"),
         (
-            "caches:\n  - {name: A, folder: ../a, storage: node, reason: w, source: s}\n",
-            "4:23",
-            "a folder such as",
+            f"{BAD}, values: [x], allowed_values: [z]}}\n",
+            "4:12",
+            "both 'values' and 'allowed_values'",
         ),
-        (
-            "caches:\n  - {name: A, folder: a, storage: nodes, reason: w, source: s}\n",
-            "4:35",
-            "did you mean 'node'?",
-        ),
+        (f"variables:\n{ROW}}}\n{BAD}, values: ['x*']}}\n", "6:12", "discouraged, and set to x"),
     ],
 )
 def test_what_is_wrong_is_reported_at_its_place(text: str, place: str, words: str) -> None:
@@ -184,42 +155,9 @@ def test_a_variable_may_have_rows_that_exclude_each_other(one: str, other: str) 
     assert problems_of(f"variables:\n{ROW}, when: {{{one}}}}}\n{ROW}, when: {{{other}}}}}\n") == ""
 
 
-BAD = "  - {name: A, reason: w, source: s, hint: h"
-
-
-@pytest.mark.parametrize(
-    ("text", "place", "words"),
-    [
-        (
-            "discouraged:\n  - {name: A, reason: w, source: s}\n",
-            "p.yaml:4:5",
-            "a discouraged variable needs 'hint'",
-        ),
-        (f"discouraged:\n{BAD}, values: [3]}}\n", "p.yaml:4:55", 'write "3"'),
-        (f"discouraged:\n{BAD}, when: {{moon: full}}}}\n", "p.yaml:4:53", "no key 'moon'"),
-        (
-            f"discouraged:\n{BAD}, values: [x], allowed_values: [z]}}\n",
-            "p.yaml:4:12",
-            "'A' has both 'values' and 'allowed_values'",
-        ),
-        (
-            f"variables:\n{ROW}}}\ndiscouraged:\n{BAD}, values: ['x*']}}\n",
-            "p.yaml:6:12",
-            "'A' is discouraged, and set to x",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_discouraged_variable_is_reported_at_its_place(
-    text: str, place: str, words: str
-) -> None:
-    printed = problems_of(text)
-    assert words in printed
-    assert place in printed
-
-
 def test_what_the_platform_sets_elsewhere_may_be_discouraged() -> None:
     one, other = (f", when: {{rocm: '{limits}'}}}}\n" for limits in ("<7", ">=7"))
-    assert problems_of(f"variables:\n{ROW}{one}discouraged:\n{BAD}, values: [x]{other}") == ""
+    assert problems_of(f"variables:\n{ROW}{one}{BAD}, values: [x]{other}") == ""
 
 
 def test_every_discouraged_variable_of_lumi_g_has_its_source_and_a_hint() -> None:
@@ -232,11 +170,5 @@ def test_several_mistakes_are_reported_at_once(write: Write) -> None:
     text = f"{HEAD}gpu: []\ncaches: x\nvariables:\n{ROW}, when: {{rocm: x}}}}\n{ROW}, wen: {{}}}}\n"
     with pytest.raises(InputError) as error:
         open_catalog(write({"envs/mine.yaml": text})).platform("mine")
-    printed = "\n".join(str(problem) for problem in error.value.problems)
-    for words in (
-        "did you mean 'gpus'?",
-        "expected a list",
-        "invalid limit",
-        "did you mean 'when'?",
-    ):
-        assert words in printed
+    for words in ("mean 'gpus'?", "expected a list", "invalid limit", "mean 'when'?"):
+        assert words in str(error.value)

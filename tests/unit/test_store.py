@@ -1,6 +1,7 @@
 """The cache gives back what it was given, whole, or nothing."""
 
 import contextlib
+import multiprocessing
 import os
 import random
 import shutil
@@ -15,15 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lumicontainer.build.cache import usage
-from lumicontainer.build.cache.store import (
-    ENTRY,
-    INDEX,
-    LAYER,
-    SUMS,
-    Cache,
-    Entry,
-    object_name,
-)
+from lumicontainer.build.cache.store import ENTRY, INDEX, LAYER, SUMS, Cache, Entry, object_name
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system import flock
 from lumicontainer.system.files.user_cache import cache_root
@@ -62,14 +55,10 @@ def put(
 
 
 def test_the_same_layer_on_another_base_makes_another_tree(store: Cache) -> None:
-    trees = []
-    for base in ("one", "two"):
-        below = put(store, base, content=base.encode())
-        middle = put(store, "middle", parent=below.tree)
-        trees.append((middle.digest, middle.tree))
-    (digest, tree), (same, other) = trees
-    assert digest == same
-    assert tree != other
+    bases = (put(store, base, content=base.encode()) for base in ("one", "two"))
+    one, other = (put(store, "middle", parent=base.tree) for base in bases)
+    assert one.digest == other.digest
+    assert one.tree != other.tree
 
 
 def content(store: Cache) -> list[str]:
@@ -123,19 +112,12 @@ def test_a_line_of_the_sums_that_ends_in_another_way_is_damage(store: Cache, mar
     assert store.proven(entry.name) is None
 
 
-@pytest.mark.parametrize("file", [ENTRY, INDEX, LAYER, SUMS])
-def test_a_missing_file_is_damage(store: Cache, file: str) -> None:
-    entry = put(store)
-    (entry.folder / file).unlink()
-    assert store.proven(entry.name) is None
+@pytest.mark.parametrize("file", [ENTRY, INDEX, LAYER, SUMS, "more"])
+def test_a_file_that_is_missing_or_too_many_is_damage(store: Cache, file: str) -> None:
+    path = put(store).folder / file
+    path.touch() if file == "more" else path.unlink()
+    assert store.proven(path.parent.name) is None
     assert file in reasons(store)[0]
-
-
-def test_a_file_too_many_is_damage(store: Cache) -> None:
-    entry = put(store)
-    (entry.folder / "more").touch()
-    assert store.proven(entry.name) is None
-    assert "more" in reasons(store)[0]
 
 
 def test_an_object_under_the_name_of_another_is_damage(store: Cache) -> None:
@@ -255,24 +237,22 @@ def test_the_draft_of_another_node_stays_for_days(store: Cache) -> None:
     assert content(store) == []
 
 
+def put_often(store: Cache) -> None:
+    for _ in range(10):
+        put(store)
+
+
 def test_four_processes_that_store_the_same_leave_one_whole_object(store: Cache) -> None:
-    children = []
-    for _ in range(4):
-        child = os.fork()
-        if child == 0:
-            try:
-                for _ in range(10):
-                    put(store)
-            finally:
-                os._exit(0 if sys.exc_info()[0] is None else 1)
-        children.append(child)
+    processes = [
+        multiprocessing.get_context("fork").Process(target=put_often, args=(store,))
+        for _ in range(4)
+    ]
+    for process in processes:
+        process.start()
     name = object_name("key", "")
-    while children:
+    while any(process.is_alive() for process in processes):
         store.proven(name)
-        done, status = os.waitpid(children[0], os.WNOHANG)
-        if done:
-            assert status == 0
-            children.pop(0)
+    assert {process.exitcode for process in processes} == {0}
     assert content(store) == [name]
     assert store.proven(name)
     assert reasons(store) == []
@@ -363,14 +343,8 @@ def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("0", 0),
-        ("17", 17),
-        ("500M", 500 << 20),
-        ("8G", 8 << 30),
-        ("1.5k", 1536),
-        (" 8 GiB ", 8 << 30),
-        ("2TB", 2 << 40),
-        ("3B", 3),
+        *(("0", 0), ("17", 17), ("500M", 500 << 20), ("8G", 8 << 30), ("1.5k", 1536)),
+        *((" 8 GiB ", 8 << 30), ("2TB", 2 << 40), ("3B", 3)),
     ],
 )
 def test_a_size_is_read_as_it_is_written(text: str, size: int) -> None:
