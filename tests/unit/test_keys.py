@@ -7,32 +7,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from lumicontainer.core import model
-from lumicontainer.core.model import (
-    Bind,
-    Bootstrap,
-    CacheFolder,
-    Check,
-    Checks,
-    Content,
-    Discouraged,
-    GitSource,
-    Gpu,
-    Layer,
-    LayerFile,
-    LayerUse,
-    Packages,
-    Parameter,
-    PipInstall,
-    Platform,
-    Profile,
-    Provider,
-    Recipe,
-    SdistSource,
-    Threshold,
-    UrlSource,
-    Variable,
-    Variant,
-)
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Materials
@@ -107,18 +81,20 @@ PLACES = {
 class World(NamedTuple):
     """Hold all from which a plan is made. Of its four layers ``layer`` is the second."""
 
-    recipe: Recipe
-    platform: Platform
-    profile: Profile
-    bootstrap: Bootstrap
-    layer: Layer
-    checks: Checks
-    inside: tuple[LayerFile, ...]
-    more: tuple[Layer, ...] = ()
+    recipe: model.Recipe
+    platform: model.Platform
+    profile: model.Profile
+    bootstrap: model.Bootstrap
+    layer: model.Layer
+    checks: model.Checks
+    inside: tuple[model.LayerFile, ...]
+    more: tuple[model.Layer, ...] = ()
     options: tuple[str, ...] = ()
 
     def plan(self) -> Plan:
-        base = Layer("tiny", "the base", HERE, content=Content(provides={"python": "3.11"}))
+        base = model.Layer(
+            "tiny", "the base", HERE, content=model.Content(provides={"python": "3.11"})
+        )
         base = base._replace(bootstrap=dict.fromkeys(("cpu", "rocm"), self.bootstrap))
         above = compiling("above", self.layer.name, "lower")
         others = (compiling("lower"), self.layer, compiling("beside", "lower"), above, *self.more)
@@ -132,32 +108,34 @@ class World(NamedTuple):
         return self._replace(layer=self.layer._replace(**changes))
 
     def with_layers(self, *names: str) -> "World":
-        uses = tuple(LayerUse(name, HERE) for name in names)
+        uses = tuple(model.LayerUse(name, HERE) for name in names)
         return self._replace(recipe=self.recipe._replace(layers=uses))
 
 
-def compiling(name: str, *requires: str) -> Layer:
-    files = tuple(LayerFile(f"{script}.sh", 0o644, b"make") for script in ("compile", "install"))
-    return Layer(name, "a layer", HERE, requires=requires, files=files)
+def compiling(name: str, *requires: str) -> model.Layer:
+    files = tuple(
+        model.LayerFile(f"{script}.sh", 0o644, b"make") for script in ("compile", "install")
+    )
+    return model.Layer(name, "a layer", HERE, requires=requires, files=files)
 
 
-def apt(package: str) -> Content:
-    return Content(Packages(apt=(package,)))
+def apt(package: str) -> model.Content:
+    return model.Content(model.Packages(apt=(package,)))
 
 
 def scalar(text: str) -> Scalar:
     return Scalar(HERE, text, plain=False)
 
 
-def checks(owner: str) -> Checks:
-    file = LayerFile("checks/a.sh", 0o644, b"true\n")
-    limits = {"speed": Threshold("GB/s", "somebody measured it")}
+def checks(owner: str) -> model.Checks:
+    file = model.LayerFile("checks/a.sh", 0o644, b"true\n")
+    limits = {"speed": model.Threshold("GB/s", "somebody measured it")}
     modes, imports = ("run",), ("torch",)
-    check = Check(f"{owner}/a", file, "x", "y", thresholds=limits)
-    return Checks((file,), (check._replace(imports=imports, start_modes=modes),))
+    check = model.Check(f"{owner}/a", file, "x", "y", thresholds=limits)
+    return model.Checks((file,), (check._replace(imports=imports, start_modes=modes),))
 
 
-LAYER = Layer(
+LAYER = model.Layer(
     "tool",
     "the layer that changes",
     HERE,
@@ -166,48 +144,51 @@ LAYER = Layer(
     requires=(Text("lower"),),
     conflicts=(Text("unused"),),
     parameters=(
-        Parameter("level", "string", "low", HERE, choices=("low", "high")),
-        Parameter("fast", "boolean", False, HERE, unsupported={"rocm": "why"}),
-        Parameter("version", "string", "1.0", HERE),
-        Parameter("index", "string", "https://wheels.example/cpu", HERE),
-        Parameter("index2", "string", "https://wheels.example/cpu", HERE),
-        *(Parameter(f"of_{each}", "string", "", HERE) for each in ("recipe", "profile", "variant")),
+        model.Parameter("level", "string", "low", HERE, choices=("low", "high")),
+        model.Parameter("fast", "boolean", False, HERE, unsupported={"rocm": "why"}),
+        model.Parameter("version", "string", "1.0", HERE),
+        model.Parameter("index", "string", "https://wheels.example/cpu", HERE),
+        model.Parameter("index2", "string", "https://wheels.example/cpu", HERE),
+        *(
+            model.Parameter(f"of_{each}", "string", "", HERE)
+            for each in ("recipe", "profile", "variant")
+        ),
     ),
-    content=Content(
-        packages=Packages(apt=("tar",), python=("six==1.0",)),
+    content=model.Content(
+        packages=model.Packages(apt=("tar",), python=("six==1.0",)),
         apt_repositories="add.sh",
         sources=(
-            SdistSource("numpy", "ab"),
-            GitSource("https://git.example/tool", "0" * 40, "tool", ("inner",)),
-            UrlSource("https://files.example/x.tgz", "x.tgz", "0" * 64),
+            model.SdistSource("numpy", "ab"),
+            model.GitSource("https://git.example/tool", "0" * 40, "tool", ("inner",)),
+            model.UrlSource("https://files.example/x.tgz", "x.tgz", "0" * 64),
         ),
         environment={"MODE": "x", "PLACE": "y"},
         path=("/opt/tool/bin",),
         provides={"glibc": "2.36"},
         apt_versions={"python": "3.11"},
-        binds=(Bind("/x", "why"),),
-        host_libraries=(Bind("/y", "why"),),
-        pip_installs=(PipInstall("wheel", "index"),),
+        binds=(model.Bind("/x", "why"),),
+        host_libraries=(model.Bind("/y", "why"),),
+        pip_installs=(model.PipInstall("wheel", "index"),),
         locked=("idna==3.1",),
         indexed={"https://wheels.example": ("torch==2.9",)},
     ),
     providers={
-        "first": Provider(apt("c"), {"1.0": apt("d")}),
-        "second": Provider(apt("e"), omit="why"),
+        "first": model.Provider(apt("c"), {"1.0": apt("d")}),
+        "second": model.Provider(apt("e"), omit="why"),
     },
     variants={
-        "cpu": Variant(
+        "cpu": model.Variant(
             content=apt("f"),
             versions={"1.0": apt("g")},
-            providers={"first": Provider(apt("h"))},
+            providers={"first": model.Provider(apt("h"))},
             parameters={"of_variant": scalar("x")},
             requires=(Text("lower"),),
         ),
-        "rocm": Variant(apt("i")),
+        "rocm": model.Variant(apt("i")),
     },
-    bootstrap={"cpu": Bootstrap("docker", image="debian:bookworm")},
+    bootstrap={"cpu": model.Bootstrap("docker", image="debian:bookworm")},
     files=tuple(
-        LayerFile(name, 0o644, b'ls "$sources"\n')
+        model.LayerFile(name, 0o644, b'ls "$sources"\n')
         for name in ("install.sh", "compile.sh", "finish.sh", "cpu/a.patch", "rocm/a.patch")
     ),
     checks=checks("tool"),
@@ -216,33 +197,37 @@ LAYER = Layer(
 )
 WHEN = {"rocm": "<6.2"}
 WORLD = World(
-    Recipe(
-        *("image", "an image", HERE, LayerUse("tiny", HERE)),
+    model.Recipe(
+        *("image", "an image", HERE, model.LayerUse("tiny", HERE)),
         layers=(
-            LayerUse("lower", HERE),
-            LayerUse("tool", HERE, {"of_recipe": scalar("x")}),
-            LayerUse("beside", HERE),
-            LayerUse("above", HERE),
+            model.LayerUse("lower", HERE),
+            model.LayerUse("tool", HERE, {"of_recipe": scalar("x")}),
+            model.LayerUse("beside", HERE),
+            model.LayerUse("above", HERE),
         ),
         text="text",
         profiles=(Text("set"),),
     ),
-    Platform(
+    model.Platform(
         *("workstation", "any machine", "cpu", HERE),
         detect=("/x",),
-        binds=(Bind("/z", "why"),),
-        gpus=(Gpu("a", "1", 0),),
-        variables=(Variable("A", "why", "source", when=WHEN, unless_set=("B",)),),
-        discouraged=(Discouraged("A", "why", "source", "hint", ("x",), ("y",), WHEN),),
-        caches=(CacheFolder("B", "folder", "node", "why", "source"),),
+        binds=(model.Bind("/z", "why"),),
+        gpus=(model.Gpu("a", "1", 0),),
+        variables=(model.Variable("A", "why", "source", when=WHEN, unless_set=("B",)),),
+        discouraged=(model.Discouraged("A", "why", "source", "hint", ("x",), ("y",), WHEN),),
+        caches=(model.CacheFolder("B", "folder", "node", "why", "source"),),
     ),
-    Profile(
-        "set", "a set", HERE, "cpu", values=(LayerUse("tool", HERE, {"of_profile": scalar("x")}),)
+    model.Profile(
+        "set",
+        "a set",
+        HERE,
+        "cpu",
+        values=(model.LayerUse("tool", HERE, {"of_profile": scalar("x")}),),
     ),
-    Bootstrap("debootstrap", "bookworm", (Text("python3"),), "debian:bookworm"),
+    model.Bootstrap("debootstrap", "bookworm", (Text("python3"),), "debian:bookworm"),
     LAYER,
     checks("image"),
-    inside=(LayerFile("a.py", 0o644, b"1\n"),),
+    inside=(model.LayerFile("a.py", 0o644, b"1\n"),),
 )
 
 
@@ -329,7 +314,7 @@ def test_a_change_of_a_field_rebuilds_what_it_decides_and_nothing_else(path: str
 
 STACK = ("lower", "tool", "beside", "above")
 PLAIN = WORLD._replace(
-    profile=Profile("set", "a set", HERE, "cpu"), layer=compiling("tool", "lower")
+    profile=model.Profile("set", "a set", HERE, "cpu"), layer=compiling("tool", "lower")
 ).with_layers(*STACK)
 ALONE = PLAIN.with_layers(*STACK[:-1])
 """A world in which no layer requires the one that changes."""
@@ -337,27 +322,27 @@ LOWER = (Text("lower"),)
 
 
 def parameters(*names: str, **of_each: Any) -> World:
-    one = Parameter("", "string", "7", HERE)._replace(**of_each)
+    one = model.Parameter("", "string", "7", HERE)._replace(**of_each)
     return PLAIN.with_layer(parameters=tuple(one._replace(name=name) for name in names))
 
 
 def environment(**values: str) -> World:
-    return PLAIN.with_layer(content=Content(environment=values))
+    return PLAIN.with_layer(content=model.Content(environment=values))
 
 
 def index(url: str) -> World:
-    return PLAIN.with_layer(content=Content(indexed={url: ("six==1.0",)}))
+    return PLAIN.with_layer(content=model.Content(indexed={url: ("six==1.0",)}))
 
 
-def variants(cpu: Variant, rocm: Variant = Variant()) -> World:  # noqa: B008
-    scripts = tuple(LayerFile(name, 0o644, name.encode()) for name in ("one", "two"))
+def variants(cpu: model.Variant, rocm: model.Variant = model.Variant()) -> World:  # noqa: B008
+    scripts = tuple(model.LayerFile(name, 0o644, name.encode()) for name in ("one", "two"))
     files = (*PLAIN.layer.files, *scripts)
     return ALONE.with_layer(requires=(), files=files, variants={"cpu": cpu, "rocm": rocm})
 
 
 def swapped(key: str) -> tuple[World, World]:
     """Return worlds in which two accelerators run each the other's script."""
-    one, two = (Variant(**{key: script}) for script in ("one", "two"))
+    one, two = (model.Variant(**{key: script}) for script in ("one", "two"))
     return variants(one, two), variants(two, one)
 
 
@@ -368,10 +353,12 @@ def installing(*requires: Text) -> World:
 
 def based(agent: str, *, version: str = "", **bootstrap: str) -> World:
     """Return a world on another base, whose ``version`` is an image of its own."""
-    content = Content(image=version, provides={"python": "3.11"})
-    made = {"cpu": Bootstrap(agent, **bootstrap)}
-    base = Layer("other", "a base", HERE, bootstrap=made, content=content)
-    return PLAIN._replace(recipe=PLAIN.recipe._replace(base=LayerUse("other", HERE)), more=(base,))
+    content = model.Content(image=version, provides={"python": "3.11"})
+    made = {"cpu": model.Bootstrap(agent, **bootstrap)}
+    base = model.Layer("other", "a base", HERE, bootstrap=made, content=content)
+    return PLAIN._replace(
+        recipe=PLAIN.recipe._replace(base=model.LayerUse("other", HERE)), more=(base,)
+    )
 
 
 RENAMED = PLAIN.with_layer(name="other").with_layers("lower", "other", "beside", "above")
@@ -384,14 +371,14 @@ OTHER_BASE = based("docker", image="a")
 PROFILE_S_BASE = OTHER_BASE._replace(
     recipe=PLAIN.recipe, profile=PLAIN.profile._replace(base=OTHER_BASE.recipe.base)
 )
-EMPTY, WHY = Variant(), "not here"
+EMPTY, WHY = model.Variant(), "not here"
 CASES = {
     "layer's name": (STEP, PLAIN, RENAMED),
     "one more layer below": (INSTALL, PLAIN, MORE),
-    "variant's omit": (STEP, variants(EMPTY), variants(Variant(omit=WHY))),
-    "provider's omit": (STEP, ALONE, ALONE.with_layer(providers={"a": Provider(omit=WHY)})),
+    "variant's omit": (STEP, variants(EMPTY), variants(model.Variant(omit=WHY))),
+    "provider's omit": (STEP, ALONE, ALONE.with_layer(providers={"a": model.Provider(omit=WHY)})),
     "requires": (STEP, PLAIN, PLAIN.with_layer(requires=())),
-    "variant's requires": (STEP, variants(EMPTY), variants(Variant(requires=LOWER))),
+    "variant's requires": (STEP, variants(EMPTY), variants(model.Variant(requires=LOWER))),
     "requires where nothing is compiled": (NOTHING, installing(), installing(*LOWER)),
     "empty variant": (NOTHING, PLAIN, PLAIN.with_layer(variants={"cpu": EMPTY})),
     "variant's script": (INSTALL, *swapped("install")),

@@ -21,6 +21,11 @@ def _capable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
+@pytest.fixture
+def stream() -> io.StringIO:
+    return io.StringIO()
+
+
 def log_lines(stream: io.StringIO) -> list[str]:
     """Return the lines of a log without their time of day."""
     lines = stream.getvalue().splitlines()
@@ -36,8 +41,7 @@ def events(stream: io.StringIO, *names: str) -> list[dict[str, object]]:
 # In a log
 
 
-def test_a_log_reports_when_steps_begin_and_how_they_end() -> None:
-    stream = io.StringIO()
+def test_a_log_reports_when_steps_begin_and_how_they_end(stream: io.StringIO) -> None:
     with Progress(stream=stream, heartbeat=NEVER) as progress:
         progress.expect(3)
         progress.cached("base")
@@ -69,15 +73,13 @@ def test_a_log_reports_when_steps_begin_and_how_they_end() -> None:
     assert list(progress.times) == ["python"]
 
 
-def test_a_heartbeat_reports_the_newest_line_and_then_the_silence() -> None:
-    stream = io.StringIO()
+def test_a_heartbeat_reports_the_newest_line_and_then_the_silence(stream: io.StringIO) -> None:
     with Progress(stream=stream, heartbeat=0.3) as progress, progress.step("slow") as task:
         until(lambda: task.line("compiling") or re.search(r"\d s  compiling$", stream.getvalue()))
         until(lambda: re.search(r"  no output for \d+ s, after: compiling$", stream.getvalue()))
 
 
-def test_a_heartbeat_reports_how_far_a_step_is_or_what_it_waits_for() -> None:
-    stream = io.StringIO()
+def test_a_heartbeat_reports_how_far_a_step_is_or_what_it_waits_for(stream: io.StringIO) -> None:
     with Progress(stream=stream, heartbeat=0.2) as progress, progress.step("fetch") as task:
         until(
             lambda: (
@@ -93,8 +95,7 @@ def test_a_heartbeat_reports_how_far_a_step_is_or_what_it_waits_for() -> None:
     assert "not shown" not in stream.getvalue()
 
 
-def test_a_heartbeat_comes_no_more_often_than_it_should() -> None:
-    stream = io.StringIO()
+def test_a_heartbeat_comes_no_more_often_than_it_should(stream: io.StringIO) -> None:
     begun = time.monotonic()
     with Progress(stream=stream, heartbeat=0.3) as progress, progress.step("slow"):
         until(lambda: len(stream.getvalue().splitlines()) >= 4)
@@ -104,8 +105,7 @@ def test_a_heartbeat_comes_no_more_often_than_it_should() -> None:
 # As JSON
 
 
-def test_json_is_one_object_a_line_with_what_happened() -> None:
-    stream = io.StringIO()
+def test_json_is_one_object_a_line_with_what_happened(stream: io.StringIO) -> None:
     with Progress("json", stream=stream, heartbeat=NEVER) as progress:
         progress.expect(2)
         progress.cached("base", "since Monday")
@@ -136,8 +136,9 @@ def test_json_is_one_object_a_line_with_what_happened() -> None:
     ]
 
 
-def test_json_reports_how_far_a_step_is_ten_times_a_second_and_at_its_end() -> None:
-    stream = io.StringIO()
+def test_json_reports_how_far_a_step_is_ten_times_a_second_and_at_its_end(
+    stream: io.StringIO,
+) -> None:
     begun = time.monotonic()
     with Progress("json", stream=stream) as progress, progress.step("fetch") as task:
         for number in range(1, 1001):
@@ -149,8 +150,7 @@ def test_json_reports_how_far_a_step_is_ten_times_a_second_and_at_its_end() -> N
     assert printed[-1]["done"] == printed[-1]["total"] == 1000
 
 
-def test_json_has_failures_and_signs_of_life() -> None:
-    stream = io.StringIO()
+def test_json_has_failures_and_signs_of_life(stream: io.StringIO) -> None:
     progress = Progress("json", stream=stream, heartbeat=0.2)
     with suppress(KeyError), progress, progress.step("slow"):
         until(lambda: events(stream, "alive"))
