@@ -102,29 +102,19 @@ def test_what_compiles_is_held_without_the_layers_that_it_does_not_require(
     }
     lock, found = locked(layers)
     assert set(pins(lock, "two")) == {"tool==1.0", "make==3.0", "(lib)"}
-    assert lock_version(lock, "two", "") == "lib==1.5"
-    assert lock_version(lock, "two", "build.txt") == "lib==2.0"
+    libs = {each.where: each.pin.partition(" ")[0] for each in lock.of("two") if each.name == "lib"}
+    assert libs == {"": "lib==1.5", "build.txt": "lib==2.0"}
     assert faults(lock, found) == []
 
 
-def lock_version(lock: Lock, layer: str, where: str) -> str:
-    (pin,) = [e.pin for e in lock.of(layer) if e.name == "lib" and e.where == where]
-    return pin.partition(" ")[0]
-
-
-def test_a_layer_may_want_another_version_than_one_below(locked: Locked, offer: Offer) -> None:
+@pytest.mark.parametrize("above", ["2.0", "1.5"], ids=["another", "the same"])
+def test_a_layer_may_want_what_one_below_has(locked: Locked, offer: Offer, above: str) -> None:
     offer("lib", "1.5")
     offer("lib", "2.0")
-    lock, _ = locked({"one/layer.yaml": python("lib==1.5"), "two/layer.yaml": python("lib==2.0")})
-    assert pins(lock, "two") == {"lib==2.0": "lib==2.0"}
-
-
-def test_what_is_asked_for_twice_has_the_same_pin_twice(locked: Locked, offer: Offer) -> None:
-    offer("lib", "1.5")
-    lock, found = locked(
-        {name: python("lib==1.5") for name in ("one/layer.yaml", "two/layer.yaml")}
-    )
-    assert lock.of("one") == lock.of("two")
+    wanted = {"one": "lib==1.5", "two": f"lib=={above}"}
+    lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
+    assert {layer: pins(lock, layer) for layer in wanted} == {n: {t: t} for n, t in wanted.items()}
+    assert (lock.of("one") == lock.of("two")) == (above == "1.5")
     assert faults(lock, found) == []
 
 
@@ -145,15 +135,10 @@ def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: 
 def test_what_no_index_has_is_not_pinned_and_the_rest_is(
     locked: Locked, offer: Offer, printed: io.StringIO
 ) -> None:
-    for version in ("1.4", "1.5"):
-        offer("lib", version)
-    lock, found = locked(
-        {
-            "one/layer.yaml": python("lost==1"),
-            "two/layer.yaml": python("lib==9"),
-            "three/layer.yaml": python("lib==1.5"),
-        }
-    )
+    offer("lib", "1.4")
+    offer("lib", "1.5")
+    wanted = {"one": "lost==1", "two": "lib==9", "three": "lib==1.5"}
+    lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
     why = "the configured index has no wheel of it"
     assert lock.of("one")[0].open == why
     assert lock.of("two")[0].open == f"{why}; it has 1.4, 1.5"
@@ -178,9 +163,8 @@ def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(
     said = "E: Unable to locate package libfabric-devel\n"
     answers = Answers("0" * 64, {}, refused={"greet": said}, names=["libfabric-dev", "sl"])
     monkeypatch.setattr(apt, "ask", lambda *_: answers)
-    found = resolved(
-        {"layers/greet/layer.yaml": "summary: x\npackages: {apt: [libfabric-devel]}\n"}
-    )
+    layer = "summary: x\npackages: {apt: [libfabric-devel]}\n"
+    found = resolved({"layers/greet/layer.yaml": layer})
     with pytest.raises(InputError, match="'libfabric-devel' not found in apt's sources") as error:
         make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
     (problem,) = error.value.problems
@@ -216,8 +200,8 @@ def test_without_a_known_python_nothing_is_asked(
 ) -> None:
     offer("lib", "1.5")
     base = BASE.replace("IMAGE", DIGEST).partition("provides")[0] + "packages: {apt: [python3]}\n"
-    layer = "summary: x\npackages: {python: [lib==1.5]}\n"
-    found = resolved({"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": layer})
+    layers = {"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": python("lib==1.5")}
+    found = resolved(layers)
     lock = make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
     assert "which Python the image has" in lock.of("greet")[0].open
 

@@ -60,9 +60,8 @@ def source(tmp_path: Path, offer: Offer) -> Path:
 
 def report(**changes: Any) -> bytes:
     """Return a report of pip's on one source, with changes in it."""
-    origin = {"url": "file:///x/tool-1.0.tar.gz", "archive_info": {"hashes": {"sha256": SHA}}}
     about = {"name": "tool", "version": "1.0"}
-    entry = {"download_info": origin, "is_direct": False, "metadata": about, **changes}
+    entry = {"download_info": origin(), "is_direct": False, "metadata": about, **changes}
     return json.dumps({"version": "1", "install": [entry]}).encode()
 
 
@@ -87,19 +86,15 @@ def test_a_layer_below_without_its_secret_says_so(resolved: Resolve) -> None:
     asks = sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], PINS)
     low, *_ = make_plan(asks, ()).steps
     without = sdists.without_secrets(low)
-    assert low.secrets == ("token",)
-    assert without.secrets == ()
+    assert (low.secrets, without.secrets) == (("token",), ())
     assert without.key == low.key
     assert "hint: lumicontainer build --secret id=token" in without.program
 
 
 def test_nothing_is_made_of_what_is_open(resolved: Resolve) -> None:
-    open_ = {
-        **PINS,
-        "tiny": [LockEntry(IMAGE, DIGEST, open="its registry did not return its digest")],
-    }
+    base = LockEntry(IMAGE, DIGEST, open="its registry did not return its digest")
     with pytest.raises(HostError, match=f"{DIGEST} of 'tiny' is open"):
-        sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], open_)
+        sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], {**PINS, "tiny": [base]})
 
 
 def test_a_report_gives_a_pin_with_the_hash_of_the_source() -> None:
@@ -145,10 +140,8 @@ def test_what_builds_a_source_and_is_not_there_is_named(source: Path) -> None:
         [sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode
-    problem = sdists.refused("own", done.stderr)
-    assert problem.what == (
-        "a source is built with 'no_such_backend', and no layer below 'own' has it"
-    )
+    what = "a source is built with 'no_such_backend', and no layer below 'own' has it"
+    assert sdists.refused("own", done.stderr).what == what
 
 
 def test_pip_says_without_code_whether_there_is_a_source(
@@ -175,9 +168,8 @@ def test_what_the_image_answers_is_pinned(
 
     monkeypatch.setattr(sdists, "ask", answer)
     offer("lib", "1.5", "deep")
-    lock, found = locked(
-        {"one/layer.yaml": python("tool==1.0"), "two/layer.yaml": python("lib==1.5")}
-    )
+    wanted = {"one": "tool==1.0", "two": "lib==1.5"}
+    lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
     assert asked == ["one"]
     assert pins(lock, "one") == {"tool==1.0": "tool==1.0", "(deep)": "deep==1.0"}
     assert pins(lock, "two") == {"lib==1.5": "lib==1.5"}
