@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -27,25 +26,18 @@ from .test_fetch import UPSTREAM, Upstream
 # apt
 
 
-SIMULATED = {
-    "tools": (
-        "NOTE: This is only a simulation!\n"
-        "Inst libtinfo6 (6.4-4 Debian:12.11/stable [amd64])\n"
-        "Inst libc6 [2.36-9+deb12u9] (2.36-9+deb12u10 Debian:12.11/stable [amd64]) []\n"
-        "Inst sl (5.02-1+b1 Debian:12.11/stable [amd64])\n"
-        "Conf sl (5.02-1+b1 Debian:12.11/stable [amd64])\n"
-    ),
-    "more": (
-        "Inst libtinfo6 (6.4-4 Debian:12.11/stable [amd64])\n"
-        "Inst libc6 [2.36-9+deb12u9] (2.36-9+deb12u10 Debian:12.11/stable [amd64])\n"
-        "Inst sl (5.02-1+b1 Debian:12.11/stable [amd64])\n"
-        "Inst libgcc-s1 (12.2.0-14 Debian:12.11/stable [amd64])\n"
-    ),
-}
+SHARED = (
+    "NOTE: This is only a simulation!\n"
+    "Inst libtinfo6 (6.4-4 Debian:12.11/stable [amd64])\n"
+    "Inst libc6 [2.36-9+deb12u9] (2.36-9+deb12u10 Debian:12.11/stable [amd64]) []\n"
+    "Inst sl (5.02-1+b1 Debian:12.11/stable [amd64])\n"
+    "Conf sl (5.02-1+b1 Debian:12.11/stable [amd64])\n"
+)
+MORE = f"{SHARED}Inst libgcc-s1 (12.2.0-14 Debian:12.11/stable [amd64])\n"
 
 
 def test_each_layer_has_what_apt_adds_for_it() -> None:
-    assert closures(SIMULATED) == {
+    assert closures({"tools": SHARED, "more": MORE}) == {
         "tools": {"libtinfo6": "6.4-4", "libc6": "2.36-9+deb12u10", "sl": "5.02-1+b1"},
         "more": {"libgcc-s1": "12.2.0-14"},
     }
@@ -55,8 +47,7 @@ def test_apt_is_asked_for_each_layer_on_those_before_it() -> None:
     text = program([LayerPackages(("sl", "make")), LayerPackages(("g++",))])
     assert text.endswith("ask 0 sl make\nask 1 g++\n")
     assert "apt-get" not in program([])
-    done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    subprocess.run(["bash", "-n", "-c", text], check=True)
 
 
 REPOSITORIES = {
@@ -82,22 +73,18 @@ def test_a_layer_s_repositories_are_added_before_apt_is_asked_and_before_it_inst
     assert "install.sh)" not in adding
     text = program([LayerPackages(("make",)), LayerPackages(("sl",), adding)])
     assert text.index("ask 0 make\n") < text.index("add /") < text.index("ask 1 sl\n")
-    done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    subprocess.run(["bash", "-n", "-c", text], check=True)
     assert adding_repositories(resolved().layers[1]) == ""
 
 
 def test_a_base_of_other_packages_ends_the_build_and_the_same_does_not() -> None:
     listed = subprocess.run(["bash", "-c", PACKAGES], capture_output=True, check=True).stdout
-    digest = hashlib.sha256(listed).hexdigest()
-    for wanted, code in ((digest, 0), ("0" * 64, DOWNLOAD_FAILED)):
-        done = subprocess.run(
-            ["sh", "-ec", same_packages(wanted)], capture_output=True, text=True, check=False
-        )
+    for wanted, code in ((hashlib.sha256(listed).hexdigest(), 0), ("0" * 64, DOWNLOAD_FAILED)):
+        command = ["sh", "-ec", same_packages(wanted)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
         assert ("LUMICONTAINER_MIRROR" in done.stderr) == bool(code)
         assert bool(failure._NOT_DOWNLOADED.search(done.stderr)) == bool(code)
-    assert same_packages("") == ""
 
 
 def test_only_a_locked_base_is_held() -> None:
@@ -187,7 +174,5 @@ def test_a_tag_becomes_the_digest_of_what_the_registry_has(registry: str, image:
 
 
 def test_a_tag_that_is_not_in_the_registry_is_reported(registry: str) -> None:
-    with pytest.raises(DownloadError) as raised:
+    with pytest.raises(DownloadError, match=r"(?s)cannot read the digest of 'ubuntu:gone'.*404"):
         pinned_image("ubuntu:gone", {"docker://docker.io/": registry}, None)
-    assert re.search("cannot read the digest of 'ubuntu:gone'", str(raised.value))
-    assert "404" in str(raised.value)

@@ -7,8 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,14 +33,10 @@ def logged(script: str, patience: process.Patience = BRIEF) -> tuple[int | None,
 def alive(mark: str) -> list[str]:
     """Return the processes whose command has a word."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if mark in command:
-            found.append(command)
-    return found
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(file.read_bytes().decode(errors="replace"))
+    return [command for command in found if mark in command]
 
 
 @pytest.fixture
@@ -61,15 +57,14 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize("script", HANGS.values(), ids=HANGS.keys())
+@pytest.mark.parametrize("script", HANGS.values(), ids=HANGS)
 def test_what_hangs_is_ended_with_all_that_it_started_and_reported(mark: str, script: str) -> None:
     status, log, report = logged(f"echo begun; printf last; {script.format(mark=mark)}")
     assert status is None
     assert log == "begun\nlast\n"
     assert mark in report, report
-    assert re.search(
-        r"(?m)^ *\d+ (running|sleeping|stopped), \d+\.\d s of processor time: ", report
-    )
+    states = r"(?m)^ *\d+ (running|sleeping|stopped), \d+\.\d s of processor time: "
+    assert re.search(states, report)
 
 
 def test_the_report_shows_who_started_whom_and_where_in_the_kernel_each_is(mark: str) -> None:
@@ -118,16 +113,17 @@ def test_another_limit_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, named
         silence_limit()
 
 
-def test_a_program_works_before_its_stdin_is_known() -> None:
+def test_a_program_works_before_its_stdin_is_known(tmp_path: Path) -> None:
     async def run() -> tuple[int, str]:
         log, given = io.StringIO(), asyncio.get_running_loop().create_future()
-        with tempfile.TemporaryDirectory() as folder:
-            script = f"touch {folder}/begun; cat"
-            task = asyncio.create_task(process.logged(["sh", "-c", script], log, given=given))
-            while not Path(folder, "begun").exists():
-                await asyncio.sleep(0.01)
-            given.set_result(b"known\n" * 50_000)
-            return await task, log.getvalue()
+        begun = tmp_path / "begun"
+        task = asyncio.create_task(
+            process.logged(["sh", "-c", f"touch {begun}; cat"], log, given=given)
+        )
+        while not begun.exists():
+            await asyncio.sleep(0.01)
+        given.set_result(b"known\n" * 50_000)
+        return await task, log.getvalue()
 
     assert asyncio.run(run()) == (0, "known\n" * 50_000)
 

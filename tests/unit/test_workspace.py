@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,12 +79,8 @@ def test_what_another_build_is_removing_gets_nothing_new(root: Path) -> None:
     aside = root / ".one-abc"
     aside.mkdir()
     seen: list[list[Path]] = []
-
-    def remove(folder: Path) -> None:
-        seen.append(list(folder.iterdir()))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workspace, "remove_tree", remove)
+        patch.setattr(workspace, "remove_tree", lambda at: seen.append(list(at.iterdir())))
         with workspace.workspace("one"):
             pass
     assert seen[0] == []
@@ -97,11 +94,8 @@ def test_of_builds_of_one_recipe_that_end_at_once_one_leaves_its_tree(root: Path
             (place.sandbox / "tree").mkdir(parents=True)
             together.wait(30)
 
-    threads = [threading.Thread(target=build) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda _: build(), range(8))) == [None] * 8
     assert len(list(folders(root))) == 1
 
 
