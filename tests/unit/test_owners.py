@@ -83,7 +83,6 @@ def test_a_device_is_refused_and_the_exit_code_is_the_commands(tree: Path) -> No
 
 
 def test_paths_of_calls_that_proot_does_not_know_are_not_used(tree: Path) -> None:
-    script = "strace -f -e trace=statx stat -c %s file"
-    done, _ = recorded(tree, script)
+    done, _ = recorded(tree, "strace -f -e trace=statx stat -c %s file")
     assert done.stdout == "0\n"
     assert "ENOSYS" in done.stderr

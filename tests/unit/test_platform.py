@@ -86,6 +86,7 @@ BAD = "discouraged:\n  - {name: A, hint: h, reason: w, source: s"
     ("text", "place", "words"),
     [
         ("driver: '6.3-x'\n", "3:9", "version of the driver"),
+        ('proot: "one\\nmore"\n', "3:8", "one line of printable text"),
         (f"{GPUS}pci: 'c1', cores: '1', numa: 0}}\n", "4:11", "PCI address"),
         (f"{GPUS}{PCI}, cores: 7-1, numa: 0}}\n", "4:34", "its numbers rise"),
         (f"{GPUS}{PCI}, cores: 1-9999, numa: 0}}\n", "4:34", "below 8192"),

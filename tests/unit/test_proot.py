@@ -12,8 +12,6 @@ from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
-from lumicontainer.core.schema.platform import read_platform
-from lumicontainer.errors import Problems
 
 from ..conftest import ROOT
 
@@ -81,11 +79,3 @@ def test_the_line_that_builds_it_names_the_recipe_and_loads_no_binds() -> None:
     assert line.endswith("singularity build rocm.sif rocm.def")
     assert "-u SINGULARITY_BIND " in line
     assert "-u SINGULARITY_BINDPATH " in line
-    assert "\n" not in line
-
-
-def test_the_line_is_one_line() -> None:
-    problems = Problems()
-    text = 'summary: x\naccelerator: rocm\nproot: "one\\nmore"\n'
-    assert read_platform(text, "x.yaml", problems, stem="x") is None
-    assert "one line of printable text" in problems.found[0].what

@@ -60,24 +60,20 @@ def test_a_truncated_image_is_reported(tmp_path: Path) -> None:
         sif.partitions(path)
     (squashfs,) = sif.partitions(tmp_path / "x.sif")
     path.write_bytes(whole[: squashfs.end - 1])
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="cut short"):
         sif.partitions(path)
-    assert "cut short" in str(error.value)
 
 
 @pytest.mark.parametrize("at", [88, 96])
 def test_a_header_that_counts_below_nothing_is_reported(tmp_path: Path, at: int) -> None:
     path = image(tmp_path / "x.sif")
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(struct.pack("<q", -1))
-    with pytest.raises(InputError) as error:
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + struct.pack("<q", -1) + content[at + 8 :])
+    with pytest.raises(InputError, match="its header is damaged"):
         sif.read_objects(path)
-    assert "its header is damaged" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["missing.sif", "."])
 def test_a_missing_image_and_a_folder_are_reported(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="cannot read the image"):
         sif.read_objects(tmp_path / name)
-    assert "cannot read the image" in str(error.value)

@@ -28,25 +28,25 @@ class Flat(Runtime):
 APPTAINER, SINGULARITY = Stacking(), Flat()
 
 
-def test_layers_are_kept_where_the_engine_of_this_host_reads_them() -> None:
-    assert choose_pack(None, APPTAINER, HERE) == "layered"
-    assert compression_of(APPTAINER, HERE) == "zstd"
-
-
-def test_an_image_for_a_platform_whose_engine_reads_no_layers_is_flat() -> None:
-    assert choose_pack(None, APPTAINER, LUMI) == "flat"
-    assert compression_of(APPTAINER, LUMI) == "gzip"
-
-
-def test_an_image_is_flat_where_the_engine_of_this_host_reads_no_layers() -> None:
-    assert choose_pack(None, SINGULARITY, HERE) == "flat"
-    assert compression_of(SINGULARITY, HERE) == "gzip"
+@pytest.mark.parametrize(
+    ("engine", "platform", "form", "compression"),
+    [
+        (APPTAINER, HERE, "layered", "zstd"),
+        (APPTAINER, LUMI, "flat", "gzip"),
+        (SINGULARITY, HERE, "flat", "gzip"),
+    ],
+    ids=["layers", "the platform reads none", "this host reads none"],
+)
+def test_an_image_has_the_form_that_both_engines_read(
+    engine: Runtime, platform: Platform, form: str, compression: str
+) -> None:
+    assert choose_pack(None, engine, platform) == form
+    assert compression_of(engine, platform) == compression
 
 
 def test_a_form_that_this_hosts_engine_would_show_in_part_is_refused() -> None:
-    with pytest.raises(InputError, match="cannot read layered images") as caught:
+    with pytest.raises(InputError, match=r"(?s)cannot read layered images.*use --pack flat"):
         choose_pack("layered", SINGULARITY, HERE)
-    assert caught.value.problems[0].hint == "use --pack flat"
 
 
 @pytest.mark.parametrize("form", ["layered", "flat"])

@@ -59,31 +59,25 @@ def test_an_image_of_lumi_s_is_read(tmp_path: Path) -> None:
     )
 
 
-NOTHING = Survey({}, (), "")
+MPICH = "opt/venv/lib/python3.11/site-packages/mpich-4.3.2.dist-info/METADATA"
+DEBIAN = "Package: libfabric1\nVersion: 1.17.0-3\n"
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "provides", "path"),
     [
         (
-            {
-                "opt/venv/lib/python3.11/site-packages/mpich-4.3.2.dist-info/METADATA": "",
-                "var/lib/dpkg/status": "Package: libfabric1\nVersion: 1.17.0-3\n",
-            },
-            Survey(
-                {"libfabric": "1.17.0", "mpich": "4.3.2", "python": "3.11"}, ("/opt/venv/bin",), ""
-            ),
+            {MPICH: "", "var/lib/dpkg/status": DEBIAN},
+            {"libfabric": "1.17.0", "mpich": "4.3.2", "python": "3.11"},
+            ("/opt/venv/bin",),
         ),
-        ({"etc/passwd": ""}, NOTHING),
-        (
-            {"usr/bin/python3.11": "", "opt/rocm/.info/version": "none\n"},
-            Survey({"python": "3.11"}, (), ""),
-        ),
-        ({"a/lib/python3.9/site-packages/torch-$(id).dist-info/x": ""}, NOTHING),
+        ({"etc/passwd": ""}, {}, ()),
+        ({"usr/bin/python3.11": "", "opt/rocm/.info/version": "none\n"}, {"python": "3.11"}, ()),
+        ({"a/lib/python3.9/site-packages/torch-$(id).dist-info/x": ""}, {}, ()),
     ],
     ids=["wheels and Debian's packages", "nothing", "no version", "code in a version"],
 )
 def test_versions_are_what_files_say_and_nothing_else(
-    tmp_path: Path, files: dict[str, str], found: Survey
+    tmp_path: Path, files: dict[str, str], provides: dict[str, str], path: tuple[str, ...]
 ) -> None:
-    assert survey(image_of(tmp_path, files)) == found
+    assert survey(image_of(tmp_path, files)) == Survey(provides, path, "")
