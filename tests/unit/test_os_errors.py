@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from lumicontainer.errors import HostError, SpaceError
 from lumicontainer.system.os_errors import refused
 
 from ..namespaces import prepared
-from ..programs import run
 
 
-def helper(name: str, *words: object, limit: str = "unlimited") -> tuple[int, str]:
+def helper(name: str, tree: Path, limit: str = "unlimited") -> tuple[int, str]:
     """Run a helper program under a limit of a file's size; return its exit code and stderr."""
-    program = (sys.executable, "-m", f"lumicontainer.build.tree.{name}", *words)
-    done = run(["prlimit", f"--fsize={limit}", "--", *program])
+    folders = (tree, tree.parent / "state", tree.parent / "draft")
+    module = [sys.executable, "-m", f"lumicontainer.build.tree.{name}", *map(str, folders)]
+    command = ["prlimit", f"--fsize={limit}", "--", *module]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
@@ -35,7 +37,7 @@ def tree(tmp_path: Path) -> Path:
 
 def test_a_helper_that_cannot_write_ends_with_a_message_and_its_code(tree: Path) -> None:
     # A program finds its temporary folder by writing four bytes.
-    code, message = helper("capture", tree, tree.parent / "state", tree.parent / "draft", limit="4")
+    code, message = helper("capture", tree, limit="4")
     assert code == 8
     assert message.startswith("error: cannot process the files of the build\n"), message
     assert "why: File too large\n" in message
@@ -44,7 +46,7 @@ def test_a_helper_that_cannot_write_ends_with_a_message_and_its_code(tree: Path)
 
 def test_a_helper_names_the_path_that_it_cannot_read(tree: Path) -> None:
     gone = tree.parent / "gone"
-    code, message = helper("capture", gone, tree.parent / "state", tree.parent / "draft")
+    code, message = helper("capture", gone)
     assert code == 3
     assert re.search(f"why: .*{re.escape(str(gone))}.*: No such file or directory\n", message)
     assert "Traceback" not in message
@@ -52,7 +54,7 @@ def test_a_helper_names_the_path_that_it_cannot_read(tree: Path) -> None:
 
 def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
     (tree.parent / "draft" / "files.json").write_text("[")
-    code, message = helper("checkout", tree, tree.parent / "state", tree.parent / "draft")
+    code, message = helper("checkout", tree)
     assert code == 70
     assert message.startswith("error: a bug in lumicontainer: JSONDecodeError: ")
     assert message.count("\n") == 1
@@ -71,8 +73,8 @@ def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
 def test_each_refusal_has_its_code_and_its_hint(
     number: int, kind: type[HostError], hint: str
 ) -> None:
-    cause = OSError(number, os.strerror(number), "/at")
-    error = refused(cause, "cannot write", hint="name another")
+    system = OSError(number, os.strerror(number), "/at")
+    error = refused(system, "cannot write", hint="name another")
     assert type(error) is kind
     (problem,) = error.problems
     assert (problem.where, problem.why) == ("/at", os.strerror(number))
@@ -90,7 +92,10 @@ def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path:
     )
     setup = f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}"
     command = [*prepared("mount", setup), sys.executable, "-c", program, str(cache)]
-    printed = run(command).stdout
-    assert printed.startswith(f"error: cannot write to the cache\n  where: {cache}\n")
-    assert "why: Read-only file system\n" in printed
-    assert "hint: name another place with LUMICONTAINER_CACHE\n" in printed
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == [
+        "error: cannot write to the cache",
+        f"  where: {cache}",
+        "    why: Read-only file system",
+        "   hint: name another place with LUMICONTAINER_CACHE",
+    ]
