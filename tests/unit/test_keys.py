@@ -351,14 +351,13 @@ def installing(*requires: Text) -> World:
     return PLAIN.with_layer(requires=requires, files=LAYER.files[:1])
 
 
-def based(agent: str, *, version: str = "", **bootstrap: str) -> World:
+def based(image: str, version: str = "") -> World:
     """Return a world on another base, whose ``version`` is an image of its own."""
     content = model.Content(image=version, provides={"python": "3.11"})
-    made = {"cpu": model.Bootstrap(agent, **bootstrap)}
+    made = {"cpu": model.Bootstrap("docker", image=image)}
     base = model.Layer("other", "a base", HERE, bootstrap=made, content=content)
-    return PLAIN._replace(
-        recipe=PLAIN.recipe._replace(base=model.LayerUse("other", HERE)), more=(base,)
-    )
+    recipe = PLAIN.recipe._replace(base=model.LayerUse("other", HERE))
+    return PLAIN._replace(recipe=recipe, more=(base,))
 
 
 RENAMED = PLAIN.with_layer(name="other").with_layers("lower", "other", "beside", "above")
@@ -367,7 +366,7 @@ VERSIONED = PLAIN.with_layer(parameters=LAYER.parameters)
 NEWER = VERSIONED._replace(options=("tool.version=2.0",))
 SAME = VERSIONED._replace(options=("tool.version=1.0",))
 ROCM = PLAIN._replace(platform=PLAIN.platform._replace(accelerator="rocm"))
-OTHER_BASE = based("docker", image="a")
+OTHER_BASE = based("a")
 PROFILE_S_BASE = OTHER_BASE._replace(
     recipe=PLAIN.recipe, profile=PLAIN.profile._replace(base=OTHER_BASE.recipe.base)
 )
@@ -395,10 +394,8 @@ CASES = {
     "accelerator": (RECORD, PLAIN, ROCM),
     "recipe's base": (BASE, PLAIN, OTHER_BASE),
     "profile's base": (BASE, PLAIN, PROFILE_S_BASE),
-    "image": (BASE, OTHER_BASE, based("docker", image="b")),
-    "version's image": (BASE, based("docker", version="a"), based("docker", version="b")),
-    "image file": (BASE, based("localimage", sha256="a"), based("localimage", sha256="b")),
-    "image file's name": (RECORD, based("localimage", file="a"), based("localimage", file="b")),
+    "image": (BASE, OTHER_BASE, based("b")),
+    "version's image": (BASE, based("a", version="b"), based("a", version="c")),
 }
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build.failures import failure
-from lumicontainer.core.model import Bootstrap
-from lumicontainer.core.plan.base import PACKAGES, after_bootstrap, same_packages
+from lumicontainer.core.plan.base import PACKAGES, same_packages
 from lumicontainer.core.plan.layer_step import adding_repositories
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.decisions import Resolved
@@ -85,12 +84,6 @@ def test_a_base_of_other_packages_ends_the_build_and_the_same_does_not() -> None
         assert done.returncode == code, done.stderr
         assert ("LUMICONTAINER_MIRROR" in done.stderr) == bool(code)
         assert bool(failure._NOT_DOWNLOADED.search(done.stderr)) == bool(code)
-
-
-def test_only_a_locked_base_is_held() -> None:
-    free = Bootstrap("debootstrap", "bookworm")
-    assert "dpkg-query" not in after_bootstrap(free)
-    assert "0" * 64 in after_bootstrap(Bootstrap("debootstrap", "bookworm", packages="0" * 64))
 
 
 # sources

@@ -161,12 +161,6 @@ def test_what_the_platform_sets_elsewhere_may_be_discouraged() -> None:
     assert problems_of(f"variables:\n{ROW}{one}{BAD}, values: [x]{other}") == ""
 
 
-def test_every_discouraged_variable_of_lumi_g_has_its_source_and_a_hint() -> None:
-    rows = lumi().discouraged
-    assert len(rows) >= 8
-    assert all(row.source and row.hint for row in rows)
-
-
 def test_several_mistakes_are_reported_at_once(write: Write) -> None:
     text = f"{HEAD}gpu: []\ncaches: x\nvariables:\n{ROW}, when: {{rocm: x}}}}\n{ROW}, wen: {{}}}}\n"
     with pytest.raises(InputError) as error:

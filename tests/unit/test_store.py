@@ -1,6 +1,7 @@
 """The cache gives back what it was given, whole, or nothing."""
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import random
@@ -22,6 +23,7 @@ from lumicontainer.system import flock
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.units import parse_size
 
+FORK = multiprocessing.get_context("fork")
 FILES = {LAYER: b"squash" * 50, INDEX: b'{"etc": ["folder"]}\n'}
 
 
@@ -31,22 +33,16 @@ def store(tmp_path: Path) -> Cache:
 
 
 def put(
-    store: Cache,
-    key: str = "key",
-    *,
-    parent: str = "",
-    used: float = 0,
-    content: bytes = b"",
-    kind: str = "layer",
+    store: Cache, key: str = "key", *, used: float = 0, content: bytes = b"", **more: str
 ) -> Entry:
     """Store a small layer as a build does, with the lock for making it held."""
-    name = object_name(key, parent)
+    about = {"key": key, "parent": "", "step": key, "kind": "layer", "inputs": {"a": 1}, **more}
+    name = object_name(key, about["parent"])
     while (held := flock.exclusive(store.make_lock(name))) is None:
         os.sched_yield()
     draft = store.draft(name)
     for file, some in FILES.items():
         (draft / file).write_bytes(some + content)
-    about = {"key": key, "parent": parent, "step": key, "kind": kind, "inputs": {"a": 1}}
     entry = store.store(draft, {**about, "seconds": f"{time.monotonic():020.9f}"})
     os.close(held)
     if used:
@@ -106,10 +102,9 @@ def test_a_flipped_byte_is_found_wherever_it_lies(store: Cache) -> None:
 
 @pytest.mark.parametrize("mark", [b"\r", b"\x0b", b"\x0c", b"\x1c"])
 def test_a_line_of_the_sums_that_ends_in_another_way_is_damage(store: Cache, mark: bytes) -> None:
-    entry = put(store)
-    text = (entry.folder / SUMS).read_bytes()
-    (entry.folder / SUMS).write_bytes(text[:-1] + mark)
-    assert store.proven(entry.name) is None
+    sums = put(store).folder / SUMS
+    sums.write_bytes(sums.read_bytes()[:-1] + mark)
+    assert store.proven(sums.parent.name) is None
 
 
 @pytest.mark.parametrize("file", [ENTRY, INDEX, LAYER, SUMS, "more"])
@@ -147,33 +142,25 @@ def killed_everywhere(work: Callable[[], object]) -> Iterator[int]:
 
     Yields after each; the last one came to its end.
     """
-    number, status = 0, 1
-    while status:
-        number += 1
-        child = os.fork()
-        if child == 0:
-            _work_and_die(work, number)
-        status = os.waitpid(child, 0)[1]
-        assert status in (0, signal.SIGKILL)
+    for number in itertools.count(2):
+        process = FORK.Process(target=_work_and_die, args=(work, number))
+        process.start()
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
         yield number
+        if process.exitcode == 0:
+            return
 
 
 def _work_and_die(work: Callable[[], object], number: int) -> None:
-    left = number
+    accesses = itertools.count(1)
 
     def count(event: str, arguments: object) -> None:
-        nonlocal left
-        if event.startswith(("open", "os.", "shutil.")):
-            left -= 1
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if event.startswith(("open", "os.", "shutil.")) and next(accesses) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
-    try:
-        work()
-    finally:
-        left = 0
-        os._exit(0 if sys.exc_info()[0] is None else 1)
+    work()
 
 
 def test_a_store_that_is_killed_leaves_all_or_a_draft(store: Cache) -> None:
@@ -243,10 +230,7 @@ def put_often(store: Cache) -> None:
 
 
 def test_four_processes_that_store_the_same_leave_one_whole_object(store: Cache) -> None:
-    processes = [
-        multiprocessing.get_context("fork").Process(target=put_often, args=(store,))
-        for _ in range(4)
-    ]
+    processes = [FORK.Process(target=put_often, args=(store,)) for _ in range(4)]
     for process in processes:
         process.start()
     name = object_name("key", "")
@@ -332,12 +316,13 @@ def test_a_cache_that_others_can_read_is_refused(tmp_path: Path) -> None:
 def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LUMICONTAINER_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "/h")
-    assert cache_root() == Path("/h/.cache/lumicontainer")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert cache_root() == Path("/x/lumicontainer")
-    monkeypatch.setenv("LUMICONTAINER_CACHE", "/own")
-    assert cache_root() == Path("/own")
+    places = (
+        *(("HOME", "/h", "/h/.cache/lumicontainer"), ("XDG_CACHE_HOME", "/x", "/x/lumicontainer")),
+        ("LUMICONTAINER_CACHE", "/own", "/own"),
+    )
+    for name, value, place in places:
+        monkeypatch.setenv(name, value)
+        assert cache_root() == Path(place)
 
 
 @pytest.mark.parametrize(

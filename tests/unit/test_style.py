@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -74,16 +75,12 @@ def test_labels_and_states_have_colours_and_nothing_else_has(line: str, word: st
 
 def shown(*words: str, columns: int = 60, **env: str) -> str:
     """Return what the command line writes to a real terminal."""
-    terminal = Terminal(columns=columns)
-    try:
-        command = [sys.executable, "-m", "lumicontainer", *words]
-        given = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **env}
+    command = [sys.executable, "-m", "lumicontainer", *words]
+    given = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **env}
+    with closing(Terminal(columns=columns)) as terminal:
         out = terminal.stream
         subprocess.run(command, stderr=out, stdout=out, env=given, check=False)
-        terminal.finish()
-        return terminal.text.replace("\r\n", "\n")
-    finally:
-        terminal.close()
+    return terminal.text.replace("\r\n", "\n")
 
 
 def test_a_terminal_gets_colours_and_folded_lines() -> None:
