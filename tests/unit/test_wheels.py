@@ -79,11 +79,8 @@ def test_wheels_are_of_the_c_library_that_is_reported(libc: str, tag: int) -> No
 
 
 def test_a_package_comes_with_all_that_it_needs_and_with_hashes(offer: Offer, asked: Asked) -> None:
-    digests = {
-        "tool": offer("tool", "1.0", "lib>=1"),
-        "lib": offer("lib", "2.0", "deep"),
-        "deep": offer("deep", "0.1"),
-    }
+    wheels = (("tool", "1.0", "lib>=1"), ("lib", "2.0", "deep"), ("deep", "0.1"))
+    digests = {name: offer(name, *more) for name, *more in wheels}
     offer("lib", "1.5")
     found = asked("tool==1.0")
     assert {name: each.sha256 for name, each in found.items()} == digests
@@ -109,7 +106,7 @@ def test_what_is_taken_beside_others_is_of_their_versions(offer: Offer, asked: A
     offer("lib", "1.5")
     offer("lib", "2.0")
     found = asked("tool==1.0", same={"lib": "1.5", "other": "7"})
-    assert {each.name: each.version for each in found.values()} == {"tool": "1.0", "lib": "1.5"}
+    assert {name: each.version for name, each in found.items()} == {"tool": "1.0", "lib": "1.5"}
 
 
 @pytest.mark.parametrize(

@@ -99,18 +99,15 @@ def test_of_builds_of_one_recipe_that_end_at_once_one_leaves_its_tree(root: Path
     assert len(list(folders(root))) == 1
 
 
-def test_a_build_removes_its_tree_where_a_living_one_has_the_recipes_tree(root: Path) -> None:
+@pytest.mark.parametrize("has_tree", [True, False])
+def test_a_build_leaves_its_tree_only_where_no_living_one_has_one(
+    root: Path, has_tree: bool
+) -> None:
     with workspace.workspace("one") as place:
-        (place.sandbox / "tree").mkdir(parents=True)
-        leave_tree("one")
-        assert list(folders(root)) == [place.root]
-    assert list(folders(root)) == [place.root]
-
-
-def test_a_build_leaves_its_tree_where_a_living_one_has_none(root: Path) -> None:
-    with workspace.workspace("one"):
+        if has_tree:
+            (place.sandbox / "tree").mkdir(parents=True)
         left = leave_tree("one")
-    assert list(folders(root)) == [left]
+    assert list(folders(root)) == [place.root if has_tree else left]
 
 
 @pytest.mark.parametrize("name", ["two-dead", ".two-dead"])
