@@ -346,6 +346,10 @@ def swapped(key: str) -> tuple[World, World]:
     return variants(one, two), variants(two, one)
 
 
+def provided(provider: model.Provider) -> World:
+    return ALONE.with_layer(providers={"a": provider})
+
+
 def installing(*requires: Text) -> World:
     """Return a world whose layer compiles nothing."""
     return PLAIN.with_layer(requires=requires, files=LAYER.files[:1])
@@ -375,7 +379,7 @@ CASES = {
     "layer's name": (STEP, PLAIN, RENAMED),
     "one more layer below": (INSTALL, PLAIN, MORE),
     "variant's omit": (STEP, variants(EMPTY), variants(model.Variant(omit=WHY))),
-    "provider's omit": (STEP, ALONE, ALONE.with_layer(providers={"a": model.Provider(omit=WHY)})),
+    "provider's omit": (STEP, provided(model.Provider()), provided(model.Provider(omit=WHY))),
     "requires": (STEP, PLAIN, PLAIN.with_layer(requires=())),
     "variant's requires": (STEP, variants(EMPTY), variants(model.Variant(requires=LOWER))),
     "requires where nothing is compiled": (NOTHING, installing(), installing(*LOWER)),

@@ -13,23 +13,6 @@ from .test_order import error_of
 Resolve = Callable[..., Resolved]
 
 
-def test_a_value_comes_from_the_option_before_the_recipe_before_the_variant_before_the_layer(
-    resolved: Resolve,
-) -> None:
-    layer = (
-        "summary: x\nparameters:\n"
-        + "".join(f"  {name}: {{type: string, default: layer}}\n" for name in "abcd")
-        + "variants:\n  cpu: {parameters: {b: variant, c: variant, d: variant}}\n"
-    )
-    recipe = "summary: x\nbase: tiny\nlayers:\n  - greet: {c: recipe, d: recipe}\n"
-    result = resolved({"layers/greet/layer.yaml": layer, "hello.yaml": recipe}, "greet.d=option")
-    settings = {s.name: (s.value, s.origin) for s in result.layers[1].settings}
-    origins = ("layer", "variant", "recipe", "option")
-    assert settings == {
-        name: (origin, origin) for name, origin in zip("abcd", origins, strict=True)
-    }
-
-
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [

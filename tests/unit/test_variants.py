@@ -224,11 +224,13 @@ def test_a_profile_that_is_asked_for_counts_before_the_platform_s_and_the_recipe
     assert greeting(profiled(write, platform, "calm")) == ("calm", "profile")
 
 
-def test_the_recipe_and_the_option_count_before_the_profile_and_the_variant_after(
-    write: Write,
-) -> None:
+def test_an_option_counts_before_recipe_profile_variant_and_layer(write: Write) -> None:
+    files = {"hello.yaml": HELLO["hello.yaml"]}
+    assert greeting(profiled(write, files)) == ("hello", "layer")
     layer = HELLO["layers/greet/layer.yaml"] + "variants: {cpu: {parameters: {greeting: low}}}\n"
-    files = {"layers/greet/layer.yaml": layer}
+    files["layers/greet/layer.yaml"] = layer
+    assert greeting(profiled(write, files)) == ("low", "variant")
+    files["hello.yaml"] = PROFILES["hello.yaml"]
     assert greeting(profiled(write, files)) == ("calm", "profile")
     files["hello.yaml"] = PROFILES["hello.yaml"].replace("- greet", "- greet: {greeting: own}")
     assert greeting(profiled(write, files)) == ("own", "recipe")
@@ -242,16 +244,13 @@ def test_a_profile_may_have_another_base(write: Write) -> None:
     assert result.bootstrap.release == "trixie"
 
 
-RECIPE = PROFILES["hello.yaml"]
-
-
 @pytest.mark.parametrize(
     ("texts", "profile", "complaints"),
     [
         ({}, "lout", ["profile 'lout' not found", "where: --profile", "did you mean 'loud'?"]),
         ({}, "gpu", ["'gpu' is not for the platform 'workstation'", "choose of: calm, loud"]),
         (
-            *({"hello.yaml": RECIPE.replace("loud", "clam")}, ""),
+            *({"hello.yaml": PROFILES["hello.yaml"].replace("loud", "clam")}, ""),
             ["profile 'clam' not found", "hello.yaml:3:23", "did you mean 'calm'?"],
         ),
         (
