@@ -404,7 +404,5 @@ CASES = {
 
 
 @pytest.mark.parametrize(("effect", "before", "after"), CASES.values(), ids=CASES)
-def test_what_a_change_of_more_than_a_value_rebuilds(
-    effect: str, before: World, after: World
-) -> None:
+def test_what_other_changes_rebuild(effect: str, before: World, after: World) -> None:
     check_rebuilt(effect, before.plan(), after.plan())

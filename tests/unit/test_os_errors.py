@@ -70,9 +70,7 @@ def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
         (errno.EROFS, HostError, "name another"),
     ],
 )
-def test_each_refusal_has_its_code_and_its_hint(
-    number: int, kind: type[HostError], hint: str
-) -> None:
+def test_a_refusal_has_a_code_and_a_hint(number: int, kind: type[HostError], hint: str) -> None:
     system = OSError(number, os.strerror(number), "/at")
     error = refused(system, "cannot write", hint="name another")
     assert type(error) is kind

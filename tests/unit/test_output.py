@@ -59,9 +59,7 @@ def of(encoding: str) -> tuple[io.BytesIO, Output]:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
-def test_a_document_is_utf8_in_every_encoding_of_the_terminal(
-    encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_is_always_utf8(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     raw, out = of(encoding)
     out.write("…\x1b\n")
     monkeypatch.setattr(sys, "stdout", out)
@@ -102,9 +100,7 @@ def test_no_line_of_a_value_in_a_message_looks_like_a_message_of_its_own() -> No
     assert [text for text in printed.splitlines() if not text.startswith(" ")] == ["error: no 'a"]
 
 
-def test_a_command_is_reported_without_the_passwords_in_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_command_is_reported_without_passwords(capsys: pytest.CaptureFixture[str]) -> None:
     output.set_talk(output.VERBOSE)
     try:
         trace(["pip", "--index-url", "https://me:secret@site.example/simple", "a b"])

@@ -40,9 +40,7 @@ def recorded(tree: Path, script: str) -> tuple[subprocess.CompletedProcess[str],
     ],
     ids=["path", "group alone", "through a link", "descriptor"],
 )
-def test_a_new_owner_is_recorded_and_not_set(
-    tree: Path, script: str, owner: tuple[int, int]
-) -> None:
+def test_an_owner_is_recorded_and_not_set(tree: Path, script: str, owner: tuple[int, int]) -> None:
     done, owners = recorded(tree, script)
     assert done.returncode == 0, done.stderr
     info = (tree / "file").stat()

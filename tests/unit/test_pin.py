@@ -87,9 +87,7 @@ def test_what_a_layer_below_has_is_pinned_there_alone(locked: Locked, offer: Off
     assert faults(lock, found) == []
 
 
-def test_what_compiles_is_held_without_the_layers_that_it_does_not_require(
-    locked: Locked, offer: Offer
-) -> None:
+def test_a_compiler_has_only_the_layers_that_it_requires(locked: Locked, offer: Offer) -> None:
     offer("tool", "1.0", "lib")
     offer("make", "3.0", "lib")
     offer("lib", "1.5")
@@ -132,9 +130,7 @@ def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: 
     assert faults(lock, found) == []
 
 
-def test_what_no_index_has_is_not_pinned_and_the_rest_is(
-    locked: Locked, offer: Offer, printed: io.StringIO
-) -> None:
+def test_what_no_index_has_is_open(locked: Locked, offer: Offer, printed: io.StringIO) -> None:
     offer("lib", "1.4")
     offer("lib", "1.5")
     wanted = {"one": "lost==1", "two": "lib==9", "three": "lib==1.5"}
@@ -206,9 +202,7 @@ def test_without_a_known_python_nothing_is_asked(
     assert "which Python the image has" in lock.of("greet")[0].open
 
 
-def test_an_image_and_sources_are_asked_for_by_their_mirrors(
-    locked: Locked, registry: str, tmp_path: Path
-) -> None:
+def test_images_and_sources_have_mirrors(locked: Locked, registry: str, tmp_path: Path) -> None:
     upstream = Upstream(tmp_path)
     commit = upstream.git("rev-parse", "HEAD", at=upstream.repository("tool", a="x"))
     (upstream.served / "x.tgz").write_bytes(b"x")

@@ -59,9 +59,7 @@ REPOSITORIES = {
 }
 
 
-def test_a_layer_s_repositories_are_added_before_apt_is_asked_and_before_it_installs(
-    resolved: Callable[..., Resolved],
-) -> None:
+def test_repositories_are_added_before_packages(resolved: Callable[..., Resolved]) -> None:
     image = resolved(REPOSITORIES)
     (step,) = [each for each in make_plan(image, ()).steps if each.name == "greet"]
     lines = ["/fetch.sh url ", "bash ./add.sh", "apt-get ", " sl\n", "bash ./install.sh"]

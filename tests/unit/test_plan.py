@@ -56,9 +56,7 @@ def test_the_script_stands_in_the_program_byte_for_byte(resolved: Resolve) -> No
     assert HELLO["layers/greet/install.sh"] in program
 
 
-def test_what_is_baked_in_is_spread_over_as_many_sections_as_engines_need(
-    resolved: Resolve,
-) -> None:
+def test_what_is_baked_in_is_spread_over_sections(resolved: Resolve) -> None:
     inside = [LayerFile(f"m{n}.py", 0o644, f"part = {n}\n".encode() * 3000) for n in range(5)]
     seal = make_plan(resolved(), inside).steps[-1]
     assert len(seal.documents) > 1
@@ -72,18 +70,14 @@ def test_what_is_baked_in_is_spread_over_as_many_sections_as_engines_need(
     assert works == [False] * (len(works) - 1) + [True], "the work is done when all files are there"
 
 
-def test_the_record_holds_values_and_origins_but_no_path_of_this_machine(
-    resolved: Resolve,
-) -> None:
+def test_the_record_holds_values_and_origins_but_no_path(resolved: Resolve) -> None:
     result = resolved_record(resolved({}, "greet.times=3"))
     assert result["layers"]["greet"]["parameters"]["times"] == 3
     assert result["layers"]["greet"]["origins"]["times"] == "option"
     assert "/tmp" not in str(result)
 
 
-def test_the_platform_s_tables_are_baked_in_with_the_versions_of_the_layers(
-    resolved: Resolve,
-) -> None:
+def test_the_platform_s_tables_are_baked_in_with_versions(resolved: Resolve) -> None:
     layer = f"{LAYER}version: '1.2'\nprovides: {{libfabric: '2.1'}}\n"
     plain = resolved({"layers/greet/layer.yaml": layer})
     assert resolved_record(plain)["layers"]["greet"]["provides"] == {"libfabric": "2.1"}

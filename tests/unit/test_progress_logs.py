@@ -136,9 +136,7 @@ def test_json_is_one_object_a_line_with_what_happened(stream: io.StringIO) -> No
     ]
 
 
-def test_json_reports_how_far_a_step_is_ten_times_a_second_and_at_its_end(
-    stream: io.StringIO,
-) -> None:
+def test_json_reports_how_far_a_step_is_ten_times_a_second(stream: io.StringIO) -> None:
     begun = time.monotonic()
     with Progress("json", stream=stream) as progress, progress.step("fetch") as task:
         for number in range(1, 1001):

@@ -55,9 +55,7 @@ def read(*rules: str) -> tuple[dict[str, Rule], str]:
         ("{rocm: []}", "expected a condition"),
     ],
 )
-def test_a_condition_that_can_never_be_judged_is_refused_with_its_place(
-    when: str, complaint: str
-) -> None:
+def test_a_condition_that_nothing_can_meet_is_refused(when: str, complaint: str) -> None:
     _, text = read(rule(when))
     assert complaint in text
     assert "rules.yaml:4:" in text
@@ -115,9 +113,7 @@ def test_all_that_is_wrong_with_rules_is_reported_at_once() -> None:
         ("6.4", "!=driver", None),
     ],
 )
-def test_a_condition_is_so_or_not_or_not_known(
-    found: str, condition: str, expected: bool | None
-) -> None:
+def test_a_condition_holds_or_does_not(found: str, condition: str, expected: bool | None) -> None:
     facts = {"x": (Fact(found),), "rocm": (Fact("6.4.4"),)}
     assert is_met("x", [parse(condition, NAMES, free=True)], facts) is expected
 
@@ -184,9 +180,7 @@ def found(resolved: Resolved) -> dict[str, list[str]]:
     return {name: [fact.value for fact in facts] for name, facts in facts_of(resolved).items()}
 
 
-def test_facts_come_from_versions_values_sources_packages_and_the_environment(
-    resolved: Resolve,
-) -> None:
+def test_facts_come_from_all_parts_of_a_layer(resolved: Resolve) -> None:
     layer = (
         'summary: x\nversion: "2.9.1+rocm6.4"\n'
         "parameters: {loud: {type: boolean, default: true}}\n"
@@ -222,9 +216,7 @@ def test_a_layer_that_is_left_out_gives_no_facts(resolved: Resolve) -> None:
     assert "greet" not in found(resolved({"layers/greet/layer.yaml": layer}))
 
 
-def test_a_platform_states_its_driver_and_the_variables_that_fit_the_images_rocm(
-    write: Write, resolved: Resolve
-) -> None:
+def test_a_platform_states_its_driver_and_variables(write: Write, resolved: Resolve) -> None:
     row = "reason: x, source: x"
     platform = (
         'summary: x\naccelerator: cpu\ndriver: "6.3"\nvariables:\n'

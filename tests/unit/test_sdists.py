@@ -69,9 +69,7 @@ def origin(sha256: str = SHA, file: str = "tool-1.0.tar.gz") -> dict[str, Any]:
     return {"url": f"file:///x/{file}", "archive_info": {"hashes": {"sha256": sha256}}}
 
 
-def test_the_image_that_asks_has_what_is_below_and_what_its_layer_takes_of_apt(
-    resolved: Resolve,
-) -> None:
+def test_the_image_that_asks_has_what_its_layer_needs(resolved: Resolve) -> None:
     asks = sdists.asking(resolved(LAYERS), "own", ["tool==1.0"], PINS)
     low, own, _ = make_plan(asks, ()).steps
     assert (low.name, own.name) == ("low", "own")

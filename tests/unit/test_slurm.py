@@ -25,9 +25,7 @@ ENDS = (
 
 
 @pytest.mark.parametrize("reason", NEVER)
-def test_a_reason_that_lasts_until_somebody_changes_something_is_no_reason_to_wait(
-    reason: str,
-) -> None:
+def test_a_reason_that_lasts_is_not_waited_for(reason: str) -> None:
     state = JobState("PENDING", reason)
     assert state.never_starts
     problem = stuck("7", state).problems[0]

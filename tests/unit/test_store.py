@@ -285,9 +285,7 @@ def test_what_a_build_uses_or_wants_to_keep_stays(store: Cache) -> None:
     assert content(store) == []
 
 
-def test_what_another_prune_removes_meanwhile_stops_nobody(
-    store: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prune_beside_another_works(store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other, kept = (put(store, key) for key in ("one", "other", "kept"))
     names = store.names
 

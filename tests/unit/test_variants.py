@@ -121,9 +121,7 @@ def test_a_variant_may_require_more_than_its_layer(resolved: Resolve) -> None:
     assert resolved(files).layers[2].requires == ("other",)
 
 
-def test_the_variant_s_source_takes_the_place_of_the_layer_s_of_the_same_name(
-    resolved: Resolve,
-) -> None:
+def test_a_variant_s_source_replaces_the_layer_s_of_its_name(resolved: Resolve) -> None:
     layer = (
         f"summary: x\nsources: [{{git: 'https://a.example/x', commit: {COMMIT}, folder: x}}]\n"
         "variants:\n  cpu:\n    sources:\n"
@@ -216,9 +214,7 @@ def test_the_first_profile_of_the_recipe_that_fits_the_platform_counts(write: Wr
     assert resolved_record(result)["profile"] == "calm"
 
 
-def test_a_profile_that_is_asked_for_counts_before_the_platform_s_and_the_recipe_s(
-    write: Write,
-) -> None:
+def test_a_profile_that_is_asked_for_counts_first(write: Write) -> None:
     platform = {"envs/workstation.yaml": "summary: x\naccelerator: cpu\nprofile: loud\n"}
     assert greeting(profiled(write, platform)) == ("LOUD", "profile")
     assert greeting(profiled(write, platform, "calm")) == ("calm", "profile")
@@ -342,7 +338,7 @@ def problems_of(write: Write, layer: str, files: dict[str, str] | None = None) -
         ("bootstrap: {cpu: {agent: docker, docker_image: 'u:n@sha256:12'}}", ["64 hexadecimal"]),
     ],
 )
-def test_what_is_wrong_with_a_layer_s_parts_is_reported(
+def test_wrong_parts_of_a_layer_are_reported(
     write: Write, text: str, complaints: list[str]
 ) -> None:
     printed = problems_of(write, f"summary: x\nversion: '2'\nsecrets: []\n{text}\n")

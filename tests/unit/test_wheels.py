@@ -89,9 +89,7 @@ def test_a_package_comes_with_all_that_it_needs_and_with_hashes(offer: Offer, as
     assert found["lib"].line == f"lib==2.0 --hash=sha256:{digests['lib']}"
 
 
-def test_what_the_image_has_is_not_taken_again_nor_what_that_needs(
-    offer: Offer, asked: Asked
-) -> None:
+def test_what_the_image_has_is_not_taken_twice(offer: Offer, asked: Asked) -> None:
     offer("tool", "1.0", "lib>=1")
     for version in ("1.5", "2.0"):
         offer("lib", version, "deep")
@@ -125,9 +123,7 @@ def test_the_wheel_is_for_the_python_and_the_glibc_of_the_image(
 
 
 @pytest.mark.parametrize("python", ["3.9", "3.11", "3.12", "3.13"])
-def test_markers_are_judged_by_the_python_of_the_image_and_not_by_pips(
-    offer: Offer, asked: Asked, python: str
-) -> None:
+def test_markers_are_judged_by_the_image_s_python(offer: Offer, asked: Asked, python: str) -> None:
     markers = (
         *("old>=1; python_version < '3.12'", "new; python_full_version >= '3.12.0'"),
         *("windows; sys_platform == 'win32'", "with-an-extra; extra == 'more'"),

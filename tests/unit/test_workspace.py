@@ -35,9 +35,7 @@ def test_the_tree_of_the_last_build_is_taken_over(root: Path) -> None:
         assert (place.sandbox / STATE).read_text() == "one"
 
 
-def test_what_a_lock_left_goes_with_the_next_build_and_its_tree_is_not_taken_over(
-    root: Path,
-) -> None:
+def test_what_a_lock_left_is_removed_and_not_taken_over(root: Path) -> None:
     leave_tree(f"one{workspace.LOCK}")
     with workspace.workspace(f"one{workspace.LOCK}") as place:
         assert (place.sandbox / STATE).exists()
@@ -49,9 +47,7 @@ def test_what_a_lock_left_goes_with_the_next_build_and_its_tree_is_not_taken_ove
     assert list(folders(root)) == []
 
 
-def test_a_tree_that_another_build_removes_is_not_taken_over(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_in_removal_is_not_taken_over(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = leave_tree("one")
     removing, go_on = threading.Event(), threading.Event()
     remove = workspace.remove_tree
@@ -100,9 +96,7 @@ def test_of_builds_of_one_recipe_that_end_at_once_one_leaves_its_tree(root: Path
 
 
 @pytest.mark.parametrize("has_tree", [True, False])
-def test_a_build_leaves_its_tree_only_where_no_living_one_has_one(
-    root: Path, has_tree: bool
-) -> None:
+def test_only_one_build_leaves_its_tree(root: Path, has_tree: bool) -> None:
     with workspace.workspace("one") as place:
         if has_tree:
             (place.sandbox / "tree").mkdir(parents=True)
@@ -111,9 +105,7 @@ def test_a_build_leaves_its_tree_only_where_no_living_one_has_one(
 
 
 @pytest.mark.parametrize("name", ["two-dead", ".two-dead"])
-def test_what_a_dead_build_left_goes_with_the_next_build_of_any_recipe(
-    root: Path, name: str
-) -> None:
+def test_the_next_build_removes_what_a_dead_one_left(root: Path, name: str) -> None:
     (root / name / "sandbox" / "tree").mkdir(parents=True)
     (root / name / "lock").touch()
     with workspace.workspace("one") as place:
