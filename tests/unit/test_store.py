@@ -163,30 +163,23 @@ def _work_and_die(work: Callable[[], object], number: int) -> None:
     work()
 
 
-def test_a_store_that_is_killed_leaves_all_or_a_draft(store: Cache) -> None:
-    name = object_name("key", "")
-    drafts = 0
-    for _ in killed_everywhere(lambda: put(store)):
-        assert {each.strip(".").partition(".")[0] for each in content(store)} <= {name}
-        drafts += content(store) != [] and store.names() == []
-        if store.names():
-            assert store.proven(name)
-        store.reclaim()
-        assert content(store) == store.names()
-        shutil.rmtree(store.folder(name), ignore_errors=True)
-    assert drafts > 10
-    assert store.damaged() == []
-
-
-@pytest.mark.parametrize("work", ["store", "remove"])
-def test_a_change_that_is_killed_leaves_a_whole_object_or_none(store: Cache, work: str) -> None:
+@pytest.mark.parametrize("work", ["store", "replace", "remove"])
+def test_a_change_that_is_killed_leaves_a_whole_object_or_a_draft(store: Cache, work: str) -> None:
     entry = put(store)
-    change = {"store": lambda: put(store), "remove": lambda: store.remove(entry)}[work]
-    for _ in killed_everywhere(change):
+    if work == "store":
+        store.remove(entry)
+    drafts = 0
+    for _ in killed_everywhere(lambda: store.remove(entry) if work == "remove" else put(store)):
+        assert {each.strip(".").partition(".")[0] for each in content(store)} <= {entry.name}
+        drafts += content(store) != store.names()
         store.reclaim()
         assert content(store) == store.names()
         assert store.proven(entry.name) or not store.names()
-        put(store)
+        if work == "store":
+            shutil.rmtree(entry.folder, ignore_errors=True)
+        else:
+            put(store)
+    assert drafts > 5
     assert store.damaged() == []
 
 
