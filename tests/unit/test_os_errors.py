@@ -82,16 +82,11 @@ def test_a_refusal_has_a_code_and_a_hint(number: int, kind: type[HostError], hin
 def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     Cache(cache).open()
-    program = (
-        "import sys; from pathlib import Path; from lumicontainer.build.cache.store import Cache\n"
-        "from lumicontainer.errors import HostError\n"
-        "try: Cache(Path(sys.argv[1])).open()\n"
-        "except HostError as error: print(error)"
-    )
     setup = f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}"
-    command = [*prepared("mount", setup), sys.executable, "-c", program, str(cache)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert printed.splitlines() == [
+    command = [*prepared("mount", setup), sys.executable, "-m", "lumicontainer", "cache", "prune"]
+    env = {**os.environ, "LUMICONTAINER_CACHE": str(cache)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines() == [
         "error: cannot write to the cache",
         f"  where: {cache}",
         "    why: Read-only file system",
