@@ -19,7 +19,7 @@ from lumicontainer.system.terminal.progress import Progress
 
 from .test_fetch import UPSTREAM, Upstream
 from .test_pins import registry
-from .test_wheels import Offer, list_md5_alone, offer
+from .test_wheels import Offer, list_md5_alone, offer, offer_all
 
 __all__ = ["offer", "registry"]
 
@@ -78,9 +78,7 @@ def python(*requirements: str, more: str = "") -> str:
 
 
 def test_what_a_layer_below_has_is_pinned_there_alone(locked: Locked, offer: Offer) -> None:
-    offer("tool", "1.0", "lib")
-    offer("lib", "1.5")
-    offer("lib", "2.0")
+    offer_all(offer, "tool 1.0 lib", "lib 1.5", "lib 2.0")
     lock, found = locked({"one/layer.yaml": python("lib==1.5"), "two/layer.yaml": python("tool")})
     assert pins(lock, "one") == {"lib==1.5": "lib==1.5"}
     assert pins(lock, "two") == {"tool": "tool==1.0"}
@@ -88,10 +86,7 @@ def test_what_a_layer_below_has_is_pinned_there_alone(locked: Locked, offer: Off
 
 
 def test_a_compiler_has_only_the_layers_that_it_requires(locked: Locked, offer: Offer) -> None:
-    offer("tool", "1.0", "lib")
-    offer("make", "3.0", "lib")
-    offer("lib", "1.5")
-    offer("lib", "2.0")
+    offer_all(offer, "tool 1.0 lib", "make 3.0 lib", "lib 1.5", "lib 2.0")
     layers = {
         "one/layer.yaml": python("lib==1.5"),
         "two/layer.yaml": python("tool==1.0"),
@@ -107,8 +102,7 @@ def test_a_compiler_has_only_the_layers_that_it_requires(locked: Locked, offer: 
 
 @pytest.mark.parametrize("above", ["2.0", "1.5"], ids=["another", "the same"])
 def test_a_layer_may_want_what_one_below_has(locked: Locked, offer: Offer, above: str) -> None:
-    offer("lib", "1.5")
-    offer("lib", "2.0")
+    offer_all(offer, "lib 1.5", "lib 2.0")
     wanted = {"one": "lib==1.5", "two": f"lib=={above}"}
     lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
     assert {layer: pins(lock, layer) for layer in wanted} == {n: {t: t} for n, t in wanted.items()}
@@ -117,8 +111,7 @@ def test_a_layer_may_want_what_one_below_has(locked: Locked, offer: Offer, above
 
 
 def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: Offer) -> None:
-    offer("torch", "1.0+cpu", "lib")
-    offer("lib", "1.5")
+    offer_all(offer, "torch 1.0+cpu lib", "lib 1.5")
     own = (
         "version: '1.0'\npip_installs: [{package: torch, index_parameter: index}]\n"
         "parameters: {index: {type: string, default: 'https://wheels.example/cpu'}}\n"
@@ -131,8 +124,7 @@ def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: 
 
 
 def test_what_no_index_has_is_open(locked: Locked, offer: Offer, printed: io.StringIO) -> None:
-    offer("lib", "1.4")
-    offer("lib", "1.5")
+    offer_all(offer, "lib 1.4", "lib 1.5")
     wanted = {"one": "lost==1", "two": "lib==9", "three": "lib==1.5"}
     lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
     why = "the configured index has no wheel of it"
@@ -171,8 +163,7 @@ def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(
 def test_what_has_no_sha256_in_the_index_is_unpinned_a_dependency_too(
     locked: Locked, offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer("tool", "1.0", "lib")
-    offer("lib", "1.5")
+    offer_all(offer, "tool 1.0 lib", "lib 1.5")
     list_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
     lock, found = locked({"one/layer.yaml": python("tool"), "two/layer.yaml": python("lib")})
     assert pins(lock, "one") == {"tool": "tool==1.0", "(lib)": ""}

@@ -44,6 +44,12 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
     return write
 
 
+def offer_all(offer: Offer, *wheels: str) -> None:
+    """Offer wheels that are written ``name version need``."""
+    for each in wheels:
+        offer(*each.split())
+
+
 @pytest.fixture(params=["pip", "uv"])
 def asked(request: pytest.FixtureRequest) -> Asked:
     """Return what asks pip or uv for the wheels of requirements, by name."""
@@ -100,9 +106,7 @@ def test_what_the_image_has_is_not_taken_twice(offer: Offer, asked: Asked) -> No
 
 
 def test_what_is_taken_beside_others_is_of_their_versions(offer: Offer, asked: Asked) -> None:
-    offer("tool", "1.0", "lib>=1")
-    offer("lib", "1.5")
-    offer("lib", "2.0")
+    offer_all(offer, "tool 1.0 lib>=1", "lib 1.5", "lib 2.0")
     found = asked("tool==1.0", same={"lib": "1.5", "other": "7"})
     assert {name: each.version for name, each in found.items()} == {"tool": "1.0", "lib": "1.5"}
 
@@ -153,8 +157,7 @@ def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer, asked
 def test_a_file_without_sha256_in_the_index_is_asked_for_once_and_has_none(
     offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer("tool", "1.0", "lib")
-    offer("lib", "1.5")
+    offer_all(offer, "tool 1.0 lib", "lib 1.5")
     list_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
     found = asked("tool==1.0")
     assert set(found) == {"tool", "lib"}
