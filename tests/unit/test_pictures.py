@@ -17,20 +17,16 @@ MEASURED = {
 
 
 def chart(measured: Any) -> pictures.Chart:
-    found = list(pictures.charts({"bandwidth": measured}))
-    assert len(found) == 1
-    return found[0]
+    (found,) = pictures.charts({"bandwidth": measured})
+    return found
 
 
 def test_points_are_in_order_on_a_scale_of_powers_of_two() -> None:
     (line,) = chart(MEASURED).lines
     xs = [x for x, _, _ in line.points]
     assert xs == [pictures.LEFT, sum((xs[0], xs[2])) / 2, pictures.WIDTH - pictures.RIGHT]
-    assert [said for *_, said in line.points] == [
-        "1.0 KiB: 10 GB/s",
-        "1.0 MiB: 50 GB/s",
-        "1.0 GiB: 100 GB/s",
-    ]
+    said = [text for *_, text in line.points]
+    assert said == ["1.0 KiB: 10 GB/s", "1.0 MiB: 50 GB/s", "1.0 GiB: 100 GB/s"]
 
 
 def test_a_reference_lies_where_its_value_would() -> None:
@@ -44,9 +40,8 @@ def test_a_reference_lies_where_its_value_would() -> None:
 
 
 def test_several_pictures_of_a_check_are_each_drawn() -> None:
-    assert (
-        len(list(pictures.charts({"bandwidth": [MEASURED, {**MEASURED, "title": "other"}]}))) == 2
-    )
+    other = {**MEASURED, "title": "other"}
+    assert len(list(pictures.charts({"bandwidth": [MEASURED, other]}))) == 2
 
 
 @pytest.mark.parametrize(
@@ -57,11 +52,10 @@ def test_several_pictures_of_a_check_are_each_drawn() -> None:
         {},
         {"series": []},
         {"series": [{"name": "a", "points": []}]},
-        {"series": [{"name": "a", "points": [[0, 1]]}]},
-        {"series": [{"name": "a", "points": [["x", 1]]}]},
-        {"series": [{"name": "a", "points": [[1, 0]]}]},
-        {"series": [{"name": "a", "points": [[1, float("inf")]]}]},
-        {"series": [{"name": "a", "points": [[1, float("nan")]]}]},
+        *(
+            {"series": [{"name": "a", "points": [point]}]}
+            for point in ([0, 1], ["x", 1], [1, 0], [1, float("inf")], [1, float("nan")])
+        ),
         {**MEASURED, "references": [{"name": "no value"}]},
     ],
 )

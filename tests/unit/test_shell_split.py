@@ -32,12 +32,8 @@ def test_a_command_ends_where_bash_ends_it(text: str, commands: list[str] | None
 
 def test_a_command_knows_its_line_and_whether_it_is_more_than_words() -> None:
     found = split("a\n\n# note\nb >c; d 'e|f' >/dev/null 2>&1; g ${H}")
-    assert [(each.offset, each.compound) for each in found] == [
-        (0, False),
-        (3, True),
-        (3, False),
-        (3, False),
-    ]
+    known = [(each.offset, each.compound) for each in found]
+    assert known == [(0, False), (3, True), (3, False), (3, False)]
 
 
 def test_known_variables_are_put_in_and_others_are_not_guessed() -> None:

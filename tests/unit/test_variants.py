@@ -143,10 +143,8 @@ def test_what_no_hash_holds_is_reported(resolved: Resolve) -> None:
         "  - {url: 'https://a.example/y', file: open}\n"
     )
     result = resolved({**USE, "layers/greet/layer.yaml": layer})
-    assert unpinned(result, result.layers[1]) == (
-        "short from https://a.example/x, commit 0123456",
-        "open from https://a.example/y",
-    )
+    short, url = "short from https://a.example/x, commit 0123456", "open from https://a.example/y"
+    assert unpinned(result, result.layers[1]) == (short, url)
     assert unpinned(result, result.layers[0]) == ("debootstrap bookworm",)
 
 
