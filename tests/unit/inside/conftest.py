@@ -1,12 +1,13 @@
 """Lay lumi-entry out as an image has it, and start it with an environment of the test's own."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,14 @@ from lumicontainer import inside
 SOURCE = Path(inside.__file__).parent
 PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
-Entry = Callable[..., subprocess.CompletedProcess[str]]
+Done = subprocess.CompletedProcess[str]
+Entry = Callable[..., Done]
+
+
+def run(*command: object, env: Mapping[str, str] | None = None, **options: Any) -> Done:
+    """Run a command; ``env`` is all of its environment but PATH."""
+    env = {"PATH": PATH, **(env or {})}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **options)
 
 
 @pytest.fixture(scope="session")
@@ -42,19 +50,5 @@ def lay_out(root: Path, platform: dict[str, object] | None = None) -> Path:
 
 @pytest.fixture
 def entry(launcher: Path, tmp_path: Path) -> Entry:
-    """Run lumi-entry with given words; ``env`` is all of its environment but PATH."""
-
-    def run(
-        *words: str, env: dict[str, str] | None = None, cwd: Path = tmp_path, **options: object
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [os.fspath(launcher), *words],
-            env={"PATH": PATH, **(env or {})},
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            check=False,
-            **options,
-        )
-
-    return run
+    """Run lumi-entry in the test's folder."""
+    return partial(run, launcher, cwd=tmp_path)

@@ -1,10 +1,9 @@
 """A rank's stdout and stderr go to files of its own, and never over those of another run."""
 
-import subprocess
 from pathlib import Path
 
 from .. import seen
-from ..conftest import PATH, Entry
+from ..conftest import Entry, run
 
 TALK = ("--", "sh", "-c", "echo out; echo err >&2")
 
@@ -16,28 +15,29 @@ def texts(folder: Path) -> dict[str, str]:
 def test_each_rank_writes_to_two_files_named_by_job_step_and_rank(
     entry: Entry, tmp_path: Path
 ) -> None:
-    for rank in (0, 1, 3):
+    for rank in (1, 3):
         done = entry("--log-dir", "logs/run", *TALK, env=seen.srun(rank))
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    pairs = {f"1.0-rank{rank}.{kind}" for rank in (0, 1, 3) for kind in ("out", "err")}
-    found = texts(tmp_path / "logs/run")
-    assert set(found) == pairs
-    assert all(text == f"{name[-3:]}\n" for name, text in found.items())
+    assert texts(tmp_path / "logs/run") == {
+        "1.0-rank1.out": "out\n",
+        "1.0-rank1.err": "err\n",
+        "1.0-rank3.out": "out\n",
+        "1.0-rank3.err": "err\n",
+    }
 
 
 def test_files_of_an_earlier_run_stay_as_they_are(entry: Entry, tmp_path: Path) -> None:
-    for _ in range(2):
-        entry("--log-dir", "logs", *TALK, env=seen.srun(0))
-    (tmp_path / "logs/1.0-rank0.2.err").write_text("mine")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("1.0-rank0.out", "1.0-rank0.err", "1.0-rank0.1.err"):
+        (logs / name).write_text("mine")
     entry("--log-dir", "logs", *TALK, env=seen.srun(0))
-    assert texts(tmp_path / "logs") == {
-        "1.0-rank0.out": "out\n",
-        "1.0-rank0.err": "err\n",
-        "1.0-rank0.1.out": "out\n",
-        "1.0-rank0.1.err": "err\n",
-        "1.0-rank0.2.err": "mine",
-        "1.0-rank0.3.out": "out\n",
-        "1.0-rank0.3.err": "err\n",
+    assert texts(logs) == {
+        "1.0-rank0.out": "mine",
+        "1.0-rank0.err": "mine",
+        "1.0-rank0.1.err": "mine",
+        "1.0-rank0.2.out": "out\n",
+        "1.0-rank0.2.err": "err\n",
     }
 
 
@@ -56,13 +56,8 @@ def test_the_program_inherits_no_more_descriptors(entry: Entry, tmp_path: Path) 
 
 
 def test_closed_standard_streams_become_files_all_the_same(launcher: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"exec '{launcher}' --log-dir logs -- echo here >&-"],
-        env={"PATH": PATH},
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 0
+    command = f"exec '{launcher}' --log-dir logs -- echo here >&-"
+    assert run("sh", "-c", command, cwd=tmp_path).returncode == 0
     assert (tmp_path / "logs/rank0.out").read_text() == "here\n"
 
 
@@ -75,8 +70,6 @@ def test_a_folder_that_cannot_be_is_reported_whole_once_and_by_each_rank_in_a_li
     assert [one.stderr.count("\n") for one in done] == [4, 1, 1]
     assert done[0].stderr.startswith("error: cannot write logs to 'logs': File exists\n")
     assert "hint: choose a folder that every node can write to" in done[0].stderr
-    alone = entry("--log-dir", "/proc/none", *TALK, env=seen.srun(1))
-    assert (alone.returncode, alone.stderr.count("\n")) == (3, 1)
 
 
 def test_a_full_disk_is_reported_before_the_program_starts(launcher: Path, tmp_path: Path) -> None:
@@ -86,16 +79,10 @@ def test_a_full_disk_is_reported_before_the_program_starts(launcher: Path, tmp_p
         head -c 1M /dev/zero >"$1/all" 2>/dev/null
         exec "$2" --log-dir "$1" -- sh -c 'echo started >"$0"' "$3"
     """
-    full = tmp_path / "full"
+    full, started = tmp_path / "full", tmp_path / "started"
     full.mkdir()
-    words = ["sh", "-c", script, "sh", full, launcher, tmp_path / "started"]
-    done = subprocess.run(
-        ["unshare", "--map-root-user", "--mount", *words],
-        env={"PATH": PATH},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("sh", "-c", script, "sh", full, launcher, started)
+    done = run("unshare", "--map-root-user", "--mount", *words)
     assert done.returncode == 3
     assert "No space left on device" in done.stderr
-    assert not (tmp_path / "started").exists()
+    assert not started.exists()

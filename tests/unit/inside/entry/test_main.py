@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,11 @@ import lumicontainer
 from lumicontainer import inside
 
 from .. import seen
-from ..conftest import PATH, Entry
+from ..conftest import PATH, Entry, run
 
 PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
-PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 ARGUMENTS = [
-    "two words",
-    "it's",
-    '"quoted"',
-    "$(id)",
-    "`id`",
-    "",
-    "*",
-    "a\nb",
-    "--help",
-    "--",
-    "%x",
+    *("two words", "it's", '"quoted"', "$(id)", "`id`", "", "*", "a\nb", "--help", "--", "%x"),
 ]
 
 
@@ -38,15 +26,23 @@ def script(folder: Path, text: str, name: str = "train.py") -> str:
     return str(path)
 
 
-def test_the_arguments_of_a_script_arrive_as_they_are(entry: Entry, tmp_path: Path) -> None:
-    done = entry(script(tmp_path, PRINT_ARGUMENTS), *ARGUMENTS)
-    assert done.stdout == ascii(ARGUMENTS) + "\n"
-    assert done.stderr == ""
+@pytest.mark.parametrize(
+    "program",
+    [["train.py"], ["-m", "train"], ["--", "python3", "-c", PRINT_ARGUMENTS]],
+    ids=["script", "module", "command"],
+)
+def test_the_arguments_of_a_program_arrive_as_they_are(
+    entry: Entry, tmp_path: Path, program: list[str]
+) -> None:
+    script(tmp_path, PRINT_ARGUMENTS)
+    done = entry(*program, *ARGUMENTS)
+    assert (done.stdout, done.stderr) == (ascii(ARGUMENTS) + "\n", "")
 
 
-def test_the_arguments_of_a_command_arrive_as_they_are(entry: Entry) -> None:
-    done = entry("--", "python3", "-c", PRINT_ARGUMENTS, *ARGUMENTS)
-    assert done.stdout == ascii(ARGUMENTS) + "\n"
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}])
+def test_bytes_that_are_no_text_arrive_as_they_are(entry: Entry, locale: dict[str, str]) -> None:
+    done = entry("--", "printf", "%s|", b"a\xff\xc3", "ä", env=locale, errors="surrogateescape")
+    assert done.stdout == "a\udcff\udcc3|ä|"
 
 
 def test_a_command_that_is_missing_on_another_node_is_reported_by_that_node(entry: Entry) -> None:
@@ -61,51 +57,22 @@ def test_a_command_that_is_missing_on_another_node_is_reported_by_that_node(entr
 @pytest.mark.parametrize("where", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("words", ["--version", "--print-env"])
 def test_what_cannot_be_printed_is_reported(launcher: Path, words: str, where: str) -> None:
-    command = ["sh", "-c", f'exec "$0" {words} {where}', launcher]
-    done = subprocess.run(command, env={"PATH": PATH}, capture_output=True, text=True, check=False)
+    done = run("sh", "-c", f'exec "$0" {words} {where}', launcher)
     assert done.returncode == 3
     assert done.stderr.startswith("error: cannot write to stdout: ")
     assert done.stderr.count("\n") == 4
-
-
-def test_options_without_a_value_stand_before_the_program(entry: Entry) -> None:
-    done = entry("--no-bind", "--allow-gpu-sharing", "--affinity-report", "--", "echo", "it runs")
-    assert done.stdout == "it runs\n", done.stderr
 
 
 def test_its_own_name_may_stand_before_what_an_image_runs(entry: Entry) -> None:
     assert entry("lumi-entry", "--", "echo", "once").stdout == "once\n"
 
 
-@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}])
-def test_bytes_that_are_no_text_arrive_as_they_are(launcher: Path, locale: dict[str, str]) -> None:
-    done = subprocess.run(
-        [os.fsencode(launcher), b"--", b"printf", b"%s|", b"a\xff\xc3", "ä".encode()],
-        env={"PATH": PATH, **locale},
-        capture_output=True,
-        check=True,
-    )
-    assert done.stdout == b"a\xff\xc3|" + "ä".encode() + b"|"
-
-
-def test_a_module_runs_with_its_arguments(entry: Entry, tmp_path: Path) -> None:
-    script(tmp_path, PRINT_ARGUMENTS, "trainer.py")
-    done = entry("-m", "trainer", "--epochs", "3")
-    assert done.stdout == "['--epochs', '3']\n"
-
-
-def test_a_script_runs_under_the_first_python_on_the_path(entry: Entry, tmp_path: Path) -> None:
-    done = entry(script(tmp_path, "import sys; print(sys.prefix)"))
-    assert done.stdout.strip() == sys.prefix
-
-
-@pytest.mark.parametrize("code", [0, 1, 7, 255])
-def test_the_exit_code_passes(entry: Entry, code: int) -> None:
-    assert entry("--", "sh", "-c", f"exit {code}").returncode == code
-
-
-def test_a_program_that_dies_of_a_signal_is_seen_to(entry: Entry) -> None:
-    assert entry("--", "sh", "-c", "kill -SEGV $$").returncode == -signal.SIGSEGV
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -SEGV $$", -signal.SIGSEGV)],
+)
+def test_the_exit_code_passes(entry: Entry, command: str, code: int) -> None:
+    assert entry("--", "sh", "-c", command).returncode == code
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
@@ -129,16 +96,11 @@ def test_a_signal_reaches_the_program_which_is_the_same_process(
 
 
 def _signals(*command: object) -> list[str]:
-    text = subprocess.run(
-        [*command, "cat", "/proc/self/status"],
-        env={"PATH": PATH},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    lines = run(*command, "cat", "/proc/self/status").stdout.splitlines()
     # Without SigQ, which counts the signals that wait for any process of this user.
-    kinds = ("SigPnd", "SigBlk", "SigIgn", "SigCgt")
-    return [line for line in text.splitlines() if line.startswith(kinds)]
+    found = [line for line in lines if line.startswith(("SigPnd", "SigBlk", "SigIgn", "SigCgt"))]
+    assert len(found) == 4
+    return found
 
 
 def test_the_program_ignores_and_blocks_the_signals_that_it_would_without(launcher: Path) -> None:
@@ -147,14 +109,11 @@ def test_the_program_ignores_and_blocks_the_signals_that_it_would_without(launch
     assert _signals(*ignoring, launcher, "--") == _signals(*ignoring)
 
 
-def test_an_open_file_of_the_launcher_stays_open(entry: Entry) -> None:
-    reading, writing = os.pipe()
-    try:
-        entry("--", "bash", "-c", f"echo here >&{writing}", pass_fds=[writing])
-        os.close(writing)
-        assert os.read(reading, 100) == b"here\n"
-    finally:
-        os.close(reading)
+def test_an_open_file_of_the_launcher_stays_open(entry: Entry, tmp_path: Path) -> None:
+    with (tmp_path / "open").open("w") as stream:
+        number = stream.fileno()
+        entry("--", "bash", "-c", f"echo here >&{number}", pass_fds=[number])
+    assert (tmp_path / "open").read_text() == "here\n"
 
 
 @pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}, {"PYTHONPATH": "/x", "HOME": "/y"}])
@@ -181,9 +140,8 @@ def test_the_environment_gains_what_was_decided_and_nothing_else(
 
 def test_a_lumi_entry_within_another_decides_for_itself(entry: Entry, launcher: Path) -> None:
     changes = [f"{name}={value}" for name, value in seen.mpiexec(1).items()]
-    done = entry(
-        "--", "env", *changes, str(launcher), "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"
-    )
+    inner = (launcher, "--", "sh", "-c", "echo $RANK of $WORLD_SIZE")
+    done = entry("--", "env", *changes, *inner)
     assert (done.stdout, done.stderr) == ("1 of 2\n", "")
 
 
@@ -208,20 +166,8 @@ def test_it_does_not_import_what_lies_in_the_folder_or_on_the_user_s_path(
 def test_it_starts_in_a_folder_that_is_gone(launcher: Path, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", launcher, "--", "echo", "here"]
-    done = subprocess.run(
-        command, cwd=gone, env={"PATH": PATH}, capture_output=True, text=True, check=False
-    )
+    done = run("sh", "-c", 'rmdir "$PWD"; exec "$0" -- echo here', launcher, cwd=gone)
     assert (done.returncode, done.stdout) == (0, "here\n")
-
-
-def test_a_missing_script_is_reported_once_with_its_hint(entry: Entry, tmp_path: Path) -> None:
-    done = entry("trian.py", "--epochs", "3")
-    assert done.returncode == 2
-    lines = done.stderr.splitlines()
-    assert lines[0] == "error: script not found: 'trian.py'"
-    assert [line.split(":")[0].strip() for line in lines] == ["error", "where", "why", "hint"]
-    assert str(tmp_path) in lines[1]
 
 
 @pytest.mark.parametrize(
@@ -258,12 +204,18 @@ def test_a_rank_beyond_the_last_one_is_reported_though_rank_0_sees_no_fault(entr
     assert done.stderr.startswith("error: RANK=6 is not below WORLD_SIZE=4\n")
 
 
-def test_what_may_be_one_node_s_fault_is_reported_in_a_line_by_its_first_rank(entry: Entry) -> None:
-    done = [entry("/no/such/folder/train.py", env=seen.srun(rank)) for rank in range(4)]
+def test_what_may_be_one_node_s_fault_is_reported_in_a_line_by_its_first_rank(
+    entry: Entry, tmp_path: Path
+) -> None:
+    done = [entry("/no/such/train.py", env=seen.srun(rank)) for rank in range(4)]
     assert [one.returncode for one in done] == [2, 2, 2, 2]
     assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 1]
-    message = f"error: script not found: '/no/such/folder/train.py' (on {os.uname().nodename})\n"
-    assert done[3].stderr == message
+    message = "error: script not found: '/no/such/train.py'"
+    lines = done[0].stderr.splitlines()
+    assert lines[0] == message
+    assert lines[1] == f"  where: {tmp_path}"
+    assert [line.split(":")[0].strip() for line in lines[2:]] == ["why", "hint"]
+    assert done[3].stderr == f"{message} (on {os.uname().nodename})\n"
 
 
 def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) -> None:
@@ -271,9 +223,7 @@ def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) ->
     orphan = script(tmp_path, "#!/no/such/interpreter\n", "orphan")
     Path(orphan).chmod(0o755)
     for name in ("no-such-command", "./no-such-command", plain, orphan, str(tmp_path), ""):
-        shell = subprocess.run(
-            ["bash", "-c", '"$0"', name], cwd=tmp_path, capture_output=True, check=False
-        )
+        shell = run("bash", "-c", '"$0"', name, cwd=tmp_path)
         done = entry("--", name)
         assert done.returncode == shell.returncode in (126, 127), name
         assert done.stderr.startswith(("error: command not found: ", "error: cannot run "))
@@ -295,8 +245,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     entry: Entry, words: list[str], what: str
 ) -> None:
     done = entry(*words)
-    assert done.returncode == 2
-    assert done.stdout == ""
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {what}\n")
     assert "hint: " in done.stderr
 
@@ -315,9 +264,7 @@ def test_print_env_shows_every_variable_with_its_reason_and_starts_nothing(
     assert not (tmp_path / "started").exists()
 
 
-def test_print_env_as_json_is_one_line_with_what_the_program_then_gets(
-    entry: Entry, tmp_path: Path
-) -> None:
+def test_print_env_as_json_is_one_line_with_what_the_program_then_gets(entry: Entry) -> None:
     env = {**seen.mpiexec(1), "MASTER_ADDR": "näher"}
     done = entry("--print-env", "--json", env=env)
     assert done.stdout.count("\n") == 1
@@ -325,7 +272,7 @@ def test_print_env_as_json_is_one_line_with_what_the_program_then_gets(
     assert record["launcher"] == "mpi"
     row = {"name": "RANK", "value": "1", "origin": "mpi", "why": "PMI_RANK"}
     assert row in record["variables"]
-    got = json.loads(entry(script(tmp_path, PRINT_ENVIRONMENT), env=env).stdout)
+    got = dict(line.split("=", 1) for line in entry("--", "env", env=env).stdout.splitlines())
     assert all(got.get(one["name"]) == one["value"] for one in record["variables"])
 
 
@@ -343,9 +290,6 @@ def test_help_and_version_are_results(entry: Entry) -> None:
 
 
 def test_output_that_nobody_reads_ends_it_quietly(launcher: Path) -> None:
-    command = f"'{launcher}' --help | true; echo \"${{PIPESTATUS[0]}}\""
-    done = subprocess.run(
-        ["bash", "-c", command], env={"PATH": PATH}, capture_output=True, text=True, check=True
-    )
+    done = run("bash", "-c", '"$0" --help | true; echo "${PIPESTATUS[0]}"', launcher)
     assert done.stdout.strip() in ("0", str(128 + signal.SIGPIPE))
     assert done.stderr == ""
