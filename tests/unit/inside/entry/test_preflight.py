@@ -1,9 +1,8 @@
 """A bad node stops within seconds and reports all that is wrong with it; nothing counts unseen."""
 
 import os
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,12 @@ from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Context, Options
 
 from .. import lumi_node, seen
-from ..conftest import PATH, Entry, lay_out
+from ..conftest import PATH, Entry, lay_out, run
 from ..lumi_node import BUSES
 
 GIB = 1 << 20  # in KiB, as /proc/meminfo counts
-PCI = ["0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0"]
-PLATFORM = {"name": "lumi-g", "gpus": [{"pci": pci} for pci in PCI], "interface_prefix": "hsn"}
+GPUS = [{"pci": pci} for pci in ("0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0")]
+PLATFORM = {"name": "lumi-g", "gpus": GPUS, "interface_prefix": "hsn"}
 
 
 @pytest.fixture
@@ -50,8 +49,13 @@ def library() -> Path:
     return next(Path(line.split()[-1]) for line in lines if "/libm.so" in line)
 
 
+def at(seconds: int) -> str:
+    """Return the time in so many seconds, as Slurm writes it."""
+    return str(int(time.time()) + seconds)
+
+
 def context(root: Path, env: Mapping[str, str] | None = None) -> Context:
-    env = {**seen.srun(3), "SLURM_JOB_START_TIME": str(int(time.time())), **(env or {})}
+    env = {**seen.srun(3), "SLURM_JOB_START_TIME": at(0), **(env or {})}
     options = Options(preflight=True)
     return Context(env, node=Node(str(root)), platform=PLATFORM, options=options)
 
@@ -65,8 +69,7 @@ def failure(found: Context) -> LaunchError:
 def test_a_good_node_passes_in_silence_but_for_that_of_rank_0(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ends = str(int(time.time()) + 3600)
-    env = {"NCCL_NET_PLUGIN": str(library()), "SLURM_JOB_END_TIME": ends}
+    env = {"NCCL_NET_PLUGIN": str(library()), "SLURM_JOB_END_TIME": at(3600)}
     preflight.check(context(root, env))
     assert capsys.readouterr().err == ""
     preflight.check(context(root, {**env, **seen.srun(0)}))
@@ -81,7 +84,7 @@ def test_all_that_is_wrong_is_reported_at_once_with_the_node_s_name(root: Path) 
     memory(root, total=512, available=20)
     (root / "sys/class/kfd/kfd/topology/nodes/6/properties").write_text("simd_count 0\n")
     (root / "sys/class/net/hsn0/operstate").write_text("down\n")
-    late = {"SLURM_JOB_START_TIME": str(int(time.time()) + 3600), "SLURM_MEM_PER_NODE": "491520"}
+    late = {"SLURM_JOB_START_TIME": at(3600), "SLURM_MEM_PER_NODE": "491520"}
     error = failure(context(root, late))
     host = os.uname().nodename
     assert (error.code, error.shown) == (3, True)
@@ -92,11 +95,6 @@ def test_all_that_is_wrong_is_reported_at_once_with_the_node_s_name(root: Path) 
     assert "memory: 20.0 GiB of 512.0 are available, less than 432.0" in error.why
     assert " s before the job's start on Slurm's controller" in error.why
     assert f"sbatch --exclude={host}" in error.hint
-
-
-def test_a_clock_behind_the_job_s_end_is_wrong(root: Path) -> None:
-    ended = {"SLURM_JOB_END_TIME": str(int(time.time()) - 3600)}
-    assert " s after the job's end on Slurm's controller" in failure(context(root, ended)).why
 
 
 def test_gpus_that_slurm_hides_are_not_missing(tmp_path: Path) -> None:
@@ -111,34 +109,36 @@ def test_gpus_that_cannot_be_opened_are_reported(root: Path) -> None:
     assert "cannot be opened" in failure(context(root)).why
 
 
-def test_a_plugin_that_kills_what_loads_it_is_reported(root: Path) -> None:
+def truncated(plugin: Path) -> None:
     # What lies behind the end of the file is mapped, and touching it is SIGBUS.
-    broken = root / "librccl-net.so"
-    broken.write_bytes(library().read_bytes()[:8192])
-    env = {"NCCL_NET_PLUGIN": str(broken)}
-    assert (
-        f"{broken} does not load: it ends the process with signal 7"
-        in failure(context(root, env)).why
-    )
+    plugin.write_bytes(library().read_bytes()[:8192])
 
 
-def test_a_plugin_that_hangs_is_reported_in_time(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("make", "seconds", "reason"),
+    [
+        pytest.param(truncated, 20, "it ends the process with signal 7", id="it kills"),
+        # To open it waits for a writer.
+        pytest.param(os.mkfifo, 0.5, "it did not finish within 0.5 s", id="it hangs"),
+    ],
+)
+def test_a_plugin_that_ends_or_stops_what_loads_it_is_reported(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[Path], None],
+    seconds: float,
+    reason: str,
 ) -> None:
-    monkeypatch.setattr(preflight, "SECONDS", 0.5)
-    waiting = root / "librccl-net.so"
-    os.mkfifo(waiting)  # to open it waits for a writer
-    env = {"NCCL_NET_PLUGIN": str(waiting)}
-    assert (
-        f"{waiting} does not load: it did not finish within 0.5 s"
-        in failure(context(root, env)).why
-    )
+    monkeypatch.setattr(preflight, "SECONDS", seconds)
+    plugin = root / "librccl-net.so"
+    make(plugin)
+    error = failure(context(root, {"NCCL_NET_PLUGIN": str(plugin)}))
+    assert f"{plugin} does not load: {reason}" in error.why
 
 
 def test_a_plugin_is_named_as_rccl_names_it(root: Path) -> None:
-    assert (
-        "librccl-net-ofi.so does not load" in failure(context(root, {"NCCL_NET_PLUGIN": "ofi"})).why
-    )
+    error = failure(context(root, {"NCCL_NET_PLUGIN": "ofi"}))
+    assert "librccl-net-ofi.so does not load" in error.why
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,15 @@ def test_the_memory_that_slurm_grants_has_to_be_there(
             preflight.memory(context(root, env))
 
 
-@pytest.mark.parametrize(("moment", "seconds"), [("START", 100), ("END", -100)])
-def test_a_clock_that_is_not_slurm_s_is_reported(root: Path, moment: str, seconds: int) -> None:
-    env = {f"SLURM_JOB_{moment}_TIME": str(int(time.time()) + seconds)}
-    where = {"START": "before the job's start", "END": "after the job's end"}[moment]
-    with pytest.raises(preflight.FailedError, match=rf"(99|10[01]) s {where}"):
+@pytest.mark.parametrize(
+    ("moment", "seconds", "reason"),
+    [("START", 100, "before the job's start"), ("END", -100, "after the job's end")],
+)
+def test_a_clock_that_is_not_slurm_s_is_reported(
+    root: Path, moment: str, seconds: int, reason: str
+) -> None:
+    env = {f"SLURM_JOB_{moment}_TIME": at(seconds)}
+    with pytest.raises(preflight.FailedError, match=rf"(99|10[01]) s {reason}"):
         preflight.clock(context(root, env))
 
 
@@ -191,17 +195,9 @@ def test_what_cannot_be_checked_here_is_reported_and_passes_for_nothing(
 def test_a_bad_node_starts_nothing_and_reports_all_of_it_on_a_rank_that_is_not_the_first(
     tmp_path: Path,
 ) -> None:
-    row = {"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so"}
-    wanted = [{**row, "reason": "RCCL loads it", "source": "its manual"}]
-    place = lay_out(tmp_path / "image", {"variables": wanted})
-    env = {"PATH": PATH, **seen.srun(3)}
-    done = subprocess.run(
-        [place, "--preflight", "--", "echo", "started"],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    row = {"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so", "reason": "", "source": ""}
+    place = lay_out(tmp_path / "image", {"variables": [row]})
+    done = run(place, "--preflight", "--", "echo", "started", env=seen.srun(3))
     assert (done.returncode, done.stdout) == (3, "")
     assert "    why: plugin: librccl-nosuch.so does not load: librccl-nosuch.so: " in done.stderr
     assert "not checked: GPUs (the platform lists no GPUs)" in done.stderr
@@ -209,23 +205,16 @@ def test_a_bad_node_starts_nothing_and_reports_all_of_it_on_a_rank_that_is_not_t
 
 @pytest.fixture
 def tool(tmp_path: Path) -> Path:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    path = folder / "rocm-smi"
+    path = tmp_path / "rocm-smi"
     path.write_text("#!/bin/sh\necho 'GPU 0: 35 C'\nexit 3\n")
     path.chmod(0o755)
     return path
 
 
-def with_tool(tool: Path) -> dict[str, str]:
-    return {"PATH": f"{tool.parent}:{PATH}"}
-
-
 def test_local_rank_0_of_each_node_shows_its_gpus_on_stderr(entry: Entry, tool: Path) -> None:
-    done = [
-        entry("--smi", "--", "echo", "run", env={**seen.srun(rank), **with_tool(tool)})
-        for rank in range(4)
-    ]
+    path = {"PATH": f"{tool.parent}:{PATH}"}
+    words = ("--smi", "--", "echo", "run")
+    done = [entry(*words, env={**seen.srun(rank), **path}) for rank in range(4)]
     assert [one.stdout for one in done] == ["run\n"] * 4
     assert [bool(one.stderr) for one in done] == [True, False, False, True]
     assert done[0].stderr.startswith("rocm-smi on ")
@@ -240,7 +229,7 @@ def test_a_tool_that_is_not_there_is_one_warning_of_the_run(entry: Entry) -> Non
 
 
 def test_a_tool_that_hangs_is_left_and_the_program_starts(
-    entry: Entry, tool: Path, monkeypatch: pytest.MonkeyPatch
+    tool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool.write_text("#!/bin/sh\nsleep 1000\n")
     # The limit as it stands would make this test as long.

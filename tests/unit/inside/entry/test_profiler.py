@@ -35,18 +35,6 @@ def tools(tmp_path: Path) -> str:
     return f"{folder}:{PATH}"
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> dict[str, str]:
-    """Write a script, what it imports, and a stand-in for PyTorch; return the environment."""
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code/train.py").write_text(SCRIPT)
-    (tmp_path / "code/beside.py").write_text("")
-    (tmp_path / "site/torch").mkdir(parents=True)
-    (tmp_path / "site/torch/__init__.py").write_text("")
-    (tmp_path / "site/torch/profiler.py").write_text(TORCH)
-    return {"PYTHONPATH": str(tmp_path / "site")}
-
-
 def folders(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir() if ".profile" in path.name)
 
@@ -55,14 +43,12 @@ def test_only_the_ranks_that_are_named_are_profiled(
     entry: Entry, tools: str, tmp_path: Path
 ) -> None:
     words = ("--profile", "0,2-3", "--", "echo", "plain")
-    printed = [
-        entry(*words, env={**seen.srun(rank), "PATH": tools}).stdout.splitlines()
-        for rank in range(4)
-    ]
-    assert printed[1] == ["plain"]
-    assert printed[2][0] == f"{tmp_path}/bin/rocprofv3"
-    assert printed[2][-3:] == ["--", "echo", "plain"]
-    assert f"{tmp_path}/1.0-rank2.profile" in printed[2]
+    done = [entry(*words, env={**seen.srun(rank), "PATH": tools}) for rank in range(4)]
+    assert done[1].stdout == "plain\n"
+    called = done[2].stdout.splitlines()
+    assert called[0] == f"{tmp_path}/bin/rocprofv3"
+    assert called[-3:] == ["--", "echo", "plain"]
+    assert f"{tmp_path}/1.0-rank2.profile" in called
     assert folders(tmp_path) == [f"1.0-rank{rank}.profile" for rank in (0, 2, 3)]
 
 
@@ -90,9 +76,7 @@ def test_a_profiler_that_is_not_there_stops_every_rank_with_the_hint(entry: Entr
     ("words", "what"),
     [
         (("--profile", "x"), "expected 'all' or a list of ranks from 0 to 3, such as 0,8-15"),
-        (("--profile", "3-1"), "got '3-1'"),
         (("--profile", "0,8-15"), "got '0,8-15'"),
-        (("--profile", "0-99999999999"), "got '0-99999999999'"),
         (("--profiler", "rocprof"), "--profiler needs --profile"),
         (("--profile", "0", "--profiler", "perf"), "argument --profiler: invalid choice: 'perf'"),
         (("--profile", "0", "--profiler", "torch"), "not '-- COMMAND'"),
@@ -106,26 +90,27 @@ def test_what_cannot_be_profiled_is_refused(
     assert what in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("program", "folder"), [(["code/train.py"], "."), (["-m", "train"], "code")]
+)
 @pytest.mark.parametrize("code", [0, 7])
-def test_torch_profiles_a_script_that_sees_what_it_would_see_without(
-    entry: Entry, program: dict[str, str], tmp_path: Path, code: int
+def test_torch_profiles_a_program_that_sees_what_it_would_see_without(
+    entry: Entry, tmp_path: Path, program: list[str], folder: str, code: int
 ) -> None:
-    words = ("code/train.py", str(code), "--epochs")
-    plain = entry(*words, env={**program, **seen.srun(0)})
-    done = entry("--profile", "0", "--profiler", "torch", *words, env={**program, **seen.srun(0)})
-    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    torch = tmp_path / "site/torch"
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").touch()
+    (torch / "profiler.py").write_text(TORCH)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").write_text(SCRIPT)
+    (tmp_path / "code/beside.py").touch()
+    words = (*program, str(code), "-m")
+    env, cwd = {"PYTHONPATH": str(torch.parent), **seen.srun(0)}, tmp_path / folder
+    plain = entry(*words, env=env, cwd=cwd)
+    done = entry("--profile=0", "--profiler=torch", *words, env=env, cwd=cwd)
     assert done.returncode == code
-    assert (tmp_path / "1.0-rank0.profile/trace.json").read_text() == "started stopped"
-
-
-def test_torch_profiles_a_module_as_well(
-    entry: Entry, program: dict[str, str], tmp_path: Path
-) -> None:
-    words = ("-m", "train", "0", "-m")
-    plain = entry(*words, env=program, cwd=tmp_path / "code")
-    done = entry("--profile=all", "--profiler=torch", *words, env=program, cwd=tmp_path / "code")
-    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout) != (1, "")
-    assert (tmp_path / "code/rank0.profile/trace.json").exists()
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert (cwd / "1.0-rank0.profile/trace.json").read_text() == "started stopped"
 
 
 def test_a_folder_for_the_profile_that_cannot_be_created_is_an_error(
