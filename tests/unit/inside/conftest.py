@@ -13,6 +13,8 @@ import pytest
 
 from lumicontainer import inside
 
+from . import lumi_node
+
 SOURCE = Path(inside.__file__).parent
 PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
@@ -52,3 +54,9 @@ def lay_out(root: Path, platform: dict[str, object] | None = None) -> Path:
 def entry(launcher: Path, tmp_path: Path) -> Entry:
     """Run lumi-entry in the test's folder."""
     return partial(run, launcher, cwd=tmp_path)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """Write a LUMI-G node on which nothing is wrong."""
+    return lumi_node.write(tmp_path)

@@ -163,4 +163,4 @@ def _write_interfaces(root: Path, nics: Mapping[str, str]) -> None:
         device = _device(root, bus, numa)
         _file(root / f"sys/class/net/{name}/operstate", "up\n")
         _link(root / f"sys/class/net/{name}/device", device)
-        _link(root / f"sys/class/cxi/cxi{number}", device / f"cxi/cxi{number}")
+        _file(root / f"sys/class/cxi/cxi{number}/device/properties/rdzv_get_en", "1\n")

@@ -8,14 +8,18 @@ from lumicontainer.inside.entry.decide import Decision
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.rank.context import Options
 
-from .. import lumi_node, seen
+from .. import deciding, lumi_node, seen
 from ..deciding import decide
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 
+ROCR, HIP, CUDA = (f"{name}_VISIBLE_DEVICES" for name in ("ROCR", "HIP", "CUDA"))
 ALL = "0,1,2,3,4,5,6,7"
+ORDER = "4,5,2,3,6,7,0,1"
+"""The user's own order of all GPUs."""
+CHOICES = ("hip", "rocr", "none")
 
 
-def task(local: int, *, of: int = 8, gpus: int | None = 8, **env: str) -> dict[str, str]:
+def task(local: int, of: int = 8, gpus: int | None = 8, **env: str) -> dict[str, str]:
     """Return a task of a step on one node, to which Slurm gave a number of GPUs."""
     slurm = {
         **seen.srun(0),
@@ -28,7 +32,7 @@ def task(local: int, *, of: int = 8, gpus: int | None = 8, **env: str) -> dict[s
     }
     if gpus is not None:
         slurm["SLURM_GPUS_ON_NODE"] = str(gpus)
-        slurm["ROCR_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus)))
+        slurm[ROCR] = ",".join(map(str, range(gpus)))
     return {**slurm, **env}
 
 
@@ -41,102 +45,67 @@ def place(root: Path, env: dict[str, str], **options: str | bool) -> str | None:
     return gpu.pci if gpu else None
 
 
-def test_what_torchrun_leaves_no_use_for_is_reported(whole: Path) -> None:
-    for choice in ("hip", "rocr", "none"):
-        env = {**seen.TORCHRUN_IN_SRUN, "RANK": "0", "LOCAL_RANK": "0"}
-        warned = decided(whole, env, gpu_visibility=choice).warnings
-        assert any("is ignored" in text for text in warned) == (choice != "none")
-
-
 def variables(root: Path, env: dict[str, str], **options: str | bool) -> dict[str, str]:
     """Return what a rank gets of the three variables that hide GPUs."""
     changed = {**env, **decided(root, env, **options).changes()}
-    return {name: changed[name] for name in sorted(changed) if "VISIBLE_DEVICES" in name}
+    return {name: changed[name] for name in (ROCR, HIP, CUDA) if name in changed}
 
 
-@pytest.fixture
-def whole(tmp_path: Path) -> Path:
-    return lumi_node.write(tmp_path)
+def refused(root: Path, env: dict[str, str]) -> LaunchError:
+    error = deciding.refusal(env, node=Machine(root), platform=PLATFORM)
+    assert "--allow-gpu-sharing" in error.hint
+    return error
 
 
 def test_each_local_rank_has_the_gpu_of_its_number(whole: Path) -> None:
     assert [place(whole, task(local)) for local in range(8)] == [pci(bus) for bus in BUSES]
 
 
-def test_as_it_comes_the_program_sees_all_gpus_as_under_torchrun(whole: Path) -> None:
-    assert variables(whole, task(3)) == {"ROCR_VISIBLE_DEVICES": ALL}
+FOUR = task(1, of=4, gpus=4, **{ROCR: "4,5,2,3"})
+UUIDS = task(1, of=2, gpus=2, **{ROCR: "GPU-d6,GPU-C1"})
+OF_CUDA = task(0, of=2, **{CUDA: "6,7"})
 
 
-def test_hip_shows_one_gpu_and_rocr_keeps_all(whole: Path) -> None:
-    got = [variables(whole, task(local), gpu_visibility="hip") for local in range(8)]
-    assert got == [
-        {"HIP_VISIBLE_DEVICES": str(local), "ROCR_VISIBLE_DEVICES": ALL} for local in range(8)
-    ]
-
-
-def test_rocr_shows_one_gpu_which_hip_would_count_as_0(whole: Path) -> None:
-    assert variables(whole, task(3), gpu_visibility="rocr") == {"ROCR_VISIBLE_DEVICES": "3"}
-    env = task(3, HIP_VISIBLE_DEVICES=ALL)
-    assert variables(whole, env, gpu_visibility="rocr") == {
-        "HIP_VISIBLE_DEVICES": "0",
-        "ROCR_VISIBLE_DEVICES": "3",
-    }
-
-
-@pytest.mark.parametrize("rank", range(4))
-def test_indices_count_what_slurm_left(whole: Path, rank: int) -> None:
-    env = task(rank, of=4, ROCR_VISIBLE_DEVICES="4,5,2,3", SLURM_GPUS_ON_NODE="4")
-    assert place(whole, env) == pci(BUSES[(4, 5, 2, 3)[rank]])
-    hip = variables(whole, env, gpu_visibility="hip")
-    assert hip == {"HIP_VISIBLE_DEVICES": str(rank), "ROCR_VISIBLE_DEVICES": "4,5,2,3"}
-    rocr = variables(whole, env, gpu_visibility="rocr")
-    assert rocr == {"ROCR_VISIBLE_DEVICES": str((4, 5, 2, 3)[rank])}
+@pytest.mark.parametrize(
+    ("env", "choice", "gpu", "hiding"),
+    [
+        pytest.param(task(3), "none", 3, {ROCR: ALL}, id="all GPUs, as under torchrun"),
+        pytest.param(task(3), "hip", 3, {ROCR: ALL, HIP: "3"}, id="one for HIP, all for ROCr"),
+        pytest.param(task(3), "rocr", 3, {ROCR: "3"}, id="one for ROCr"),
+        pytest.param(
+            task(3, **{HIP: ALL}), "rocr", 3, {ROCR: "3", HIP: "0"}, id="HIP counts it as 0"
+        ),
+        pytest.param(FOUR, "hip", 5, {ROCR: "4,5,2,3", HIP: "1"}, id="HIP counts what Slurm left"),
+        pytest.param(FOUR, "rocr", 5, {ROCR: "5"}, id="ROCr counts all"),
+        pytest.param(UUIDS, "hip", 0, {ROCR: UUIDS[ROCR], HIP: "1"}, id="UUIDs"),
+        pytest.param(task(0, **{HIP: ORDER}), "none", 4, {ROCR: ALL, HIP: ORDER}, id="an order"),
+        pytest.param(task(0, **{HIP: ORDER}), "hip", 4, {ROCR: ALL, HIP: "4"}, id="first of it"),
+        pytest.param(OF_CUDA, "hip", 6, {ROCR: ALL, HIP: "6", CUDA: "6"}, id="CUDA's variable"),
+        pytest.param(
+            {**OF_CUDA, HIP: "2,3"},
+            "none",
+            2,
+            {ROCR: ALL, HIP: "2,3", CUDA: "6,7"},
+            id="HIP's wins",
+        ),
+        *((task(3, **{HIP: "5"}), choice, 5, {ROCR: ALL, HIP: "5"}) for choice in CHOICES),
+        *((task(3, **{ROCR: "5"}), choice, 5, {ROCR: "5"}) for choice in CHOICES),
+        pytest.param(task(0, of=1), "hip", None, {ROCR: ALL}, id="one rank for all GPUs"),
+    ],
+)
+def test_a_rank_has_its_gpu_and_hides_others_as_asked(
+    whole: Path, env: dict[str, str], choice: str, gpu: int | None, hiding: dict[str, str]
+) -> None:
+    assert place(whole, env, gpu_visibility=choice) == (None if gpu is None else pci(BUSES[gpu]))
+    assert variables(whole, env, gpu_visibility=choice) == hiding
 
 
 def test_indices_count_what_the_job_s_cgroup_left(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, hidden=BUSES[:4])
     env = task(1, of=4, gpus=4)
     assert place(tmp_path, env) == pci("d6")
-    assert variables(tmp_path, env, gpu_visibility="rocr") == {"ROCR_VISIBLE_DEVICES": "1"}
+    assert variables(tmp_path, env, gpu_visibility="rocr") == {ROCR: "1"}
     assert decided(tmp_path, env).warnings == []
-
-
-def test_slurm_may_name_gpus_by_uuid(whole: Path) -> None:
-    env = task(1, of=2, ROCR_VISIBLE_DEVICES="GPU-d6,GPU-C1", SLURM_GPUS_ON_NODE="2")
-    assert place(whole, env) == pci("c1")
-    assert variables(whole, env, gpu_visibility="hip")["HIP_VISIBLE_DEVICES"] == "1"
-
-
-def test_an_order_of_the_user_s_is_kept(whole: Path) -> None:
-    env = task(0, HIP_VISIBLE_DEVICES="4,5,2,3,6,7,0,1")
-    assert place(whole, env) == pci("d1")
-    assert variables(whole, env)["HIP_VISIBLE_DEVICES"] == "4,5,2,3,6,7,0,1"
-    assert variables(whole, env, gpu_visibility="hip")["HIP_VISIBLE_DEVICES"] == "4"
-
-
-def test_cuda_s_variable_counts_where_hip_s_is_not_set(whole: Path) -> None:
-    env = task(0, of=2, CUDA_VISIBLE_DEVICES="6,7")
-    assert place(whole, env) == pci("d9")
-    assert place(whole, {**env, "HIP_VISIBLE_DEVICES": "2,3"}) == pci("c9")
-    got = variables(whole, env, gpu_visibility="hip")
-    assert (got["HIP_VISIBLE_DEVICES"], got["CUDA_VISIBLE_DEVICES"]) == ("6", "6")
-
-
-@pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"])
-@pytest.mark.parametrize("choice", ["hip", "rocr", "none"])
-def test_a_user_who_named_one_gpu_for_each_rank_keeps_it(
-    whole: Path, name: str, choice: str
-) -> None:
-    env = task(3, **{name: "5"})
-    assert place(whole, env, gpu_visibility=choice) == pci("d6")
-    assert variables(whole, env, gpu_visibility=choice)[name] == "5"
-    assert decided(whole, env).changes().keys().isdisjoint({name})
-
-
-def test_one_rank_a_node_has_all_gpus_for_the_processes_that_it_starts(whole: Path) -> None:
-    env = task(0, of=1)
-    assert place(whole, env) is None
-    assert variables(whole, env, gpu_visibility="hip") == {"ROCR_VISIBLE_DEVICES": ALL}
 
 
 def test_one_rank_a_node_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(
@@ -144,16 +113,17 @@ def test_one_rank_a_node_that_no_launcher_multiplies_has_the_only_gpu_that_it_se
 ) -> None:
     env = task(0, of=1)
     assert place(whole, env, launcher="direct") is None
-    assert place(whole, {**env, "HIP_VISIBLE_DEVICES": "5"}, launcher="direct") == pci("d6")
+    assert place(whole, {**env, HIP: "5"}, launcher="direct") == pci("d6")
 
 
 def test_what_torchrun_started_sees_the_gpus_that_torchrun_left_it(whole: Path) -> None:
-    env = {**seen.TORCHRUN_IN_SRUN, "HIP_VISIBLE_DEVICES": "2,1"}
-    decision = decided(whole, env, gpu_visibility="hip")
-    assert not any("VISIBLE" in name for name in decision.changes())
-    assert ("HIP_VISIBLE_DEVICES", "2,1") in [(s.name, s.value) for s in decision.settings]
-    assert decision.context.gpu is not None
-    assert decision.context.gpu.pci == pci(BUSES[(2, 1)[int(env["LOCAL_RANK"])]])
+    env = {**seen.TORCHRUN_IN_SRUN, "LOCAL_RANK": "0", HIP: "2,1"}
+    assert place(whole, env) == pci("c9")
+    for choice in CHOICES:
+        decision = decided(whole, env, gpu_visibility=choice)
+        assert not any("VISIBLE" in name for name in decision.changes())
+        assert ["is ignored" in text for text in decision.warnings] == [True] * (choice != "none")
+    assert deciding.settings(decision)[HIP].value == "2,1"
 
 
 @pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}])
@@ -161,13 +131,6 @@ def test_a_platform_without_gpus_is_left_alone(whole: Path, platform: dict[str, 
     options = Options(gpu_visibility="hip")
     decision = decide(task(9, of=16), node=Machine(whole), platform=platform, options=options)
     assert (decision.context.gpu, decision.warnings) == (None, [])
-
-
-def refused(root: Path, env: dict[str, str], **options: str | bool) -> LaunchError:
-    with pytest.raises(LaunchError) as caught:
-        decided(root, env, **options)
-    assert "--allow-gpu-sharing" in caught.value.hint
-    return caught.value
 
 
 def test_more_ranks_than_gpus_are_refused_alike_on_every_rank(tmp_path: Path) -> None:
@@ -190,17 +153,16 @@ def test_a_job_of_one_gpu_runs_one_rank(tmp_path: Path) -> None:
 def test_one_gpu_from_slurm_is_not_the_one_that_the_user_named_for_a_rank(
     whole: Path, granted: str
 ) -> None:
-    env = task(0, of=2, SLURM_GPUS_ON_NODE=granted, ROCR_VISIBLE_DEVICES="5")
+    env = task(0, of=2, SLURM_GPUS_ON_NODE=granted, **{ROCR: "5"})
     assert "2 ranks on this node, but they see 1 GPU" in refused(whole, env).what
 
 
 def test_a_list_of_the_user_s_that_is_too_short_is_named(whole: Path) -> None:
-    error = refused(whole, task(0, HIP_VISIBLE_DEVICES="0,1"))
-    assert "HIP_VISIBLE_DEVICES=0,1" in error.where
-    assert "unset HIP_VISIBLE_DEVICES" in error.hint
+    error = refused(whole, task(0, **{HIP: "0,1"}))
+    assert f"{HIP}=0,1" in error.where
+    assert f"unset {HIP}" in error.hint
     assert "--gpus-per-node" not in error.hint
-    error = refused(whole, task(0, ROCR_VISIBLE_DEVICES="0,1", HIP_VISIBLE_DEVICES="1,0"))
-    assert "unset ROCR_VISIBLE_DEVICES" in error.hint
+    assert f"unset {ROCR}" in refused(whole, task(0, **{ROCR: "0,1", HIP: "1,0"})).hint
 
 
 def test_sharing_is_permitted_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -217,26 +179,23 @@ def test_ranks_numbered_by_hand_get_a_gpu_by_their_local_rank(whole: Path) -> No
 
 def test_a_task_with_a_cgroup_of_its_own_is_warned_with_the_hint(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, hidden=[bus for bus in BUSES if bus != "ce"])
-    env = task(3, ROCR_VISIBLE_DEVICES="0")
-    decision = decided(tmp_path, env, gpu_visibility="hip")
-    (warning,) = decision.warnings
+    env = task(3, **{ROCR: "0"})
+    (warning,) = decided(tmp_path, env).warnings
     assert "Use --gpus-per-node instead, or add --gres-flags=allow-task-sharing" in warning
-    assert decision.context.gpu is not None
-    assert decision.context.gpu.pci == pci("ce")
-    assert "HIP_VISIBLE_DEVICES" not in decision.changes()
+    assert place(tmp_path, env) == pci("ce")
+    assert variables(tmp_path, env, gpu_visibility="hip") == {ROCR: "0"}
 
 
 def test_a_task_with_two_gpus_in_its_cgroup_keeps_both(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, hidden=BUSES[2:])
-    decision = decided(tmp_path, task(3, of=4, ROCR_VISIBLE_DEVICES="0,1"))
+    decision = decided(tmp_path, task(3, of=4, **{ROCR: "0,1"}))
     assert (len(decision.warnings), decision.context.gpu) == (1, None)
 
 
 def test_tasks_that_share_their_cgroup_are_not_warned(whole: Path) -> None:
-    decision = decided(whole, task(3, ROCR_VISIBLE_DEVICES="6", SLURM_STEP_GPUS="6"))
-    assert decision.warnings == []
-    assert decision.context.gpu is not None
-    assert decision.context.gpu.pci == pci("d9")
+    env = task(3, SLURM_STEP_GPUS="6", **{ROCR: "6"})
+    assert decided(whole, env).warnings == []
+    assert place(whole, env) == pci("d9")
 
 
 @pytest.mark.parametrize(
@@ -259,37 +218,36 @@ def test_a_rank_that_sees_no_gpu_is_warned(
 
 
 def test_both_variables_with_the_number_of_the_gpu_leave_a_rank_without(whole: Path) -> None:
-    both = {"HIP_VISIBLE_DEVICES": "3", "ROCR_VISIBLE_DEVICES": "3"}
-    (note,) = decided(whole, task(3, **both)).context.notes
+    (note,) = decided(whole, task(3, **{HIP: "3", ROCR: "3"})).context.notes
     assert "from 0" in note
 
 
-@pytest.mark.parametrize("hiding", [{"HIP_VISIBLE_DEVICES": "-1"}, {"ROCR_VISIBLE_DEVICES": ""}])
+@pytest.mark.parametrize("hiding", [{HIP: "-1"}, {ROCR: ""}])
 def test_a_user_may_hide_all_gpus(whole: Path, hiding: dict[str, str]) -> None:
-    decision = decided(whole, {**task(1, gpus=None), **hiding})
+    decision = decided(whole, task(1, gpus=None, **hiding))
     assert (decision.context.gpu, decision.warnings, decision.context.notes) == (None, [], [])
 
 
 @pytest.mark.parametrize(
     ("name", "text", "gpus"),
     [
-        ("ROCR_VISIBLE_DEVICES", "2,9,3", [2]),
-        ("ROCR_VISIBLE_DEVICES", "2,2,3", [2]),
-        ("ROCR_VISIBLE_DEVICES", "2, 3", [2, 3]),
-        ("ROCR_VISIBLE_DEVICES", "GPU-d", []),
-        ("HIP_VISIBLE_DEVICES", "2,2,3", [2, 3]),
-        ("HIP_VISIBLE_DEVICES", "3,x,4", [3]),
-        ("HIP_VISIBLE_DEVICES", "3, 4", [3]),
-        ("HIP_VISIBLE_DEVICES", "", list(range(8))),
+        (ROCR, "2,9,3", [2]),
+        (ROCR, "2,2,3", [2]),
+        (ROCR, "2, 3", [2, 3]),
+        (ROCR, "GPU-d", []),
+        (HIP, "2,2,3", [2, 3]),
+        (HIP, "3,x,4", [3]),
+        (HIP, "3, 4", [3]),
+        (HIP, "", list(range(8))),
     ],
 )
 def test_lists_are_read_as_rocr_and_hip_read_them(
     whole: Path, name: str, text: str, gpus: list[int]
 ) -> None:
     env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", name: text}
-    locals_ = [{**env, "LOCAL_RANK": str(local)} for local in range(len(gpus) + 1)]
-    assert [place(whole, each) for each in locals_[:-1]] == [pci(BUSES[gpu]) for gpu in gpus]
+    *locals_, beyond = ({**env, "LOCAL_RANK": str(local)} for local in range(len(gpus) + 1))
+    assert [place(whole, each) for each in locals_] == [pci(BUSES[gpu]) for gpu in gpus]
     if len(gpus) > 1:
-        refused(whole, locals_[-1])
+        refused(whole, beyond)
     else:  # every rank keeps the only GPU that it sees
-        assert place(whole, locals_[-1]) == (pci(BUSES[gpus[0]]) if gpus else None)
+        assert place(whole, beyond) == (pci(BUSES[gpus[0]]) if gpus else None)
