@@ -196,3 +196,6 @@ TORCHRUN_IN_SRUN = {
     "TORCHELASTIC_RUN_ID": "1234",
     "WORLD_SIZE": "8",
 }
+
+# A script of the user's numbers the ranks.
+BY_HAND = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n1"}

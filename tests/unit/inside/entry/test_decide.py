@@ -45,7 +45,6 @@ OF_JOB = {"SLURM_NTASKS": "16", "SLURM_TASKS_PER_NODE": "8(x2)"}
 NO_LIST = {"SLURM_STEP_NODELIST": "", "SLURM_JOB_NODELIST": "a[07-08]"}
 BROKEN_LIST = {"SLURM_STEP_NODELIST": "nid[", "MASTER_ADDR": "login1"}
 PMI = {"PMI_RANK": "1", "PMI_SIZE": "2", "MASTER_ADDR": "n1"}
-BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "n1"}
 
 
 @pytest.mark.parametrize("task", [seen.srun, seen.srun_pmi2, seen.srun_cray_shasta])
@@ -79,7 +78,7 @@ def test_srun_numbers_its_tasks_whatever_its_pmi_is(task: Task) -> None:
             for name, env in (("Open MPI", seen.OPEN_MPI), ("PALS", seen.PALS))
         ),
         pytest.param({**PMI, "LOCAL_RANK": "0"}, ("1", "0", "2", None, None), "n1", id="PMI"),
-        pytest.param(BY_HAND, ("1", "0", "2", None, None), "n1", id="ranks numbered by hand"),
+        pytest.param(seen.BY_HAND, ("9", "1", "16", None, None), "n1", id="numbered by hand"),
     ],
 )
 def test_a_process_has_the_numbers_and_the_address_of_its_launch(
@@ -88,7 +87,7 @@ def test_a_process_has_the_numbers_and_the_address_of_its_launch(
     assert (ranks(env), meeting_place(env)[0]) == (numbers, address)
 
 
-@pytest.mark.parametrize("env", [seen.mpiexec(0), seen.mpiexec(1), BY_HAND])
+@pytest.mark.parametrize("env", [seen.mpiexec(0), seen.mpiexec(1), seen.BY_HAND])
 def test_ranks_without_an_id_of_their_run_meet_at_pytorch_s_port(env: dict[str, str]) -> None:
     assert meeting_place(env)[1] == "29500"
 

@@ -1,9 +1,8 @@
 """Each rank runs on the cores next to its GPU, and says so where Slurm had it otherwise."""
 
 import os
-import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.inside.entry.decide import Decision
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.rank import affinity
 from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
-from ..conftest import Entry
-from ..deciding import decide
+from ..conftest import Entry, run
+from ..deciding import decide, settings
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 from .test_gpus import task
 
 OWN = ["49-55", "57-63", "17-23", "25-31", "1-7", "9-15", "33-39", "41-47"]
 """The cores of each GCD, in the order of ROCr (LUMI's 202-Binding)."""
-
-
-@pytest.fixture
-def whole(tmp_path: Path) -> Path:
-    return lumi_node.write(tmp_path)
 
 
 class Rank:
@@ -45,15 +38,12 @@ class Rank:
         **options: str | bool,
     ) -> None:
         self.node = Machine(root, mask=cpulist.parse_cpus(mask), cpuset=cpulist.parse_cpus(cpuset))
-        self.decision: Decision = decide(
-            env, node=self.node, platform=platform, options=Options(**options)
-        )
-        affinity.bind(self.decision.context)
-        self.notes = self.decision.context.notes
+        decision = decide(env, node=self.node, platform=platform, options=Options(**options))
+        affinity.bind(decision.context)
+        self.notes, self.warnings = decision.context.notes, decision.warnings
         self.cores = cpulist.written(self.node.mask)
-
-    def threads(self) -> str | None:
-        return {s.name: s.value for s in self.decision.settings}.get("OMP_NUM_THREADS")
+        threads = settings(decision).get("OMP_NUM_THREADS")
+        self.threads = threads.value if threads else None
 
 
 def test_ranks_that_nobody_bound_run_next_to_their_gpus_quietly(whole: Path) -> None:
@@ -64,39 +54,36 @@ def test_ranks_that_nobody_bound_run_next_to_their_gpus_quietly(whole: Path) -> 
 
 def test_a_rank_has_as_many_threads_as_cores(whole: Path) -> None:
     given = [{}, {"SLURM_CPUS_PER_TASK": "7"}, {"SLURM_CPUS_PER_TASK": "3"}]
-    assert [Rank(whole, task(0, **env)).threads() for env in given] == ["7", "7", "3"]
+    assert [Rank(whole, task(0, **env)).threads for env in given] == ["7", "7", "3"]
 
 
 def test_ranks_that_share_a_gpu_share_its_cores(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, buses=BUSES[:4])
     rank = Rank(tmp_path, task(5, gpus=4), allow_gpu_sharing=True)
-    assert (rank.cores, rank.threads()) == (OWN[1], "3")
+    assert (rank.cores, rank.threads) == (OWN[1], "3")
 
 
-BY_HAND = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n1"}
 C_28 = task(0, of=2, SLURM_CPUS_PER_TASK="28")
 TWO = task(0, of=2, gpus=2)
+CGROUP = {"mask": "1-4", "cpuset": "1-4,49-52"}
+NONE_OF_GPU = {"mask": "0-13", "cpuset": "0-13"}
+FEW_OF_GPU = {"mask": "0-13,49-51", "cpuset": "0-13,49-51"}
 
 
 @pytest.mark.parametrize(
     ("env", "masks", "cores", "note"),
     [
-        (task(0), {"mask": "47,49-54"}, OWN[0], "47,49-54"),
-        (task(0), {"mask": "49"}, "49", "srun -c 7"),
-        (C_28, {"mask": "0-27"}, "0-27", ""),
-        ({"HIP_VISIBLE_DEVICES": "0"}, {}, "0-63", ""),
-        (seen.mpiexec(1), {}, OWN[1], ""),
-        (BY_HAND, {}, OWN[1], ""),
-        (task(0, of=1), {}, "0-63", ""),
-        (task(0), {"mask": "1-4", "cpuset": "1-4,49-52"}, "49-52", "bound to 49-52 now"),
-        (TWO, {"mask": "0-13", "cpuset": "0-13"}, "0-13", "--exclusive"),
-        (TWO, {"mask": "0-13,49-51", "cpuset": "0-13,49-51"}, "0-13,49-51", "--exclusive"),
-        (task(0), {"mask": "1-7", "no_bind": True}, "1-7", ""),
-    ],
-    ids=[
-        *("across two CCDs", "fewer cores than its GPU has", "more cores than a CCD has"),
-        *("one process", "mpiexec", "by hand", "one rank that starts others", "a cgroup"),
-        *("none of the GPU's cores", "few of the GPU's cores", "--no-bind"),
+        pytest.param(task(0), {"mask": "47,49-54"}, OWN[0], "47,49-54", id="across two CCDs"),
+        pytest.param(task(0), {"mask": "49"}, "49", "srun -c 7", id="fewer cores than its GPU has"),
+        pytest.param(C_28, {"mask": "0-27"}, "0-27", "", id="more cores than a CCD has"),
+        pytest.param({"HIP_VISIBLE_DEVICES": "0"}, {}, "0-63", "", id="one process"),
+        pytest.param(seen.mpiexec(1), {}, OWN[1], "", id="mpiexec"),
+        pytest.param(seen.BY_HAND, {}, OWN[1], "", id="by hand"),
+        pytest.param(task(0, of=1), {}, "0-63", "", id="one rank that starts others"),
+        pytest.param(task(0), CGROUP, "49-52", "bound to 49-52 now", id="a cgroup"),
+        pytest.param(TWO, NONE_OF_GPU, "0-13", "--exclusive", id="none of the GPU's cores"),
+        pytest.param(TWO, FEW_OF_GPU, "0-13,49-51", "--exclusive", id="few of the GPU's cores"),
+        pytest.param(task(0), {"mask": "1-7", "no_bind": True}, "1-7", "", id="--no-bind"),
     ],
 )
 def test_a_rank_is_bound_next_to_its_gpu_or_reports_why_not(
@@ -133,7 +120,7 @@ def test_what_srun_counts_is_cores_where_it_hands_out_no_second_threads(
 ) -> None:
     lumi_node.write(tmp_path, smt=True)
     rank = Rank(tmp_path, task(0, of=4, SLURM_CPUS_PER_TASK="14"), mask=mask)
-    assert (rank.cores, rank.threads()) == ((mask, "14") if kept else ("49-55,113-119", "7"))
+    assert (rank.cores, rank.threads) == ((mask, "14") if kept else ("49-55,113-119", "7"))
 
 
 def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None:
@@ -153,22 +140,11 @@ def test_a_gpu_keeps_its_cores_in_whatever_order_they_are_seen(
     assert [rank.cores for rank in ranks] == [OWN[BUSES.index(bus)] for bus in buses]
 
 
-def test_a_permuted_visibility_gets_the_cores_of_its_own_gpus(whole: Path) -> None:
-    env = {"HIP_VISIBLE_DEVICES": "4,5,2,3,6,7,0,1"}
-    cores = [Rank(whole, task(local, **env)).cores for local in range(8)]
-    assert cores == [OWN[gpu] for gpu in (4, 5, 2, 3, 6, 7, 0, 1)]
-
-
-def test_a_gpu_in_a_cgroup_of_the_task_s_own_keeps_its_cores(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, hidden=[bus for bus in BUSES if bus != "d9"])
-    assert Rank(tmp_path, task(0, ROCR_VISIBLE_DEVICES="0")).cores == OWN[6]
-
-
 def test_second_threads_come_along_where_slurm_hands_them_out(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, smt=True)
     assert Rank(tmp_path, task(0), mask="0-63").cores == "49-55"
     both = Rank(tmp_path, task(0), mask="0-127")
-    assert (both.cores, both.threads()) == ("49-55,113-119", "7")
+    assert (both.cores, both.threads) == ("49-55,113-119", "7")
     wrong = Rank(tmp_path, task(0), mask="1-7,65-71")
     assert wrong.cores == "49-55,113-119"
 
@@ -176,14 +152,14 @@ def test_second_threads_come_along_where_slurm_hands_them_out(tmp_path: Path) ->
 @pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}, {"accelerator": "rocm"}])
 def test_without_a_table_nothing_is_bound(whole: Path, platform: Mapping[str, Any]) -> None:
     rank = Rank(whole, task(0), platform=platform)
-    assert (rank.cores, rank.notes, rank.decision.warnings) == ("0-63", [], [])
+    assert (rank.cores, rank.notes, rank.warnings) == ("0-63", [], [])
 
 
 def test_a_gpu_that_the_table_does_not_know_is_reported_once(whole: Path) -> None:
     table = {**PLATFORM, "gpus": PLATFORM["gpus"][1:]}
     rank = Rank(whole, task(0), platform=table)
     assert rank.cores == "0-63"
-    assert pci("c1") in rank.decision.warnings[0]
+    assert pci("c1") in rank.warnings[0]
 
 
 def test_the_report_reports_where_each_rank_runs(whole: Path) -> None:
@@ -250,44 +226,38 @@ from lumicontainer.inside.node.hardware import Node
 
 root, cores, given = sys.argv[1:]
 os.sched_setaffinity(0, cpulist.parse_cpus(given))
-table = [{"pci": "0000:c1:00.0", "cores": cores}]
-platform = {"accelerator": "rocm", "gpus": table}
+platform = {"accelerator": "rocm", "gpus": [{"pci": "0000:c1:00.0", "cores": cores}]}
 decision = decide(Context(dict(os.environ), node=Node(root), platform=platform))
 affinity.bind(decision.context)
-threads = {s.name: s.value for s in decision.settings}.get("OMP_NUM_THREADS")
-shown = "import os; print(sorted(os.sched_getaffinity(0)))"
 print(*decision.context.notes, file=sys.stderr)
-os.execv(sys.executable, [sys.executable, "-c", f"{shown}; print({threads})"])
+shown = "import os; print(sorted(os.sched_getaffinity(0)))"
+os.execv(sys.executable, [sys.executable, "-c", shown])
 """
-
-
-def program(root: Path, *, cores: str, given: Iterable[int]) -> subprocess.CompletedProcess[str]:
-    """Run a program by way of a rank that this machine's own kernel binds."""
-    env = {**task(0, of=1, gpus=1), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", RANK, root, cores, cpulist.written(given)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-
-
 HERE = sorted(os.sched_getaffinity(0))
+FIRST, LAST = HERE[0], HERE[-1]
 
 
-@pytest.mark.parametrize("core", HERE[:2])
-def test_the_program_runs_on_the_core_that_its_rank_is_bound_to(tmp_path: Path, core: int) -> None:
+@pytest.mark.parametrize(
+    ("cores", "given", "runs_on", "note"),
+    [
+        pytest.param(str(FIRST), HERE, [FIRST], "", id="the core of its GPU"),
+        pytest.param(str(LAST), HERE, [LAST], "", id="the core of its GPU, another one"),
+        pytest.param(
+            str(FIRST),
+            [LAST],
+            [FIRST],
+            f"bound to {FIRST} now" if FIRST != LAST else "",
+            id="another core than it was given",
+        ),
+        pytest.param("4000-4006", HERE, HERE, "the job has none", id="cores that are not there"),
+    ],
+)
+def test_the_kernel_binds_the_program_of_a_rank(
+    tmp_path: Path, cores: str, given: list[int], runs_on: list[int], note: str
+) -> None:
     lumi_node.write(tmp_path, buses=("c1",), threads=1)
-    done = program(tmp_path, cores=str(core), given=HERE)
-    assert done.stdout == f"[{core}]\n1\n"
-
-
-def test_the_kernel_lets_a_rank_leave_the_core_that_it_was_given(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, buses=("c1",), threads=1)
-    first, last = HERE[0], HERE[-1]
-    done = program(tmp_path, cores=str(first), given=[last])
-    assert done.stdout == f"[{first}]\n1\n"
-    assert (f"bound to {first} now" in done.stderr) == (first != last)
-
-
-def test_the_kernel_keeps_a_rank_off_cores_that_are_not_there(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, buses=("c1",), threads=1)
-    done = program(tmp_path, cores="4000-4006", given=HERE)
-    assert done.stdout.splitlines()[0] == str(HERE)
-    assert "the job has none" in done.stderr
+    env = {**task(0, of=1, gpus=1), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = run(sys.executable, "-c", RANK, tmp_path, cores, cpulist.written(given), env=env)
+    assert done.stdout == f"{runs_on}\n", done.stderr
+    assert note in done.stderr
+    assert bool(note) == bool(done.stderr.strip())

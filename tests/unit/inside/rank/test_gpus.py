@@ -172,9 +172,8 @@ def test_sharing_is_permitted_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_ranks_numbered_by_hand_get_a_gpu_by_their_local_rank(whole: Path) -> None:
-    env = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n1"}
-    assert place(whole, env) == pci("c6")
-    assert "9 ranks" in refused(whole, {**env, "LOCAL_RANK": "8"}).what
+    assert place(whole, seen.BY_HAND) == pci("c6")
+    assert "9 ranks" in refused(whole, {**seen.BY_HAND, "LOCAL_RANK": "8"}).what
 
 
 def test_a_task_with_a_cgroup_of_its_own_is_warned_with_the_hint(tmp_path: Path) -> None:
