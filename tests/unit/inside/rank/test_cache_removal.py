@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
     {"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"},
 ]
-FILL = 'mkdir "$TRITON_CACHE_DIR/x" && echo >"$TRITON_CACHE_DIR/x/y"; '
+FILL = 'mkdir -p "$TRITON_CACHE_DIR/x" && echo >"$TRITON_CACHE_DIR/x/y"; echo here; '
+WAIT = FILL + "read -r _"
+OWN = f"lumi-{os.geteuid()}"
+HOME = f"{OWN}-1.0-once"
 SECONDS = 20
 
 Rank = Callable[..., "subprocess.Popen[str]"]
@@ -40,9 +44,9 @@ def node(tmp_path: Path) -> Path:
 def rank(place: Path, node: Path) -> Rank:
     """Start one rank whose program is a line of shell that reads its stdin to wait."""
 
-    def start(number: int, text: str, **changes: str) -> subprocess.Popen[str]:
+    def start(number: int, text: str, *options: object, **changes: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [place, "--remove-caches", "--", "bash", "-c", text],
+            [place, "--remove-caches", *options, "--", "bash", "-c", text],
             env={"PATH": PATH, "TMPDIR": str(node), **seen.srun(number), **changes},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -59,160 +63,140 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def left(node: Path) -> list[str]:
-    """Return what is still there once what was to go had its time."""
-    end = time.monotonic() + SECONDS
-    while list(node.iterdir()) and time.monotonic() < end:
-        time.sleep(0.01)
-    return [path.name for path in node.iterdir()]
+def output(process: subprocess.Popen[str]) -> str:
+    """Let a rank that waits end, and return the rest of its output."""
+    return process.communicate("\n", timeout=SECONDS)[0]
 
 
-def processes_of(node: Path) -> list[str]:
-    """Return the processes that know of this test's folder, once those on their way are gone."""
-    end = time.monotonic() + SECONDS
-    while (found := _holders(node)) and time.monotonic() < end:
-        time.sleep(0.01)
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def processes(node: Path) -> list[int]:
+    """Return the processes that know of this test's folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(node).encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
     return found
 
 
-def _holders(node: Path) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if str(node).encode() in (entry / "environ").read_bytes():
-                found.append((entry / "comm").read_text())
-        except OSError:
-            continue
-    return [name for name in found if name]
+def left(look: Callable[[Path], Collection[object]], node: Path, count: int = 0) -> object:
+    """Return what is still there once what was to go had its time."""
+    end = time.monotonic() + SECONDS
+    while len(look(node)) > count and time.monotonic() < end:
+        time.sleep(0.01)
+    return look(node)
 
 
 def test_the_folder_lives_as_long_as_its_last_rank(rank: Rank, node: Path) -> None:
-    wait = FILL + "echo here; read -r _; ls -d $TRITON_CACHE_DIR/x"
-    first, second = rank(0, wait), rank(1, wait.replace('mkdir "', 'mkdir -p "'))
+    first, second = (rank(number, WAIT + "; ls -d $TRITON_CACHE_DIR/x") for number in (0, 1))
     assert line(first) == line(second) == "here"
-    first.communicate("\n", timeout=SECONDS)
-    assert second.communicate("\n", timeout=SECONDS)[0].endswith("/x\n")
-    assert left(node) == []
-    assert processes_of(node) == []
+    output(first)
+    assert output(second).endswith("/x\n")
+    assert left(names, node) == set()
+    assert left(processes, node) == []
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_kill_9_of_a_rank_leaves_nothing_behind(rank: Rank, node: Path, number: int) -> None:
-    ranks = [rank(each, FILL + "echo here; read -r _") for each in (0, 1)]
+    ranks = [rank(each, WAIT) for each in (0, 1)]
     assert [line(each) for each in ranks] == ["here", "here"]
     ranks[number].kill()
     assert ranks[number].wait(SECONDS) == -signal.SIGKILL
-    assert [path.name for path in node.iterdir()] == [f"lumi-{os.geteuid()}-1.0-once"]
-    ranks[1 - number].communicate("\n", timeout=SECONDS)
-    assert left(node) == []
-    assert processes_of(node) == []
+    assert names(node) == {HOME}
+    output(ranks[1 - number])
+    assert left(names, node) == set()
+    assert left(processes, node) == []
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_all_of_the_step_does_not_keep_it_from_going(
     rank: Rank, node: Path, sent: signal.Signals
 ) -> None:
-    process = rank(0, FILL + f"trap 'exit 5' {sent.value}; echo here; while :; do read -r _; done")
+    process = rank(0, f"trap 'exit 5' {sent.value}; {FILL} while :; do read -r _; done")
     assert line(process) == "here"
-    for entry in Path("/proc").iterdir():
-        try:
-            ours = str(node).encode() in (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if ours and entry.name.isdigit():
-            os.kill(int(entry.name), sent)
+    for pid in processes(node):
+        os.kill(pid, sent)
     assert process.wait(SECONDS) == 5
-    assert left(node) == []
+    assert left(names, node) == set()
 
 
 def test_a_signal_to_lumi_entry_alone_reaches_the_program(rank: Rank, node: Path) -> None:
-    process = rank(0, FILL + "trap 'exit 5' USR1; echo here; while :; do read -r _; done")
+    process = rank(0, f"trap 'exit 5' USR1; {FILL} while :; do read -r _; done")
     assert line(process) == "here"
     process.send_signal(signal.SIGUSR1)
     assert process.wait(SECONDS) == 5
-    assert left(node) == []
+    assert left(names, node) == set()
 
 
 def test_the_output_ends_with_the_program(rank: Rank) -> None:
     process, other = rank(0, "echo here"), rank(1, "read -r _")
     assert process.communicate(timeout=SECONDS)[0] == "here\n"
     assert process.returncode == 0
-    other.communicate("\n", timeout=SECONDS)
+    output(other)
 
 
 def test_the_program_meets_no_child_that_it_did_not_start(rank: Rank) -> None:
     code = "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')"
-    assert rank(0, f'exec python3 -c "{code}"').communicate("\n", timeout=SECONDS)[0] == "none\n"
+    assert output(rank(0, f'exec python3 -c "{code}"')) == "none\n"
 
 
 def test_a_shell_that_numbers_its_descriptors_does_not_let_go(rank: Rank, node: Path) -> None:
-    text = FILL + 'for n in 3 4 5 6 7 8 9; do eval "exec $n>/dev/null"; done; echo; read -r _'
-    process = rank(0, text)
-    line(process)
-    folder = os.open(node / f"lumi-{os.geteuid()}-1.0-once", os.O_RDONLY)
+    process = rank(0, f'for n in 3 4 5 6 7 8 9; do eval "exec $n>/dev/null"; done; {WAIT}')
+    assert line(process) == "here"
+    folder = os.open(node / HOME, os.O_RDONLY)
     with pytest.raises(BlockingIOError):
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(folder)
-    process.communicate("\n", timeout=SECONDS)
-    assert left(node) == []
+    output(process)
+    assert left(names, node) == set()
 
 
 def test_links_go_and_what_they_lead_to_stays(rank: Rank, node: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
-    (kept / "file").write_text("")
+    (kept / "file").touch()
     text = f'ln -s {kept} {kept}/file "$TRITON_CACHE_DIR"; mkdir -m 0 "$TRITON_CACHE_DIR/closed"'
-    rank(0, text).communicate("\n", timeout=SECONDS)
-    assert left(node) == []
-    assert [path.name for path in kept.iterdir()] == ["file"]
+    output(rank(0, text))
+    assert left(names, node) == set()
+    assert names(kept) == {"file"}
 
 
 def test_the_next_run_removes_what_a_killed_run_left_and_nothing_of_others(
     rank: Rank, node: Path
 ) -> None:
-    for name in ("7.0-once", "8.1-once-1"):
-        (node / f"lumi-{os.geteuid()}-{name}/deep/er").mkdir(parents=True)
-        (node / f"lumi-{os.geteuid()}-{name}").chmod(0o700)
-    (node / f"lumi-{os.geteuid()}-9.0").mkdir(mode=0o700)
-    other = rank(0, "echo here; read -r _", SLURM_JOB_ID="2")
+    for name in ("7.0-once", "8.1-once-1", "9.0"):
+        (node / f"{OWN}-{name}").mkdir(mode=0o700)
+        (node / f"{OWN}-{name}/deep/er").mkdir(parents=True)
+    other = rank(0, WAIT, SLURM_JOB_ID="2")
     assert line(other) == "here"
-    rank(0, ":").communicate("\n", timeout=SECONDS)
-    end = time.monotonic() + SECONDS
-    while len(list(node.iterdir())) > 2 and time.monotonic() < end:
-        time.sleep(0.01)
-    kept = {f"lumi-{os.geteuid()}-{name}" for name in ("9.0", "2.0-once")}
-    assert {path.name for path in node.iterdir()} == kept
-    other.communicate("\n", timeout=SECONDS)
+    output(rank(0, ":"))
+    assert left(names, node, count=2) == {f"{OWN}-9.0", f"{OWN}-2.0-once"}
+    output(other)
 
 
 def test_runs_that_follow_each_other_at_once_all_find_their_folder(rank: Rank, node: Path) -> None:
     for _ in range(15):
-        process = rank(0, 'test -d "$TRITON_CACHE_DIR" && echo found')
-        assert process.communicate("\n", timeout=SECONDS)[0] == "found\n"
-    assert left(node) == []
+        assert output(rank(0, 'test -d "$TRITON_CACHE_DIR" && echo found')) == "found\n"
+    assert left(names, node) == set()
 
 
-def test_sixteen_ranks_start_and_end_at_once(place: Path, node: Path) -> None:
+def test_sixteen_ranks_start_and_end_at_once(rank: Rank, node: Path, tmp_path: Path) -> None:
     count = 16
     text = 'mkdir -p "$TRITON_CACHE_DIR/x"; ls -d "$TRITON_CACHE_DIR" "$MIOPEN_USER_DB_PATH"'
-    logs = node.with_name("logs")
-    step = {**seen.srun(0), "SLURM_STEP_NUM_NODES": "1"}
+    logs = tmp_path / "logs"
     sizes = dict.fromkeys(("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"), str(count))
-
-    def start(number: int) -> subprocess.Popen[bytes]:
-        rank = dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID"), str(number))
-        return subprocess.Popen(
-            [place, "--remove-caches", "--log-dir", logs, "--", "bash", "-c", text],
-            env={"PATH": PATH, "TMPDIR": str(node), **step, **sizes, **rank},
-        )
-
-    assert [one.wait(120) for one in [start(rank) for rank in range(count)]] == [0] * count
-    home = node / f"lumi-{os.geteuid()}-1.0-once"
-    printed = {path.name: path.read_text() for path in logs.iterdir()}
-    names = [f"1.0-rank{rank:02}" for rank in range(count)]
-    assert printed == {
-        **dict.fromkeys([f"{name}.out" for name in names], f"{home}/miopen\n{home}/triton\n"),
-        **dict.fromkeys([f"{name}.err" for name in names], ""),
-    }
-    assert left(node) == []
-    assert processes_of(node) == []
+    step = {**sizes, "SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0"}
+    ranks = []
+    for number in range(count):
+        numbers = dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID"), str(number))
+        ranks.append(rank(0, text, "--log-dir", logs, **step, **numbers))
+    assert [each.wait(120) for each in ranks] == [0] * count
+    for number in range(count):
+        printed = (logs / f"1.0-rank{number:02}.out").read_text()
+        assert printed == f"{node}/{HOME}/miopen\n{node}/{HOME}/triton\n"
+        assert (logs / f"1.0-rank{number:02}.err").read_text() == ""
+    assert left(names, node) == set()
+    assert left(processes, node) == []
