@@ -8,13 +8,13 @@ from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Options
 
-from .. import seen
+from .. import deciding, seen
 from ..deciding import decide
 
 DAEMON = 500
 FIRST_TASK = 700
-CGROUP_1 = "9:freezer:/slurm/uid_1000/job_1/step_0/task_3\n8:cpuset:/slurm/uid_1000/job_1/step_0\n"
-CGROUP_2 = "0::/system.slice/slurmstepd.scope/job_1/step_0/user/task_3\n"
+CGROUP_1 = "9:freezer:/slurm/uid_1000/job_1/step_0/task_{}\n8:cpuset:/slurm/uid_1000/job_1/step_0\n"
+CGROUP_2 = "0::/system.slice/slurmstepd.scope/job_1/step_0/user/task_{}\n"
 
 
 def process(root: Path, name: str, pid: int, parent: int, title: str = "") -> None:
@@ -49,13 +49,12 @@ def hidden(root: Path, group: str) -> Node:
     return Node(str(root))
 
 
-def refusal(node: Node) -> LaunchError:
-    with pytest.raises(LaunchError) as caught:
-        decide({}, node=node)
-    assert caught.value.what == "srun started this task, but Slurm's variables are missing"
-    assert caught.value.where.startswith("step 1.0 on ")
-    assert "--cleanenv" in caught.value.hint
-    return caught.value
+def refusal(node: Node, **options: str | int) -> LaunchError:
+    error = deciding.refusal({}, node=node, options=Options(**options))
+    assert error.what == "srun started this task, but Slurm's variables are missing"
+    assert error.where.startswith("step 1.0 on ")
+    assert "--cleanenv" in error.hint
+    return error
 
 
 @pytest.mark.parametrize(("mine", "between"), [(0, 1), (0, 3), (3, 1), (3, 3)])
@@ -66,12 +65,14 @@ def test_a_task_is_refused_and_the_first_one_prints_it(
     assert error.shown is (mine == 0)
 
 
-def test_the_last_task_that_is_left_is_refused_too(tmp_path: Path) -> None:
-    assert refusal(task_of(tmp_path, "1.0", tasks=1)).shown
+def test_the_last_task_that_is_left_is_refused_too_even_if_a_launcher_would_start_its_ranks(
+    tmp_path: Path,
+) -> None:
+    assert refusal(task_of(tmp_path, "1.0", tasks=1), launcher="torchrun", nproc=2).shown
 
 
 def test_the_number_of_the_task_in_its_control_group_has_priority(tmp_path: Path) -> None:
-    assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2)).shown
+    assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2.format(3))).shown
 
 
 def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:
@@ -86,8 +87,7 @@ def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:
 def test_the_control_group_decides_if_the_processes_above_are_hidden(
     tmp_path: Path, group: str, task: int
 ) -> None:
-    group = group.replace("task_3", f"task_{task}")
-    assert refusal(hidden(tmp_path, group)).shown is (task == 0)
+    assert refusal(hidden(tmp_path, group.format(task))).shown is (task == 0)
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,6 @@ def test_a_shell_of_a_job_is_not_a_task(tmp_path: Path, step: str) -> None:
     assert decide({}, node=task_of(tmp_path, step, tasks=2)).warnings == []
 
 
-def test_a_launcher_does_not_start_alone_either(tmp_path: Path) -> None:
-    node = task_of(tmp_path, "1.0", tasks=1)
-    with pytest.raises(LaunchError, match="variables are missing"):
-        decide({}, node=node, options=Options(launcher="torchrun", nproc=2))
-
-
-BY_HAND = {"RANK": "3", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
-
-
-@pytest.mark.parametrize("env", [seen.srun(1), {"WORLD_SIZE": "1"}, BY_HAND])
+@pytest.mark.parametrize("env", [seen.srun(1), {"WORLD_SIZE": "1"}, seen.BY_HAND])
 def test_a_task_that_knows_its_ranks_runs(tmp_path: Path, env: dict[str, str]) -> None:
     assert decide(env, node=task_of(tmp_path, "1.0")).warnings == []
