@@ -16,44 +16,48 @@ _JOB = {
     "SLURM_TASKS_PER_NODE": "3,1",
 }
 
+
+def _step(number: int, nodes: str, tasks: int, per_node: str, num_nodes: int) -> dict[str, str]:
+    return {
+        "SLURM_STEPID": str(number),
+        "SLURM_STEP_ID": str(number),
+        "SLURM_STEP_NODELIST": nodes,
+        "SLURM_STEP_NUM_NODES": str(num_nodes),
+        "SLURM_STEP_NUM_TASKS": str(tasks),
+        "SLURM_STEP_TASKS_PER_NODE": per_node,
+    }
+
+
+def _task(rank: int, local: int, node: int) -> dict[str, str]:
+    return {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local), "SLURM_NODEID": str(node)}
+
+
+def _pmi(rank: int, size: int) -> dict[str, str]:
+    return {"PMI_RANK": str(rank), "PMI_SIZE": str(size)}
+
+
 # salloc -N2 -n4 COMMAND
 SALLOC = {**_JOB, "SLURM_JOB_CPUS_PER_NODE": "3,1", "SLURM_NODE_ALIASES": "(null)"}
 
 # sbatch -N2 -n4
 BATCH = {
     **SALLOC,
+    **_task(0, 0, 0),
     "SLURMD_NODENAME": "nid005001",
     "SLURM_GTIDS": "0",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "0",
-    "SLURM_PROCID": "0",
     "SLURM_TASK_PID": "3456",
 }
 
 # salloc -N2 -n4, with LaunchParameters=use_interactive_step
-INTERACTIVE = {
-    **BATCH,
-    "SLURM_STEPID": "4294967290",
-    "SLURM_STEP_ID": "4294967290",
-    "SLURM_STEP_NODELIST": "nid005001",
-    "SLURM_STEP_NUM_NODES": "1",
-    "SLURM_STEP_NUM_TASKS": "1",
-    "SLURM_STEP_TASKS_PER_NODE": "1",
-}
+INTERACTIVE = {**BATCH, **_step(4294967290, "nid005001", 1, "1", 1)}
 
 # srun -n1 sbatch -N2 -n4: the batch shell inherits the step that it was submitted from
 BATCH_FROM_A_STEP = {
     **BATCH,
+    **_pmi(0, 1),
+    **_step(0, "nid005009", 1, "1", 1),
     "PMI_FD": "11",
     "PMI_JOBID": "13.0",
-    "PMI_RANK": "0",
-    "PMI_SIZE": "1",
-    "SLURM_STEPID": "0",
-    "SLURM_STEP_ID": "0",
-    "SLURM_STEP_NODELIST": "nid005009",
-    "SLURM_STEP_NUM_NODES": "1",
-    "SLURM_STEP_NUM_TASKS": "1",
-    "SLURM_STEP_TASKS_PER_NODE": "1",
 }
 
 
@@ -62,27 +66,19 @@ def srun(rank: int) -> dict[str, str]:
     node, local = divmod(rank, 3)
     return {
         **_JOB,
+        **_task(rank, local, node),
+        **_step(0, "nid[005001-005002]", 4, "3,1", 2),
         "SLURMD_NODENAME": f"nid00500{node + 1}",
         "SLURM_CPUS_ON_NODE": "3" if node == 0 else "1",
         "SLURM_DISTRIBUTION": "block",
         "SLURM_GTIDS": "0,1,2" if node == 0 else "3",
-        "SLURM_LOCALID": str(local),
-        "SLURM_NODEID": str(node),
-        "SLURM_PROCID": str(rank),
-        "SLURM_STEPID": "0",
-        "SLURM_STEP_ID": "0",
-        "SLURM_STEP_NODELIST": "nid[005001-005002]",
-        "SLURM_STEP_NUM_NODES": "2",
-        "SLURM_STEP_NUM_TASKS": "4",
-        "SLURM_STEP_TASKS_PER_NODE": "3,1",
         "SLURM_TASK_PID": "3140",
     }
 
 
 def srun_pmi2(rank: int) -> dict[str, str]:
     """Return the same task of ``srun --mpi=pmi2``."""
-    pmi = {"PMI_FD": "11", "PMI_JOBID": "1.0", "PMI_RANK": str(rank), "PMI_SIZE": "4"}
-    return {**srun(rank), **pmi}
+    return {**srun(rank), **_pmi(rank, 4), "PMI_FD": "11", "PMI_JOBID": "1.0"}
 
 
 def srun_cray_shasta(rank: int) -> dict[str, str]:
@@ -90,6 +86,7 @@ def srun_cray_shasta(rank: int) -> dict[str, str]:
     task = srun(rank)
     return {
         **task,
+        **_pmi(rank, 4),
         "PALS_APID": "1.0",
         "PALS_LOCAL_RANKID": task["SLURM_LOCALID"],
         "PALS_NODEID": task["SLURM_NODEID"],
@@ -98,8 +95,6 @@ def srun_cray_shasta(rank: int) -> dict[str, str]:
         "PMI_JOBID": "1",
         "PMI_LOCAL_RANK": task["SLURM_LOCALID"],
         "PMI_LOCAL_SIZE": "3" if rank < 3 else "1",
-        "PMI_RANK": str(rank),
-        "PMI_SIZE": "4",
         "PMI_UNIVERSE_SIZE": "4",
     }
 
@@ -107,61 +102,48 @@ def srun_cray_shasta(rank: int) -> dict[str, str]:
 # srun -N3 -m arbitrary, with a host file that begins with the last node
 ARBITRARY = {
     **srun(0),
+    **_step(0, "nid[005001-005003]", 4, "1(x2),2", 3),
     "SLURMD_NODENAME": "nid005003",
     "SLURM_DISTRIBUTION": "arbitrary",
     "SLURM_JOB_NODELIST": "nid[005001-005003]",
     "SLURM_NODEID": "2",
-    "SLURM_STEP_NODELIST": "nid[005001-005003]",
-    "SLURM_STEP_NUM_NODES": "3",
-    "SLURM_STEP_TASKS_PER_NODE": "1(x2),2",
 }
 
 # srun -N1 -n2 A : -N2 -n3 B, the second task of B
 HETEROGENEOUS = {
     **srun(0),
+    **_task(3, 1, 1),
+    **_step(0, "nid[005001-005003]", 5, "2(x2),1", 3),
     "SLURMD_NODENAME": "nid005002",
     "SLURM_JOB_NODELIST": "nid[005001-005003]",
-    "SLURM_LOCALID": "1",
-    "SLURM_NODEID": "1",
     "SLURM_NTASKS": "5",
-    "SLURM_PROCID": "3",
-    "SLURM_STEP_NODELIST": "nid[005001-005003]",
-    "SLURM_STEP_NUM_NODES": "3",
-    "SLURM_STEP_NUM_TASKS": "5",
-    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
 }
 
 
 def mpiexec(rank: int, size: int = 2) -> dict[str, str]:
     """Return process ``rank`` of ``mpiexec -n SIZE`` of MPICH on one machine."""
     return {
+        **_pmi(rank, size),
         "GFORTRAN_UNBUFFERED_PRECONNECTED": "y",
         "HYDI_CONTROL_FD": "7",
         "MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "workstation",
         "MPI_LOCALNRANKS": str(size),
         "MPI_LOCALRANKID": str(rank),
         "PMI_FD": "6",
-        "PMI_RANK": str(rank),
-        "PMI_SIZE": str(size),
     }
 
 
 def mpiexec_in_batch(rank: int) -> dict[str, str]:
     """Return process ``rank`` of ``mpiexec -n 4`` in the batch job; its two daemons are a step."""
     node, local = divmod(rank, 3)
-    step = {
-        "SLURM_LOCALID": "0",
-        "SLURM_NODEID": str(node),
-        "SLURM_PROCID": str(node),
-        "SLURM_STEPID": "0",
-        "SLURM_STEP_ID": "0",
-        "SLURM_STEP_NODELIST": "nid[005001-005002]",
-        "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    return {
+        **BATCH,
+        **_task(node, 0, node),
+        **_step(0, "nid[005001-005002]", 2, "1(x2)", 2),
+        **mpiexec(rank, 4),
+        "MPI_LOCALNRANKS": "3" if node == 0 else "1",
+        "MPI_LOCALRANKID": str(local),
     }
-    local_size = "3" if node == 0 else "1"
-    pmi = {"MPI_LOCALNRANKS": local_size, "MPI_LOCALRANKID": str(local), "PMI_RANK": str(rank)}
-    return {**BATCH, **step, **mpiexec(rank, 4), **pmi}
 
 
 OPEN_MPI = {

@@ -8,12 +8,9 @@ from lumicontainer.inside.checking import CHECK, threshold
 
 
 def test_a_threshold_is_that_of_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CHECK, raising=False)
+    assert threshold("speed") == {}
     row = {"unit": "GB/s", "floor": 100}
     monkeypatch.setenv(CHECK, json.dumps({"name": "t/speed", "thresholds": {"speed": row}}))
     assert threshold("speed") == row
     assert threshold("other") == {}
-
-
-def test_a_check_without_lumi_verify_has_no_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CHECK, raising=False)
-    assert threshold("speed") == {}
