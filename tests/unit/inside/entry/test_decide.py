@@ -1,7 +1,6 @@
 """Every rank gets the right numbers from the launcher that made it, and can say why."""
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import groupby
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from lumicontainer.inside.entry.decide import MARK
 from lumicontainer.inside.launch.launchers import is_rank_0
 from lumicontainer.inside.launch.rendezvous import port_of
-from lumicontainer.inside.node.hardware import Node
 
 from .. import seen
 from ..deciding import decide, refusal, settings, values
@@ -249,60 +247,3 @@ def test_jobs_that_could_share_a_node_do_not_share_a_port(job: int) -> None:
 
 def test_9973_jobs_in_a_row_have_as_many_ports() -> None:
     assert len({port_of(17_000_000 + near, 0) for near in range(9973)}) == 9973
-
-
-@pytest.mark.parametrize("more", [-1, 0, 1])
-def test_a_task_gets_as_many_threads_as_srun_gave_it_and_as_it_may_use(more: int) -> None:
-    usable = len(os.sched_getaffinity(0))
-    asked = max(1, usable + more)
-    decision = decide({**seen.srun(0), "SLURM_CPUS_PER_TASK": str(asked)})
-    threads = settings(decision)["OMP_NUM_THREADS"]
-    assert threads.value == str(min(asked, usable))
-    assert ("processors only" in threads.why) == (asked > usable)
-
-
-def on_a_machine(
-    monkeypatch: pytest.MonkeyPatch, processors: int, usable: int, cgroup: int
-) -> None:
-    """Say how many processors there are, this process runs on, and its job may use."""
-
-    def permitted(_: Node, wanted: Iterable[int]) -> frozenset[int]:
-        return frozenset(wanted) & frozenset(range(cgroup))
-
-    monkeypatch.setattr(Node, "permitted", permitted)
-    monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
-
-
-@pytest.mark.parametrize(
-    ("env", "machine", "threads"),
-    [
-        (seen.srun(0), (1, 1, 1), "1"),
-        (seen.srun(0), (3, 3, 3), "1"),
-        (seen.srun(0), (64, 64, 64), "21"),
-        (seen.srun(0), (66, 66, 66), "22"),
-        pytest.param(seen.srun(0), (128, 12, 12), "4", id="a job with a part of the machine"),
-        pytest.param(seen.srun(0), (64, 7, 64), None, id="a bound rank counts its processors"),
-        pytest.param({}, (64, 64, 64), None, id="one process has the whole machine"),
-    ],
-)
-def test_ranks_that_are_not_bound_share_what_their_job_may_use(
-    monkeypatch: pytest.MonkeyPatch,
-    env: dict[str, str],
-    machine: tuple[int, int, int],
-    threads: str | None,
-) -> None:
-    on_a_machine(monkeypatch, *machine)
-    assert decide(env).changes().get("OMP_NUM_THREADS") == threads
-
-
-@pytest.mark.parametrize("own", [{}, {"OMP_NUM_THREADS": "7"}])
-def test_a_program_that_starts_ranks_hands_on_the_user_s_threads_only(
-    monkeypatch: pytest.MonkeyPatch, own: dict[str, str]
-) -> None:
-    on_a_machine(monkeypatch, 64, 56, 64)
-    env = {**seen.srun(0), "SLURM_CPUS_PER_TASK": "56", **own}
-    for program in (["-m", "torch.distributed.run", "x.py"], ["--", "/opt/bin/torchrun", "x.py"]):
-        assert values(env, program=program).get("OMP_NUM_THREADS") == own.get("OMP_NUM_THREADS")
-    direct = values(env, program=["train.py"])
-    assert direct["OMP_NUM_THREADS"] == own.get("OMP_NUM_THREADS", "56")

@@ -2,12 +2,12 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lumicontainer.inside.node import cpulist
@@ -16,7 +16,7 @@ from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
 from ..conftest import Entry, run
-from ..deciding import decide, settings
+from ..deciding import decide
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 from .test_gpus import task
 
@@ -35,26 +35,28 @@ class Rank:
         mask: str = "0-63",
         cpuset: str = "0-127",
         platform: Mapping[str, Any] = PLATFORM,
+        program: Sequence[str] = (),
         **options: str | bool,
     ) -> None:
         self.node = Machine(root, mask=cpulist.parse_cpus(mask), cpuset=cpulist.parse_cpus(cpuset))
-        decision = decide(env, node=self.node, platform=platform, options=Options(**options))
+        given = {"platform": platform, "options": Options(**options), "program": program}
+        decision = decide(env, node=self.node, **given)
         affinity.bind(decision.context)
         self.notes, self.warnings = decision.context.notes, decision.warnings
         self.cores = cpulist.written(self.node.mask)
-        threads = settings(decision).get("OMP_NUM_THREADS")
-        self.threads = threads.value if threads else None
+        self.threads = {**env, **decision.changes()}.get("OMP_NUM_THREADS")
+        self.why = "".join(s.why for s in decision.settings if s.name == "OMP_NUM_THREADS")
 
 
-def test_ranks_that_nobody_bound_run_next_to_their_gpus_quietly(whole: Path) -> None:
-    ranks = [Rank(whole, task(local)) for local in range(8)]
-    assert [rank.cores for rank in ranks] == OWN
-    assert [rank.notes for rank in ranks] == [[]] * 8
-
-
-def test_a_rank_has_as_many_threads_as_cores(whole: Path) -> None:
-    given = [{}, {"SLURM_CPUS_PER_TASK": "7"}, {"SLURM_CPUS_PER_TASK": "3"}]
-    assert [Rank(whole, task(0, **env)).threads for env in given] == ["7", "7", "3"]
+@pytest.mark.parametrize("buses", [BUSES, BUSES[::-1], BUSES[1:], ("de", "c1")])
+def test_ranks_that_nobody_bound_run_next_to_their_gpus_quietly(
+    tmp_path: Path, buses: tuple[str, ...]
+) -> None:
+    lumi_node.write(tmp_path, buses=buses)
+    gpus = len(buses)
+    ranks = [Rank(tmp_path, task(local, of=gpus, gpus=gpus)) for local in range(gpus)]
+    assert [rank.cores for rank in ranks] == [OWN[BUSES.index(bus)] for bus in buses]
+    assert [rank.notes for rank in ranks] == [[]] * gpus
 
 
 def test_ranks_that_share_a_gpu_share_its_cores(tmp_path: Path) -> None:
@@ -94,13 +96,6 @@ def test_a_rank_is_bound_next_to_its_gpu_or_reports_why_not(
     assert note in "".join(rank.notes)
 
 
-@pytest.mark.parametrize("mask", ["49-55", "48-55", "49-55,113-119", "48-55,112-119", "51"])
-def test_a_rank_that_runs_inside_its_ccd_already_stays(tmp_path: Path, mask: str) -> None:
-    lumi_node.write(tmp_path, smt=True)
-    rank = Rank(tmp_path, task(0, SLURM_CPUS_PER_TASK="7"), mask=mask)
-    assert (rank.cores, rank.notes) == (mask, [])
-
-
 def test_slurm_s_own_order_of_ccds_is_reported_and_corrected(whole: Path) -> None:
     """Slurm's -c 7 gives rank N the cores of CCD N: only CCD 2 and 3 are next to GCD 2 and 3."""
     for local in range(8):
@@ -114,13 +109,31 @@ def test_slurm_s_own_order_of_ccds_is_reported_and_corrected(whole: Path) -> Non
         assert rank.notes == ([] if local in (2, 3) else [note])
 
 
-@pytest.mark.parametrize(("mask", "kept"), [("1-7,9-15", True), ("1-7,65-71", False)])
-def test_what_srun_counts_is_cores_where_it_hands_out_no_second_threads(
-    tmp_path: Path, mask: str, kept: bool
+C_7 = task(0, SLURM_CPUS_PER_TASK="7")
+C_14 = task(0, of=4, SLURM_CPUS_PER_TASK="14")
+BOTH = "49-55,113-119"
+INSIDE = ("49-55", "48-55", BOTH, "48-55,112-119")
+
+
+@pytest.mark.parametrize(
+    ("env", "mask", "cores", "threads"),
+    [
+        *(pytest.param(C_7, mask, mask, "7", id=f"{mask} is inside the CCD") for mask in INSIDE),
+        pytest.param(C_7, "51", "51", "1", id="one core inside the CCD"),
+        pytest.param(C_14, "1-7,9-15", "1-7,9-15", "14", id="srun counts cores"),
+        pytest.param(C_14, "1-7,65-71", BOTH, "7", id="srun counts threads"),
+        pytest.param(task(0), "0-63", "49-55", "7", id="no second threads"),
+        pytest.param(task(0), "0-127", BOTH, "7", id="second threads"),
+        pytest.param(task(0), "1-7,65-71", BOTH, "7", id="second threads of another CCD"),
+    ],
+)
+def test_second_threads_come_along_where_slurm_hands_them_out(
+    tmp_path: Path, env: dict[str, str], mask: str, cores: str, threads: str
 ) -> None:
     lumi_node.write(tmp_path, smt=True)
-    rank = Rank(tmp_path, task(0, of=4, SLURM_CPUS_PER_TASK="14"), mask=mask)
-    assert (rank.cores, rank.threads) == ((mask, "14") if kept else ("49-55,113-119", "7"))
+    rank = Rank(tmp_path, env, mask=mask)
+    assert (rank.cores, rank.threads) == (cores, threads)
+    assert bool(rank.notes) == (mask == "1-7,65-71")
 
 
 def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None:
@@ -130,23 +143,46 @@ def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None
     assert Rank(whole, env, mask="1", cpuset="1").cores == "1"
 
 
-@pytest.mark.parametrize("buses", [BUSES[::-1], BUSES[1:], ("de", "c1")])
-def test_a_gpu_keeps_its_cores_in_whatever_order_they_are_seen(
-    tmp_path: Path, buses: tuple[str, ...]
+def per_task(number: int) -> dict[str, str]:
+    return {**seen.srun(0), "SLURM_CPUS_PER_TASK": str(number)}
+
+
+@pytest.mark.parametrize(
+    ("env", "mask", "cpuset", "threads"),
+    [
+        (per_task(3), "0-3", "0-63", "3"),
+        (per_task(4), "0-3", "0-63", "4"),
+        pytest.param(per_task(5), "0-3", "0-63", "4", id="fewer processors than srun gave"),
+        (seen.srun(0), "0", "0", "1"),
+        (seen.srun(0), "0-2", "0-2", "1"),
+        (seen.srun(0), "0-63", "0-63", "21"),
+        (seen.srun(0), "0-65", "0-65", "22"),
+        pytest.param(seen.srun(0), "0-6", "0-63", None, id="a bound rank counts itself"),
+        pytest.param({}, "0-63", "0-63", None, id="one process has the whole machine"),
+    ],
+)
+def test_the_three_ranks_of_a_node_without_a_table_share_what_their_job_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    env: dict[str, str],
+    mask: str,
+    cpuset: str,
+    threads: str | None,
 ) -> None:
-    lumi_node.write(tmp_path, buses=buses)
-    gpus = len(buses)
-    ranks = [Rank(tmp_path, task(local, of=gpus, gpus=gpus)) for local in range(gpus)]
-    assert [rank.cores for rank in ranks] == [OWN[BUSES.index(bus)] for bus in buses]
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    rank = Rank(tmp_path, env, mask=mask, cpuset=cpuset, platform={})
+    assert rank.threads == threads
+    assert ("processors only" in rank.why) == (env.get("SLURM_CPUS_PER_TASK") == "5")
 
 
-def test_second_threads_come_along_where_slurm_hands_them_out(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, smt=True)
-    assert Rank(tmp_path, task(0), mask="0-63").cores == "49-55"
-    both = Rank(tmp_path, task(0), mask="0-127")
-    assert (both.cores, both.threads) == ("49-55,113-119", "7")
-    wrong = Rank(tmp_path, task(0), mask="1-7,65-71")
-    assert wrong.cores == "49-55,113-119"
+@pytest.mark.parametrize("own", [{}, {"OMP_NUM_THREADS": "7"}])
+def test_a_program_that_starts_ranks_hands_on_the_user_s_threads_only(
+    tmp_path: Path, own: dict[str, str]
+) -> None:
+    env, user = {**per_task(56), **own}, own.get("OMP_NUM_THREADS")
+    for program in (["-m", "torch.distributed.run", "x.py"], ["--", "/opt/bin/torchrun", "x.py"]):
+        assert Rank(tmp_path, env, platform={}, program=program).threads == user
+    assert Rank(tmp_path, env, platform={}, program=["train.py"]).threads == (user or "56")
 
 
 @pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}, {"accelerator": "rocm"}])
@@ -163,15 +199,13 @@ def test_a_gpu_that_the_table_does_not_know_is_reported_once(whole: Path) -> Non
 
 
 def test_the_report_reports_where_each_rank_runs(whole: Path) -> None:
-    rank = Rank(whole, task(4), affinity_report=True)
-    host = os.uname().nodename
-    line = f"affinity: {host} rank 4 gpu 0000:d1:00.0 cores 1-7 numa 0 nic hsn2"
-    assert rank.notes == [line]
-
-
-def test_an_interface_that_is_down_is_reported_as_such(whole: Path) -> None:
     (whole / "sys/class/net/hsn0/operstate").write_text("down\n")
-    assert Rank(whole, task(0), affinity_report=True).notes[0].endswith("nic hsn0 (down)")
+    notes = [Rank(whole, task(local), affinity_report=True).notes for local in (0, 4)]
+    host = os.uname().nodename
+    assert notes == [
+        [f"affinity: {host} rank 0 gpu 0000:c1:00.0 cores 49-55 numa 3 nic hsn0 (down)"],
+        [f"affinity: {host} rank 4 gpu 0000:d1:00.0 cores 1-7 numa 0 nic hsn2"],
+    ]
 
 
 def test_print_env_reports_where_a_rank_would_run_and_binds_nothing(whole: Path) -> None:
@@ -183,24 +217,18 @@ def test_print_env_reports_where_a_rank_would_run_and_binds_nothing(whole: Path)
     assert len(node.mask) == 64
 
 
-@pytest.fixture(scope="module")
-def node_of_all_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return lumi_node.write(tmp_path_factory.mktemp("node"))
-
-
 CORES = st.integers(0, 63)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 7), st.frozensets(CORES, min_size=1), st.frozensets(CORES))
 def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_them(
-    node_of_all_tests: Path, local: int, mask: frozenset[int], others: frozenset[int]
+    whole: Path, local: int, mask: frozenset[int], others: frozenset[int]
 ) -> None:
     cpuset = mask | others
-    rank = Rank(
-        node_of_all_tests, task(local), mask=cpulist.written(mask), cpuset=cpulist.written(cpuset)
-    )
+    written = {"mask": cpulist.written(mask), "cpuset": cpulist.written(cpuset)}
+    got = Rank(whole, task(local), **written).node.mask
     own = cpulist.parse_cpus(OWN[local])
-    got = rank.node.mask
     assert got
     assert got <= cpuset
     assert got in (mask, own & cpuset)

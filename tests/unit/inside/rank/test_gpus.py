@@ -91,6 +91,7 @@ OF_CUDA = task(0, of=2, **{CUDA: "6,7"})
         *((task(3, **{HIP: "5"}), choice, 5, {ROCR: ALL, HIP: "5"}) for choice in CHOICES),
         *((task(3, **{ROCR: "5"}), choice, 5, {ROCR: "5"}) for choice in CHOICES),
         pytest.param(task(0, of=1), "hip", None, {ROCR: ALL}, id="one rank for all GPUs"),
+        pytest.param(seen.BY_HAND, "none", 1, {}, id="ranks numbered by hand"),
     ],
 )
 def test_a_rank_has_its_gpu_and_hides_others_as_asked(
@@ -100,12 +101,24 @@ def test_a_rank_has_its_gpu_and_hides_others_as_asked(
     assert variables(whole, env, gpu_visibility=choice) == hiding
 
 
-def test_indices_count_what_the_job_s_cgroup_left(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, hidden=BUSES[:4])
-    env = task(1, of=4, gpus=4)
-    assert place(tmp_path, env) == pci("d6")
-    assert variables(tmp_path, env, gpu_visibility="rocr") == {ROCR: "1"}
-    assert decided(tmp_path, env).warnings == []
+@pytest.mark.parametrize(
+    ("hidden", "env", "gpu", "warned"),
+    [
+        pytest.param(BUSES[:4], task(1, of=4, gpus=4), "d6", False, id="of the job"),
+        pytest.param(BUSES[1:], task(3, **{ROCR: "0"}), "c1", True, id="of the task, one GPU"),
+        pytest.param(BUSES[2:], task(3, of=4, **{ROCR: "0,1"}), None, True, id="of it, two GPUs"),
+        pytest.param((), task(3, SLURM_STEP_GPUS="6", **{ROCR: "6"}), "d9", False, id="shared"),
+    ],
+)
+def test_gpus_are_counted_in_a_cgroup_and_one_for_each_task_gets_a_warning(
+    tmp_path: Path, hidden: tuple[str, ...], env: dict[str, str], gpu: str | None, warned: bool
+) -> None:
+    lumi_node.write(tmp_path, hidden=hidden)
+    assert place(tmp_path, env) == (pci(gpu) if gpu else None)
+    hint = "Use --gpus-per-node instead, or add --gres-flags=allow-task-sharing"
+    assert [hint in text for text in decided(tmp_path, env).warnings] == [True] * warned
+    if warned:
+        assert variables(tmp_path, env, gpu_visibility="hip") == {ROCR: env[ROCR]}
 
 
 def test_one_rank_a_node_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(
@@ -141,60 +154,32 @@ def test_more_ranks_than_gpus_are_refused_alike_on_every_rank(tmp_path: Path) ->
     assert "the node has 7" in errors[0].where
 
 
-def test_a_job_of_one_gpu_runs_one_rank(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, hidden=BUSES[1:])
-    error = refused(tmp_path, task(0, of=2, gpus=1))
-    assert "2 ranks on this node, but they see 1 GPU" in error.what
-    assert "the node has 8, this job may use 1" in error.where
-    assert "--gpus-per-node=2" in error.hint
+ONE = "2 ranks on this node, but they see 1 GPU"
 
 
-@pytest.mark.parametrize("granted", ["0", "1"])
-def test_one_gpu_from_slurm_is_not_the_one_that_the_user_named_for_a_rank(
-    whole: Path, granted: str
+@pytest.mark.parametrize(
+    ("hidden", "env", "what"),
+    [
+        (BUSES[1:], task(0, of=2, gpus=1), (ONE, "has 8, this job may use 1", "-per-node=2")),
+        ((), task(0, of=2, SLURM_GPUS_ON_NODE="0", **{ROCR: "5"}), (ONE,)),
+        ((), task(0, of=2, SLURM_GPUS_ON_NODE="1", **{ROCR: "5"}), (ONE,)),
+        ((), task(0, **{HIP: "0,1"}), (f"{HIP}=0,1", f"unset {HIP}")),
+        ((), task(0, **{ROCR: "0,1", HIP: "1,0"}), (f"unset {ROCR}",)),
+        ((), {**seen.BY_HAND, "LOCAL_RANK": "8"}, ("9 ranks",)),
+    ],
+)
+def test_ranks_that_would_share_gpus_are_refused_with_what_hides_the_others(
+    tmp_path: Path, hidden: tuple[str, ...], env: dict[str, str], what: tuple[str, ...]
 ) -> None:
-    env = task(0, of=2, SLURM_GPUS_ON_NODE=granted, **{ROCR: "5"})
-    assert "2 ranks on this node, but they see 1 GPU" in refused(whole, env).what
-
-
-def test_a_list_of_the_user_s_that_is_too_short_is_named(whole: Path) -> None:
-    error = refused(whole, task(0, **{HIP: "0,1"}))
-    assert f"{HIP}=0,1" in error.where
-    assert f"unset {HIP}" in error.hint
-    assert "--gpus-per-node" not in error.hint
-    assert f"unset {ROCR}" in refused(whole, task(0, **{ROCR: "0,1", HIP: "1,0"})).hint
+    lumi_node.write(tmp_path, hidden=hidden)
+    error = str(refused(tmp_path, env))
+    assert [text for text in what if text not in error] == []
 
 
 def test_sharing_is_permitted_where_it_is_asked_for(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, buses=BUSES[:4])
     shared = [place(tmp_path, task(r, gpus=4), allow_gpu_sharing=True) for r in range(8)]
     assert shared == [pci(bus) for bus in (*BUSES[:4], *BUSES[:4])]
-
-
-def test_ranks_numbered_by_hand_get_a_gpu_by_their_local_rank(whole: Path) -> None:
-    assert place(whole, seen.BY_HAND) == pci("c6")
-    assert "9 ranks" in refused(whole, {**seen.BY_HAND, "LOCAL_RANK": "8"}).what
-
-
-def test_a_task_with_a_cgroup_of_its_own_is_warned_with_the_hint(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, hidden=[bus for bus in BUSES if bus != "ce"])
-    env = task(3, **{ROCR: "0"})
-    (warning,) = decided(tmp_path, env).warnings
-    assert "Use --gpus-per-node instead, or add --gres-flags=allow-task-sharing" in warning
-    assert place(tmp_path, env) == pci("ce")
-    assert variables(tmp_path, env, gpu_visibility="hip") == {ROCR: "0"}
-
-
-def test_a_task_with_two_gpus_in_its_cgroup_keeps_both(tmp_path: Path) -> None:
-    lumi_node.write(tmp_path, hidden=BUSES[2:])
-    decision = decided(tmp_path, task(3, of=4, **{ROCR: "0,1"}))
-    assert (len(decision.warnings), decision.context.gpu) == (1, None)
-
-
-def test_tasks_that_share_their_cgroup_are_not_warned(whole: Path) -> None:
-    env = task(3, SLURM_STEP_GPUS="6", **{ROCR: "6"})
-    assert decided(whole, env).warnings == []
-    assert place(whole, env) == pci("d9")
 
 
 @pytest.mark.parametrize(

@@ -281,36 +281,32 @@ def supervised(folder: Path, text: str) -> Done:
 
 
 FAILING = """
-class ChildFailedError(Exception):
+class {error}(Exception):
+    sigval = returncode = {code}
     def get_first_failure(self):
-        return 3, type("Failure", (), {{"exitcode": {code}}})
-raise ChildFailedError("rank 3 failed")
-"""
-LONE = """
-class CalledProcessError(Exception):
-    returncode = {code}
-raise CalledProcessError("rank 3 failed")
-"""
-SIGNALLED = """
-class SignalException(Exception):
-    sigval = {code}
-raise SignalException("rank 3 failed")
+        return 3, self
+    exitcode = {code}
+raise {error}("rank 3 failed")
 """
 ENDING = "import sys; sys.stderr.write('rank 3 failed\\n'); sys.exit({code})"
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "seen_code"),
+    ("text", "error", "code", "seen_code"),
     [
-        *((text, 7, 7) for text in (FAILING, LONE, ENDING)),
-        *((text, -9, 137) for text in (FAILING, LONE, ENDING)),
-        (SIGNALLED, 9, 137),
+        (FAILING, "ChildFailedError", 7, 7),
+        (FAILING, "ChildFailedError", -9, 137),
+        (FAILING, "CalledProcessError", 7, 7),
+        (FAILING, "CalledProcessError", -9, 137),
+        (FAILING, "SignalException", 9, 137),
+        (ENDING, "SystemExit", 7, 7),
+        (ENDING, "SystemExit", -9, 137),
     ],
 )
 def test_the_exit_code_of_the_rank_that_failed_first_passes(
-    tmp_path: Path, text: str, code: int, seen_code: int
+    tmp_path: Path, text: str, error: str, code: int, seen_code: int
 ) -> None:
-    done = supervised(tmp_path, text.format(code=code))
+    done = supervised(tmp_path, text.format(error=error, code=code))
     assert (done.returncode, done.stderr) == (seen_code, "rank 3 failed\n")
 
 
