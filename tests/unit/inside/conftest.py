@@ -19,6 +19,7 @@ SOURCE = Path(inside.__file__).parent
 PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
 Done = subprocess.CompletedProcess[str]
+Env = dict[str, str]
 Entry = Callable[..., Done]
 
 

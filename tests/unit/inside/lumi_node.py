@@ -49,14 +49,11 @@ PLATFORM: Mapping[str, Any] = {
 class Machine(Node):
     """Be a node with a mask and a cpuset of its own, as the kernel treats them."""
 
-    __slots__ = ("cpuset", "mask")
-
     def __init__(
-        self, root: Path, *, mask: Iterable[int] = range(CORES), cpuset: Iterable[int] | None = None
+        self, root: Path, mask: Iterable[int] = range(CORES), cpuset: Iterable[int] = range(CORES)
     ) -> None:
         super().__init__(os.fspath(root))
-        self.mask = frozenset(mask)
-        self.cpuset = frozenset(range(CORES)) if cpuset is None else frozenset(cpuset)
+        self.mask, self.cpuset = frozenset(mask), frozenset(cpuset)
 
     def affinity(self) -> frozenset[int]:
         return self.mask
@@ -163,4 +160,4 @@ def _write_interfaces(root: Path, nics: Mapping[str, str]) -> None:
         device = _device(root, bus, numa)
         _file(root / f"sys/class/net/{name}/operstate", "up\n")
         _link(root / f"sys/class/net/{name}/device", device)
-        _file(root / f"sys/class/cxi/cxi{number}/device/properties/rdzv_get_en", "1\n")
+        _link(root / f"sys/class/cxi/cxi{number}", device / f"cxi/cxi{number}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ..conftest import PATH, Entry, lay_out, run
+from ..conftest import PATH, Entry, Env, lay_out, run
 
 AGENT = """
 import os, sys
@@ -18,14 +18,10 @@ os.execv(words[0], words)
 
 
 @pytest.fixture
-def venv(tmp_path: Path) -> Path:
-    path = tmp_path / "own-venv"
-    assert run(sys.executable, "-m", "venv", "--without-pip", path).returncode == 0
-    return path
-
-
-@pytest.fixture
-def activated(venv: Path) -> dict[str, str]:
+def activated(tmp_path: Path) -> Env:
+    """Make a virtual environment; return the variables that its activation sets."""
+    venv = tmp_path / "own-venv"
+    assert run(sys.executable, "-m", "venv", "--without-pip", venv).returncode == 0
     return {"VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin:{PATH}"}
 
 
@@ -40,30 +36,29 @@ def baked(tmp_path: Path) -> Entry:
 
 
 @pytest.mark.parametrize("words", [["where.py"], ["-m", "where"]], ids=["script", "module"])
-def test_a_program_runs_under_the_python_of_the_active_virtual_environment(
-    baked: Entry, venv: Path, activated: dict[str, str], words: list[str]
+def test_programs_run_under_the_active_python(
+    baked: Entry, activated: Env, words: list[str]
 ) -> None:
     done = baked(*words, env=activated)
-    assert done.stdout == f"{venv}\n", done.stderr
+    assert done.stdout == f"{activated['VIRTUAL_ENV']}\n", done.stderr
     assert baked("--print-env", env=activated).stdout.splitlines()[2] == (
-        f"python: {venv}/bin/python3 (of the active VIRTUAL_ENV)"
+        f"python: {activated['VIRTUAL_ENV']}/bin/python3 (of the active VIRTUAL_ENV)"
     )
 
 
-def test_ranks_that_a_launcher_makes_run_under_it_too(
-    baked: Entry, tmp_path: Path, venv: Path, activated: dict[str, str]
-) -> None:
+def test_ranks_of_a_launcher_run_under_it(baked: Entry, tmp_path: Path, activated: Env) -> None:
     agent = tmp_path / "torch/distributed/run.py"
     agent.parent.mkdir(parents=True)
     agent.write_text(AGENT)
     words = ("--launcher", "torchrun", "--nproc", "1", "where.py")
     done = baked(*words, env={**activated, "PYTHONPATH": str(tmp_path)})
-    assert done.stdout == f"{venv}\n", done.stderr
+    assert done.stdout == f"{activated['VIRTUAL_ENV']}\n", done.stderr
 
 
-def test_an_active_environment_that_was_made_elsewhere_is_reported_and_the_images_python_runs(
-    baked: Entry, venv: Path, activated: dict[str, str]
+def test_an_environment_that_was_made_elsewhere_gets_a_warning(
+    baked: Entry, activated: Env
 ) -> None:
+    venv = Path(activated["VIRTUAL_ENV"])
     for name in ("python", "python3"):
         (venv / "bin" / name).unlink()
         (venv / "bin" / name).symlink_to("/opt/of-the-host/bin/python3")
@@ -73,8 +68,6 @@ def test_an_active_environment_that_was_made_elsewhere_is_reported_and_the_image
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_virtual_environment_of_the_host_that_is_not_on_path_is_not_active(
-    baked: Entry, venv: Path
-) -> None:
-    done = baked("where.py", env={"VIRTUAL_ENV": str(venv)})
+def test_an_environment_that_is_not_on_path_is_not_active(baked: Entry, activated: Env) -> None:
+    done = baked("where.py", env={"VIRTUAL_ENV": activated["VIRTUAL_ENV"]})
     assert done.stdout == f"{sys.prefix}\n", done.stderr

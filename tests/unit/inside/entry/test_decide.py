@@ -12,13 +12,14 @@ from lumicontainer.inside.launch.launchers import is_rank_0
 from lumicontainer.inside.launch.rendezvous import port_of
 
 from .. import seen
+from ..conftest import Env
 from ..deciding import decide, refusal, settings, values
 
 Numbers = tuple[str | None, ...]
 Task = Callable[[int], dict[str, str]]
 
 
-def ranks(env: dict[str, str]) -> Numbers:
+def ranks(env: Env) -> Numbers:
     """Return rank, local rank, size, local size and rank of the node."""
     got = values(env)
     assert got["NODE_RANK"] == got["GROUP_RANK"]
@@ -26,7 +27,7 @@ def ranks(env: dict[str, str]) -> Numbers:
     return tuple(got[name] for name in names)
 
 
-def meeting_place(env: dict[str, str]) -> tuple[str | None, str | None]:
+def meeting_place(env: Env) -> tuple[str | None, str | None]:
     got = values(env)
     return got["MASTER_ADDR"], got["MASTER_PORT"]
 
@@ -79,14 +80,12 @@ def test_srun_numbers_its_tasks_whatever_its_pmi_is(task: Task) -> None:
         pytest.param(seen.BY_HAND, ("9", "1", "16", None, None), "n1", id="numbered by hand"),
     ],
 )
-def test_a_process_has_the_numbers_and_the_address_of_its_launch(
-    env: dict[str, str], numbers: Numbers, address: str
-) -> None:
+def test_a_process_has_the_numbers_of_its_launch(env: Env, numbers: Numbers, address: str) -> None:
     assert (ranks(env), meeting_place(env)[0]) == (numbers, address)
 
 
 @pytest.mark.parametrize("env", [seen.mpiexec(0), seen.mpiexec(1), seen.BY_HAND])
-def test_ranks_without_an_id_of_their_run_meet_at_pytorch_s_port(env: dict[str, str]) -> None:
+def test_ranks_without_an_id_of_their_run_meet_at_pytorch_s_port(env: Env) -> None:
     assert meeting_place(env)[1] == "29500"
 
 
@@ -104,7 +103,7 @@ def test_mpiexec_in_a_batch_job_numbers_its_ranks_which_meet_apart_from_steps_of
 
 @pytest.mark.parametrize("shell", [seen.SALLOC, seen.BATCH, seen.INTERACTIVE])
 def test_a_shell_of_slurm_is_one_process_and_says_that_srun_is_missing(
-    shell: dict[str, str],
+    shell: Env,
 ) -> None:
     assert (ranks(shell), meeting_place(shell)[0]) == (ALONE, LOOPBACK)
     assert "4 tasks" in decide(shell).warnings[0]
@@ -112,7 +111,7 @@ def test_a_shell_of_slurm_is_one_process_and_says_that_srun_is_missing(
 
 
 @pytest.mark.parametrize("env", [{}, {**seen.BATCH, "SLURM_NTASKS": "1"}])
-def test_one_process_of_one_task_gets_no_warning(env: dict[str, str]) -> None:
+def test_one_process_of_one_task_gets_no_warning(env: Env) -> None:
     assert decide(env).warnings == []
 
 
@@ -129,7 +128,7 @@ def test_torchrun_is_left_alone_even_inside_srun() -> None:
     "name", ["MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONNOUSERSITE"]
 )
 @pytest.mark.parametrize("env", [{}, seen.srun(3), seen.mpiexec(1)])
-def test_what_the_user_has_set_wins(env: dict[str, str], name: str) -> None:
+def test_what_the_user_has_set_wins(env: Env, name: str) -> None:
     decision = decide({**env, name: "77"})
     setting = settings(decision)[name]
     assert (setting.value, setting.origin) == ("77", "user")
@@ -179,7 +178,7 @@ def test_a_left_over_rank_that_rank_0_sees_is_reported_by_rank_0_alone() -> None
         ({"WORLD_SIZE": "8"}, "WORLD_SIZE=8 is set"),
     ],
 )
-def test_a_broken_variable_of_the_launcher_is_named(change: dict[str, str], what: str) -> None:
+def test_a_broken_variable_of_the_launcher_is_named(change: Env, what: str) -> None:
     assert what in refusal({**seen.srun(0), **change}).what
 
 
@@ -198,7 +197,7 @@ def test_a_broken_variable_of_the_launcher_is_named(change: dict[str, str], what
         ({**seen.mpiexec(1), "WORLD_SIZE": "8"}, "WORLD_SIZE=8 is set"),
     ],
 )
-def test_numbers_that_are_wrong_or_not_enough_are_refused(env: dict[str, str], what: str) -> None:
+def test_numbers_that_are_wrong_or_not_enough_are_refused(env: Env, what: str) -> None:
     assert what in refusal(env).what
 
 

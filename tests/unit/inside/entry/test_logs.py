@@ -12,9 +12,7 @@ def texts(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def test_each_rank_writes_to_two_files_named_by_job_step_and_rank(
-    entry: Entry, tmp_path: Path
-) -> None:
+def test_each_rank_writes_to_two_files_named_by_job_and_rank(entry: Entry, tmp_path: Path) -> None:
     for rank in (1, 3):
         done = entry("--log-dir", "logs/run", *TALK, env=seen.srun(rank))
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -61,9 +59,7 @@ def test_closed_standard_streams_become_files_all_the_same(launcher: Path, tmp_p
     assert (tmp_path / "logs/rank0.out").read_text() == "here\n"
 
 
-def test_a_folder_that_cannot_be_is_reported_whole_once_and_by_each_rank_in_a_line(
-    entry: Entry, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_is_reported_by_every_rank(entry: Entry, tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file")
     done = [entry("--log-dir", "logs", *TALK, env=seen.srun(rank)) for rank in range(3)]
     assert [one.returncode for one in done] == [3, 3, 3]

@@ -12,7 +12,7 @@ import lumicontainer
 from lumicontainer import inside
 
 from .. import seen
-from ..conftest import PATH, Entry, run
+from ..conftest import PATH, Entry, Env, run
 
 PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
 ARGUMENTS = [
@@ -31,16 +31,14 @@ def script(folder: Path, text: str, name: str = "train.py") -> str:
     [["train.py"], ["-m", "train"], ["--", "python3", "-c", PRINT_ARGUMENTS]],
     ids=["script", "module", "command"],
 )
-def test_the_arguments_of_a_program_arrive_as_they_are(
-    entry: Entry, tmp_path: Path, program: list[str]
-) -> None:
+def test_the_arguments_arrive_as_they_are(entry: Entry, tmp_path: Path, program: list[str]) -> None:
     script(tmp_path, PRINT_ARGUMENTS)
     done = entry(*program, *ARGUMENTS)
     assert (done.stdout, done.stderr) == (ascii(ARGUMENTS) + "\n", "")
 
 
 @pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}])
-def test_bytes_that_are_no_text_arrive_as_they_are(entry: Entry, locale: dict[str, str]) -> None:
+def test_bytes_that_are_no_text_arrive_as_they_are(entry: Entry, locale: Env) -> None:
     done = entry("--", "printf", "%s|", b"a\xff\xc3", "ä", env=locale, errors="surrogateescape")
     assert done.stdout == "a\udcff\udcc3|ä|"
 
@@ -76,9 +74,7 @@ def test_the_exit_code_passes(entry: Entry, command: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
-def test_a_signal_reaches_the_program_which_is_the_same_process(
-    launcher: Path, sent: signal.Signals
-) -> None:
+def test_a_signal_reaches_the_same_process(launcher: Path, sent: signal.Signals) -> None:
     text = f"trap 'exit 5' {sent.value}; echo $$; while :; do read -r _ || exit 9; done"
     with subprocess.Popen(
         [launcher, "--", "sh", "-c", text],
@@ -117,9 +113,7 @@ def test_an_open_file_of_the_launcher_stays_open(entry: Entry, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}, {"PYTHONPATH": "/x", "HOME": "/y"}])
-def test_the_environment_gains_what_was_decided_and_nothing_else(
-    entry: Entry, given: dict[str, str]
-) -> None:
+def test_the_environment_gains_what_was_decided_and_nothing_else(entry: Entry, given: Env) -> None:
     done = entry("--", "env", "-0", env={**given, **seen.srun_pmi2(3)})
     got = dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
     assert {k: v for k, v in got.items() if k != "LUMI_ENTRY_SET"} == {
@@ -145,18 +139,14 @@ def test_a_lumi_entry_within_another_decides_for_itself(entry: Entry, launcher: 
     assert (done.stdout, done.stderr) == ("1 of 2\n", "")
 
 
-def test_it_runs_from_any_folder_and_leaves_nothing_there_or_in_the_image(
-    entry: Entry, launcher: Path, tmp_path: Path
-) -> None:
+def test_it_runs_anywhere_and_leaves_nothing(entry: Entry, launcher: Path, tmp_path: Path) -> None:
     assert entry("--", "true", cwd=Path("/")).returncode == 0
     assert entry("--print-env", env={"HOME": "/nonexistent"}).returncode == 0
     assert list(tmp_path.iterdir()) == []
     assert list(launcher.parents[3].rglob("__pycache__")) == []
 
 
-def test_it_does_not_import_what_lies_in_the_folder_or_on_the_user_s_path(
-    entry: Entry, tmp_path: Path
-) -> None:
+def test_it_imports_nothing_of_the_folder_or_the_user_s_path(entry: Entry, tmp_path: Path) -> None:
     for name in ("os.py", "json.py", "lumi_inside.py", "sitecustomize.py"):
         script(tmp_path, "raise SystemExit(99)", name)
     done = entry("--print-env", "--json", env={"PYTHONPATH": str(tmp_path)})
@@ -184,8 +174,8 @@ def test_it_starts_in_a_folder_that_is_gone(launcher: Path, tmp_path: Path) -> N
         (["--", "true"], {"SLURM_STEP_TASKS_PER_NODE": "3,1(x"}),
     ],
 )
-def test_a_fault_of_all_ranks_is_reported_by_one_and_the_others_are_quiet(
-    entry: Entry, words: list[str], change: dict[str, str]
+def test_a_fault_of_all_ranks_is_reported_by_one(
+    entry: Entry, words: list[str], change: Env
 ) -> None:
     done = [entry(*words, env={**seen.srun(rank), **change}) for rank in range(4)]
     assert len({one.returncode for one in done}) == 1
@@ -201,9 +191,7 @@ def test_a_rank_beyond_the_last_one_is_reported_though_rank_0_sees_no_fault(entr
     assert done.stderr.startswith("error: RANK=6 is not below WORLD_SIZE=4\n")
 
 
-def test_what_may_be_one_node_s_fault_is_reported_in_a_line_by_its_first_rank(
-    entry: Entry, tmp_path: Path
-) -> None:
+def test_a_node_s_fault_is_reported_by_its_first_rank_too(entry: Entry, tmp_path: Path) -> None:
     done = [entry("/no/such/train.py", env=seen.srun(rank)) for rank in range(4)]
     assert [one.returncode for one in done] == [2, 2, 2, 2]
     assert [one.stderr.count("\n") for one in done] == [4, 0, 0, 1]
@@ -238,18 +226,14 @@ def test_what_cannot_be_run_exits_as_in_a_shell(entry: Entry, tmp_path: Path) ->
         (["--json", "train.py"], "--json needs --print-env"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_refused(
-    entry: Entry, words: list[str], what: str
-) -> None:
+def test_a_wrong_command_line_is_refused(entry: Entry, words: list[str], what: str) -> None:
     done = entry(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {what}\n")
     assert "hint: " in done.stderr
 
 
-def test_print_env_shows_every_variable_with_its_reason_and_starts_nothing(
-    entry: Entry, tmp_path: Path
-) -> None:
+def test_print_env_shows_every_variable_and_starts_nothing(entry: Entry, tmp_path: Path) -> None:
     name = script(tmp_path, "open('started', 'w')")
     done = entry("--print-env", name, env={**seen.srun(3), "MASTER_PORT": "1234"})
     assert done.returncode == 0

@@ -39,9 +39,7 @@ def folders(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir() if ".profile" in path.name)
 
 
-def test_only_the_ranks_that_are_named_are_profiled(
-    entry: Entry, tools: str, tmp_path: Path
-) -> None:
+def test_only_the_named_ranks_are_profiled(entry: Entry, tools: str, tmp_path: Path) -> None:
     words = ("--profile", "0,2-3", "--", "echo", "plain")
     done = [entry(*words, env={**seen.srun(rank), "PATH": tools}) for rank in range(4)]
     assert done[1].stdout == "plain\n"
@@ -52,9 +50,7 @@ def test_only_the_ranks_that_are_named_are_profiled(
     assert folders(tmp_path) == [f"1.0-rank{rank}.profile" for rank in (0, 2, 3)]
 
 
-def test_a_profile_lies_beside_the_logs_and_over_none_of_an_earlier_run(
-    entry: Entry, tools: str, tmp_path: Path
-) -> None:
+def test_a_profile_replaces_no_earlier_one(entry: Entry, tools: str, tmp_path: Path) -> None:
     for _ in range(2):
         words = ("--profile", "all", "--profiler", "rocprof", "--log-dir", "logs", "--", "true")
         done = entry(*words, env={**seen.srun(3), "PATH": tools})
@@ -82,9 +78,7 @@ def test_a_profiler_that_is_not_there_stops_every_rank_with_the_hint(entry: Entr
         (("--profile", "0", "--profiler", "torch"), "not '-- COMMAND'"),
     ],
 )
-def test_what_cannot_be_profiled_is_refused(
-    entry: Entry, words: tuple[str, ...], what: str
-) -> None:
+def test_a_wrong_profile_is_refused(entry: Entry, words: tuple[str, ...], what: str) -> None:
     done = entry(*words, "--", "true", env=seen.srun(0))
     assert done.returncode == 2
     assert what in done.stderr
@@ -113,9 +107,7 @@ def test_torch_profiles_a_program_that_sees_what_it_would_see_without(
     assert (cwd / "1.0-rank0.profile/trace.json").read_text() == "started stopped"
 
 
-def test_a_folder_for_the_profile_that_cannot_be_created_is_an_error(
-    entry: Entry, tools: str
-) -> None:
+def test_a_profile_s_folder_that_cannot_be_created_is_an_error(entry: Entry, tools: str) -> None:
     words = ("--profile", "0", "--", "echo")
     done = entry(*words, env={**seen.srun(0), "PATH": tools}, cwd=Path("/proc"))
     assert done.returncode == 3

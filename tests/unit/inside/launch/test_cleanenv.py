@@ -58,14 +58,12 @@ def refusal(node: Node, **options: str | int) -> LaunchError:
 
 
 @pytest.mark.parametrize(("mine", "between"), [(0, 1), (0, 3), (3, 1), (3, 3)])
-def test_a_task_is_refused_and_the_first_one_prints_it(
-    tmp_path: Path, mine: int, between: int
-) -> None:
+def test_a_task_is_refused_and_the_first_prints_it(tmp_path: Path, mine: int, between: int) -> None:
     error = refusal(task_of(tmp_path, "1.0", mine=mine, between=between))
     assert error.shown is (mine == 0)
 
 
-def test_the_last_task_that_is_left_is_refused_too_even_if_a_launcher_would_start_its_ranks(
+def test_the_last_task_is_refused_too_even_if_it_would_start_a_launcher(
     tmp_path: Path,
 ) -> None:
     assert refusal(task_of(tmp_path, "1.0", tasks=1), launcher="torchrun", nproc=2).shown
@@ -84,9 +82,7 @@ def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", [CGROUP_1, CGROUP_2])
 @pytest.mark.parametrize("task", [0, 3])
-def test_the_control_group_decides_if_the_processes_above_are_hidden(
-    tmp_path: Path, group: str, task: int
-) -> None:
+def test_the_control_group_decides_for_hidden_tasks(tmp_path: Path, group: str, task: int) -> None:
     assert refusal(hidden(tmp_path, group.format(task))).shown is (task == 0)
 
 

@@ -36,7 +36,7 @@ def test_the_gpus_are_those_that_are_there(tmp_path: Path, buses: tuple[str, ...
     assert places(tmp_path) == [pci(bus) for bus in buses]
 
 
-def test_gpus_of_a_cgroup_or_without_a_render_node_are_counted_and_not_listed(
+def test_gpus_of_a_cgroup_or_without_a_render_node_are_counted_not_listed(
     tmp_path: Path,
 ) -> None:
     lumi_node.write(tmp_path, hidden=("c1", "ce"))
@@ -80,7 +80,7 @@ def test_the_nearest_interface_is_below_the_root_of_the_gpu(whole: Path) -> None
     assert names == ["hsn0", "hsn0", "hsn1", "hsn1", "hsn2", "hsn2", "hsn3", "hsn3"]
 
 
-def test_without_a_common_root_the_nearest_interface_is_of_the_same_numa_node(
+def test_without_a_common_root_the_nearest_interface_is_of_its_numa_node(
     tmp_path: Path,
 ) -> None:
     lumi_node.write(tmp_path, nics={"hsn0": "d5"})

@@ -28,6 +28,9 @@ class World:
         self.layers = {"rocm": "", "aws-ofi-nccl": "1.20.0", "libfabric": "2.1"}
         self.write("opt/rocm/.info/version", "6.4.4-129")
         (root / "tmp").mkdir()
+        for device in (root / "sys/class/cxi").iterdir():
+            device.resolve().mkdir(parents=True)
+            self.write(f"sys/class/cxi/{device.name}/device/properties/rdzv_get_en", "1")
 
     def write(self, file: str, text: str) -> None:
         path = self.root / file

@@ -15,7 +15,7 @@ from lumicontainer.inside.rank import affinity
 from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
-from ..conftest import Entry, run
+from ..conftest import Entry, Env, run
 from ..deciding import decide
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 from .test_gpus import task
@@ -49,7 +49,7 @@ class Rank:
 
 
 @pytest.mark.parametrize("buses", [BUSES, BUSES[::-1], BUSES[1:], ("de", "c1")])
-def test_ranks_that_nobody_bound_run_next_to_their_gpus_quietly(
+def test_unbound_ranks_run_beside_their_gpus_quietly(
     tmp_path: Path, buses: tuple[str, ...]
 ) -> None:
     lumi_node.write(tmp_path, buses=buses)
@@ -89,7 +89,7 @@ FEW_OF_GPU = {"mask": "0-13,49-51", "cpuset": "0-13,49-51"}
     ],
 )
 def test_a_rank_is_bound_next_to_its_gpu_or_reports_why_not(
-    whole: Path, env: dict[str, str], masks: dict[str, Any], cores: str, note: str
+    whole: Path, env: Env, masks: dict[str, Any], cores: str, note: str
 ) -> None:
     rank = Rank(whole, env, **masks)
     assert (rank.cores, len(rank.notes)) == (cores, int(bool(note)))
@@ -128,7 +128,7 @@ INSIDE = ("49-55", "48-55", BOTH, "48-55,112-119")
     ],
 )
 def test_second_threads_come_along_where_slurm_hands_them_out(
-    tmp_path: Path, env: dict[str, str], mask: str, cores: str, threads: str
+    tmp_path: Path, env: Env, mask: str, cores: str, threads: str
 ) -> None:
     lumi_node.write(tmp_path, smt=True)
     rank = Rank(tmp_path, env, mask=mask)
@@ -164,7 +164,7 @@ def per_task(number: int) -> dict[str, str]:
 def test_the_three_ranks_of_a_node_without_a_table_share_what_their_job_may_use(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    env: dict[str, str],
+    env: Env,
     mask: str,
     cpuset: str,
     threads: str | None,
@@ -176,9 +176,7 @@ def test_the_three_ranks_of_a_node_without_a_table_share_what_their_job_may_use(
 
 
 @pytest.mark.parametrize("own", [{}, {"OMP_NUM_THREADS": "7"}])
-def test_a_program_that_starts_ranks_hands_on_the_user_s_threads_only(
-    tmp_path: Path, own: dict[str, str]
-) -> None:
+def test_a_launcher_hands_on_the_user_s_threads_only(tmp_path: Path, own: Env) -> None:
     env, user = {**per_task(56), **own}, own.get("OMP_NUM_THREADS")
     for program in (["-m", "torch.distributed.run", "x.py"], ["--", "/opt/bin/torchrun", "x.py"]):
         assert Rank(tmp_path, env, platform={}, program=program).threads == user

@@ -112,13 +112,14 @@ def test_kill_9_of_a_rank_leaves_nothing_behind(rank: Rank, node: Path, number: 
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_all_of_the_step_does_not_keep_it_from_going(
+def test_a_signal_to_a_whole_step_leaves_nothing(
     rank: Rank, node: Path, sent: signal.Signals
 ) -> None:
     process = rank(0, f"trap 'exit 5' {sent.value}; {FILL} while :; do read -r _; done")
     assert line(process) == "here"
     for pid in processes(node):
-        os.kill(pid, sent)
+        with suppress(ProcessLookupError):  # one may end with the one before
+            os.kill(pid, sent)
     assert process.wait(SECONDS) == 5
     assert left(names, node) == set()
 
@@ -164,9 +165,7 @@ def test_links_go_and_what_they_lead_to_stays(rank: Rank, node: Path, tmp_path: 
     assert names(kept) == {"file"}
 
 
-def test_the_next_run_removes_what_a_killed_run_left_and_nothing_of_others(
-    rank: Rank, node: Path
-) -> None:
+def test_the_next_run_removes_what_a_killed_run_left_and_no_more(rank: Rank, node: Path) -> None:
     for name in ("7.0-once", "8.1-once-1", "9.0"):
         (node / f"{OWN}-{name}").mkdir(mode=0o700)
         (node / f"{OWN}-{name}/deep/er").mkdir(parents=True)

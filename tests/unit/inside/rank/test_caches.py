@@ -13,6 +13,7 @@ from lumicontainer.inside.rank import caches
 from lumicontainer.inside.rank.context import Context, Options
 
 from .. import seen
+from ..conftest import Env
 
 TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
@@ -63,17 +64,15 @@ def test_caches_lie_in_one_folder_of_the_job_on_the_node(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "name", "removed_name"),
+    ("env", "name", "removed"),
     [
         pytest.param(TASK, "-1.0", "-1.0-once", id="a task"),
         pytest.param({**seen.srun(0), "TMPDIR": "/tmp"}, "-1.0", "-1.0-once", id="Slurm's TMPDIR"),
         pytest.param({}, "", "-once", id="off a cluster"),
     ],
 )
-def test_the_folder_has_the_name_of_its_run(
-    root: Path, env: dict[str, str], name: str, removed_name: str
-) -> None:
-    for remove, folder in ((False, name), (True, removed_name)):
+def test_the_folder_has_the_name_of_its_run(root: Path, env: Env, name: str, removed: str) -> None:
+    for remove, folder in ((False, name), (True, removed)):
         value = decided(context(root, env, remove_caches=remove))["TMPDIR"].value
         assert value == f"{root}/tmp/{OWN}{folder}/tmp"
 
@@ -155,9 +154,7 @@ PLANTED = pytest.mark.parametrize("plant", [_link, Path.touch, _open_to_others])
 
 
 @PLANTED
-def test_a_name_that_was_planted_is_left_and_all_ranks_take_the_next(
-    root: Path, plant: Change
-) -> None:
+def test_a_name_that_was_planted_is_left_and_ranks_take_the_next(root: Path, plant: Change) -> None:
     place = root / f"tmp/{OWN}-1.0"
     plant(place)
     before = place.lstat().st_mode
@@ -199,9 +196,7 @@ def _take_every_name(tmp: Path) -> None:
         (lambda tmp: tmp.chmod(0o777), "other users may rename"),
     ],
 )
-def test_without_a_safe_folder_caches_stay_with_a_warning(
-    root: Path, spoil: Change, reason: str
-) -> None:
+def test_without_a_safe_folder_there_is_a_warning(root: Path, spoil: Change, reason: str) -> None:
     spoil(root / "tmp")
     found = context(root)
     assert decided(found)["TMPDIR"].value is None
@@ -228,9 +223,7 @@ def test_downloads_go_to_the_project_s_scratch(root: Path) -> None:
         ({"SLURM_JOB_ACCOUNT": "../x"}, "are not names of folders"),
     ],
 )
-def test_without_a_project_or_by_the_user_s_word_downloads_stay_where_they_are(
-    root: Path, env: dict[str, str], reason: str
-) -> None:
+def test_otherwise_downloads_stay_where_they_are(root: Path, env: Env, reason: str) -> None:
     (root / "scratch/project_1").mkdir(parents=True)
     setting = decided(context(root, {**TASK, **env}))["HF_HUB_CACHE"]
     assert setting.value is None

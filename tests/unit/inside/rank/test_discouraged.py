@@ -11,7 +11,7 @@ from .conftest import World
 GDR = {**seen.srun(0), "NCCL_NET_GDR_LEVEL": "PHB"}
 
 
-def test_a_value_that_hangs_with_the_rocm_of_the_image_is_obeyed_with_a_warning(
+def test_a_value_that_hangs_with_the_image_s_rocm_is_obeyed_with_a_warning(
     lumi: World,
 ) -> None:
     lumi.write("opt/rocm/.info/version", "7.0.2")
@@ -34,7 +34,7 @@ def test_a_value_that_hangs_with_the_rocm_of_the_image_is_obeyed_with_a_warning(
         pytest.param("6.0.3", seen.srun(0), id="set by lumi-entry itself"),
     ],
 )
-def test_what_does_no_harm_to_this_image_gets_no_warning(
+def test_what_does_no_harm_here_gets_no_warning(
     lumi: World, version: str, env: dict[str, str]
 ) -> None:
     lumi.write("opt/rocm/.info/version", version)
@@ -56,9 +56,7 @@ def test_what_does_no_harm_to_this_image_gets_no_warning(
         ("LD_PRELOAD", "/usr/lib/libfabric.so.1 /opt/rocm/lib/librccl.so.1", True),
     ],
 )
-def test_the_table_of_lumi_g_knows_what_harms(
-    lumi: World, name: str, value: str, *, warned: bool
-) -> None:
+def test_lumi_g_s_table_knows_what_harms(lumi: World, name: str, value: str, warned: bool) -> None:
     lumi.layers["pytorch"] = "2.9.1"
     heard = lumi.decide({**seen.srun(0), name: value}).warnings
     assert [f"{name}={value} is kept" in each for each in heard] == [True] * warned
@@ -95,7 +93,5 @@ def test_a_value_cannot_write_to_the_terminal(lumi: World) -> None:
         ({}, "", False),
     ],
 )
-def test_a_row_means_the_values_that_it_matches(
-    row: dict[str, list[str]], value: str, *, meant: bool
-) -> None:
+def test_a_row_means_values_that_match(row: dict[str, list[str]], value: str, meant: bool) -> None:
     assert is_meant(row, value) is meant

@@ -9,6 +9,7 @@ from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.rank.context import Options
 
 from .. import deciding, lumi_node, seen
+from ..conftest import Env
 from ..deciding import decide
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 
@@ -36,22 +37,22 @@ def task(local: int, of: int = 8, gpus: int | None = 8, **env: str) -> dict[str,
     return {**slurm, **env}
 
 
-def decided(root: Path, env: dict[str, str], **options: str | bool) -> Decision:
+def decided(root: Path, env: Env, **options: str | bool) -> Decision:
     return decide(env, node=Machine(root), platform=PLATFORM, options=Options(**options))
 
 
-def place(root: Path, env: dict[str, str], **options: str | bool) -> str | None:
+def place(root: Path, env: Env, **options: str | bool) -> str | None:
     gpu = decided(root, env, **options).context.gpu
     return gpu.pci if gpu else None
 
 
-def variables(root: Path, env: dict[str, str], **options: str | bool) -> dict[str, str]:
+def variables(root: Path, env: Env, **options: str | bool) -> dict[str, str]:
     """Return what a rank gets of the three variables that hide GPUs."""
     changed = {**env, **decided(root, env, **options).changes()}
     return {name: changed[name] for name in (ROCR, HIP, CUDA) if name in changed}
 
 
-def refused(root: Path, env: dict[str, str]) -> LaunchError:
+def refused(root: Path, env: Env) -> LaunchError:
     error = deciding.refusal(env, node=Machine(root), platform=PLATFORM)
     assert "--allow-gpu-sharing" in error.hint
     return error
@@ -95,7 +96,7 @@ OF_CUDA = task(0, of=2, **{CUDA: "6,7"})
     ],
 )
 def test_a_rank_has_its_gpu_and_hides_others_as_asked(
-    whole: Path, env: dict[str, str], choice: str, gpu: int | None, hiding: dict[str, str]
+    whole: Path, env: Env, choice: str, gpu: int | None, hiding: Env
 ) -> None:
     assert place(whole, env, gpu_visibility=choice) == (None if gpu is None else pci(BUSES[gpu]))
     assert variables(whole, env, gpu_visibility=choice) == hiding
@@ -111,7 +112,7 @@ def test_a_rank_has_its_gpu_and_hides_others_as_asked(
     ],
 )
 def test_gpus_are_counted_in_a_cgroup_and_one_for_each_task_gets_a_warning(
-    tmp_path: Path, hidden: tuple[str, ...], env: dict[str, str], gpu: str | None, warned: bool
+    tmp_path: Path, hidden: tuple[str, ...], env: Env, gpu: str | None, warned: bool
 ) -> None:
     lumi_node.write(tmp_path, hidden=hidden)
     assert place(tmp_path, env) == (pci(gpu) if gpu else None)
@@ -121,7 +122,7 @@ def test_gpus_are_counted_in_a_cgroup_and_one_for_each_task_gets_a_warning(
         assert variables(tmp_path, env, gpu_visibility="hip") == {ROCR: env[ROCR]}
 
 
-def test_one_rank_a_node_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(
+def test_one_rank_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(
     whole: Path,
 ) -> None:
     env = task(0, of=1)
@@ -140,7 +141,7 @@ def test_what_torchrun_started_sees_the_gpus_that_torchrun_left_it(whole: Path) 
 
 
 @pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}])
-def test_a_platform_without_gpus_is_left_alone(whole: Path, platform: dict[str, str]) -> None:
+def test_a_platform_without_gpus_is_left_alone(whole: Path, platform: Env) -> None:
     options = Options(gpu_visibility="hip")
     decision = decide(task(9, of=16), node=Machine(whole), platform=platform, options=options)
     assert (decision.context.gpu, decision.warnings) == (None, [])
@@ -169,7 +170,7 @@ ONE = "2 ranks on this node, but they see 1 GPU"
     ],
 )
 def test_ranks_that_would_share_gpus_are_refused_with_what_hides_the_others(
-    tmp_path: Path, hidden: tuple[str, ...], env: dict[str, str], what: tuple[str, ...]
+    tmp_path: Path, hidden: tuple[str, ...], env: Env, what: tuple[str, ...]
 ) -> None:
     lumi_node.write(tmp_path, hidden=hidden)
     error = str(refused(tmp_path, env))
@@ -207,7 +208,7 @@ def test_both_variables_with_the_number_of_the_gpu_leave_a_rank_without(whole: P
 
 
 @pytest.mark.parametrize("hiding", [{HIP: "-1"}, {ROCR: ""}])
-def test_a_user_may_hide_all_gpus(whole: Path, hiding: dict[str, str]) -> None:
+def test_a_user_may_hide_all_gpus(whole: Path, hiding: Env) -> None:
     decision = decided(whole, task(1, gpus=None, **hiding))
     assert (decision.context.gpu, decision.warnings, decision.context.notes) == (None, [], [])
 
@@ -225,9 +226,7 @@ def test_a_user_may_hide_all_gpus(whole: Path, hiding: dict[str, str]) -> None:
         (HIP, "", list(range(8))),
     ],
 )
-def test_lists_are_read_as_rocr_and_hip_read_them(
-    whole: Path, name: str, text: str, gpus: list[int]
-) -> None:
+def test_lists_are_read_as_rocr_and_hip(whole: Path, name: str, text: str, gpus: list[int]) -> None:
     env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", name: text}
     *locals_, beyond = ({**env, "LOCAL_RANK": str(local)} for local in range(len(gpus) + 1))
     assert [place(whole, each) for each in locals_] == [pci(BUSES[gpu]) for gpu in gpus]

@@ -18,7 +18,7 @@ from lumicontainer.inside.rank import node_launcher
 from lumicontainer.inside.rank.context import Options
 
 from .. import seen
-from ..conftest import PATH, SOURCE, Done, Entry, run
+from ..conftest import PATH, SOURCE, Done, Entry, Env, run
 from ..deciding import decide, refusal, settings
 
 GPUS = {"ROCR_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
@@ -84,7 +84,7 @@ def test_one_task_a_node_with_eight_gpus_starts_torchrun_and_says_so_once() -> N
         ({**seen.TORCHRUN_IN_SRUN, **GPUS}, SCRIPT),
     ],
 )
-def test_otherwise_a_task_is_a_rank(env: dict[str, str], program: tuple[str, ...]) -> None:
+def test_otherwise_a_task_is_a_rank(env: Env, program: tuple[str, ...]) -> None:
     assert started(env, *program) == ("direct", 1)
 
 
@@ -124,8 +124,8 @@ def test_an_invalid_number_of_ranks_is_refused(number: str) -> None:
         ({}, {"launcher": "direct", "nproc": 2}, "--nproc needs a launcher"),
     ],
 )
-def test_a_launcher_that_cannot_start_the_ranks_is_refused(
-    env: dict[str, str], options: dict[str, str | int], what: str
+def test_an_impossible_launcher_is_refused(
+    env: Env, options: dict[str, str | int], what: str
 ) -> None:
     assert what in refusal(env, options=Options(**options), program=SCRIPT).what
 
@@ -165,7 +165,7 @@ def test_deepspeed_knows_every_node_s_ranks(node: int) -> None:
     assert list(world.values()) == [list(range(8)), list(range(8))]
 
 
-def test_the_ranks_of_a_launcher_share_the_task_s_processors(
+def test_the_ranks_of_a_launcher_share_the_task_s_cores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
@@ -236,9 +236,7 @@ def test_variables_of_ranks_do_not_reach_a_launcher(entry: Entry, tmp_path: Path
     assert (done.stdout, done.returncode) == ("{}\n", 0), done.stderr
 
 
-def test_a_lone_rank_of_accelerate_runs_once_and_sees_nothing_of_it(
-    entry: Entry, tmp_path: Path
-) -> None:
+def test_a_lone_rank_of_accelerate_sees_nothing_of_it(entry: Entry, tmp_path: Path) -> None:
     call = "raise SystemExit(subprocess.call(sys.argv[sys.argv.index('--') + 1 :]))"
     write_module(tmp_path, "accelerate/commands/launch.py", f"import subprocess, sys\n{call}\n")
     env = {"PYTHONPATH": str(tmp_path)}

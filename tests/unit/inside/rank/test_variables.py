@@ -9,6 +9,7 @@ from lumicontainer.inside.environment import USER
 from lumicontainer.inside.rank import caches
 
 from .. import seen
+from ..conftest import Env
 from .conftest import LUMI, World
 
 STEP = seen.srun(0)
@@ -62,7 +63,7 @@ def test_without_a_slingshot_device_nothing_of_the_network_is_set(lumi: World) -
     ],
 )
 def test_the_plugin_is_demanded_across_nodes_only(
-    lumi: World, env: dict[str, str], layers: dict[str, str], value: str | None
+    lumi: World, env: Env, layers: Env, value: str | None
 ) -> None:
     lumi.layers = layers
     setting = lumi.settings({**env, "MASTER_ADDR": "nid1"})["NCCL_NET"]
@@ -87,15 +88,13 @@ def test_the_plugin_is_demanded_across_nodes_only(
         ({}, True),
     ],
 )
-def test_all_conditions_of_a_row_must_hold(lumi: World, when: dict[str, str], holds: bool) -> None:
+def test_all_conditions_of_a_row_must_hold(lumi: World, when: Env, holds: bool) -> None:
     table = {"variables": [{**ROW, "when": when}]}
     assert lumi.settings(STEP, table)["A"].value == ("x" if holds else None)
 
 
 @pytest.mark.parametrize(("version", "value"), [("6.4", "new"), ("6.1", "old")])
-def test_of_several_rows_the_one_that_holds_gives_the_value(
-    lumi: World, version: str, value: str
-) -> None:
+def test_of_several_rows_the_one_that_holds_counts(lumi: World, version: str, value: str) -> None:
     limits = {"old": "<6.2", "new": ">=6.2"}
     rows = [{**ROW, "value": each, "when": {"rocm": limits[each]}} for each in limits]
     lumi.write("opt/rocm/.info/version", version)
@@ -140,7 +139,7 @@ OLD = ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 NEW = ("TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE")
 
 
-def recorder(lumi: World, env: dict[str, str], log_dir: str = "") -> dict[str, str]:
+def recorder(lumi: World, env: Env, log_dir: str = "") -> dict[str, str]:
     """Return what a program gets of the variables of PyTorch's flight recorder."""
     changes = lumi.decide(env, log_dir=log_dir).changes()
     return {name: changes[name] for name in (*OLD, *NEW) if name in changes}
@@ -165,7 +164,7 @@ def test_the_flight_recorder_is_on_by_the_names_of_its_pytorch(
         pytest.param({**STEP, **dict.fromkeys(OLD, "0")}, "2.9.1", id="old names that are set"),
     ],
 )
-def test_the_flight_recorder_stays_off(lumi: World, env: dict[str, str], version: str) -> None:
+def test_the_flight_recorder_stays_off(lumi: World, env: Env, version: str) -> None:
     lumi.layers["pytorch"] = version
     assert recorder(lumi, env) == {}
     why = lumi.settings(env)[NEW[0]].why
@@ -185,9 +184,7 @@ def of_project(lumi: World) -> dict[str, str]:
     return {**STEP, "SLURM_JOB_ACCOUNT": "project_465000001", "USER": "me"}
 
 
-def test_without_a_log_folder_it_writes_to_a_private_one_on_scratch(
-    lumi: World, of_project: dict[str, str]
-) -> None:
+def test_without_a_log_folder_it_writes_to_a_private_one(lumi: World, of_project: Env) -> None:
     folder = lumi.root / "scratch/project_465000001/me/flight-recorder"
     assert recorder(lumi, of_project)[NEW[1]] == f"{folder}/1.0-flight-recorder-rank"
     decision = lumi.decide(of_project)
@@ -196,8 +193,8 @@ def test_without_a_log_folder_it_writes_to_a_private_one_on_scratch(
     assert decision.context.notes == []
 
 
-def test_a_folder_of_the_recorder_that_others_could_read_is_reported_and_the_program_starts(
-    lumi: World, of_project: dict[str, str]
+def test_a_recorder_s_folder_that_is_open_to_others_is_reported(
+    lumi: World, of_project: Env
 ) -> None:
     folder = lumi.root / "scratch/project_465000001/me/flight-recorder"
     folder.mkdir(parents=True)
@@ -228,7 +225,7 @@ def test_each_says_why_and_from_where_it_is_known(lumi: World) -> None:
         assert row["source"] in setting.why if setting.value else "left unset: " in setting.why
 
 
-def test_a_lumi_entry_further_in_does_not_take_a_value_of_two_words_for_the_user_s(
+def test_an_inner_lumi_entry_does_not_take_a_value_of_two_words_for_the_user_s(
     lumi: World,
 ) -> None:
     changes = lumi.decide(STEP).changes()
