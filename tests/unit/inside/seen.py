@@ -15,7 +15,8 @@ SALLOC = {
 }
 
 
-def _step(number: int, nodes: str, tasks: int, per_node: str, num_nodes: int) -> dict[str, str]:
+def step(number: int, nodes: str, tasks: int, per_node: str, num_nodes: int) -> dict[str, str]:
+    """Return the variables that describe a step to each of its tasks."""
     return {
         "SLURM_STEP_ID": str(number),
         "SLURM_STEP_NODELIST": nodes,
@@ -25,22 +26,23 @@ def _step(number: int, nodes: str, tasks: int, per_node: str, num_nodes: int) ->
     }
 
 
-def _task(rank: int, local: int, node: int) -> dict[str, str]:
+def task(rank: int, local: int, node: int) -> dict[str, str]:
+    """Return the variables that number a task of a step."""
     return {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local), "SLURM_NODEID": str(node)}
 
 
-def _pmi(rank: int, size: int) -> dict[str, str]:
+def pmi(rank: int, size: int) -> dict[str, str]:
     return {"PMI_RANK": str(rank), "PMI_SIZE": str(size)}
 
 
 # sbatch -N2 -n4
-BATCH = {**SALLOC, **_task(0, 0, 0), "SLURMD_NODENAME": "nid005001"}
+BATCH = {**SALLOC, **task(0, 0, 0), "SLURMD_NODENAME": "nid005001"}
 
 # salloc -N2 -n4, with LaunchParameters=use_interactive_step
-INTERACTIVE = {**BATCH, **_step(4294967290, "nid005001", 1, "1", 1)}
+INTERACTIVE = {**BATCH, **step(4294967290, "nid005001", 1, "1", 1)}
 
 # srun -n1 sbatch -N2 -n4: the batch shell inherits the step that it was submitted from
-BATCH_FROM_A_STEP = {**BATCH, **_pmi(0, 1), **_step(0, "nid005009", 1, "1", 1)}
+BATCH_FROM_A_STEP = {**BATCH, **pmi(0, 1), **step(0, "nid005009", 1, "1", 1)}
 
 
 def srun(rank: int) -> dict[str, str]:
@@ -48,8 +50,8 @@ def srun(rank: int) -> dict[str, str]:
     node, local = divmod(rank, 3)
     return {
         **SALLOC,
-        **_task(rank, local, node),
-        **_step(0, "nid[005001-005002]", 4, "3,1", 2),
+        **task(rank, local, node),
+        **step(0, "nid[005001-005002]", 4, "3,1", 2),
         "SLURMD_NODENAME": f"nid00500{node + 1}",
         "SLURM_CPUS_ON_NODE": "3" if node == 0 else "1",
         "SLURM_DISTRIBUTION": "block",
@@ -58,20 +60,20 @@ def srun(rank: int) -> dict[str, str]:
 
 def srun_pmi2(rank: int) -> dict[str, str]:
     """Return the same task of ``srun --mpi=pmi2``."""
-    return {**srun(rank), **_pmi(rank, 4)}
+    return {**srun(rank), **pmi(rank, 4)}
 
 
 def srun_cray_shasta(rank: int) -> dict[str, str]:
     """Return the same task of ``srun --mpi=cray_shasta``, after the source of that plugin."""
-    task = srun_pmi2(rank)
-    local = {"PMI_LOCAL_RANK": task["SLURM_LOCALID"], "PMI_LOCAL_SIZE": "3" if rank < 3 else "1"}
-    return {**task, **local, "PALS_RANKID": str(rank), "PALS_LOCAL_RANKID": task["SLURM_LOCALID"]}
+    env = srun_pmi2(rank)
+    local = {"PMI_LOCAL_RANK": env["SLURM_LOCALID"], "PMI_LOCAL_SIZE": "3" if rank < 3 else "1"}
+    return {**env, **local, "PALS_RANKID": str(rank), "PALS_LOCAL_RANKID": env["SLURM_LOCALID"]}
 
 
 # srun -N3 -m arbitrary, with a host file that begins with the last node
 ARBITRARY = {
     **srun(0),
-    **_step(0, "nid[005001-005003]", 4, "1(x2),2", 3),
+    **step(0, "nid[005001-005003]", 4, "1(x2),2", 3),
     "SLURMD_NODENAME": "nid005003",
     "SLURM_DISTRIBUTION": "arbitrary",
     "SLURM_JOB_NODELIST": "nid[005001-005003]",
@@ -81,8 +83,8 @@ ARBITRARY = {
 # srun -N1 -n2 A : -N2 -n3 B, the second task of B
 HETEROGENEOUS = {
     **srun(0),
-    **_task(3, 1, 1),
-    **_step(0, "nid[005001-005003]", 5, "2(x2),1", 3),
+    **task(3, 1, 1),
+    **step(0, "nid[005001-005003]", 5, "2(x2),1", 3),
     "SLURMD_NODENAME": "nid005002",
     "SLURM_JOB_NODELIST": "nid[005001-005003]",
     "SLURM_NTASKS": "5",
@@ -92,7 +94,7 @@ HETEROGENEOUS = {
 def mpiexec(rank: int, size: int = 2) -> dict[str, str]:
     """Return process ``rank`` of ``mpiexec -n SIZE`` of MPICH on one machine."""
     local = {"MPI_LOCALNRANKS": str(size), "MPI_LOCALRANKID": str(rank)}
-    return {**_pmi(rank, size), **local}
+    return {**pmi(rank, size), **local}
 
 
 def mpiexec_in_batch(rank: int) -> dict[str, str]:
@@ -100,8 +102,8 @@ def mpiexec_in_batch(rank: int) -> dict[str, str]:
     node, local = divmod(rank, 3)
     return {
         **BATCH,
-        **_task(node, 0, node),
-        **_step(0, "nid[005001-005002]", 2, "1(x2)", 2),
+        **task(node, 0, node),
+        **step(0, "nid[005001-005002]", 2, "1(x2)", 2),
         **mpiexec(rank, 4),
         "MPI_LOCALNRANKS": "3" if node == 0 else "1",
         "MPI_LOCALRANKID": str(local),

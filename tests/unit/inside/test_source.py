@@ -29,9 +29,7 @@ def imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
 
 
 @every_file
-def test_a_file_is_python_3_9_and_imports_public_standard_modules(
-    file: Path,
-) -> None:
+def test_a_file_is_python_3_9_and_imports_public_standard_modules(file: Path) -> None:
     for node in imports(file):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

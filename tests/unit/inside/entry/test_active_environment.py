@@ -36,9 +36,7 @@ def baked(tmp_path: Path) -> Entry:
 
 
 @pytest.mark.parametrize("words", [["where.py"], ["-m", "where"]], ids=["script", "module"])
-def test_programs_run_under_the_active_python(
-    baked: Entry, activated: Env, words: list[str]
-) -> None:
+def test_programs_run_by_the_active_python(baked: Entry, activated: Env, words: list[str]) -> None:
     done = baked(*words, env=activated)
     assert done.stdout == f"{activated['VIRTUAL_ENV']}\n", done.stderr
     assert baked("--print-env", env=activated).stdout.splitlines()[2] == (
@@ -55,9 +53,7 @@ def test_ranks_of_a_launcher_run_under_it(baked: Entry, tmp_path: Path, activate
     assert done.stdout == f"{activated['VIRTUAL_ENV']}\n", done.stderr
 
 
-def test_an_environment_that_was_made_elsewhere_gets_a_warning(
-    baked: Entry, activated: Env
-) -> None:
+def test_an_environment_made_elsewhere_gets_a_warning(baked: Entry, activated: Env) -> None:
     venv = Path(activated["VIRTUAL_ENV"])
     for name in ("python", "python3"):
         (venv / "bin" / name).unlink()

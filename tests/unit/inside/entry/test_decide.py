@@ -102,9 +102,7 @@ def test_mpiexec_in_a_batch_job_numbers_its_ranks_which_meet_apart_from_steps_of
 
 
 @pytest.mark.parametrize("shell", [seen.SALLOC, seen.BATCH, seen.INTERACTIVE])
-def test_a_shell_of_slurm_is_one_process_and_says_that_srun_is_missing(
-    shell: Env,
-) -> None:
+def test_a_shell_of_slurm_is_one_process_and_says_that_srun_is_missing(shell: Env) -> None:
     assert (ranks(shell), meeting_place(shell)[0]) == (ALONE, LOOPBACK)
     assert "4 tasks" in decide(shell).warnings[0]
     assert decide(shell).warned()

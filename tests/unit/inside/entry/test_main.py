@@ -174,9 +174,7 @@ def test_it_starts_in_a_folder_that_is_gone(launcher: Path, tmp_path: Path) -> N
         (["--", "true"], {"SLURM_STEP_TASKS_PER_NODE": "3,1(x"}),
     ],
 )
-def test_a_fault_of_all_ranks_is_reported_by_one(
-    entry: Entry, words: list[str], change: Env
-) -> None:
+def test_a_fault_of_all_ranks_is_shown_by_one(entry: Entry, words: list[str], change: Env) -> None:
     done = [entry(*words, env={**seen.srun(rank), **change}) for rank in range(4)]
     assert len({one.returncode for one in done}) == 1
     assert done[0].returncode in (2, 127)

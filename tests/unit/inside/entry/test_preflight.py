@@ -14,7 +14,7 @@ from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank.context import Context, Options
 
 from .. import lumi_node, seen
-from ..conftest import PATH, Entry, lay_out, run
+from ..conftest import PATH, Entry, Env, lay_out, run
 from ..lumi_node import BUSES
 
 LIBRARY = Path(_ctypes.__file__)
@@ -134,9 +134,7 @@ def test_a_plugin_is_named_as_rccl_names_it(root: Path) -> None:
         ({}, 60, 40),
     ],
 )
-def test_the_granted_memory_has_to_be_there(
-    root: Path, env: dict[str, str], enough: int, too_little: int
-) -> None:
+def test_granted_memory_has_to_be_there(root: Path, env: Env, enough: int, too_little: int) -> None:
     memory(root, enough)
     assert preflight.memory(context(root, env)).startswith(f"{enough} of 512 GiB")
     memory(root, too_little)
@@ -148,9 +146,7 @@ def test_the_granted_memory_has_to_be_there(
     ("moment", "seconds", "reason"),
     [("START", 100, "before the job's start"), ("END", -100, "after the job's end")],
 )
-def test_a_clock_unlike_slurm_s_is_reported(
-    root: Path, moment: str, seconds: int, reason: str
-) -> None:
+def test_a_wrong_clock_is_reported(root: Path, moment: str, seconds: int, reason: str) -> None:
     env = {f"SLURM_JOB_{moment}_TIME": at(seconds)}
     with pytest.raises(preflight.FailedError, match=rf"(99|10[01]) s {reason}"):
         preflight.clock(context(root, env))
@@ -170,9 +166,7 @@ def test_what_cannot_be_checked_here_is_reported_and_passes_for_nothing(entry: E
         assert name in unmade
 
 
-def test_a_bad_node_starts_nothing_and_reports_all_of_it_on_any_rank(
-    tmp_path: Path,
-) -> None:
+def test_a_bad_node_starts_nothing_and_reports_all_of_it_on_any_rank(tmp_path: Path) -> None:
     row = {"name": "NCCL_NET_PLUGIN", "value": "librccl-nosuch.so", "reason": "", "source": ""}
     place = lay_out(tmp_path / "image", {"variables": [row]})
     done = run(place, "--preflight", "--", "echo", "started", env=seen.srun(3))

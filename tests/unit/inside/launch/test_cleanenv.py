@@ -63,9 +63,7 @@ def test_a_task_is_refused_and_the_first_prints_it(tmp_path: Path, mine: int, be
     assert error.shown is (mine == 0)
 
 
-def test_the_last_task_is_refused_too_even_if_it_would_start_a_launcher(
-    tmp_path: Path,
-) -> None:
+def test_the_last_task_is_refused_too_even_if_it_would_start_a_launcher(tmp_path: Path) -> None:
     assert refusal(task_of(tmp_path, "1.0", tasks=1), launcher="torchrun", nproc=2).shown
 
 

@@ -36,9 +36,7 @@ def test_the_gpus_are_those_that_are_there(tmp_path: Path, buses: tuple[str, ...
     assert places(tmp_path) == [pci(bus) for bus in buses]
 
 
-def test_gpus_of_a_cgroup_or_without_a_render_node_are_counted_not_listed(
-    tmp_path: Path,
-) -> None:
+def test_gpus_of_a_cgroup_or_without_a_render_node_are_counted_not_listed(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, hidden=("c1", "ce"))
     (tmp_path / "dev/dri/renderD129").unlink()
     assert places(tmp_path) == [pci(bus) for bus in BUSES if bus not in ("c1", "c6", "ce")]
@@ -80,9 +78,7 @@ def test_the_nearest_interface_is_below_the_root_of_the_gpu(whole: Path) -> None
     assert names == ["hsn0", "hsn0", "hsn1", "hsn1", "hsn2", "hsn2", "hsn3", "hsn3"]
 
 
-def test_without_a_common_root_the_nearest_interface_is_of_its_numa_node(
-    tmp_path: Path,
-) -> None:
+def test_without_a_common_root_the_nearest_interface_is_of_its_numa_node(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, nics={"hsn0": "d5"})
     (tmp_path / f"sys/bus/pci/devices/{pci('d5')}/numa_node").write_text("2\n")
     assert nearest(tmp_path, "d9") == "hsn0"

@@ -1,7 +1,6 @@
 """Each rank runs on the cores next to its GPU, and says so where Slurm had it otherwise."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lumicontainer.inside.node import cpulist
+from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank import affinity
 from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
-from ..conftest import Entry, Env, run
+from ..conftest import Entry, Env
 from ..deciding import decide
 from ..lumi_node import BUSES, PLATFORM, Machine, pci
 from .test_gpus import task
@@ -49,9 +49,7 @@ class Rank:
 
 
 @pytest.mark.parametrize("buses", [BUSES, BUSES[::-1], BUSES[1:], ("de", "c1")])
-def test_unbound_ranks_run_beside_their_gpus_quietly(
-    tmp_path: Path, buses: tuple[str, ...]
-) -> None:
+def test_unbound_ranks_run_near_their_gpus_quietly(tmp_path: Path, buses: tuple[str, ...]) -> None:
     lumi_node.write(tmp_path, buses=buses)
     gpus = len(buses)
     ranks = [Rank(tmp_path, task(local, of=gpus, gpus=gpus)) for local in range(gpus)]
@@ -242,23 +240,6 @@ def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
     assert done.stderr == f"affinity: {os.uname().nodename} rank 0 cores {cores}\n"
 
 
-RANK = """
-import os, sys
-from lumicontainer.inside.rank import affinity
-from lumicontainer.inside.rank.context import Context
-from lumicontainer.inside.entry.decide import decide
-from lumicontainer.inside.node import cpulist
-from lumicontainer.inside.node.hardware import Node
-
-root, cores, given = sys.argv[1:]
-os.sched_setaffinity(0, cpulist.parse_cpus(given))
-platform = {"accelerator": "rocm", "gpus": [{"pci": "0000:c1:00.0", "cores": cores}]}
-decision = decide(Context(dict(os.environ), node=Node(root), platform=platform))
-affinity.bind(decision.context)
-print(*decision.context.notes, file=sys.stderr)
-shown = "import os; print(sorted(os.sched_getaffinity(0)))"
-os.execv(sys.executable, [sys.executable, "-c", shown])
-"""
 HERE = sorted(os.sched_getaffinity(0))
 FIRST, LAST = HERE[0], HERE[-1]
 
@@ -278,12 +259,16 @@ FIRST, LAST = HERE[0], HERE[-1]
         pytest.param("4000-4006", HERE, HERE, "the job has none", id="cores that are not there"),
     ],
 )
-def test_the_kernel_binds_the_program_of_a_rank(
+def test_the_kernel_binds_a_rank(
     tmp_path: Path, cores: str, given: list[int], runs_on: list[int], note: str
 ) -> None:
-    lumi_node.write(tmp_path, buses=("c1",), threads=1)
-    env = {**task(0, of=1, gpus=1), "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = run(sys.executable, "-c", RANK, tmp_path, cores, cpulist.written(given), env=env)
-    assert done.stdout == f"{runs_on}\n", done.stderr
-    assert note in done.stderr
-    assert bool(note) == bool(done.stderr.strip())
+    node = Node(str(lumi_node.write(tmp_path, buses=("c1",), threads=1)))
+    platform = {"accelerator": "rocm", "gpus": [{"pci": pci("c1"), "cores": cores}]}
+    os.sched_setaffinity(0, given)
+    try:
+        context = decide(task(0, of=1, gpus=1), node=node, platform=platform).context
+        affinity.bind(context)
+        assert sorted(os.sched_getaffinity(0)) == runs_on
+    finally:
+        os.sched_setaffinity(0, HERE)
+    assert [note in text for text in context.notes] == [True] * bool(note)

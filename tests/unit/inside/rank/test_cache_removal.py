@@ -112,9 +112,7 @@ def test_kill_9_of_a_rank_leaves_nothing_behind(rank: Rank, node: Path, number: 
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_a_whole_step_leaves_nothing(
-    rank: Rank, node: Path, sent: signal.Signals
-) -> None:
+def test_a_signal_to_a_step_leaves_nothing(rank: Rank, node: Path, sent: signal.Signals) -> None:
     process = rank(0, f"trap 'exit 5' {sent.value}; {FILL} while :; do read -r _; done")
     assert line(process) == "here"
     for pid in processes(node):
@@ -186,12 +184,9 @@ def test_sixteen_ranks_start_and_end_at_once(rank: Rank, node: Path, tmp_path: P
     count = 16
     text = 'mkdir -p "$TRITON_CACHE_DIR/x"; ls -d "$TRITON_CACHE_DIR" "$MIOPEN_USER_DB_PATH"'
     logs = tmp_path / "logs"
-    sizes = dict.fromkeys(("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"), str(count))
-    step = {**sizes, "SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0"}
-    ranks = []
-    for number in range(count):
-        numbers = dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID"), str(number))
-        ranks.append(rank(0, text, "--log-dir", logs, **step, **numbers))
+    step = seen.step(0, "nid005001", count, str(count), 1)
+    tasks = [{**step, **seen.task(number, number, 0)} for number in range(count)]
+    ranks = [rank(0, text, "--log-dir", logs, **task) for task in tasks]
     assert [each.wait(120) for each in ranks] == [0] * count
     for number in range(count):
         printed = (logs / f"1.0-rank{number:02}.out").read_text()

@@ -6,14 +6,13 @@ from lumicontainer.inside.rank.node_launcher import STARTED
 from lumicontainer.inside.rank.variables import is_meant
 
 from .. import seen
+from ..conftest import Env
 from .conftest import World
 
 GDR = {**seen.srun(0), "NCCL_NET_GDR_LEVEL": "PHB"}
 
 
-def test_a_value_that_hangs_with_the_image_s_rocm_is_obeyed_with_a_warning(
-    lumi: World,
-) -> None:
+def test_a_value_that_hangs_with_the_image_s_rocm_is_obeyed_with_a_warning(lumi: World) -> None:
     lumi.write("opt/rocm/.info/version", "7.0.2")
     decision = lumi.decide(GDR)
     assert "NCCL_NET_GDR_LEVEL" not in decision.changes()
@@ -34,9 +33,7 @@ def test_a_value_that_hangs_with_the_image_s_rocm_is_obeyed_with_a_warning(
         pytest.param("6.0.3", seen.srun(0), id="set by lumi-entry itself"),
     ],
 )
-def test_what_does_no_harm_here_gets_no_warning(
-    lumi: World, version: str, env: dict[str, str]
-) -> None:
+def test_what_does_no_harm_here_gets_no_warning(lumi: World, version: str, env: Env) -> None:
     lumi.write("opt/rocm/.info/version", version)
     assert lumi.decide(env).warnings == []
 

@@ -22,15 +22,8 @@ CHOICES = ("hip", "rocr", "none")
 
 def task(local: int, of: int = 8, gpus: int | None = 8, **env: str) -> dict[str, str]:
     """Return a task of a step on one node, to which Slurm gave a number of GPUs."""
-    slurm = {
-        **seen.srun(0),
-        "SLURM_PROCID": str(local),
-        "SLURM_LOCALID": str(local),
-        "SLURM_STEP_NUM_TASKS": str(of),
-        "SLURM_STEP_TASKS_PER_NODE": str(of),
-        "SLURM_STEP_NUM_NODES": "1",
-        "SLURM_STEP_NODELIST": "nid005001",
-    }
+    step = seen.step(0, "nid005001", of, str(of), 1)
+    slurm = {**seen.srun(0), **seen.task(local, local, 0), **step}
     if gpus is not None:
         slurm["SLURM_GPUS_ON_NODE"] = str(gpus)
         slurm[ROCR] = ",".join(map(str, range(gpus)))
@@ -122,9 +115,7 @@ def test_gpus_are_counted_in_a_cgroup_and_one_for_each_task_gets_a_warning(
         assert variables(tmp_path, env, gpu_visibility="hip") == {ROCR: env[ROCR]}
 
 
-def test_one_rank_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(
-    whole: Path,
-) -> None:
+def test_one_rank_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(whole: Path) -> None:
     env = task(0, of=1)
     assert place(whole, env, launcher="direct") is None
     assert place(whole, {**env, HIP: "5"}, launcher="direct") == pci("d6")

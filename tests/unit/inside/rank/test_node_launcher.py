@@ -29,15 +29,12 @@ def one_task(node: int, **more: str) -> dict[str, str]:
     """Return the task on ``node`` of ``srun -N2 --ntasks-per-node=1 --gpus-per-node=8``."""
     return {
         **seen.srun(0),
+        **seen.task(rank=node, local=0, node=node),
+        **seen.step(0, "nid[005001-005002]", 2, "1(x2)", 2),
         **GPUS,
         "SLURM_CPUS_PER_TASK": "8",
         "SLURM_GPUS_ON_NODE": "8",
-        "SLURM_LOCALID": "0",
-        "SLURM_NODEID": str(node),
         "SLURM_NTASKS": "2",
-        "SLURM_PROCID": str(node),
-        "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
         **more,
     }
 
@@ -124,9 +121,7 @@ def test_an_invalid_number_of_ranks_is_refused(number: str) -> None:
         ({}, {"launcher": "direct", "nproc": 2}, "--nproc needs a launcher"),
     ],
 )
-def test_an_impossible_launcher_is_refused(
-    env: Env, options: dict[str, str | int], what: str
-) -> None:
+def test_a_wrong_launcher_is_refused(env: Env, options: dict[str, str | int], what: str) -> None:
     assert what in refusal(env, options=Options(**options), program=SCRIPT).what
 
 
@@ -165,9 +160,7 @@ def test_deepspeed_knows_every_node_s_ranks(node: int) -> None:
     assert list(world.values()) == [list(range(8)), list(range(8))]
 
 
-def test_the_ranks_of_a_launcher_share_the_task_s_cores(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_ranks_of_a_launcher_share_the_task_s_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(112)))
     assert decided(one_task(0, SLURM_CPUS_PER_TASK="56")).changes() == {"OMP_NUM_THREADS": "7"}

@@ -62,9 +62,7 @@ def test_without_a_slingshot_device_nothing_of_the_network_is_set(lumi: World) -
         (seen.mpiexec(0, 2), {"aws-ofi-nccl": ""}, None),
     ],
 )
-def test_the_plugin_is_demanded_across_nodes_only(
-    lumi: World, env: Env, layers: Env, value: str | None
-) -> None:
+def test_many_nodes_need_the_plugin(lumi: World, env: Env, layers: Env, value: str | None) -> None:
     lumi.layers = layers
     setting = lumi.settings({**env, "MASTER_ADDR": "nid1"})["NCCL_NET"]
     assert setting.value == value
@@ -193,9 +191,7 @@ def test_without_a_log_folder_it_writes_to_a_private_one(lumi: World, of_project
     assert decision.context.notes == []
 
 
-def test_a_recorder_s_folder_that_is_open_to_others_is_reported(
-    lumi: World, of_project: Env
-) -> None:
+def test_a_recorder_s_folder_open_to_others_is_reported(lumi: World, of_project: Env) -> None:
     folder = lumi.root / "scratch/project_465000001/me/flight-recorder"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
@@ -225,9 +221,7 @@ def test_each_says_why_and_from_where_it_is_known(lumi: World) -> None:
         assert row["source"] in setting.why if setting.value else "left unset: " in setting.why
 
 
-def test_an_inner_lumi_entry_does_not_take_a_value_of_two_words_for_the_user_s(
-    lumi: World,
-) -> None:
+def test_an_inner_lumi_entry_does_not_take_a_value_of_two_words_for_the_user_s(lumi: World) -> None:
     changes = lumi.decide(STEP).changes()
     assert changes["NCCL_NET"] == "AWS Libfabric"
     assert MARK in changes
