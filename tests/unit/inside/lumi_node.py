@@ -122,18 +122,12 @@ def _write_gpus(root: Path, buses: Sequence[str], hidden: set[str]) -> None:
             f"unique_id {int(bus, 16) << 56}\ngfx_target_version 90010\n"
         )
         folder = nodes / str(CPU_NODES + index)
-        if bus in hidden:
-            _hide(folder)
-        else:
-            _file(folder / "properties", text)
-            _file(folder / "gpu_id", f"{4000 + index}\n")
-
-
-def _hide(folder: Path) -> None:
-    """Write files that can be opened and not read, as a device cgroup leaves them."""
-    folder.mkdir(parents=True)
-    for name in ("properties", "gpu_id"):
-        (folder / name).symlink_to("/proc/self/mem")
+        for name, value in (("properties", text), ("gpu_id", f"{4000 + index}\n")):
+            if bus in hidden:
+                # It can be opened and not read, as a device cgroup leaves it.
+                _link(folder / name, Path("/proc/self/mem"))
+            else:
+                _file(folder / name, value)
 
 
 @cache

@@ -115,8 +115,6 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
     "OMPI_COMM_WORLD_RANK": "3",
     "OMPI_COMM_WORLD_SIZE": "4",
-    "OMPI_UNIVERSE_SIZE": "4",
-    "PMIX_RANK": "3",
 }
 
 PALS = {
@@ -138,7 +136,6 @@ TORCHRUN_IN_SRUN = {
     "MASTER_PORT": "29400",
     "OMP_NUM_THREADS": "1",
     "RANK": "3",
-    "ROLE_RANK": "3",
     "TORCHELASTIC_RUN_ID": "1234",
     "WORLD_SIZE": "8",
 }

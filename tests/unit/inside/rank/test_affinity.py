@@ -146,39 +146,34 @@ def per_task(number: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("env", "mask", "cpuset", "threads"),
+    ("env", "masks", "threads"),
     [
-        (per_task(3), "0-3", "0-63", "3"),
-        (per_task(4), "0-3", "0-63", "4"),
-        pytest.param(per_task(5), "0-3", "0-63", "4", id="fewer processors than srun gave"),
-        (seen.srun(0), "0", "0", "1"),
-        (seen.srun(0), "0-2", "0-2", "1"),
-        (seen.srun(0), "0-63", "0-63", "21"),
-        (seen.srun(0), "0-65", "0-65", "22"),
-        pytest.param(seen.srun(0), "0-6", "0-63", None, id="a bound rank counts itself"),
-        pytest.param({}, "0-63", "0-63", None, id="one process has the whole machine"),
+        (per_task(3), ("0-3", "0-63"), "3"),
+        (per_task(4), ("0-3", "0-63"), "4"),
+        pytest.param(per_task(5), ("0-3", "0-63"), "4", id="fewer processors than srun gave"),
+        (seen.srun(0), ("0", "0"), "1"),
+        (seen.srun(0), ("0-2", "0-2"), "1"),
+        (seen.srun(0), ("0-63", "0-63"), "21"),
+        (seen.srun(0), ("0-65", "0-65"), "22"),
+        pytest.param(seen.srun(0), ("0-6", "0-63"), None, id="a bound rank counts itself"),
+        pytest.param({}, ("0-63", "0-63"), None, id="one process has the whole machine"),
     ],
 )
 def test_the_three_ranks_of_a_node_without_a_table_share_what_their_job_may_use(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    env: Env,
-    mask: str,
-    cpuset: str,
-    threads: str | None,
+    monkeypatch: pytest.MonkeyPatch, env: Env, masks: tuple[str, str], threads: str | None
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
-    rank = Rank(tmp_path, env, mask=mask, cpuset=cpuset, platform={})
+    rank = Rank(Path("/nowhere"), env, mask=masks[0], cpuset=masks[1], platform={})
     assert rank.threads == threads
     assert ("processors only" in rank.why) == (env.get("SLURM_CPUS_PER_TASK") == "5")
 
 
 @pytest.mark.parametrize("own", [{}, {"OMP_NUM_THREADS": "7"}])
-def test_a_launcher_hands_on_the_user_s_threads_only(tmp_path: Path, own: Env) -> None:
+def test_a_launcher_hands_on_the_user_s_threads_only(whole: Path, own: Env) -> None:
     env, user = {**per_task(56), **own}, own.get("OMP_NUM_THREADS")
     for program in (["-m", "torch.distributed.run", "x.py"], ["--", "/opt/bin/torchrun", "x.py"]):
-        assert Rank(tmp_path, env, platform={}, program=program).threads == user
-    assert Rank(tmp_path, env, platform={}, program=["train.py"]).threads == (user or "56")
+        assert Rank(whole, env, platform={}, program=program).threads == user
+    assert Rank(whole, env, platform={}, program=["train.py"]).threads == (user or "56")
 
 
 @pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}, {"accelerator": "rocm"}])
