@@ -1,6 +1,7 @@
 """A task of srun whose variables the engine cleaned away does not train alone unnoticed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,18 +58,24 @@ def refusal(node: Node, **options: str | int) -> LaunchError:
     return error
 
 
-@pytest.mark.parametrize(("mine", "between"), [(0, 1), (0, 3), (3, 1), (3, 3)])
-def test_a_task_is_refused_and_the_first_prints_it(tmp_path: Path, mine: int, between: int) -> None:
-    error = refusal(task_of(tmp_path, "1.0", mine=mine, between=between))
-    assert error.shown is (mine == 0)
+@pytest.mark.parametrize(
+    ("processes", "first"),
+    [
+        ({"mine": 0, "between": 1}, True),
+        ({"mine": 0, "between": 3}, True),
+        ({"mine": 3, "between": 1}, False),
+        ({"mine": 3, "between": 3}, False),
+        pytest.param({"tasks": 1, "group": CGROUP_2.format(3)}, False, id="its group's number"),
+    ],
+)
+def test_a_task_is_refused_and_the_first_prints_it(
+    tmp_path: Path, processes: dict[str, Any], first: bool
+) -> None:
+    assert refusal(task_of(tmp_path, "1.0", **processes)).shown is first
 
 
 def test_the_last_task_is_refused_too_even_if_it_would_start_a_launcher(tmp_path: Path) -> None:
     assert refusal(task_of(tmp_path, "1.0", tasks=1), launcher="torchrun", nproc=2).shown
-
-
-def test_the_number_of_the_task_in_its_control_group_has_priority(tmp_path: Path) -> None:
-    assert not refusal(task_of(tmp_path, "1.0", tasks=1, group=CGROUP_2.format(3))).shown
 
 
 def test_a_task_that_became_its_program_is_refused(tmp_path: Path) -> None:

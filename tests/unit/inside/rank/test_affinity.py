@@ -146,26 +146,26 @@ def per_task(number: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("env", "masks", "threads"),
+    ("env", "masks", "threads", "why"),
     [
-        (per_task(3), ("0-3", "0-63"), "3"),
-        (per_task(4), ("0-3", "0-63"), "4"),
-        pytest.param(per_task(5), ("0-3", "0-63"), "4", id="fewer processors than srun gave"),
-        (seen.srun(0), ("0", "0"), "1"),
-        (seen.srun(0), ("0-2", "0-2"), "1"),
-        (seen.srun(0), ("0-63", "0-63"), "21"),
-        (seen.srun(0), ("0-65", "0-65"), "22"),
-        pytest.param(seen.srun(0), ("0-6", "0-63"), None, id="a bound rank counts itself"),
-        pytest.param({}, ("0-63", "0-63"), None, id="one process has the whole machine"),
+        (per_task(3), ("0-3", "0-63"), "3", "SLURM_CPUS_PER_TASK"),
+        (per_task(4), ("0-3", "0-63"), "4", "SLURM_CPUS_PER_TASK"),
+        (per_task(5), ("0-3", "0-63"), "4", "this process may run on 4 processors only"),
+        (seen.srun(0), ("0", "0"), "1", "1 processors, which 3 ranks of this node share"),
+        (seen.srun(0), ("0-2", "0-2"), "1", "3 processors, which 3 ranks of this node share"),
+        (seen.srun(0), ("0-63", "0-63"), "21", "64 processors, which 3 ranks of this node share"),
+        (seen.srun(0), ("0-65", "0-65"), "22", "66 processors, which 3 ranks of this node share"),
+        (seen.srun(0), ("0-6", "0-63"), None, "is bound to processors; the program counts them"),
+        ({}, ("0-63", "0-63"), None, ""),
     ],
 )
-def test_the_three_ranks_of_a_node_without_a_table_share_what_their_job_may_use(
-    monkeypatch: pytest.MonkeyPatch, env: Env, masks: tuple[str, str], threads: str | None
+def test_ranks_without_a_table_share_what_their_job_may_use(
+    monkeypatch: pytest.MonkeyPatch, env: Env, masks: tuple[str, str], threads: str, why: str
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
     rank = Rank(Path("/nowhere"), env, mask=masks[0], cpuset=masks[1], platform={})
     assert rank.threads == threads
-    assert ("processors only" in rank.why) == (env.get("SLURM_CPUS_PER_TASK") == "5")
+    assert rank.why.endswith(why)
 
 
 @pytest.mark.parametrize("own", [{}, {"OMP_NUM_THREADS": "7"}])
@@ -176,9 +176,13 @@ def test_a_launcher_hands_on_the_user_s_threads_only(whole: Path, own: Env) -> N
     assert Rank(whole, env, platform={}, program=["train.py"]).threads == (user or "56")
 
 
-@pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}, {"accelerator": "rocm"}])
-def test_without_a_table_nothing_is_bound(whole: Path, platform: Mapping[str, Any]) -> None:
-    rank = Rank(whole, task(0), platform=platform)
+@pytest.mark.parametrize(
+    ("platform", "ranks"), [({}, 16), ({"accelerator": "cpu"}, 16), ({"accelerator": "rocm"}, 8)]
+)
+def test_without_a_table_nothing_is_bound_or_refused(
+    whole: Path, platform: Mapping[str, Any], ranks: int
+) -> None:
+    rank = Rank(whole, task(0, of=ranks), platform=platform)
     assert (rank.cores, rank.notes, rank.warnings) == ("0-63", [], [])
 
 

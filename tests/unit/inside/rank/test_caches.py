@@ -194,6 +194,7 @@ def _take_every_name(tmp: Path) -> None:
     [
         (_take_every_name, "other users have taken every name"),
         (lambda tmp: tmp.chmod(0o777), "other users may rename"),
+        (Path.rmdir, "No such file or directory"),
     ],
 )
 def test_without_a_safe_folder_there_is_a_warning(root: Path, spoil: Change, reason: str) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from lumicontainer.inside.entry.decide import Decision
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.rank.context import Options
+from lumicontainer.inside.rank.context import Context, Options
+from lumicontainer.inside.rank.gpus import Visible
 
 from .. import deciding, lumi_node, seen
 from ..conftest import Env
@@ -18,6 +19,7 @@ ALL = "0,1,2,3,4,5,6,7"
 ORDER = "4,5,2,3,6,7,0,1"
 """The user's own order of all GPUs."""
 CHOICES = ("hip", "rocr", "none")
+Node = dict[str, tuple[str, ...]]
 
 
 def task(local: int, of: int = 8, gpus: int | None = 8, **env: str) -> dict[str, str]:
@@ -131,13 +133,6 @@ def test_what_torchrun_started_sees_the_gpus_that_torchrun_left_it(whole: Path) 
     assert deciding.settings(decision)[HIP].value == "2,1"
 
 
-@pytest.mark.parametrize("platform", [{}, {"accelerator": "cpu"}])
-def test_a_platform_without_gpus_is_left_alone(whole: Path, platform: Env) -> None:
-    options = Options(gpu_visibility="hip")
-    decision = decide(task(9, of=16), node=Machine(whole), platform=platform, options=options)
-    assert (decision.context.gpu, decision.warnings) == (None, [])
-
-
 def test_more_ranks_than_gpus_are_refused_alike_on_every_rank(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, buses=BUSES[:7])
     errors = [refused(tmp_path, task(local, gpus=7)) for local in range(8)]
@@ -174,34 +169,29 @@ def test_sharing_is_permitted_where_it_is_asked_for(tmp_path: Path) -> None:
     assert shared == [pci(bus) for bus in (*BUSES[:4], *BUSES[:4])]
 
 
+HIDDEN: Node = {"hidden": BUSES}
+NO_GPUS: Node = {"buses": ()}
+
+
 @pytest.mark.parametrize(
-    ("hidden", "gpus", "warning"),
+    ("node", "env", "warning"),
     [
-        (BUSES, None, "no GPU: this job may use none of the 8 of its node"),
-        (BUSES, 8, "no GPU: Slurm gave 8, but this process may use none of the 8"),
-        (None, 8, "no GPU: Slurm gave 8, but this process may use none of the 0"),
-        (None, None, ""),
+        (HIDDEN, task(0, gpus=None), "no GPU: this job may use none of the 8 of its node"),
+        (HIDDEN, task(0), "no GPU: Slurm gave 8, but this process may use none of the 8"),
+        (NO_GPUS, task(0), "no GPU: Slurm gave 8, but this process may use none of the 0"),
+        (NO_GPUS, task(0, gpus=None), ""),
+        pytest.param({}, task(3, **{HIP: "3", ROCR: "3"}), "from 0", id="both count to 3"),
+        pytest.param({}, task(1, gpus=None, **{HIP: "-1"}), "", id="the user hides all of HIP"),
+        pytest.param({}, task(1, gpus=None, **{ROCR: ""}), "", id="the user hides all of ROCr"),
     ],
-    ids=["a job without GPUs", "no devices in the container", "lost GPUs", "no GPUs"],
 )
 def test_a_rank_that_sees_no_gpu_is_warned(
-    tmp_path: Path, hidden: tuple[str, ...] | None, gpus: int | None, warning: str
+    tmp_path: Path, node: Node, env: Env, warning: str
 ) -> None:
-    if hidden:
-        lumi_node.write(tmp_path, hidden=hidden)
-    warnings = decided(tmp_path, task(0, gpus=gpus)).warnings
-    assert [each[: len(warning)] for each in warnings] == ([warning] if warning else [])
-
-
-def test_both_variables_with_the_number_of_the_gpu_leave_a_rank_without(whole: Path) -> None:
-    (note,) = decided(whole, task(3, **{HIP: "3", ROCR: "3"})).context.notes
-    assert "from 0" in note
-
-
-@pytest.mark.parametrize("hiding", [{HIP: "-1"}, {ROCR: ""}])
-def test_a_user_may_hide_all_gpus(whole: Path, hiding: Env) -> None:
-    decision = decided(whole, task(1, gpus=None, **hiding))
-    assert (decision.context.gpu, decision.warnings, decision.context.notes) == (None, [], [])
+    decision = decided(lumi_node.write(tmp_path, **node), env)
+    assert decision.context.gpu is None
+    warnings = decision.warnings + decision.context.notes
+    assert [warning in each for each in warnings] == [True] * bool(warning)
 
 
 @pytest.mark.parametrize(
@@ -218,10 +208,5 @@ def test_a_user_may_hide_all_gpus(whole: Path, hiding: Env) -> None:
     ],
 )
 def test_lists_are_read_as_rocr_and_hip(whole: Path, name: str, text: str, gpus: list[int]) -> None:
-    env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", name: text}
-    *locals_, beyond = ({**env, "LOCAL_RANK": str(local)} for local in range(len(gpus) + 1))
-    assert [place(whole, each) for each in locals_] == [pci(BUSES[gpu]) for gpu in gpus]
-    if len(gpus) > 1:
-        refused(whole, beyond)
-    else:  # every rank keeps the only GPU that it sees
-        assert place(whole, beyond) == (pci(BUSES[gpus[0]]) if gpus else None)
+    visible = Visible(Context({name: text}, node=Machine(whole)))
+    assert [gpu.pci for gpu in visible.by_hip] == [pci(BUSES[gpu]) for gpu in gpus]
