@@ -16,7 +16,17 @@ from ..conftest import PATH, Entry, Env, run
 
 PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
 ARGUMENTS = [
-    *("two words", "it's", '"quoted"', "$(id)", "`id`", "", "*", "a\nb", "--help", "--", "%x"),
+    "two words",
+    "it's",
+    '"quoted"',
+    "$(id)",
+    "`id`",
+    "",
+    "*",
+    "a\nb",
+    "--help",
+    "--",
+    "%x",
 ]
 
 
@@ -82,8 +92,6 @@ def test_a_signal_reaches_the_same_process(launcher: Path, sent: signal.Signals)
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        # A shell cannot trap what it inherits ignored, as from a test run in the background.
-        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     ) as program:
         assert program.stdout is not None
         assert int(program.stdout.readline()) == program.pid

@@ -68,10 +68,8 @@ def test_only_rank_0_reports_a_good_node(root: Path, capsys: pytest.CaptureFixtu
     preflight.check(context(root, env))
     assert capsys.readouterr().err == ""
     preflight.check(context(root, {**env, **seen.srun(0)}))
-    printed = capsys.readouterr().err
-    assert printed.startswith(
-        f"preflight of {os.uname().nodename}: passed: GPUs (all 3), network (2"
-    )
+    printed, host = capsys.readouterr().err, os.uname().nodename
+    assert printed.startswith(f"preflight of {host}: passed: GPUs (all 3), network (2")
     assert "not checked" not in printed
 
 

@@ -51,8 +51,6 @@ def rank(place: Path, node: Path) -> Rank:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Started in the background, pytest ignores it, and bash could not trap it then.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
     return start

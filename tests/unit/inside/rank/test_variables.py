@@ -174,6 +174,9 @@ def test_without_scratch_the_place_is_left_to_pytorch(lumi: World) -> None:
     assert recorder(lumi, STEP) == {NEW[0]: "2000"}
 
 
+RECORDER = "scratch/project_465000001/me/flight-recorder"
+
+
 @pytest.fixture
 def of_project(lumi: World) -> dict[str, str]:
     """Give the job a project's folder on /scratch; return its environment."""
@@ -183,7 +186,7 @@ def of_project(lumi: World) -> dict[str, str]:
 
 
 def test_without_a_log_folder_it_writes_to_a_private_one(lumi: World, of_project: Env) -> None:
-    folder = lumi.root / "scratch/project_465000001/me/flight-recorder"
+    folder = lumi.root / RECORDER
     assert recorder(lumi, of_project)[NEW[1]] == f"{folder}/1.0-flight-recorder-rank"
     decision = lumi.decide(of_project)
     caches.make_recorder(decision.context)
@@ -192,7 +195,7 @@ def test_without_a_log_folder_it_writes_to_a_private_one(lumi: World, of_project
 
 
 def test_a_recorder_s_folder_open_to_others_is_reported(lumi: World, of_project: Env) -> None:
-    folder = lumi.root / "scratch/project_465000001/me/flight-recorder"
+    folder = lumi.root / RECORDER
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     first = lumi.decide(of_project).context
