@@ -15,13 +15,6 @@ HERE = Path(__file__).parent
 
 Golden = Callable[[str, str], None]
 
-FILES = [
-    path
-    for folder in ("recipes", "lumicontainer/step")
-    for path in (ROOT / folder).rglob("*")
-    if path.is_file() and path.suffix != ".pyc"
-]
-
 _PROGRAM = re.compile(r"RUN (base64 -d >\S+ <<<)\\\n(.*?) \\\n    (&& bash [^\n]*)\n", re.DOTALL)
 """A step of a Dockerfile: its program in base64, between the commands that run it."""
 
@@ -29,8 +22,10 @@ _FILE = re.compile(r"cat >(\S+) <<'(END_OF_FILE\S*)'\n(.*?)\2\nchmod (\d+) \1\n"
 
 
 def texts() -> dict[str, Path]:
-    """Return the files of more than one line by their text, the longest first."""
-    found = {path.read_text(): path.relative_to(ROOT) for path in FILES}
+    """Return this repository's files of more than one line by their text, the longest first."""
+    folders = (ROOT / "recipes", ROOT / "lumicontainer/step")
+    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    found = {path.read_text(): path.relative_to(ROOT) for path in paths if path.suffix != ".pyc"}
     return {text: found[text] for text in sorted(found, key=len, reverse=True) if "\n" in text[:-1]}
 
 
@@ -73,7 +68,8 @@ def shortened(lines: list[str], known: list[str]) -> str:
     while at < len(lines):
         rests = (known[start:] for start, line in enumerate(known) if line == lines[at])
         pairs = (zip(lines[at:], rest, strict=False) for rest in rests)
-        count = max((len([*takewhile(same, each)]) for each in pairs), default=0)
+        alike = (takewhile(lambda pair: pair[0] == pair[1] != "", each) for each in pairs)
+        count = max((len([*each]) for each in alike), default=0)
         if count < 4:
             count, found = 1, lines[at : at + 1]
         else:
@@ -81,10 +77,6 @@ def shortened(lines: list[str], known: list[str]) -> str:
         written += "".join(f"{line}\n" for line in found)
         at += count
     return written
-
-
-def same(pair: tuple[str, str]) -> bool:
-    return pair[0] == pair[1] != ""
 
 
 def programs(dockerfile: str) -> list[str]:
