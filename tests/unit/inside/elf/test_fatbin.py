@@ -4,6 +4,7 @@ import random
 import struct
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,23 +23,23 @@ def test_every_bundle_of_a_library_is_read(tmp_path: Path) -> None:
     assert targets(library(tmp_path / "a.so", whole)) == "gfx908 gfx90a:sramecc+:xnack- gfx1100"
 
 
-@pytest.mark.parametrize("method", ["zlib", "zstd"])
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_compressed_bundles_are_read(tmp_path: Path, version: int, method: str) -> None:
-    packed = [
-        compressed(bundle(each), version=version, method=method) for each in ("gfx90a", "gfx942")
-    ]
+forms = pytest.mark.parametrize(
+    "form", [{"version": v, "method": m} for v in (1, 2, 3) for m in ("zlib", "zstd")], ids=str
+)
+
+
+@forms
+def test_compressed_bundles_are_read(tmp_path: Path, form: dict[str, Any]) -> None:
+    packed = [compressed(bundle(each), **form) for each in ("gfx90a", "gfx942")]
     assert targets(library(tmp_path / "a.so", section(*packed))) == "gfx90a gfx942"
 
 
-@pytest.mark.parametrize("method", ["zlib", "zstd"])
-@pytest.mark.parametrize("version", [1, 2, 3])
+@forms
 def test_of_a_large_compressed_bundle_only_the_start_is_held(
-    tmp_path: Path, version: int, method: str
+    tmp_path: Path, form: dict[str, Any]
 ) -> None:
     code = random.Random(0).randbytes(1 << 24)
-    packed = compressed(bundle("gfx90a", code=code), version=version, method=method)
-    path = library(tmp_path / "a.so", packed)
+    path = library(tmp_path / "a.so", compressed(bundle("gfx90a", code=code), **form))
     tracemalloc.start()
     assert targets(path) == "gfx90a"
     _, most = tracemalloc.get_traced_memory()
@@ -58,23 +59,19 @@ def test_an_entry_without_code_does_not_count(tmp_path: Path) -> None:
     assert targets(library(tmp_path / "a.so", bundle("gfx90a", code=b""))) == ""
 
 
+BUNDLE = bundle("gfx90a")
+REST = b"\xff" * 80
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        b"nothing of that form",
-        compressed(bundle("gfx90a"))[:40] + bytes(200),
-        bundle("gfx90a")[:24] + b"\xff" * 80,
-        bundle("gfx90a")[:24] + struct.pack("<QQQQ", 1, 0, 0, 1 << 40),
-        b"CCOB" + b"\xff" * 80,
-        compressed(bundle("gfx90a"))[:6] + b"\xff" * 80,
-    ],
-    ids=[
-        "no bundle",
-        "cut short",
-        "too many targets",
-        "a long target",
-        "unknown version",
-        "unknown method",
+        pytest.param(b"nothing of that form", id="no bundle"),
+        pytest.param(compressed(BUNDLE)[:40] + bytes(200), id="cut short"),
+        pytest.param(BUNDLE[:24] + REST, id="too many targets"),
+        pytest.param(BUNDLE[:24] + struct.pack("<QQQQ", 1, 0, 0, 1 << 40), id="a long target"),
+        pytest.param(b"CCOB" + REST, id="unknown version"),
+        pytest.param(compressed(BUNDLE)[:6] + REST, id="unknown method"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, content: bytes) -> None:

@@ -81,9 +81,9 @@ def test_what_is_for_another_processor_is_passed_over(root: Root) -> None:
     assert found(Tree(str(root.path)), "liba.so.1") == "/usr/lib/liba.so.1"
 
 
-def asker(path: str, *, rpath: str = "", runpath: str = "") -> Library:
-    lists = {"rpath": rpath, "runpath": runpath}
-    split = {name: tuple(text.split(":")) if text else () for name, text in lists.items()}
+def asker(path: str, **lists: str) -> Library:
+    """Return a library with an ``rpath`` or a ``runpath``."""
+    split = {name: tuple(text.split(":")) for name, text in lists.items()}
     return Library(path.rpartition("/")[2], path, reader.Elf(**split))
 
 
@@ -131,7 +131,9 @@ def test_what_the_loader_of_this_machine_finds_is_found() -> None:
 
 
 def test_a_program_of_its_own_reports_what_it_finds(root: Root) -> None:
-    path = root.library("/own/libtold.so.1", defines={"TOLD_1": ["given"]})
+    below = root.library("/own/libbelow.so.2", defines={"BELOW_1": ["below"]})
+    given = {"TOLD_1": ["given"]}
+    path = root.library("/own/libtold.so.1", defines=given, uses=["below"], needs=[below])
     root.link("/probe/elf", str(Path(reader.__file__).parent))
     program = "from elf.loader import main; main()"
     done = subprocess.run(
