@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,51 +21,48 @@ from lumicontainer.inside.verify.channel.protocol import GoneError
 from lumicontainer.inside.verify.channel.server import Server
 from lumicontainer.inside.verify.outcome import Outcome
 
+from .. import seen
+
 KEY = b"what this step alone knows"
 CHECKS = "those of this image"
 SOON = 10
 
-Open = Callable[..., Server]
-_connections: list[Connection] = []
+Join = Callable[..., Connection]
 
 
 def me(rank: int, checks: str = CHECKS) -> dict[str, Any]:
     return {"rank": rank, "node": "1", "host": "nid2", "checks": checks}
 
 
-@pytest.fixture
-def hosts() -> Iterator[list[Server]]:
-    opened: list[Server] = []
-    yield opened
-    for each in (*opened, *_connections):
-        each.close()
-    _connections.clear()
+def rank_0_of(ranks: int) -> Server:
+    return Server(server.listen("127.0.0.1", [0]), ranks, key=KEY, checks=CHECKS)
+
+
+def port_of(rank0: Server) -> int:
+    return int(rank0._listener.getsockname()[1])
 
 
 @pytest.fixture
-def host(hosts: list[Server]) -> Open:
-    """Be rank 0 of a number of ranks, at a port of the kernel's choice."""
-
-    def opened(ranks: int = 3, key: bytes = KEY) -> Server:
-        hosts.append(Server(server.listen("127.0.0.1", [0]), ranks, key=key, checks=CHECKS))
-        return hosts[-1]
-
-    return opened
+def rank0() -> Iterator[Server]:
+    with closing(rank_0_of(3)) as opened:
+        yield opened
 
 
-def port_of(host: Server) -> int:
-    return int(host._listener.getsockname()[1])
+@pytest.fixture
+def join(rank0: Server) -> Iterator[Join]:
+    """Join rank 0 as a given rank."""
+    with ExitStack() as at_end:
+
+        def joined(rank: int, **more: Any) -> Connection:
+            given = {"key": KEY, "me": me(rank), **more}
+            connection = client.join("127.0.0.1", port_of(rank0), **given)
+            return at_end.enter_context(closing(connection))
+
+        yield joined
 
 
-def join(host: Server, rank: int, **more: Any) -> Connection:
-    given = {"key": KEY, "me": me(rank), **more}
-    _connections.append(client.join("127.0.0.1", port_of(host), **given))
-    return _connections[-1]
-
-
-def test_ranks_come_get_orders_and_answer(host: Open) -> None:
-    rank0 = host()
-    connections = {rank: join(rank0, rank) for rank in (2, 1)}
+def test_ranks_come_get_orders_and_answer(rank0: Server, join: Join) -> None:
+    connections = {rank: join(rank) for rank in (2, 1)}
     rank0.await_all(SOON)
     assert sorted(rank0.peers) == [1, 2]
     answers = {rank: rank0.order(rank, "t/x") for rank in connections}
@@ -82,43 +80,30 @@ def test_ranks_come_get_orders_and_answer(host: Open) -> None:
         assert len(came.output) == 1 << 20
 
 
-def test_halting_and_the_end_are_heard(host: Open) -> None:
-    rank0 = host(2)
-    connection = join(rank0, 1)
-    rank0.await_all(SOON)
+def test_halting_and_the_end_are_heard(rank0: Server, join: Join) -> None:
+    connection = join(1)
     rank0.halt([0, 1], "t/x", "because")
     assert connection.next(SOON) == {"halt": "t/x", "why": "because"}
     rank0.close()
     assert connection.next(SOON) == {"end": True}
 
 
-def test_waiting_ends_when_its_time_is_over(host: Open) -> None:
-    rank0 = host(2)
+def test_waiting_ends_when_its_time_is_over(rank0: Server) -> None:
     begun = time.monotonic()
     rank0.await_all(0.3)
     assert 0.2 < time.monotonic() - begun < 5
     assert rank0.order(1, "t/x").exception(SOON).args == ("it never joined",)  # type: ignore[union-attr]
 
 
-def test_who_goes_away_is_an_answer(host: Open) -> None:
-    rank0 = host(2)
-    connection = join(rank0, 1)
-    rank0.await_all(SOON)
+def test_who_goes_away_is_an_answer_and_may_come_again(rank0: Server, join: Join) -> None:
+    connection = join(1)
     answer = rank0.order(1, "t/x")
     assert rank0.busy(1)
     connection.close()
     with pytest.raises(GoneError, match="or its node has ended"):
         answer.result(SOON)
     assert "or its node has ended" in rank0.gone[1]
-
-
-def test_who_has_gone_may_come_again(host: Open) -> None:
-    rank0 = host(2)
-    join(rank0, 1).close()
-    while not rank0.gone.get(1):
-        time.sleep(0.01)
-    join(rank0, 1)
-    rank0.await_all(SOON)
+    join(1)
     assert 1 not in rank0.gone
 
 
@@ -129,48 +114,43 @@ def test_who_has_gone_may_come_again(host: Open) -> None:
         ({"me": me(3)}, "rank 3 has joined, or"),
         ({"me": me(0)}, "rank 0 has joined, or"),
         ({"me": me(-1)}, "rank -1 has joined, or"),
-        ({"me": me(1, "those of another")}, "other checks"),
+        ({"me": me(1)}, "rank 1 has joined, or"),
     ],
 )
-def test_who_is_not_of_the_step_is_refused(host: Open, more: dict[str, Any], message: str) -> None:
-    rank0 = host()
+def test_who_is_not_of_the_step_is_refused(
+    rank0: Server, join: Join, more: dict[str, Any], message: str
+) -> None:
+    join(1)
     with pytest.raises(RefusedError, match=message):
-        join(rank0, 1, **more)
+        join(2, **more)
+    assert list(rank0.peers) == [1]
+
+
+def test_a_rank_of_another_image_is_refused_and_not_waited_for(rank0: Server, join: Join) -> None:
+    with pytest.raises(RefusedError, match="other checks"):
+        join(2, me=me(2, "those of another"))
     assert rank0.peers == {}
-
-
-def test_a_rank_that_has_joined_cannot_join_a_second_time(host: Open) -> None:
-    rank0 = host()
-    join(rank0, 1)
-    with pytest.raises(RefusedError, match="rank 1 has joined, or"):
-        join(rank0, 1)
-    with pytest.raises(RefusedError):
-        join(rank0, 2, me=me(2, "those of another"))
     assert "other checks" in rank0.gone[2]
 
 
 DEEP = b"[" * 4000 + b"\n"
 OLDER = b'{"lumi-verify": 1, "nonce": "00"}\n'
+ASKS = protocol.hello("0" * 32)
 
 
 @pytest.mark.parametrize(
     "said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b"", DEEP, OLDER]
 )
 def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
-    with server.listen("127.0.0.1", [0]) as listener:
-        listener.setblocking(True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
-            stream, _ = listener.accept()
-            stream.sendall(said)
-            stream.close()
+            with listener.accept()[0] as stream:
+                stream.sendall(said)
 
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(RefusedError):
             client.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
-
-
-ASKS = protocol.hello("0" * 32)
 
 
 @pytest.mark.parametrize(
@@ -178,11 +158,8 @@ ASKS = protocol.hello("0" * 32)
     [
         b"GET / HTTP/1.1\r\n\r\n",
         b"\x80\x04\x95pickle\n",
-        b"[1, 2]\n",
-        b"null\n",
-        b"{}\n",
         b'{"id": 1, "outcome": {}}\n',
-        b"[" * 4000 + b"\n",
+        DEEP,
         ASKS + json.dumps(me(1)).encode() + b"\n",
         ASKS + b"0" * 64 + b" " + json.dumps(me(1)).encode() + b"\n",
         ASKS + b"\xff\n",
@@ -190,44 +167,32 @@ ASKS = protocol.hello("0" * 32)
         b"x" * 10_000,
     ],
 )
-def test_a_stranger_is_shown_out_and_the_ranks_still_meet(host: Open, said: bytes) -> None:
-    rank0 = host(2)
-    with socket.create_connection(("127.0.0.1", port_of(rank0))) as stream:
-        stream.settimeout(SOON)
+def test_a_stranger_is_shown_out_and_the_ranks_still_meet(
+    rank0: Server, join: Join, said: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", port_of(rank0)), timeout=SOON) as stream:
         stream.sendall(said)
-        with stream.makefile("rb") as lines:
-            try:
-                rest = lines.read()
-            except ConnectionResetError:
-                rest = b""
-    assert rest.count(b"\n") <= 2
-    join(rank0, 1)
-    rank0.await_all(SOON)
+        with suppress(ConnectionResetError):
+            while stream.recv(1 << 16):
+                pass
+    join(1)
     assert list(rank0.peers) == [1]
 
 
 @pytest.mark.parametrize(
     "said", [{}, {"id": 99, "outcome": Outcome("passed").plain()}, {"id": 1, "outcome": {}}]
 )
-def test_a_rank_that_answers_nonsense_is_gone(host: Open, said: dict[str, Any]) -> None:
-    rank0 = host(2)
-    connection = join(rank0, 1)
-    rank0.await_all(SOON)
+def test_a_rank_that_answers_nonsense_is_gone(
+    rank0: Server, join: Join, said: dict[str, Any]
+) -> None:
+    connection = join(1)
     answer = rank0.order(1, "t/x")
     connection.send(said)
     with pytest.raises(GoneError, match="a message is invalid"):
         answer.result(SOON)
 
 
-STEP = {
-    "SLURM_JOB_ID": "4711",
-    "SLURM_STEP_ID": "3",
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "1",
-    "SLURM_NODEID": "0",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_STEP_TASKS_PER_NODE": "2",
-}
+STEP = seen.srun(1)
 
 
 def test_ports_are_the_step_s_own_and_not_master_port() -> None:
@@ -243,7 +208,7 @@ def test_ports_are_the_step_s_own_and_not_master_port() -> None:
 
 def test_another_step_has_a_key_file_and_a_key_of_its_own() -> None:
     secret = {keys.GIVEN: "0123456789abcdef"}
-    changes = [{}, {"SLURM_STEP_ID": "4"}, {"SLURM_JOB_ID": "1"}, {"MASTER_PORT": "1"}]
+    changes = [{}, {"SLURM_STEP_ID": "4"}, {"SLURM_JOB_ID": "4"}, {"MASTER_PORT": "1"}]
     steps = [{**STEP, **secret, **change} for change in changes]
     assert len({keys.of_step(step) for step in steps}) == len(steps)
     assert len({keys.given(step) for step in steps}) == len(steps)
@@ -259,15 +224,18 @@ def test_a_secret_may_have_bytes_that_are_no_text() -> None:
     assert len({keys.given({**STEP, keys.GIVEN: secret}) for secret in secrets}) == 2
 
 
+def folders(step: dict[str, str], home: Path) -> set[Path]:
+    """Return where the ranks of a step look for its key."""
+    env = {**step, "HOME": str(home)}
+    return {Path(path).parent for path in keys.files(env, recognize(env))}
+
+
 def test_ranks_of_one_node_look_where_that_node_s_ranks_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    env = {**STEP, "HOME": str(tmp_path)}
-    one = {Path(path).parent for path in keys.files(env, recognize(env))}
-    assert one == {tmp_path, Path("/dev/shm"), Path("/tmp")}
-    two = {**env, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
-    assert {Path(path).parent for path in keys.files(two, recognize(two))} == {tmp_path}
+    assert folders(seen.mpiexec(0), tmp_path) == {tmp_path, Path("/dev/shm"), Path("/tmp")}
+    assert folders(STEP, tmp_path) == {tmp_path}
 
 
 def test_a_working_directory_that_is_gone_is_passed_over(
@@ -277,8 +245,7 @@ def test_a_working_directory_that_is_gone_is_passed_over(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    env = {**STEP, "HOME": str(tmp_path), "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
-    assert {Path(path).parent for path in keys.files(env, recognize(env))} == {tmp_path}
+    assert folders(STEP, tmp_path) == {tmp_path}
 
 
 def test_where_no_port_is_free_it_is_reported() -> None:
@@ -293,11 +260,11 @@ def test_a_name_that_no_host_can_have_is_nobody() -> None:
         client.join("a..b", 1, key=KEY, me=me(1))
 
 
-def test_rank_0_of_many_may_have_as_many_files_open(host: Open) -> None:
+def test_rank_0_of_many_may_have_as_many_files_open() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
     try:
-        host(1000)
+        rank_0_of(1000).close()
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1000
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.verify.forks import NUMBER, Forked, Server, Servers
+from lumicontainer.inside.verify.forks import NUMBER, Forked, Servers
 from lumicontainer.inside.verify.local import BESIDE
 
-from .verifying import Image, Ran
+from .verifying import ABOVE, Image, Ran
 
 SHARED = (
     "import os\nwith open(os.environ['HOME'] + '/imported', 'a') as file:\n    file.write('x')\n"
@@ -26,12 +24,10 @@ shared.changed = os.environ["CHANGED"] = "1"
 sys.modules["json"] = None
 os.chdir("/")
 """
-KILLS_SERVER = """
-import os, signal, time
-def parent(pid):
-    return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
-os.kill(parent(os.getppid()), signal.SIGKILL)
-time.sleep(1000)
+DESCRIPTORS = """
+import os
+folder = "/proc/self/fd/"
+print(sorted(each for each in os.listdir(folder) if os.path.exists(folder + each)))
 """
 
 
@@ -42,6 +38,11 @@ def image(tmp_path: Path) -> Image:
     return image
 
 
+def run_on_one_processor(image: Image) -> Ran:
+    """Run one check at a time, the last one first."""
+    return Ran(image.start("--json", "-", before=["taskset", "-c", "0"]))
+
+
 def test_a_module_is_imported_once_and_no_check_sees_what_another_changed(image: Image) -> None:
     for name in ("a", "b", "c"):
         image.add(name, CHANGES)
@@ -49,41 +50,19 @@ def test_a_module_is_imported_once_and_no_check_sees_what_another_changed(image:
     assert (image.root / "imported").read_text() == "x"
 
 
-def test_messages_of_several_threads_to_a_server_do_not_mix() -> None:
-    door, served = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    server = Server(door)
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(100):
-            pool.submit(server.extended, ["json"])
-    for _ in range(100):
-        text, given, _, _ = socket.recv_fds(served, 1000, 3)
-        assert json.loads(text) == {"modules": ["json"]}
-        os.close(given.pop())
-
-
 def test_a_server_from_which_another_was_forked_names_the_reaper_of_a_check(tmp_path: Path) -> None:
     file = tmp_path / "check.py"
     file.write_text("import os\nprint(os.getppid())\n")
-    servers = Servers(os.environ, lambda: "")
-    try:
+    with closing(Servers(os.environ, str)) as servers:
         server = servers.having(["json"], 60).result()
         assert server is not None
-        assert server.extended(["socket"]).ready(60, lambda: "")
+        assert server.extended(["socket"]).ready(60, str)
         started = server.started(str(file), os.environ)
         assert started is not None
         process, lifeline = started
         with process.stdout:
             assert (process.wait(60), int(process.stdout.read())) == (0, process.pid)
         os.close(lifeline)
-    finally:
-        servers.close()
-
-
-DESCRIPTORS = """
-import os
-folder = "/proc/self/fd/"
-print(sorted(each for each in os.listdir(folder) if os.path.exists(folder + each)))
-"""
 
 
 def test_a_forked_check_has_the_standard_streams_alone(image: Image) -> None:
@@ -91,15 +70,10 @@ def test_a_forked_check_has_the_standard_streams_alone(image: Image) -> None:
     assert image.run().check("forked")["output"] == "['0', '1', '2']\n"
 
 
-WAITS = "#!/bin/bash\nuntil [[ -e $HOME/imported ]]; do sleep 0.01; done\n"
-
-
 def test_modules_are_imported_while_a_check_without_imports_runs(image: Image) -> None:
     image.add("forked", "import shared")
-    image.add("waits", WAITS)
-    # With one processor one check runs at a time.
-    ran = Ran(image.start("--json", "-", before=["taskset", "-c", "0"]))
-    assert ran.states == {"forked": "passed", "waits": "passed"}
+    image.add("waits", "#!/bin/bash\nuntil [[ -e $HOME/imported ]]; do sleep 0.01; done\n")
+    assert run_on_one_processor(image).states == {"forked": "passed", "waits": "passed"}
 
 
 def test_checks_give_way_to_modules_that_need_each_other(tmp_path: Path) -> None:
@@ -110,22 +84,20 @@ def test_checks_give_way_to_modules_that_need_each_other(tmp_path: Path) -> None
     assert image.run().states == {"forked": "passed", "alone": "passed"}
 
 
-BROKEN = {
-    "cannot be imported": "raise ImportError",
-    "ends the process": "import os; os._exit(0)",
-    "crashes": "import os; os.kill(os.getpid(), 11)",
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_without_the_server_a_check_starts_alone(image: Image, case: str) -> None:
-    (image.home / "lib/shared.py").write_text(BROKEN[case])
+@pytest.mark.parametrize(
+    ("module", "state"),
+    [
+        pytest.param("raise ImportError", "error", id="cannot be imported"),
+        pytest.param("import os; os._exit(0)", "passed", id="ends the process"),
+        pytest.param("import os; os.kill(os.getpid(), 11)", "error", id="crashes"),
+    ],
+)
+def test_without_the_server_a_check_starts_alone(image: Image, module: str, state: str) -> None:
+    (image.home / "lib/shared.py").write_text(module)
     image.add("holds", "print('it holds')")
     image.add("imports", "import shared")
-    states = image.run().states
-    assert states["holds"] == "passed"
-    assert states["imports"] == ("passed" if case == "ends the process" else "error")
-    assert image.running() == []
+    assert image.run().states == {"holds": "passed", "imports": state}
+    assert image.left() == []
 
 
 def test_a_process_that_has_ended_keeps_no_descriptor() -> None:
@@ -140,9 +112,8 @@ def test_a_process_that_has_ended_keeps_no_descriptor() -> None:
 
 def test_a_killed_server_harms_the_check_that_runs_and_no_later_one(image: Image) -> None:
     image.add("later", "import shared")
-    image.add("first", KILLS_SERVER)
-    # With one processor the last check runs first, and alone.
-    ran = Ran(image.start("--json", "-", before=["taskset", "-c", "0"]))
+    image.add("first", ABOVE + "os.kill(above, 9)\ntime.sleep(1000)\n")
+    ran = run_on_one_processor(image)
     assert ran.states == {"later": "passed", "first": "error"}
     assert "signal 9" in ran.check("first")["reason"]
-    assert image.running() == []
+    assert image.left() == []

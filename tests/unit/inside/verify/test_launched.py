@@ -14,20 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.inside.verify import process
 from lumicontainer.inside.verify.launched import layout
 
 from .. import seen
-from .verifying import DAEMON, STEP, Image, Ran, awaited, interrupt
+from .verifying import ABOVE, Image, Ran, awaited
 
 SHOW = "import os; print(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"
-RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
-ABOVE = RANK + (
-    "def above(pid):\n"
-    "    return int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n"
-    "verify = above(os.getppid())\n"
-)
-"""The parent of a check's process is its guard, whose parent is lumi-verify."""
+RANK = ABOVE + "import sys\nrank = int(os.environ['RANK'])\n"
 ALL = {"runs": "ranks"}
+NOWHERE = {"HOME": "/proc", "before": ("env", "-C", "/proc")}
 
 
 @pytest.fixture
@@ -35,10 +31,10 @@ def image(tmp_path: Path) -> Image:
     return Image(tmp_path)
 
 
-def listens(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal."""
-    (caught,) = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
-    return bool(int(caught, 16) >> (number - 1) & 1)
+def kill(*tasks: subprocess.Popen[str]) -> None:
+    for each in tasks:
+        each.kill()
+        each.communicate()
 
 
 def reports(tasks: list[subprocess.Popen[str]]) -> Ran:
@@ -56,12 +52,8 @@ def test_once_is_rank_0_node_the_first_of_each_and_ranks_are_all(image: Image) -
     ran = reports(image.tasks("--json", "-"))
     assert ran.code == 0, ran.stderr
     assert [row["rank"] for row in ran.check("node")["ranks"]] == [0, 2]
-    assert [(row["rank"], row["host"]) for row in ran.check("ranks")["ranks"]] == [
-        (0, "localhost"),
-        (1, "localhost"),
-        (2, "nid2"),
-        (3, "nid2"),
-    ]
+    places = [(row["rank"], row["host"]) for row in ran.check("ranks")["ranks"]]
+    assert places == [(0, "localhost"), (1, "localhost"), (2, "nid2"), (3, "nid2")]
     assert ran.check("once")["ranks"] == []
     assert ran.check("once")["output"] == "None None\n"
     assert ran.check("ranks")["output"] == "0 0\n"
@@ -72,7 +64,8 @@ def test_once_is_rank_0_node_the_first_of_each_and_ranks_are_all(image: Image) -
 def test_every_check_may_start_lumi_entry_below_slurm_s_daemon(image: Image, runs: str) -> None:
     entry = image.home / "bin/lumi-entry"
     image.add("entry", f"#!/bin/bash\nexec {entry} --print-env\n", runs=runs)
-    ran = reports(image.tasks("--json", "-", before=DAEMON))
+    daemon = 'exec -a "slurmstepd: [4711.0]" bash -c \'"$@"; exit $?\' bash "$@"'
+    ran = reports(image.tasks("--json", "-", before=["bash", "-c", daemon, "bash"]))
     assert ran.states == {"entry": "passed"}, ran.stderr
     size = "4" if runs == "ranks" else "1"
     assert f"WORLD_SIZE={size}" in ran.check("entry")["output"].replace(" ", "")
@@ -81,16 +74,11 @@ def test_every_check_may_start_lumi_entry_below_slurm_s_daemon(image: Image, run
 def test_a_rank_that_never_comes_is_named_and_the_rest_go_on(image: Image) -> None:
     for runs in ("once", "node", "ranks"):
         image.add(runs, SHOW, runs=runs)
-    tasks = image.tasks("--json", "-", "--wait", "3")
-    tasks[3].kill()
-    tasks[3].communicate()
-    ran = reports(tasks[:3])
-    assert ran.states == {
-        "once": "passed",
-        "node": "passed",
-        "ranks": "error",
-        "lumi-verify/ranks": "error",
-    }
+    *tasks, last = image.tasks("--json", "-", "--wait", "3")
+    kill(last)
+    ran = reports(tasks)
+    states = {"once": "passed", "node": "passed", "ranks": "error", "lumi-verify/ranks": "error"}
+    assert ran.states == states
     assert "without rank 3 on nid2: it did not join" in ran.check("ranks")["reason"]
     assert not list(image.root.glob(".lumi-verify*")), "its key stays"
 
@@ -99,9 +87,7 @@ def test_a_node_without_ranks_is_reported_even_if_no_check_needs_it(image: Image
     image.add("node", SHOW, runs="node")
     image.add("once", SHOW)
     tasks = image.tasks("--json", "-", "--wait", "3")
-    for each in tasks[2:]:
-        each.kill()
-        each.communicate()
+    kill(*tasks[2:])
     ran = reports(tasks[:2])
     states = {"node": "error", "once": "passed", "lumi-verify/ranks": "error"}
     assert (ran.code, ran.states) == (1, states)
@@ -112,41 +98,31 @@ def test_a_node_without_ranks_is_reported_even_if_no_check_needs_it(image: Image
 
 
 def test_a_rank_that_dies_is_named_and_the_rest_go_on(image: Image) -> None:
-    dies = ABOVE + "if rank == 1: os.kill(verify, 9)\ntime.sleep(1000)\n"
     image.wait_shortly()
-    image.add("dies", dies, **ALL)
+    image.add("dies", RANK + "if rank == 1: os.kill(above, 9)\ntime.sleep(1000)\n", **ALL)
     image.add("later", SHOW, **ALL)
     image.add("node", SHOW, runs="node")
-    tasks = image.tasks("--json", "-")
-    assert tasks[1].wait(60) == -9
-    tasks[1].communicate()
-    ran = reports([tasks[0], *tasks[2:]])
-    assert ran.states == {
-        "dies": "error",
-        "later": "error",
-        "node": "passed",
-        "lumi-verify/ranks": "error",
-    }
-    assert (
-        "on rank 1 (localhost) of 4: lumi-verify or its node has ended"
-        in ran.check("dies")["reason"]
-    )
+    first, dies, *others = image.tasks("--json", "-")
+    assert dies.wait(60) == -9
+    kill(dies)
+    ran = reports([first, *others])
+    states = {"dies": "error", "later": "error", "node": "passed", "lumi-verify/ranks": "error"}
+    assert ran.states == states
+    why = "on rank 1 (localhost) of 4: lumi-verify or its node has ended"
+    assert why in ran.check("dies")["reason"]
     assert "without rank 1 on localhost" in ran.check("later")["reason"]
-    assert image.running() == []
+    assert image.left() == []
 
 
 def test_a_hang_of_one_rank_gives_the_stacks_of_all_and_later_checks_run(image: Image) -> None:
-    hangs = RANK + (
-        "def waits(): time.sleep(1000)\ndef stuck(): time.sleep(1000)\n"
-        "stuck() if rank == 2 else waits()\n"
-    )
-    image.add("hangs", hangs, **ALL, timeout_seconds=3)
+    hangs = "def stuck(): time.sleep(1000)\nstuck() if rank == 2 else time.sleep(1000)\n"
+    image.add("hangs", RANK + hangs, **ALL, timeout_seconds=3)
     image.add("later", SHOW, **ALL)
     ran = reports(image.tasks("--json", "-"))
     assert ran.states == {"hangs": "failed", "later": "passed"}
     assert ran.check("hangs")["output"].count("most recent call first") == 4
     assert "rank 2 is in: " in ran.check("hangs")["reason"]
-    assert image.running() == []
+    assert image.left() == []
 
 
 def test_when_a_rank_fails_the_others_end_soon(image: Image) -> None:
@@ -161,18 +137,17 @@ def test_when_a_rank_fails_the_others_end_soon(image: Image) -> None:
 
 def test_an_answer_that_is_late_is_named_and_the_rest_go_on(image: Image) -> None:
     """lumi-verify of rank 1 is stopped as on a node that swaps, until both checks have a result."""
-    stops = ABOVE + "if rank == 1: os.kill(verify, 19)\n"
     image.wait_shortly()
-    image.add("stops", stops, **ALL, timeout_seconds=1)
+    image.add("stops", RANK + "if rank == 1: os.kill(above, 19)\n", **ALL, timeout_seconds=1)
     image.add("later", SHOW, **ALL)
     tasks = image.tasks("--json", "-")
     assert tasks[0].stderr is not None
-    seen = ""
-    while "[2/2] error    t/later" not in seen:
-        seen += (line := tasks[0].stderr.readline())
-        assert line, seen
-    assert "[1/2] error    t/stops" in seen
-    interrupt(tasks[1], signal.SIGCONT)
+    said = ""
+    while "[2/2] error    t/later" not in said:
+        said += (line := tasks[0].stderr.readline())
+        assert line, said
+    assert "[1/2] error    t/stops" in said
+    tasks[1].send_signal(signal.SIGCONT)
     ran = reports(tasks)
     assert "no answer within" in ran.check("stops")["reason"]
     assert "it has not answered to an earlier check" in ran.check("later")["reason"]
@@ -180,75 +155,70 @@ def test_an_answer_that_is_late_is_named_and_the_rest_go_on(image: Image) -> Non
 
 @pytest.mark.parametrize("whom", ["every task", "rank 0 alone"])
 def test_interrupted_they_all_end_and_what_was_done_is_reported(image: Image, whom: str) -> None:
-    image.add("done", SHOW)
     here = image.root / "here"
     here.mkdir()
+    image.add("done", SHOW)
     image.add("hangs", RANK + f"open(f'{here}/{{rank}}', 'w')\ntime.sleep(1000)\n", **ALL)
     tasks = image.tasks("--json", "-")
     awaited(lambda: len(list(here.iterdir())) == 4)
     begun = time.monotonic()
     for each in tasks if whom == "every task" else tasks[:1]:
-        interrupt(each)
+        each.terminate()
     ran = Ran(tasks[0])
     assert time.monotonic() - begun < 10
     assert (ran.code, ran.states) == (130, {"done": "passed"})
     for each in tasks[1:]:
         each.communicate()
-    assert image.running() == []
+    assert image.left() == []
 
 
 def test_when_rank_0_is_killed_the_others_end_and_one_of_each_node_says_why(image: Image) -> None:
-    image.add("hangs", ABOVE + "if rank == 0: os.kill(verify, 9)\ntime.sleep(1000)\n", **ALL)
-    tasks = image.tasks()
-    others = [Ran(each) for each in tasks[1:]]
+    image.add("hangs", RANK + "if rank == 0: os.kill(above, 9)\ntime.sleep(1000)\n", **ALL)
+    _, *others = map(Ran, image.tasks())
     assert [each.code for each in others] == [130] * 3
     assert [each.stderr.count("error: rank 0") for each in others] == [0, 1, 0]
-    Ran(tasks[0])
-    assert image.running() == []
+    assert image.left() == []
 
 
-def test_a_rank_that_does_not_find_rank_0_says_where_it_looked(image: Image) -> None:
-    image.add("one", SHOW)
-    tasks = image.tasks("--wait", "2")
-    tasks[0].kill()
-    tasks[0].communicate()
-    others = [Ran(each) for each in tasks[1:]]
-    assert [each.code for each in others] == [3] * 3
-    assert "did not find rank 0 within 2 s" in others[1].stderr
-    assert others[0].stderr == others[2].stderr == ""
-
-
-def test_a_rank_at_whose_ports_nobody_listens_says_which_it_tried(image: Image) -> None:
-    image.add("one", SHOW)
-    alone = {
-        **STEP,
+@pytest.mark.parametrize(
+    ("secret", "why"),
+    [
+        ({}, "did not find rank 0 within 2 s"),
         # Ranks of other tests listen at the ports of their step.
-        "SLURM_JOB_ID": str(os.getpid()),
-        "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-        "SLURM_PROCID": "1",
-        "SLURM_LOCALID": "0",
-        "SLURM_NODEID": "1",
-        "SLURMD_NODENAME": "nid2",
-        "LUMI_VERIFY_SECRET": "s" * 32,
-    }
-    ran = Ran(image.start("--wait", "1", **alone))
-    assert ran.code == 3
-    assert re.search(r"why: port \d+: Connection refused", ran.stderr), ran.stderr
+        (
+            {"LUMI_VERIFY_SECRET": "s" * 32, "SLURM_JOB_ID": str(os.getpid())},
+            r"why: port \d+: Connection refused",
+        ),
+    ],
+)
+def test_a_rank_that_does_not_find_rank_0_says_where_it_looked(
+    image: Image, secret: dict[str, str], why: str
+) -> None:
+    image.add("one", SHOW)
+    first, *others = image.tasks("--wait", "2", **secret)
+    kill(first)
+    ran = [Ran(each) for each in others]
+    assert [each.code for each in ran] == [3] * 3
+    assert re.search(why, ran[1].stderr), ran[1].stderr
+    assert ran[0].stderr == ran[2].stderr == ""
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
-    [(("-k", "nothing"), 2, "check not found: 'nothing'"), (("--list",), 0, "")],
+    [
+        (("-k", "nothing"), 2, "check not found: 'nothing'"),
+        (("--json", "/nowhere/x.json"), 2, "cannot write '/nowhere/x.json'"),
+        (("--list",), 0, ""),
+    ],
 )
 def test_what_is_wrong_is_reported_once(
     image: Image, words: tuple[str, ...], code: int, message: str
 ) -> None:
     image.add("one", SHOW)
-    every = [Ran(each) for each in image.tasks(*words)]
-    assert [each.code for each in every] == [code] * 4
-    assert message in every[0].stderr
-    assert all(each.stdout + each.stderr == "" for each in every[1:])
+    tasks = image.tasks(*words)
+    ran = reports(tasks)
+    assert ran.code == max(each.returncode for each in tasks) == code
+    assert message in ran.stderr
 
 
 def test_one_check_of_mpi_runs_in_a_step_and_the_others_say_how(image: Image) -> None:
@@ -261,69 +231,38 @@ def test_one_check_of_mpi_runs_in_a_step_and_the_others_say_how(image: Image) ->
     assert required.states == {"first": "passed", "second": "failed"}
 
 
-def test_a_task_alone_needs_nobody(image: Image) -> None:
-    image.add("ranks", SHOW, **ALL)
-    image.add("two", SHOW, **ALL, needs={"tasks": 2})
-    alone = {
-        **STEP,
-        "SLURM_STEP_NUM_TASKS": "1",
-        "SLURM_STEP_TASKS_PER_NODE": "1",
-        "SLURM_PROCID": "0",
-        "SLURM_LOCALID": "0",
-        "SLURM_NODEID": "0",
-        "SLURM_STEP_NUM_NODES": "1",
-        "SLURM_STEP_NODELIST": "localhost",
-    }
-    ran = image.run(**alone)
-    assert ran.states == {"ranks": "passed", "two": "skipped"}
-
-
 @pytest.mark.parametrize(
     ("tasks", "nodes", "distribution", "found"),
     [
-        ("2(x2)", "nid[1-2]", "", ["nid1", "nid1", "nid2", "nid2"]),
-        ("3,1", "nid[1-2]", "block:cyclic", ["nid1", "nid1", "nid1", "nid2"]),
-        ("2(x2)", "nid[1-2]", "cyclic", []),
-        ("2(x3)", "nid[1-2]", "", []),
-        ("2(x", "nid[1-2]", "", []),
-        ("2(x2)", "nid[1-", "", []),
+        ("2(x2)", "nid[1-2]", {}, ["nid1", "nid1", "nid2", "nid2"]),
+        ("3,1", "nid[1-2]", {"SLURM_DISTRIBUTION": "block:cyclic"}, ["nid1"] * 3 + ["nid2"]),
+        ("2(x2)", "nid[1-2]", {"SLURM_DISTRIBUTION": "cyclic"}, []),
+        ("2(x3)", "nid[1-2]", {}, []),
+        ("2(x", "nid[1-2]", {}, []),
+        ("2(x2)", "nid[1-", {}, []),
     ],
 )
 def test_the_node_of_a_rank_follows_from_slurm_s_variables(
-    tasks: str, nodes: str, distribution: str, found: list[str]
+    tasks: str, nodes: str, distribution: dict[str, str], found: list[str]
 ) -> None:
-    env = {"SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_STEP_NODELIST": nodes}
-    if distribution:
-        env["SLURM_DISTRIBUTION"] = distribution
+    env = {"SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_STEP_NODELIST": nodes, **distribution}
     assert layout(env) == found
-
-
-def test_a_file_that_cannot_be_written_lets_the_other_ranks_go_at_once(image: Image) -> None:
-    image.add("one", SHOW)
-    begun = time.monotonic()
-    ran = reports(image.tasks("--json", "/nowhere/x.json"))
-    assert (ran.code, ran.stdout) == (2, "")
-    assert "cannot write '/nowhere/x.json'" in ran.stderr
-    assert time.monotonic() - begun < 30
-
-
-NOWHERE = {"HOME": "/proc", "before": ("env", "-C", "/proc")}
 
 
 def test_ranks_that_share_no_folder_are_refused_with_a_hint(image: Image) -> None:
     image.add("one", SHOW)
-    first, *others = [Ran(each) for each in image.tasks("--wait", "2", **NOWHERE)]
-    assert (first.code, [each.code for each in others]) == (3, [3] * 3)
-    for ran in (first, others[1]):
+    every = [Ran(each) for each in image.tasks("--wait", "2", **NOWHERE)]
+    assert [each.code for each in every] == [3] * 4
+    for ran, why in ((every[0], "cannot share a key"), (every[2], "no key of rank 0 in /proc")):
+        assert why in ran.stderr
         assert "export LUMI_VERIFY_SECRET=$(od " in ran.stderr
-    assert "cannot share a key" in first.stderr
-    assert "there is no key of rank 0 in /proc" in others[1].stderr
 
 
-def test_a_single_rank_needs_no_shared_folder(image: Image) -> None:
-    image.add("one", SHOW)
+def test_a_task_alone_needs_nobody_and_no_shared_folder(image: Image) -> None:
+    image.add("ranks", SHOW, **ALL)
+    image.add("two", SHOW, **ALL, needs={"tasks": 2})
     ran = Ran(image.start("--json", "-", **{**seen.mpiexec(0, 1), **NOWHERE}))
-    assert ran.states == {"one": "passed"}, ran.stderr
+    assert ran.states == {"ranks": "passed", "two": "skipped"}, ran.stderr
 
 
 def test_a_secret_takes_the_place_of_a_folder_and_no_check_sees_it(image: Image) -> None:
@@ -349,10 +288,8 @@ def test_ranks_of_mpiexec_meet_though_it_sets_nothing_for_the_run(image: Image) 
 
 def test_a_rank_that_is_interrupted_while_it_looks_for_rank_0_ends_with_130(image: Image) -> None:
     image.add("one", SHOW)
-    first, *others = image.tasks(ranks=2)
-    first.kill()
-    first.communicate()
-    (other,) = others
-    awaited(lambda: listens(other.pid, signal.SIGTERM))
-    interrupt(other, signal.SIGTERM)
+    first, other = image.tasks(ranks=2)
+    kill(first)
+    awaited(lambda: process._catches(other.pid, signal.SIGTERM))
+    other.terminate()
     assert Ran(other).code == 130

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
-from junitparser import JUnitXml
+from junitparser import JUnitXml, TestSuite
 
 from ....namespaces import owned, prepared
-from .verifying import MARKED, Image, Ran, awaited, interrupt
+from .verifying import MARKED, Image, Ran, awaited
 
 HOLDS = "print('it holds')\n"
 HANGS = "import time\n\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
 LEAVES = f"#!/bin/bash\nenv -i setsid bash -c 'exec -a {MARKED} sleep 1000' &\n"
 DEAF = f"#!/bin/bash\ntrap '' TERM INT HUP USR1\nbash -c 'exec -a {MARKED} sleep 1000'\n"
 RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
-TWO = {"runs": "ranks", "needs": {"tasks": 2}}
 
 
 @pytest.fixture(params=["each alone", "from a server"])
 def image(request: pytest.FixtureRequest, tmp_path: Path) -> Image:
     image = Image(tmp_path, ("json", "decimal"))
     if request.param == "each alone":
-        image.fork_none()
+        image.edit("not self.place.gpus", "False", 1)
     return image
+
+
+def junit(image: Image) -> TestSuite:
+    (suite,) = JUnitXml.fromfile(str(image.root / "j.xml"))
+    return suite
 
 
 @pytest.mark.parametrize(
@@ -35,11 +39,7 @@ def image(request: pytest.FixtureRequest, tmp_path: Path) -> Image:
     [
         (HOLDS, "passed", ""),
         ("import sys; sys.exit('it does not')", "failed", "it does not"),
-        (
-            "from lumi_inside.checking import skipped; skipped('no moon')",
-            "skipped",
-            "no moon",
-        ),
+        ("from lumi_inside.checking import skipped; skipped('no moon')", "skipped", "no moon"),
         ("1 / 0", "error", "exit code 70"),
         ("import os; os.kill(os.getpid(), 11)", "error", "signal 11"),
         ("#!/bin/bash\nexit 77", "skipped", "it gives no reason"),
@@ -78,7 +78,7 @@ def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(image: Image
     assert ran.states == {"hangs": "failed", "later": "passed"}
     assert "not finished after 1 s" in ran.check("hangs")["reason"]
     assert "in the_place" in ran.check("hangs")["output"]
-    assert image.running() == []
+    assert image.left() == []
 
 
 def test_python_that_a_script_starts_prints_its_stacks_too(image: Image) -> None:
@@ -97,36 +97,41 @@ def test_python_that_a_script_starts_prints_its_stacks_too(image: Image) -> None
 def test_nothing_is_left_of_a_check_whatever_it_does_to_stay(image: Image, script: str) -> None:
     image.add("stays", script, timeout_seconds=1)
     image.run()
-    assert image.running() == []
+    assert image.left() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_it_reports_what_was_done_and_leaves_nothing(image: Image, number: int) -> None:
     image.add("done", HOLDS)
     image.add("hangs", DEAF, level="full", runs="node")
-    running = image.start("--level", "full", "--json", "-", "--junit", str(image.root / "j.xml"))
-    awaited(lambda: any(MARKED in words for words in image._running()))
-    interrupt(running, number)
+    running = image.start("--level", "full", "--json", "-", "--junit", "j.xml")
+    awaited(lambda: any(MARKED in words for words in image.running()))
+    running.send_signal(number)
     ran = Ran(running)
-    assert ran.code == 130
-    assert ran.states == {"done": "passed"}
+    assert (ran.code, ran.states) == (130, {"done": "passed"})
     assert signal.Signals(number).name in ran.report["interrupted"]
-    assert image.running() == []
-    (suite,) = JUnitXml.fromfile(str(image.root / "j.xml"))
+    assert image.left() == []
+    suite = junit(image)
     assert (suite.tests, suite.errors) == (2, 1)
     (error,) = next(case for case in suite if case.name == "hangs").result
     assert error.message == ran.report["interrupted"]
 
 
-def test_killed_at_once_it_leaves_neither_processes_nor_files(image: Image, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
+@pytest.fixture
+def own(image: Image) -> Path:
+    """Make a folder for temporary files."""
+    folder = image.root / "own"
+    folder.mkdir()
+    return folder
+
+
+def test_killed_at_once_it_leaves_neither_processes_nor_files(image: Image, own: Path) -> None:
     image.add("hangs", LEAVES + "touch $TMPDIR/rubbish; sleep 1000\n")
     running = image.start(TMPDIR=str(own))
     awaited(lambda: list(own.glob("*/rubbish")))
-    interrupt(running, signal.SIGKILL)
+    running.kill()
     running.communicate()
-    assert image.running() == []
+    assert image.left() == []
     assert awaited(lambda: not list(own.iterdir()))
 
 
@@ -138,11 +143,7 @@ def test_a_check_ends_at_once_with_the_process_that_started_it(image: Image) -> 
     assert not ended.exists()
 
 
-def test_what_a_killed_check_wrote_to_its_temporary_folder_goes(
-    image: Image, tmp_path: Path
-) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
+def test_what_a_killed_check_wrote_to_its_temporary_folder_goes(image: Image, own: Path) -> None:
     image.add("hangs", "#!/bin/bash\nmktemp -d; sleep 1000\n", timeout_seconds=1)
     ran = image.run(TMPDIR=str(own))
     assert str(own) in ran.check("hangs")["output"]
@@ -160,81 +161,63 @@ def test_the_end_of_much_output_is_kept_and_a_long_line_is_cut(image: Image) -> 
 
 
 def test_output_that_is_no_text_is_reported_in_every_form(image: Image) -> None:
-    image.add(
-        "talks", r"import os; os.write(2, b'\xff\xfe\x00\x1b[31m\xef\xbf\xbe\n'); os._exit(1)"
-    )
-    junit = image.root / "j.xml"
-    ran = image.run("--junit", str(junit), LC_ALL="C")
+    output = r"\xff\xfe\x00\x1b[31m\xef\xbf\xbe\n"
+    image.add("talks", f"import os; os.write(2, b'{output}'); os._exit(1)")
+    ran = image.run("--junit", "j.xml", LC_ALL="C")
     assert "\x1b" in ran.check("talks")["output"]
     assert "\x1b" not in ran.stderr
-    assert [case.system_out for suite in JUnitXml.fromfile(str(junit)) for case in suite] == [
-        "\ufffd\ufffd[31m\n"
-    ]
+    assert [case.system_out for case in junit(image)] == ["\ufffd\ufffd[31m\n"]
 
 
 def test_junit_has_an_element_for_each_state(image: Image) -> None:
-    ends = {"passed": 0, "failed": 1, "skipped": 77, "error": 70}
-    for state, code in ends.items():
-        image.add(state, f"import sys; print('a reason'); sys.exit({code})")
-    junit = image.root / "j.xml"
-    assert image.run("--junit", str(junit)).states == {state: state for state in ends}
-    (suite,) = JUnitXml.fromfile(str(junit))
-    kinds = {case.name: [type(each).__name__ for each in case.result] for case in suite}
-    assert kinds == {
-        "passed": [],
-        "failed": ["Failure"],
-        "skipped": ["Skipped"],
-        "error": ["Error"],
+    states = {
+        "passed": (0, []),
+        "failed": (1, ["Failure"]),
+        "skipped": (77, ["Skipped"]),
+        "error": (70, ["Error"]),
     }
+    for state, (code, _) in states.items():
+        image.add(state, f"import sys; print('a reason'); sys.exit({code})")
+    assert image.run("--junit", "j.xml").states == {state: state for state in states}
+    suite = junit(image)
+    kinds = {case.name: [type(each).__name__ for each in case.result] for case in suite}
+    assert kinds == {state: elements for state, (_, elements) in states.items()}
     assert (suite.tests, suite.failures, suite.skipped, suite.errors) == (4, 1, 1, 1)
 
 
-def test_a_report_that_is_cut_short_or_no_number_does_not_end_lumi_verify(image: Image) -> None:
-    limit = {"unit": "GB/s", "minimum": 1, "source": "somebody"}
-    script = (
-        "import os\nfrom lumi_inside.checking import measured, note\n"
-        "note('seen', 1)\nmeasured('speed', float('nan'))\n"
-        "open(os.environ['LUMI_VERIFY_REPORT'], 'a').write('{\"reported\": ')\n"
-    )
-    image.add("odd", script, thresholds={"speed": limit})
-    row = image.run().check("odd")
-    assert row["state"] == "failed"
-    assert "speed is not a number" in row["reason"]
-    assert (row["facts"], row["measured"][0]["value"]) == ({"seen": 1}, None)
+def test_what_a_check_notes_and_measures_is_reported(image: Image) -> None:
+    script = "from lumi_inside.checking import measured, note\nnote('seen', 1)\n"
+    limit = {"unit": "GB/s", "minimum": 3, "source": "somebody"}
+    image.add("slow", script + "measured('speed', 2.5)\n", thresholds={"speed": limit})
+    row = image.run().check("slow")
+    assert row["reason"] == "speed is 2.5 GB/s, less than 3 GB/s (somebody)"
+    assert (row["facts"], row["measured"][0]["value"]) == ({"seen": 1}, 2.5)
 
 
 def test_two_of_them_at_the_same_time_do_not_meet(image: Image) -> None:
     meets = RANK + (
         "import socket\n"
-        "at = ('127.0.0.1', int(os.environ['MASTER_PORT']))\n"
         "if rank == 0:\n"
-        "    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
-        "    s.bind(at); s.listen(); time.sleep(1); s.accept()[0].sendall(b'me')\n"
-        "else:\n"
-        "    while True:\n"
-        "        try: s = socket.create_connection(at); break\n"
-        "        except OSError: time.sleep(0.01)\n"
-        "    assert s.recv(2) == b'me'\n"
+        "    with socket.create_server(('127.0.0.1', int(os.environ['MASTER_PORT']))):\n"
+        "        time.sleep(1)\n"
     )
-    image.add("meets", meets, **TWO)
-    both = [image.start("--json", "-") for _ in range(3)]
-    assert [Ran(each).states for each in both] == [{"meets": "passed"}] * 3
+    image.add("meets", meets, runs="ranks", needs={"tasks": 2})
+    every = [image.start("--json", "-") for _ in range(3)]
+    assert [Ran(each).states for each in every] == [{"meets": "passed"}] * 3
 
 
 def test_a_hang_of_one_rank_names_the_place_of_each(image: Image) -> None:
     hangs = RANK + (
-        "def waits_for_the_other(): time.sleep(1000)\n"
+        "def waits(): time.sleep(1000)\n"
         "def never_comes(): time.sleep(1000)\n"
-        "waits_for_the_other() if rank else never_comes()\n"
+        "waits() if rank else never_comes()\n"
     )
     image.add("ranks", hangs, runs="ranks", needs={"tasks": 3}, timeout_seconds=2)
     row = image.run().check("ranks")
-    what, first, second = row["reason"].splitlines()
-    assert "on rank 0, 1, 2" in what
-    assert "not finished after 2 s" in what
-    assert first.startswith("rank 0 is in: ")
-    assert first.endswith("in never_comes")
-    assert second.startswith("rank 1, 2 is in: ")
+    places = re.findall(r"(?m)^rank (.+) is in: .+ in (\w+)$", row["reason"])
+    assert places == [("0", "never_comes"), ("1, 2", "waits")]
+    assert "on rank 0, 1, 2" in row["reason"]
+    assert "not finished after 2 s" in row["reason"]
     assert row["output"].count("most recent call first") == 3
 
 
@@ -274,34 +257,25 @@ def test_an_image_without_a_list_of_checks_has_not_passed(image: Image, text: st
     assert "cannot read the list of the image's checks" in ran.stderr
 
 
+@pytest.mark.parametrize("said", ["-", "/dev/stdout"])
 @pytest.mark.parametrize("option", ["--json", "--junit"])
 def test_what_stands_for_stdout_gets_one_whole_report_and_nothing_else(
-    image: Image, option: str, tmp_path: Path
+    image: Image, option: str, said: str
 ) -> None:
     for name in ("one", "two"):
         image.add(name, HOLDS)
-    with (tmp_path / "out").open("w") as file:
-        for said in ("-", "/dev/stdout"):
-            done = subprocess.run(
-                [image.home / "bin/lumi-verify", option, said],
-                env={"PATH": os.environ["PATH"]},
-                stdout=file if said == "-" else subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                check=True,
-            )
-            text = done.stdout or (tmp_path / "out").read_bytes()
-            whole = json.loads(text) if option == "--json" else JUnitXml.fromstring(text)
-            assert len(whole)
+    text = Ran(image.start(option, said)).stdout
+    assert len(json.loads(text) if option == "--json" else JUnitXml.fromstring(text))
 
 
-def test_a_pipe_gets_one_whole_report(image: Image, tmp_path: Path) -> None:
+def test_a_pipe_gets_one_whole_report(image: Image) -> None:
     for name in ("one", "two"):
         image.add(name, HOLDS)
-    os.mkfifo(tmp_path / "pipe")
-    running = image.start("--json", str(tmp_path / "pipe"))
-    reported = json.loads((tmp_path / "pipe").read_text())
+    pipe = image.root / "pipe"
+    os.mkfifo(pipe)
+    running = image.start("--json", "pipe")
+    assert [row["name"] for row in json.loads(pipe.read_text())["checks"]] == ["t/one", "t/two"]
     assert Ran(running).code == 0
-    assert [row["name"] for row in reported["checks"]] == ["t/one", "t/two"]
 
 
 def test_a_file_that_is_bound_alone_is_written_in_its_place(image: Image, tmp_path: Path) -> None:
@@ -332,12 +306,10 @@ def test_a_name_that_is_a_check_s_own_means_no_other(image: Image) -> None:
     assert list(image.run("-k", "one").states) == ["one", "one_more"]
 
 
-@pytest.mark.parametrize("variables", [{"TMPDIR": "/nowhere"}, {"TMPDIR": "/proc"}])
-def test_a_folder_that_cannot_be_written_gives_way_to_another(
-    image: Image, variables: dict[str, str]
-) -> None:
+@pytest.mark.parametrize("folder", ["/nowhere", "/proc"])
+def test_a_folder_that_cannot_be_written_gives_way_to_another(image: Image, folder: str) -> None:
     image.add("one", "import tempfile; print(tempfile.mkdtemp())")
-    assert image.run(**variables).states == {"one": "passed"}
+    assert image.run(TMPDIR=folder).states == {"one": "passed"}
 
 
 def test_on_a_full_disk_the_next_folder_is_taken(image: Image, tmp_path: Path) -> None:

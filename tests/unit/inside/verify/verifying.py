@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,37 +25,34 @@ STEP = {
 }
 """The variables that srun sets for every task of a step."""
 SECONDS = 60
-DAEMON = (
-    "bash",
-    "-c",
-    'exec -a "slurmstepd: [4711.0]" bash -c \'"$@"; exit $?\' bash "$@"',
-    "bash",
-)
-"""Starts a command as Slurm's daemon of a step does: below a process with its title."""
+ABOVE = """
+import os, time
+status = open(f"/proc/{os.getppid()}/stat").read()
+above = int(status.rpartition(")")[2].split()[1])
+"""
+"""The start of a check that knows the parent of its guard: lumi-verify, or its server of forks."""
+MARKED = f"left-over-of-a-check-of-{os.getpid()}"
+"""Other runs of these tests on the machine leave theirs."""
 
 
 class Image:
     """Hold a tree like an image's, whose checks are the scripts that it is given."""
 
     def __init__(self, root: Path, imports: Sequence[str] = ()) -> None:
+        """Checks in Python that have ``imports`` in common are forked from a server."""
         self.root = root
         self.imports = list(imports)
-        """What all its checks have in common, so that they are forked from a server."""
         self.home = root / "opt/lumicontainer"
         lay_out(root)
         (self.home / "checks/t").mkdir(parents=True)
         self.rows: list[dict[str, Any]] = []
 
-    def wait_shortly(self) -> Image:
+    def wait_shortly(self) -> None:
         """Have this copy wait two seconds at most for ranks that end or answer late."""
-        self._edit(r"(?m)^(AFTER|LATE) = \d+$", r"\1 = 2", 2)
-        return self
+        self.edit(r"(?m)^(AFTER|LATE) = \d+$", r"\1 = 2", 2)
 
-    def fork_none(self) -> None:
-        """Have this copy start each check by itself, as it does beside GPUs."""
-        self._edit("not self.place.gpus", "False", 1)
-
-    def _edit(self, pattern: str, new: str, times: int) -> None:
+    def edit(self, pattern: str, new: str, times: int) -> None:
+        """Change how this copy runs checks."""
         file = self.home / "lib/lumi_inside/verify/local.py"
         text, count = re.subn(pattern, new, file.read_text())
         assert count == times
@@ -64,18 +61,18 @@ class Image:
     def add(self, name: str, script: str, **changes: Any) -> None:
         """Add the check ``t/name``, a shell script where it says so, else Python."""
         suffix = "sh" if script.startswith("#!") else "py"
-        file = f"checks/t/{name}.{suffix}"
-        (self.home / file).write_text(script)
         row = {
             "name": f"t/{name}",
             "summary": f"{name} holds",
             "hint": f"hint {name}",
-            "file": file,
+            "file": f"checks/t/{name}.{suffix}",
+            "level": "quick",
+            "runs": "once",
+            "timeout_seconds": SECONDS,
+            "imports": self.imports if suffix == "py" else [],
         }
-        said = {"level": "quick", "runs": "once", "timeout_seconds": SECONDS, **changes}
-        if self.imports and suffix == "py":
-            said["imports"] = self.imports
-        self.rows.append({**row, **said})
+        (self.home / row["file"]).write_text(script)
+        self.rows.append({**row, **changes})
         (self.home / "checks.json").write_text(json.dumps(self.rows))
 
     def start(self, *words: str, before: Sequence[str] = (), **env: str) -> subprocess.Popen[str]:
@@ -114,28 +111,25 @@ class Image:
         ]
 
     def running(self) -> list[str]:
-        """Return what runs of this image's checks and of lumi-verify, once those on their way went.
+        """Return what runs of this image's checks and of lumi-verify.
 
         Whoever clears its environment still has a name: scripts begin with ``exec -a``.
         """
-        end = time.monotonic() + 10
-        while (found := list(self._running())) and time.monotonic() < end:
-            time.sleep(0.05)
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (process / "cmdline").read_text(errors="replace").replace("\0", " ")
+                env = (process / "environ").read_bytes()
+                if f"MARK={self.root}\0".encode() in env or MARKED in words:
+                    found.append(words)
         return found
 
-    def _running(self) -> Iterator[str]:
-        for entry in Path("/proc").iterdir():
-            try:
-                words = (entry / "cmdline").read_text(errors="replace").replace("\0", " ")
-                env = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if entry.name.isdigit() and (f"MARK={self.root}\0".encode() in env or MARKED in words):
-                yield words
-
-
-MARKED = f"left-over-of-a-check-of-{os.getpid()}"
-"""Other runs of these tests on the machine leave theirs."""
+    def left(self) -> list[str]:
+        """Return what still runs, once those on their way went."""
+        end = time.monotonic() + 10
+        while (found := self.running()) and time.monotonic() < end:
+            time.sleep(0.05)
+        return found
 
 
 class Ran:
@@ -146,26 +140,17 @@ class Ran:
         self.code = process.returncode
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Any:
         assert self.stdout, self.stderr
-        found: dict[str, Any] = json.loads(self.stdout)
-        return found
+        return json.loads(self.stdout)
 
     @property
     def states(self) -> dict[str, str]:
         return {row["name"].removeprefix("t/"): row["state"] for row in self.report["checks"]}
 
-    def check(self, name: str) -> dict[str, Any]:
+    def check(self, name: str) -> Any:
         """Return the row of a check."""
-        found: dict[str, Any] = next(
-            row for row in self.report["checks"] if row["name"] == f"t/{name}"
-        )
-        return found
-
-
-def interrupt(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> None:
-    """Send a signal to lumi-verify alone."""
-    os.kill(process.pid, number)
+        return next(row for row in self.report["checks"] if row["name"] == f"t/{name}")
 
 
 def awaited(condition: Callable[[], Any]) -> Any:
