@@ -45,48 +45,37 @@ NETWORK = {
     "profiles/new.yaml": "summary: what is new\naccelerator: rocm\n",
     "profiles/old.yaml": (
         "summary: what is known to work\naccelerator: cpu\nbase: docked\n"
-        "values: {network: {version: '1.0'}, elsewhere: {any: thing}}\n"
+        "values: {network: {version: '1.0'}}\n"
     ),
-    "layers/elsewhere/layer.yaml": "summary: in no recipe here\n",
     "layers/docked/layer.yaml": (
         "summary: a base from a registry\nbootstrap:\n"
         f"  cpu: {{agent: docker, docker_image: 'ubuntu:noble-20260324@sha256:{'a' * 64}'}}\n"
         "packages: {apt: [ca-certificates, curl, git, python3]}\n"
     ),
     "layers/network/layer.yaml": (
-        "summary: from source, or the host's\nversion: '2.0'\n"
+        "summary: from source, or the host's\nversion: '1.0'\n"
         "providers:\n"
         "  source:\n"
         "    environment: {NETWORK_HOME: /opt/network}\n"
-        "    versions:\n"
-        "      '1.0':\n"
-        "        sources:\n"
-        "          - {git: 'https://git.example/net/lib', commit: "
+        "    sources:\n"
+        "      - {git: 'https://git.example/net/lib', commit: "
         f"{'b' * 40}, folder: lib, submodules: [lib/inner]}}\n"
-        "          - {url: 'https://files.example/drv-1.0.tar.gz', "
+        "      - {url: 'https://files.example/drv-1.0.tar.gz', "
         f"sha256: {'c' * 64}, file: drv.tar.gz}}\n"
-        "      '2.0': {sources: [{url: 'https://files.example/drv-2.tar.gz', file: drv.tar.gz}]}\n"
-        "  host:\n"
-        "    binds: [{path: /opt/host/network, reason: it is there, source: its makers}]\n"
-        "    host_libraries: [{path: /usr/lib64/libnet.so.1, reason: it fits the driver}]\n"
     ),
     "layers/network/install.sh": 'set -euo pipefail\nls "$sources" "$provider" "$version"\n',
     "layers/tool/layer.yaml": (
         "summary: compiled\nvariants:\n  cpu:\n"
         "    compile: compile-cpu.sh\n"
         f"    sources: [{{git: 'https://git.example/tool', commit: {'d' * 40}, folder: tool}}]\n"
-        "  rocm: {}\n"
     ),
     "layers/tool/compile-cpu.sh": 'set -euo pipefail\npip wheel "$sources/tool" -w "$wheels"\n',
-    "layers/tool/compile.sh": "exit 1\n",
-    "layers/tool/rocm/fix.patch": "--- a\n",
     "layers/tool/checks/works.sh": f"{CHECK}true\n",
     "layers/tool/install.sh": 'set -euo pipefail\npip install "$wheels"/*.whl\n',
 }
 RECIPES = {"hello": FILES, "network": NETWORK}
 SHORT = {"def": named, "dockerfile": without_programs}
 """``hello`` has every byte; the documents of ``network`` name files and programs."""
-
 
 Planned = Callable[[str], Plan]
 

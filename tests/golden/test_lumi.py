@@ -8,8 +8,11 @@ profile is the difference from the profile before it.
 """
 
 import difflib
+from pathlib import Path
+from typing import Any
 
 import pytest
+from spython.main.parse.parsers import DockerParser, SingularityParser
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import make_plan
@@ -26,6 +29,7 @@ IMAGES = [
     for profile in CATALOG.recipe(recipe).profiles
 ]
 FOLDER = "lumi-g"
+ENTRY = "/opt/lumicontainer/bin/lumi-entry"
 RESEMBLES = {"megatron-deepspeed": "pytorch-deepspeed", "rocm": "pytorch"}
 """Recipes with most of the layers of another one."""
 
@@ -52,10 +56,7 @@ def documents(recipe: str, profile: str) -> dict[str, str]:
     found = {form: render(plan, form, mirror="") for form in ("def", "dockerfile")}
     assert programs(found["dockerfile"]) == [each for step in plan.steps for each in step.documents]
     assert all(program in found["def"] for program in programs(found["dockerfile"]))
-    return {
-        "def": named(found["def"]),
-        "dockerfile": without_programs(found["dockerfile"]),
-    }
+    return {"def": named(found["def"]), "dockerfile": without_programs(found["dockerfile"])}
 
 
 @pytest.mark.parametrize("recipe", dict.fromkeys(recipe for recipe, _ in IMAGES))
@@ -76,3 +77,38 @@ def test_the_documents_are_the_golden_ones_and_run_the_same(recipe: str, is_gold
 def test_there_is_no_golden_file_of_an_image_that_is_not_shipped() -> None:
     wanted = {f"{recipe}.{profile}" for recipe, profile in IMAGES}
     assert {path.stem for path in (HERE / FOLDER).iterdir()} == wanted
+
+
+def read_by_spython(parser: type, document: str, path: Path) -> Any:
+    path.write_text(document)
+    (recipe,) = parser(str(path)).recipe.values()
+    return recipe
+
+
+@pytest.mark.parametrize(("recipe", "profile"), IMAGES)
+def test_spython_reads_the_same_image_in_both_documents(
+    recipe: str, profile: str, tmp_path: Path
+) -> None:
+    plan = planned(recipe, profile)
+    definition, dockerfile = (
+        read_by_spython(parser, render(plan, form, mirror=""), tmp_path / form)
+        for form, parser in (("def", SingularityParser), ("dockerfile", DockerParser))
+    )
+    assert definition.fromHeader == dockerfile.fromHeader == plan.bootstrap.image
+    steps = [program for step in plan.steps for program in step.documents]
+    rest = "\n".join(definition.install)
+    for program in steps:
+        # spython leaves out blanks around a line and empty lines.
+        lines = "\n".join(filter(None, map(str.strip, program.splitlines())))
+        _, found, rest = rest.partition(lines)
+        assert found, program
+    # Of the base64 that follows, DockerParser drops a word RUN at the start of a line.
+    decoders = [line for line in dockerfile.install if line.startswith("base64 -d ")]
+    assert len(decoders) == len(steps)
+    names = {variable.partition("=")[0] for variable in dockerfile.environ}
+    exported = "\n".join(definition.environ)
+    assert {"LANG", "PATH"} <= {name for name in names if f"{name}=" in exported} == names
+    assert (definition.cmd, dockerfile.entrypoint) == (f'exec {ENTRY} "$@"', [ENTRY])
+    title = "org.opencontainers.image.title"
+    assert f"{title} {recipe}" in definition.labels
+    assert f'{title}="{recipe}"' in [words[0].removesuffix(" \\") for words in dockerfile.labels]
