@@ -224,28 +224,20 @@ def test_a_secret_may_have_bytes_that_are_no_text() -> None:
     assert len({keys.given({**STEP, keys.GIVEN: secret}) for secret in secrets}) == 2
 
 
-def folders(step: dict[str, str], home: Path) -> set[Path]:
-    """Return where the ranks of a step look for its key."""
-    env = {**step, "HOME": str(home)}
-    return {Path(path).parent for path in keys.files(env, recognize(env))}
-
-
-def test_ranks_of_one_node_look_where_that_node_s_ranks_do(
+def test_ranks_look_where_those_of_their_nodes_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert folders(seen.mpiexec(0), tmp_path) == {tmp_path, Path("/dev/shm"), Path("/tmp")}
-    assert folders(STEP, tmp_path) == {tmp_path}
+    def folders(step: dict[str, str]) -> set[Path]:
+        env = {**step, "HOME": str(tmp_path)}
+        return {Path(path).parent for path in keys.files(env, recognize(env))}
 
-
-def test_a_working_directory_that_is_gone_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    assert folders(STEP, tmp_path) == {tmp_path}
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert folders(seen.mpiexec(0)) == {here, tmp_path, Path("/dev/shm"), Path("/tmp")}
+    assert folders(STEP) == {here, tmp_path}
+    here.rmdir()
+    assert folders(STEP) == {tmp_path}
 
 
 def test_where_no_port_is_free_it_is_reported() -> None:
