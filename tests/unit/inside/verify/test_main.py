@@ -84,22 +84,23 @@ def test_each_check_is_reported_with_its_number_as_it_ends(
     assert ran.stdout.startswith(f"{total}: {number} passed, in ")
 
 
-def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(image: Image) -> None:
-    image.add("hangs", HANGS, timeout_seconds=1)
+@pytest.mark.parametrize(
+    ("script", "process"),
+    [(HANGS, "python3"), (f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', "bash")],
+    ids=["a check in Python", "Python that a script starts"],
+)
+def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(
+    image: Image, script: str, process: str
+) -> None:
+    image.add("hangs", script, timeout_seconds=1)
     image.add("later", HOLDS)
     ran = image.run()
     assert ran.states == {"hangs": "failed", "later": "passed"}
     assert "not finished after 1 s" in ran.check("hangs")["reason"]
-    assert "in the_place" in ran.check("hangs")["output"]
+    stacks, _, processes = ran.check("hangs")["output"].partition("processes on")
+    assert "in the_place" in stacks
+    assert process in processes
     assert image.left() == []
-
-
-def test_python_that_a_script_starts_prints_its_stacks_too(image: Image) -> None:
-    image.add("hangs", f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', timeout_seconds=1)
-    output = image.run().check("hangs")["output"]
-    assert "in the_place" in output
-    assert "processes on" in output
-    assert "bash" in output.partition("processes on")[2]
 
 
 @pytest.mark.parametrize(

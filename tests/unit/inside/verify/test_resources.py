@@ -31,6 +31,7 @@ def lumi(tmp_path_factory: pytest.TempPathFactory) -> Node:
         ({}, {"nodes": 2}, ("nodes", "it needs 2 nodes, but has 1")),
         ({}, {"tasks": 2}, None),
         ({}, MPI, None),
+        (STEP, MPI, ("mpi", "ranks of MPI cannot meet with this launcher (use srun --mpi=pmi2)")),
         (seen.mpiexec(0, 1), {"tasks": 2}, ("ranks", "it needs 2 ranks, but has 1")),
         (seen.srun_pmi2(3), MPI, None),
     ],
@@ -58,13 +59,6 @@ def test_two_nodes_of_lumi_meet_their_needs(
     lumi: Node, needs: dict[str, Any], unmet: tuple[str, str] | None
 ) -> None:
     assert Place(STEP, lumi).unmet_need({"needs": needs}) == unmet
-
-
-def test_mpi_is_missing_where_srun_offers_none() -> None:
-    unmet = Place(STEP, BARE).unmet_need({"runs": "ranks", "needs": MPI})
-    assert unmet is not None
-    assert unmet[0] == "mpi"
-    assert "--mpi=pmi2" in unmet[1]
 
 
 @pytest.mark.parametrize(

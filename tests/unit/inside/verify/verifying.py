@@ -8,7 +8,6 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +114,10 @@ class Image:
 
         Whoever clears its environment still has a name: scripts begin with ``exec -a``.
         """
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                words = (process / "cmdline").read_text(errors="replace").replace("\0", " ")
-                env = (process / "environ").read_bytes()
-                if f"MARK={self.root}\0".encode() in env or MARKED in words:
-                    found.append(words)
-        return found
+        command = ["ps", "axeww", "o", "args"]
+        shown = subprocess.run(command, check=True, capture_output=True).stdout.decode("latin-1")
+        marks = (f"MARK={self.root} ", MARKED)
+        return [line for line in shown.splitlines() if any(mark in line for mark in marks)]
 
     def left(self) -> list[str]:
         """Return what still runs, once those on their way went."""
