@@ -40,14 +40,13 @@ def planned(recipe: str, profile: str) -> Plan:
     return plan._replace(steps=plan.steps[:-1])
 
 
-def difference(first: str, other: str) -> str:
-    """Return a unified diff without line numbers, which any change above would move."""
-    lines = difflib.unified_diff(first.splitlines(), other.splitlines(), n=1, lineterm="")
-    return "".join("@@\n" if line.startswith("@@") else f"{line}\n" for line in [*lines][2:])
-
-
 def differences(first: dict[str, str], other: dict[str, str]) -> str:
-    return "".join(difference(first[form], other[form]) for form in first)
+    """Return unified diffs without line numbers, which any change above would move."""
+    lines = []
+    for form, text in first.items():
+        pair = text.splitlines(), other[form].splitlines()
+        lines += [*difflib.unified_diff(*pair, n=1, lineterm="")][2:]
+    return "".join("@@\n" if line.startswith("@@") else f"{line}\n" for line in lines)
 
 
 def documents(recipe: str, profile: str) -> dict[str, str]:

@@ -25,22 +25,16 @@ def found(tree: Tree, name: str, *askers: Library) -> str | None:
     return library.path if library else None
 
 
-def test_the_folders_of_the_configuration_come_before_the_systems_own(root: Root) -> None:
-    root.library("/usr/lib64/liba.so.1")
-    root.library("/opt/site/lib/liba.so.1")
-    assert found(Tree(str(root.path)), "liba.so.1") == "/usr/lib64/liba.so.1"
-    root.write("/etc/ld.so.conf", "# ours\ninclude ld.so.conf.d/*.conf\n")
-    root.write("/etc/ld.so.conf.d/site.conf", "/opt/site/lib   # software\n")
-    assert found(Tree(str(root.path)), "liba.so.1") == "/opt/site/lib/liba.so.1"
-
-
-def test_the_first_and_the_last_folders_are_what_they_are_called(root: Root) -> None:
-    for folder in ("/first", "/usr/lib64", "/last"):
+def test_folders_are_searched_in_the_order_of_the_loader(root: Root) -> None:
+    for folder in ("/first", "/opt/site/lib", "/usr/lib64", "/last"):
         root.library(f"{folder}/liba.so.1")
     root.library("/last/libb.so.1")
     tree = Tree(str(root.path), last=["/last"])
     assert found(tree, "liba.so.1") == "/usr/lib64/liba.so.1"
     assert found(tree, "libb.so.1") == "/last/libb.so.1"
+    root.write("/etc/ld.so.conf", "# ours\ninclude ld.so.conf.d/*.conf\n")
+    root.write("/etc/ld.so.conf.d/site.conf", "/opt/site/lib   # software\n")
+    assert found(Tree(str(root.path)), "liba.so.1") == "/opt/site/lib/liba.so.1"
     assert found(Tree(str(root.path), first=["/first"]), "liba.so.1") == "/first/liba.so.1"
 
 
