@@ -105,34 +105,31 @@ def one(rank: int, state: str, reason: str = "", *, host: str = "nid1", **more: 
     return Outcome(state, reason, rank=rank, host=host, **more)
 
 
-def test_together_ranks_are_as_bad_as_the_worst_which_is_named() -> None:
-    both = together([one(1, "failed", "broken", host="nid2"), one(0, "passed")])
-    assert (both.state, both.rank, both.host) == ("failed", 1, "nid2")
-    assert both.reason == "on rank 1 (nid2) of 2: broken"
-    assert [row["state"] for row in both.ranks] == ["passed", "failed"]
+ENDED = one(0, "failed", "ended", halted=True)
+CAUSE = one(1, "failed", "the cause")
+BROKEN = one(1, "failed", "broken", host="nid2")
 
 
 @pytest.mark.parametrize(
-    ("hosts", "named"), [("aa", "on rank 0, 1 (a) of 2: x"), ("ab", "on rank 0, 1 of 2: x")]
-)
-def test_a_node_is_named_if_it_is_the_only_one(hosts: str, named: str) -> None:
-    both = [one(rank, "failed", "x", host=host) for rank, host in enumerate(hosts)]
-    assert together(both).reason == named
-
-
-@pytest.mark.parametrize(
-    ("others", "reason"),
+    ("outcomes", "place", "reason"),
     [
-        ([one(1, "failed", "the cause"), one(2, "passed")], "on rank 1 (nid1) of 3: the cause"),
-        ([one(1, "passed")], "on rank 0 (nid1) of 2: ended"),
-        ([one(1, "skipped", "no moon")], "on rank 0 (nid1) of 2: ended"),
+        ([BROKEN, one(0, "passed")], (1, "nid2"), "on rank 1 (nid2) of 2: broken"),
+        ([CAUSE, one(0, "failed", "x")], (0, "nid1"), "on rank 0, 1 (nid1) of 2: x"),
+        ([BROKEN, one(0, "failed", "x")], (0, "nid1"), "on rank 0, 1 of 2: x"),
+        # A rank that was ended for another is not the cause, and has not passed.
+        ([ENDED, CAUSE, one(2, "passed")], (1, "nid1"), "on rank 1 (nid1) of 3: the cause"),
+        ([ENDED, one(1, "passed")], (0, "nid1"), "on rank 0 (nid1) of 2: ended"),
+        ([ENDED, one(1, "skipped", "no moon")], (0, "nid1"), "on rank 0 (nid1) of 2: ended"),
     ],
 )
-def test_a_rank_that_was_ended_for_another_is_not_the_cause_and_has_not_passed(
-    others: list[Outcome], reason: str
+def test_together_ranks_are_as_bad_as_the_worst_which_is_named(
+    outcomes: list[Outcome], place: tuple[int, str], reason: str
 ) -> None:
-    outcome = together([one(0, "failed", "ended", halted=True), *others])
+    outcome = together(outcomes)
     assert (outcome.state, outcome.reason) == ("failed", reason)
+    assert (outcome.rank, outcome.host) == place
+    states = [each.state for each in sorted(outcomes, key=lambda each: each.rank)]
+    assert [row["state"] for row in outcome.ranks] == states
 
 
 @pytest.mark.parametrize("state", OUTCOMES)
