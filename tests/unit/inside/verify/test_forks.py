@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.verify.forks import Servers
+from lumicontainer.inside.verify.forks import NUMBER, Forked, Servers
 from lumicontainer.inside.verify.local import BESIDE
 
 from .verifying import ABOVE, Image, Ran
@@ -98,6 +98,16 @@ def test_without_the_server_a_check_starts_alone(image: Image, module: str, stat
     image.add("imports", "import shared")
     assert image.run().states == {"holds": "passed", "imports": state}
     assert image.left() == []
+
+
+def test_a_process_that_has_ended_keeps_no_descriptor() -> None:
+    (output, _), (status, ended) = os.pipe(), os.pipe()
+    process = Forked(os.getpid(), output, status)
+    assert process.poll() is None
+    os.write(ended, NUMBER.pack(7 << 8))
+    assert process.wait(60) == process.poll() == 7
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(status)
 
 
 def test_a_killed_server_harms_the_check_that_runs_and_no_later_one(image: Image) -> None:
