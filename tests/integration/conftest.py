@@ -1,6 +1,7 @@
 """Real images, built once in a test run and shared; a missing engine is a failure, never a skip."""
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from lumicontainer.build.cache.store import object_name
+from lumicontainer.constants import HOME
 from lumicontainer.engines import find_engine
 from lumicontainer.host.site import DEBIAN_KEYRING, read_site
 from lumicontainer.image.sif import partitions
@@ -27,6 +29,7 @@ from lumicontainer.system.user_namespaces import namespace_command
 from ..conftest import CHECK, ROOT, STRANGE, spread
 from ..faults.real import kept
 from ..programs import run
+from .people import ordinary
 
 ENGINE = shutil.which("apptainer") or "singularity"
 """Apptainer, or SingularityCE, which has no command `apptainer`."""
@@ -62,6 +65,7 @@ SMALL = {
 BASE = "lumicontainer-test-base"
 """An image of Debian, from which images are built in the Docker engine of the tests."""
 Docker = Callable[..., subprocess.CompletedProcess[str]]
+NewCache = Callable[[Path], dict[str, str]]
 
 DATA = b"\x00\xff%post\n{{ word }}\nbootstrap: x"
 
@@ -71,9 +75,40 @@ def _spread_builds() -> None:
     spread(temporary_root())
 
 
-def lumicontainer(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None):
-    """Run the command line of this checkout."""
-    return run([sys.executable, "-m", "lumicontainer", *words], cwd=cwd, env=env)
+def lumicontainer(*words: object, code: int | None = None, **settings: Any):
+    """Run the command line of this checkout; where ``code`` is given, require that exit code."""
+    done = run([sys.executable, "-m", "lumicontainer", *words], **settings)
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return done
+
+
+def check_output(*command: object, **settings: Any) -> str:
+    """Return what a command prints, which must succeed."""
+    done = run(command, **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def inside(image: Path, *command: object, options: Sequence[object] = (), **settings: Any) -> str:
+    """Return what a command prints in an image that the engine alone starts."""
+    start = (ENGINE, "--silent", "exec", "--userns", *options)
+    return check_output(*start, image, *command, **settings)
+
+
+def until(holds: Callable[[], object], patience: float) -> bool:
+    """Wait until something holds; return whether it did within ``patience`` seconds."""
+    end = time.monotonic() + patience
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def digest(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pasted(command: str, *, cwd: Path | None = None, env: dict[str, str] | None = None):
@@ -102,17 +137,16 @@ def name_of(folder: Path) -> str:
 
 def job_of(cluster: dict[str, str], name: str) -> str:
     """Return the number of the one job of that name; others' jobs are none of a test's business."""
-    printed = run(["squeue", "--noheader", "--format=%i", f"--name={name}"], env=cluster).stdout
-    (number,) = printed.split()
+    words = ("squeue", "--noheader", "--format=%i", f"--name={name}")
+    (number,) = check_output(*words, env=cluster).split()
     return number
 
 
 def processes_of(folder: Path) -> list[str]:
     """Return the processes with the variable MARK of a test, once those on their way are gone."""
-    end = time.monotonic() + 90
-    while (found := _marked(f"MARK={folder}\0".encode())) and time.monotonic() < end:
-        time.sleep(0.05)
-    return found
+    mark = f"MARK={folder}\0".encode()
+    until(lambda: not _marked(mark), 90)
+    return _marked(mark)
 
 
 def _marked(mark: bytes) -> list[str]:
@@ -130,16 +164,21 @@ TRAINING = ("pytorch/training", "deepspeed/training", "horovod/training")
 
 def checks_of(image: Path) -> set[str]:
     """Return the names of all checks of an image, of every level."""
-    command = (ENGINE, "-s", "exec", "--userns", image, "cat", "/opt/lumicontainer/checks.json")
-    return {row["name"] for row in json.loads(run(command).stdout)}
+    return {row["name"] for row in json.loads(inside(image, "cat", f"{HOME}/checks.json"))}
+
+
+def write_files(folder: Path, files: dict[str, str]) -> Path:
+    """Write texts by their names into ``folder``."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
 
 
 def write_small(folder: Path, changes: dict[str, str] | None = None) -> Path:
     """Write the recipe ``small`` with its layers into ``folder``."""
-    for name, text in {**SMALL, **(changes or {})}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(folder, {**SMALL, **(changes or {})})
     (folder / "layers/greet/data.bin").write_bytes(DATA)
     return folder
 
@@ -151,9 +190,7 @@ NASTY = Path(__file__).with_name("nasty")
 
 def in_namespace(*command: object) -> str:
     """Run a command as root of a namespace that has the ids of an image's files."""
-    done = run([*namespace_command(), *command])
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return check_output(*namespace_command(), *command)
 
 
 def unpacked(image: Path, root: Path) -> Path:
@@ -182,8 +219,8 @@ def strange_values(command: Sequence[object], env: dict[str, str] | None = None)
 
 def events(stderr: str, *kinds: str) -> list[dict[str, Any]]:
     """Return the events of the given kinds of a build with ``--progress json``."""
-    printed = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
-    return [event for event in printed if event["event"] in kinds]
+    found = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+    return [event for event in found if event["event"] in kinds]
 
 
 @pytest.fixture
@@ -197,17 +234,21 @@ def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def new_cache(small: Path, recipes: Path) -> Callable[[Path], dict[str, str]]:
+def base_object(small: Path, recipes: Path) -> Path:
+    """Return the object of the cache that holds the base of ``small``."""
+    words = ("build", "small", "--recipes", recipes, "--dry-run", "--json")
+    key = json.loads(lumicontainer(*words, cwd=small.parent).stdout)["base_key"]
+    return cache_root() / "objects" / object_name(key, "")
+
+
+@pytest.fixture(scope="session")
+def new_cache(base_object: Path) -> NewCache:
     """Make a cache with nothing but the base, and return the environment that names it."""
-    done = lumicontainer(
-        "build", "small", "--recipes", recipes, "--dry-run", "--json", cwd=small.parent
-    )
-    name = object_name(json.loads(done.stdout)["base_key"], "")
 
     def make(folder: Path) -> dict[str, str]:
         (folder / "objects").mkdir(parents=True)
         folder.chmod(0o700)
-        shutil.copytree(cache_root() / "objects" / name, folder / "objects" / name)
+        shutil.copytree(base_object, folder / "objects" / base_object.name)
         return {"LUMICONTAINER_CACHE": str(folder)}
 
     return make
@@ -223,8 +264,7 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(tmp_path_factory: pytest.TempPathFactory, recipes: Path) -> Path:
     """Build the recipe ``small`` once."""
     folder = tmp_path_factory.mktemp("small")
-    done = lumicontainer("build", "small", "--recipes", recipes, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = lumicontainer("build", "small", "--recipes", recipes, cwd=folder, code=0)
     assert done.stdout == f"{folder / 'small.sif'}\n"
     return folder / "small.sif"
 
@@ -241,8 +281,7 @@ def proof_recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def proof(tmp_path_factory: pytest.TempPathFactory, proof_recipes: Path) -> Path:
     """Build the recipe ``proof`` once."""
     path = tmp_path_factory.mktemp("proof") / "proof.sif"
-    done = lumicontainer("build", "proof", "--recipes", proof_recipes, "--output", path)
-    assert done.returncode == 0, done.stderr
+    lumicontainer("build", "proof", "--recipes", proof_recipes, "--output", path, code=0)
     return path
 
 
@@ -250,8 +289,7 @@ def proof(tmp_path_factory: pytest.TempPathFactory, proof_recipes: Path) -> Path
 def tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the recipe tensorflow-horovod once."""
     path = tmp_path_factory.mktemp("tensorflow") / "tensorflow-horovod.sif"
-    done = lumicontainer("build", "tensorflow-horovod", "--output", path, "-q")
-    assert done.returncode == 0, done.stderr
+    lumicontainer("build", "tensorflow-horovod", "--output", path, "-q", code=0)
     return path
 
 
@@ -259,8 +297,7 @@ def tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def image() -> Path:
     """Return the image of the first recipe, built where it is not there or not up to date."""
     path = ROOT / "pytorch-deepspeed.sif"
-    done = lumicontainer("build", "pytorch-deepspeed", "--output", path)
-    assert done.returncode == 0, done.stderr
+    lumicontainer("build", "pytorch-deepspeed", "--output", path, code=0)
     return path
 
 
@@ -313,27 +350,26 @@ def cluster(
 @pytest.fixture(scope="session")
 def running_cluster() -> dict[str, str]:
     """Start the cluster where it is not running; return the environment that names it."""
-    done = run([ROOT / "tests/cluster/start.sh"])
-    assert done.returncode == 0, done.stderr
-    exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", done.stdout))
     # What a site sets in the engine's configuration: containers start in a user namespace.
-    return {**exported, "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
+    return {**started("cluster"), "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
+
+
+def started(service: str) -> dict[str, str]:
+    """Start a service of the tests where it is not running; return the variables that name it."""
+    script = check_output(ROOT / "tests" / service / "start.sh")
+    return dict(re.findall(r"(?m)^export (\w+)=(.+)$", script))
 
 
 @pytest.fixture(scope="session")
 def clients() -> Path:
     """Return the folder with the programs of a Jupyter client and of MPICH."""
-    done = run([ROOT / "tests/clients.sh"])
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip()) / "bin"
+    return Path(check_output(ROOT / "tests/clients.sh").strip()) / "bin"
 
 
 @pytest.fixture(scope="session")
 def docker_host() -> dict[str, str]:
     """Start the Docker engine where it is not running; return the environment that names it."""
-    started = run([ROOT / "tests/docker/start.sh"])
-    assert started.returncode == 0, started.stderr
-    return dict(re.findall(r"(?m)^export (\w+)=(.+)$", started.stdout))
+    return started("docker")
 
 
 @pytest.fixture(scope="session")
@@ -346,23 +382,50 @@ def docker(docker_host: dict[str, str]) -> Docker:
         return run(["docker", *words], env=env, stdin=stdin)
 
     if client("image", "inspect", BASE).returncode != 0:
-        archive = kept("docker-bookworm", _bootstrap) / "base.tar"
-        assert client("import", archive, BASE).returncode == 0
+        assert client("import", debian("docker-bookworm"), BASE).returncode == 0
     return client
 
 
-def _bootstrap(folder: Path) -> None:
-    options = ("--variant=minbase", f"--keyring={DEBIAN_KEYRING}")
-    words = ["mmdebstrap", *options, "bookworm", folder / "base.tar", read_site("bookworm").mirror]
-    made = run(words)
-    assert made.returncode == 0, made.stderr[-2000:]
+def debian(name: str, *more: str) -> Path:
+    """Return an archive of Debian's files, made once under a name, with more options."""
+    options = ("--variant=minbase", f"--keyring={DEBIAN_KEYRING}", *more, "bookworm")
+
+    def bootstrap(folder: Path) -> None:
+        check_output("mmdebstrap", *options, folder / "base.tar", read_site("bookworm").mirror)
+
+    return kept(name, bootstrap) / "base.tar"
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel of this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT]
-    done = run(build)
-    assert done.returncode == 0, done.stderr
+    check_output(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT)
     return next(folder.glob("lumicontainer-*.whl"))
+
+
+def install(wheel: Path, user: list[object], folder: Path) -> Path:
+    """Install the wheel into a virtual environment that a user makes; return the program."""
+    check_output(*user, "python3", "-m", "venv", "--without-pip", folder)
+    # This pip, because the user's Python may have none of its own.
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin/python")
+    check_output(*pip, "install", "--quiet", wheel)
+    return folder / "bin/lumicontainer"
+
+
+@pytest.fixture(scope="module")
+def ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[object]]:
+    """Return the start of a command that runs as an ordinary user, in a folder of that user's."""
+    with ordinary(tmp_path_factory.mktemp("user")) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def home(ordinary_user: list[object]) -> Path:
+    return Path(check_output(*ordinary_user, "pwd").strip())
+
+
+@pytest.fixture(scope="module")
+def program(ordinary_user: list[object], home: Path, wheel: Path) -> list[object]:
+    """Return the command of the wheel, installed in a virtual environment of the user's own."""
+    return [*ordinary_user, install(wheel, ordinary_user, home / "lumicontainer-venv")]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .conftest import run
+from ..programs import run
 
 PREFIX = "lumicontainer-test-"
 

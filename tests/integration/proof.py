@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ..reports import BANDWIDTH, RANKS
-from .conftest import SMALL
+from .conftest import SMALL, write_files
 
 REPORTS = f"""
 from lumi_inside.checking import measured, note
@@ -64,8 +64,4 @@ def write_proof(folder: Path) -> Path:
         "layers/proof/install.sh": "true\n",
         **{f"layers/proof/checks/{name}": text for name, text in CHECKS.items()},
     }
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
+    return write_files(folder, files)

@@ -2,17 +2,17 @@
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from .conftest import until
 
 _CONFIGURATION = """\
 version: 0.1
 storage: {{filesystem: {{rootdirectory: {folder}}}}}
 http: {{addr: "127.0.0.1:0"}}
 """
-_SECONDS = 30
 
 
 @contextmanager
@@ -24,19 +24,12 @@ def registry(folder: Path) -> Iterator[str]:
     with log.open("w") as file:
         command = ["docker-registry", "serve", str(settings)]
         server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+    listening = re.compile(r"listening on (127\.0\.0\.1:\d+)")
     try:
-        yield _address(server, log)
+        until(lambda: listening.search(log.read_text()) or server.poll() is not None, 30)
+        found = listening.search(log.read_text())
+        assert found, log.read_text()
+        yield found[1]
     finally:
         server.terminate()
         server.wait()
-
-
-def _address(server: subprocess.Popen[bytes], log: Path) -> str:
-    """Return where the registry listens, once it says so."""
-    end = time.monotonic() + _SECONDS
-    while time.monotonic() < end and server.poll() is None:
-        found = re.search(r"listening on (127\.0\.0\.1:\d+)", log.read_text())
-        if found:
-            return found.group(1)
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())

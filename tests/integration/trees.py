@@ -2,8 +2,7 @@
 
 Usage: trees.py unpack FOLDER [FILE OFFSET]... · trees.py describe FOLDER [PATH-TO-LEAVE-OUT]...
 
-Run it as root of a namespace that has the ids of the image's files. A description is one JSON
-object: a row for each path that says all that a program could see of it but its time.
+Run it as root of a namespace that has the ids of the image's files.
 """
 
 from __future__ import annotations
@@ -52,17 +51,15 @@ def make_way(root: Path, part: Path) -> None:
 
 
 def describe(root: Path, left_out: set[str]) -> dict[str, list[object]]:
-    """Return kind, mode, owner, group, content and the other names of every path."""
+    """Return mode, owner, group, content and the other names of every path."""
     rows: dict[str, list[object]] = {}
     names: dict[tuple[int, int], list[str]] = {}
     for folder, folders, files in os.walk(root):
         below = os.path.relpath(folder, root)
         for name in sorted((*folders, *files)):
-            path = Path(folder, name)
-            shown = str(Path(below, name))
+            path, shown = Path(folder, name), str(Path(below, name))
             if shown in left_out:
-                if name in folders:
-                    folders.remove(name)
+                folders[:] = [each for each in folders if each != name]
                 continue
             try:
                 info = path.lstat()
@@ -70,28 +67,24 @@ def describe(root: Path, left_out: set[str]) -> dict[str, list[object]]:
                 rows[shown] = ["not to be seen", 0, 0, ""]
                 continue
             rows[shown] = [f"{info.st_mode:o}", info.st_uid, info.st_gid, what(path, info)]
-            if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
+            if stat.S_ISREG(info.st_mode):
                 names.setdefault((info.st_dev, info.st_ino), []).append(shown)
     for group in names.values():
-        for shown in group:
+        for shown in group if len(group) > 1 else ():
             rows[shown].append(sorted(group))
     return rows
 
 
 def what(path: Path, info: os.stat_result) -> str:
     """Return the digest of a file, the target of a symlink, the numbers of a device."""
-    if stat.S_ISREG(info.st_mode):
-        digest = hashlib.sha256()
-        try:
-            with path.open("rb") as file:
-                while piece := file.read(1 << 20):
-                    digest.update(piece)
-        except PermissionError:
-            return "not readable"
-        return digest.hexdigest()
     if stat.S_ISLNK(info.st_mode):
         return str(path.readlink())
-    return f"{info.st_rdev:x}"
+    if not stat.S_ISREG(info.st_mode):
+        return f"{info.st_rdev:x}"
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except PermissionError:
+        return "not readable"
 
 
 if __name__ == "__main__":
