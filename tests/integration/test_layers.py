@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,17 @@ from .conftest import (
     FORMS,
     NASTY,
     TREES,
+    NewCache,
+    check_output,
     described,
     events,
+    inside,
     lumicontainer,
     run,
     unpacked,
     write_small,
 )
 
-NewCache = Callable[[Path], dict[str, str]]
 Tree = dict[str, list[Any]]
 
 
@@ -36,8 +37,7 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for form in FORMS:
         # No check of an image would let pass what these layers hold on purpose.
         words = ("--no-verify", "--recipes", NASTY, "--pack", form)
-        done = lumicontainer("build", "nasty", *words, "--output", folder / f"{form}.sif")
-        assert done.returncode == 0, done.stderr
+        lumicontainer("build", "nasty", *words, "--output", folder / f"{form}.sif", code=0)
     return {form: folder / f"{form}.sif" for form in FORMS}
 
 
@@ -60,22 +60,21 @@ def test_all_forms_of_an_image_hold_the_same_tree(trees: dict[str, Tree]) -> Non
 
 
 def test_layers_make_the_tree_of_a_plain_build(
-    trees: dict[str, Tree], new_cache: NewCache, tmp_path: Path
+    trees: dict[str, Tree], base_object: Path, tmp_path: Path
 ) -> None:
     definition = tmp_path / "nasty.def"
     rendered = lumicontainer("render", "nasty", "--recipes", NASTY).stdout
     # The engine makes a base in builds of layers, too.
-    (base,) = Path(new_cache(tmp_path / "cache")["LUMICONTAINER_CACHE"]).glob(f"objects/*/{LAYER}")
+    begins = f"Bootstrap: localimage\nFrom: {base_object / LAYER}\n"
     made_by = "Bootstrap: debootstrap\nOSVersion: .*\nMirrorURL: .*\nInclude: .*\n"
-    text, count = re.subn(made_by, f"Bootstrap: localimage\nFrom: {base}\n", rendered)
+    text, count = re.subn(made_by, begins, rendered)
     assert count == 1
     definition.write_text(text)
     # How well the image is compressed does not matter, and takes most of the packing.
     quick = ["--mksquashfs-args", "-Xcompression-level 1"] if ENGINE.endswith("apptainer") else []
     command = [ENGINE, "build", "--fakeroot", *quick, tmp_path / "plain.sif", definition]
     # Without it the accounts and the password file hold the day of the build.
-    done = run(command, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
-    assert done.returncode == 0, done.stderr[-2000:]
+    check_output(*command, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
     plain = described(unpacked(tmp_path / "plain.sif", tmp_path / "tree"))
     assert differences(trees["flat"], plain) == {}
 
@@ -84,17 +83,15 @@ HIDDEN = ("proc", "sys", "dev", "tmp", "var/tmp", "root", "home", "usr/share/zon
 MOUNTED = tuple(f"etc/{name}" for name in ("resolv.conf", "hosts", "localtime", "passwd", "group"))
 
 
+CONTAINED = ("--contain", "--no-home", "--pwd", "/")
+"""Options by which the engine makes no folder for what it would mount."""
+
+
 def seen_inside(image: Path) -> Tree:
     """Return what a program in an image sees of its tree, but for owners, who are not mapped."""
-    command = [ENGINE, "--silent", "exec", "--contain", "--no-home", "--pwd", "/", image]
-    words = ["python3", "-", "describe", "/", ".singularity.d", *HIDDEN, *MOUNTED]
-    done = run(
-        [*command, *words],
-        env={"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"},
-        stdin=TREES.read_text(),
-    )
-    assert done.returncode == 0, done.stderr
-    return {name: [row[0], *row[3:]] for name, row in json.loads(done.stdout).items()}
+    words = ("describe", "/", ".singularity.d", *HIDDEN, *MOUNTED)
+    text = inside(image, "python3", "-c", TREES.read_text(), *words, options=CONTAINED)
+    return {name: [row[0], *row[3:]] for name, row in json.loads(text).items()}
 
 
 def test_a_program_inside_sees_the_same_tree_in_all_forms(nasty: dict[str, Path]) -> None:
@@ -110,38 +107,33 @@ sys.path.append("/opt/lumicontainer/lib")
 from lumi_inside.elf.reader import UnreadableError
 from lumi_inside.image.contents import Contents, contents
 
-image = contents()
-disk = Contents(image.hidden)
-result = {"kind": "disk" if image.rows is None else "list", "paths": 0, "differ": []}
-
 def asked(call, *words):
     try:
         return call(*words)
     except (OSError, UnreadableError) as error:
         return type(error).__name__
 
-seen = {one.path: one for one in disk.walk()}
-listed = {one.path: one for one in image.walk()}
-for path in sorted(seen.keys() | listed.keys()):
-    one, other = listed.get(path), seen.get(path)
-    same = None not in (one, other) and one.mode == other.mode and image.look(path) == one
-    same = same and (one.is_folder() or one.size == other.size)
-    for name, word in (("loadable", other), ("readlink", path)):
-        same = same and asked(getattr(image, name), word) == asked(getattr(disk, name), word)
-    result["paths"] += 1
-    if not same and path != "/.singularity.d/lumicontainer-files.json":
-        result["differ"].append(f"{path}: {one} {other}")
-print(json.dumps(result))
+def facts(of):
+    found = {}
+    for one in of.walk():
+        size = not one.is_folder() and one.size
+        links = asked(of.loadable, one), asked(of.readlink, one.path)
+        found[one.path] = (one.mode, size, of.look(one.path) == one, *links)
+    found.pop("/.singularity.d/lumicontainer-files.json", None)
+    return found
+
+image = contents()
+listed, seen = facts(image), facts(Contents(image.hidden))
+paths = sorted(listed.keys() | seen.keys())
+differ = [f"{p}: {listed.get(p)} {seen.get(p)}" for p in paths if listed.get(p) != seen.get(p)]
+kind = "disk" if image.rows is None else "list"
+print(json.dumps({"kind": kind, "paths": len(paths), "differ": differ}))
 """
 
 
 def lists_of(image: Path, *options: object) -> dict[str, Any]:
     """Compare the list that an image's checks use with the files that a program finds in it."""
-    # Without folders that the engine makes for what it mounts.
-    own = ["--userns", "--contain", "--no-home", "--pwd", "/"]
-    done = run([ENGINE, "--silent", "exec", *own, *options, image, "python3", "-c", LISTS])
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(inside(image, "python3", "-c", LISTS, options=(*CONTAINED, *options))))
 
 
 def test_the_list_in_an_image_says_what_the_disk_says(
@@ -158,50 +150,6 @@ def test_the_list_in_an_image_says_what_the_disk_says(
     others = (("--overlay", f"{tmp_path}:ro"), ("--bind", f"/dev/null:{listed}"))
     found = {lists_of(nasty[FORMS[0]], *options)["kind"] for options in others}
     assert found == {"disk"}
-
-
-CHAIN = {
-    "small.yaml": "summary: three layers\nbase: tiny\nlayers: [first, second, third]\n",
-    **{
-        f"layers/{name}/{file}": text
-        for name in ("first", "second", "third")
-        for file, text in {
-            "layer.yaml": f"summary: the {name}\n",
-            "install.sh": f"echo {name} >/opt/{name}\n",
-        }.items()
-    },
-}
-
-
-def built(recipes: Path, image: Path, *words: object, env: dict[str, str]) -> list[str]:
-    """Build ``small``, and return the layers and the wheels that were made for it."""
-    always = ("--recipes", recipes, "--progress", "json", "--no-verify", "--output", image)
-    done = lumicontainer("build", "small", *always, *words, env=env)
-    assert done.returncode == 0, done.stderr
-    done_steps = [event["step"] for event in events(done.stderr, "end")]
-    return [step for step in done_steps if step not in ("unpack", "pack")]
-
-
-def test_a_change_rebuilds_its_layer_and_those_above_it(
-    new_cache: NewCache, tmp_path: Path
-) -> None:
-    env = new_cache(tmp_path / "cache")
-    image = tmp_path / "small.sif"
-    recipes = write_small(tmp_path / "own", CHAIN)
-    assert built(recipes, image, env=env) == ["first", "second", "third", "lumicontainer"]
-    # A name that is not UTF-8 has to come back with its layer.
-    named = {**CHAIN, "layers/first/install.sh": "echo one >\"/opt/caf$(printf '\\351')\"\n"}
-    write_small(recipes, named)
-    assert built(recipes, image, env=env) == ["first", "second", "third", "lumicontainer"]
-    write_small(recipes, CHAIN)
-    image.unlink()
-    assert built(recipes, image, env=env) == []
-    seen = lumicontainer("run", image, "--", "cat", "/opt/first", "/opt/second", "/opt/third")
-    assert seen.stdout == "first\nsecond\nthird\n"
-    write_small(recipes, {**named, "layers/second/install.sh": "cat /opt/caf* >/opt/second\n"})
-    assert built(recipes, image, env=env) == ["second", "third", "lumicontainer"]
-    seen = lumicontainer("run", image, "--", "sh", "-c", "cat /opt/caf* /opt/second")
-    assert seen.stdout == "one\none\n"
 
 
 WHEEL = """\
@@ -229,15 +177,14 @@ def compiled_layer(name: str, *, wait: str = "true") -> dict[str, str]:
 
 WHEELS = ("one", "other")
 COMPILED = {
-    **CHAIN,
     "small.yaml": "summary: two wheels\nbase: tiny\nlayers: [first, second, one, other]\n",
+    "layers/first/layer.yaml": "summary: the first\n",
+    "layers/first/install.sh": "echo first >/opt/first\n",
+    "layers/second/layer.yaml": "summary: the second\n",
+    "layers/second/install.sh": "echo second >/opt/second\n",
     **compiled_layer("one"),
     **compiled_layer("other"),
 }
-
-
-def moment(event: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(event["time"])
 
 
 def test_layers_that_need_the_same_are_compiled_at_the_same_time(
@@ -247,33 +194,47 @@ def test_layers_that_need_the_same_are_compiled_at_the_same_time(
     slow = [compiled_layer(each, wait="timeout 2 tail -f /dev/null || true") for each in WHEELS]
     recipes = write_small(tmp_path / "own", {**COMPILED, **slow[0], **slow[1]})
     words = ("--recipes", recipes, "--progress", "json", "--jobs", 3, "--no-verify")
-    done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    begin = {event["step"]: moment(event) for event in events(done.stderr, "begin")}
-    end = {event["step"]: moment(event) for event in events(done.stderr, "end")}
+    done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path, code=0)
+    begin, end = (
+        {each["step"]: datetime.fromisoformat(each["time"]) for each in events(done.stderr, kind)}
+        for kind in ("begin", "end")
+    )
     one, other = "one: compile", "other: compile"
     assert max(begin[one], begin[other]) < min(end[one], end[other])
     assert end["one"] > end[one]
     lines = [event["text"] for event in events(done.stderr, "line") if "jobs=" in event["text"]]
     assert lines == ["jobs=3 word=hello version=1.0 style=x epoch=1735689600"] * 2
-    seen = lumicontainer("run", tmp_path / "small.sif", "--", "cat", "/opt/one.txt")
-    assert seen.stdout == "hello\n"
+    assert inside(tmp_path / "small.sif", "cat", "/opt/one.txt") == "hello\n"
 
 
-def test_wheels_are_kept_when_what_they_do_not_need_changes(
+def built(recipes: Path, image: Path, *words: object, env: dict[str, str]) -> list[str]:
+    """Build ``small``, and return the layers and the wheels that were made for it."""
+    always = ("--recipes", recipes, "--progress", "json", "--no-verify", "--output", image)
+    done = lumicontainer("build", "small", *always, *words, env=env, code=0)
+    done_steps = [event["step"] for event in events(done.stderr, "end")]
+    return [step for step in done_steps if step not in ("unpack", "pack")]
+
+
+def test_a_change_makes_again_what_needs_it_and_nothing_else(
     new_cache: NewCache, tmp_path: Path
 ) -> None:
-    env = new_cache(tmp_path / "cache")
-    image = tmp_path / "small.sif"
+    env, image = new_cache(tmp_path / "cache"), tmp_path / "small.sif"
     recipes = write_small(tmp_path / "own", COMPILED)
-    compiles = {"one: compile", "other: compile"}
-    assert compiles <= set(built(recipes, image, env=env))
-    write_small(recipes, {**COMPILED, "layers/second/install.sh": "echo other >/opt/second\n"})
-    steps = built(recipes, image, env=env)
-    assert {"second", "one", "other"} <= set(steps)
-    assert compiles.isdisjoint(steps)
+    compiles, above = ["one: compile", "other: compile"], ["one", "other", "lumicontainer"]
+    assert sorted(built(recipes, image, env=env)) == sorted(["first", "second", *compiles, *above])
     steps = built(recipes, image, "--set", "other.word=bye", env=env)
-    assert set(steps) & {*compiles, "one", "other"} == {"other: compile", "other"}
+    assert steps == ["other: compile", "other", "lumicontainer"]
+    # A name that is not UTF-8 has to come back with its layer.
+    named = "echo two >\"/opt/caf$(printf '\\351')\"\n"
+    write_small(recipes, {**COMPILED, "layers/second/install.sh": named})
+    assert built(recipes, image, env=env) == ["second", *above]
+    image.unlink()
+    assert built(recipes, image, env=env) == []
+    assert inside(image, "sh", "-c", "cat /opt/first /opt/caf* /opt/one.txt") == (
+        "first\ntwo\nhello\n"
+    )
+    write_small(recipes, COMPILED)
+    assert built(recipes, image, env=env) == []
 
 
 def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_named(
@@ -283,83 +244,38 @@ def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_n
     failing = compiled_layer("other", wait="echo 'no such header' >&2; exit 4")
     endless = compiled_layer("one", wait="exec tail -f /dev/null")
     recipes = write_small(tmp_path / "own", {**COMPILED, **failing, **endless})
-    words = ("--recipes", recipes, "--progress", "json")
     place = tmp_path / "place"
     place.mkdir()
     env["LUMICONTAINER_TMPDIR"] = str(place)
-    done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path)
-    assert done.returncode == 5
+    words = ("build", "small", "--recipes", recipes)
+    done = lumicontainer(*words, env=env, cwd=tmp_path, code=5)
     assert "the step 'other: compile' failed (exit code 4)" in done.stderr
     assert "no such header" in done.stderr
-    running = [
-        path.parent.name
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if str(place) in path.read_bytes().decode("utf-8", "replace")
-    ]
-    assert running == []
+    assert run(["pgrep", "--full", place]).stdout == ""
     assert not (tmp_path / "small.sif").exists()
 
 
 MINE = "the user's own\n"
 
 
-def with_script(folder: Path, file: str, script: str) -> Path:
-    """Write the recipe ``small`` with a layer whose only script is this one."""
-    recipe = "summary: a layer with links\nbase: tiny\nlayers: [links]\n"
-    layer = {"layers/links/layer.yaml": "summary: x\n", f"layers/links/{file}": script}
-    return write_small(folder, {"small.yaml": recipe, **layer})
-
-
-def test_a_link_to_a_file_of_the_host_is_no_wheel(new_cache: NewCache, tmp_path: Path) -> None:
-    env, mine = new_cache(tmp_path / "cache"), tmp_path / "mine"
-    mine.write_text(MINE)
-    recipes = with_script(tmp_path / "own", "compile.sh", f'ln -s {mine} "$wheels/x.whl"\n')
-    done = lumicontainer("build", "small", "--recipes", recipes, env=env, cwd=tmp_path)
-    assert done.returncode == 5
-    assert "the step 'links: compile' left unexpected files" in done.stderr
-    assert "'/tmp/.lumicontainer/wheels/x.whl'" in done.stderr
-    assert not list((tmp_path / "cache").rglob("x.whl"))
-
-
 @pytest.mark.parametrize(
-    "script",
+    ("script", "form", "code"),
     [
-        "ln -s {mine}/file /tmp/.lumicontainer/shell.rc; exit 3\n",
-        "mv /tmp/.lumicontainer /tmp/away; ln -s {mine} /tmp/.lumicontainer; exit 3\n",
+        ("ln -s {mine}/file /tmp/.lumicontainer/shell.rc; exit 3\n", FORMS[0], 5),
+        ("mv /tmp/.lumicontainer /tmp/x; ln -s {mine} /tmp/.lumicontainer; exit 3\n", FORMS[0], 5),
+        ("ln -sf {mine}/file /.singularity.d/labels.json\n", "flat", 0),
     ],
+    ids=["the shell of a failed step", "its folder", "the notes of a flat image"],
 )
-def test_the_shell_of_a_failed_step_is_written_through_no_link(
-    new_cache: NewCache, tmp_path: Path, script: str
+def test_no_link_that_a_step_leaves_is_written_through(
+    new_cache: NewCache, tmp_path: Path, script: str, form: str, code: int
 ) -> None:
     env, mine = new_cache(tmp_path / "cache"), tmp_path / "mine"
     mine.mkdir()
     (mine / "file").write_text(MINE)
-    recipes = with_script(tmp_path / "own", "install.sh", script.format(mine=mine))
+    install = {"layers/greet/install.sh": script.format(mine=mine)}
+    words = ("--recipes", write_small(tmp_path / "own", install), "--pack", form, "--no-verify")
     env["LUMICONTAINER_TMPDIR"] = str(tmp_path)
-    done = lumicontainer("build", "small", "--recipes", recipes, env=env, cwd=tmp_path)
-    assert "the step 'links' failed (exit code 3)" in done.stderr
+    lumicontainer("build", "small", *words, env=env, cwd=tmp_path, code=code)
     assert [path.name for path in mine.iterdir()] == ["file"]
     assert (mine / "file").read_text() == MINE
-
-
-def test_a_flat_image_gets_its_notes_through_no_link(new_cache: NewCache, tmp_path: Path) -> None:
-    env, mine = new_cache(tmp_path / "cache"), tmp_path / "mine"
-    mine.write_text(MINE)
-    script = f"ln -sf {mine} /.singularity.d/labels.json\n"
-    recipes = with_script(tmp_path / "own", "install.sh", script)
-    image = tmp_path / "small.sif"
-    built(recipes, image, "--pack", "flat", env=env)
-    assert mine.read_text() == MINE
-    seen = lumicontainer("run", image, "--", "cat", "/.singularity.d/labels.json")
-    assert "org.lumicontainer.key" in seen.stdout
-
-
-def test_a_name_that_engines_take_for_a_removal_is_refused(tmp_path: Path) -> None:
-    script = "set -euo pipefail\ntouch /opt/.wh.hidden\n"
-    folder = write_small(tmp_path / "own", {"layers/greet/install.sh": script})
-    image = tmp_path / "small.sif"
-    done = lumicontainer("build", "small", "--recipes", folder, "--output", image)
-    assert done.returncode == 5
-    assert "engines read names that begin with .wh. as removals" in done.stderr
-    assert "/opt/.wh.hidden" in done.stderr
-    assert not image.exists()

@@ -11,6 +11,8 @@ from .conftest import (
     ENGINE,
     SMALL,
     STRANGE_LINES,
+    check_output,
+    inside,
     lumicontainer,
     run,
     strange_values,
@@ -21,39 +23,27 @@ NAME = "GREETING_STYLE"
 """A layer of the image sets it to ``plain``."""
 SHOW = f'printf "%s|" "${{{NAME}-unset}}" "$LANG" "$LD_LIBRARY_PATH"; printf "%s\\n" "$PATH"'
 
-CASES: dict[str, tuple[list[str], dict[str, str], str]] = {
+EXPORTED, PREFIXED = {NAME: "exported"}, {f"SINGULARITYENV_{NAME}": "prefixed"}
+OPTION, CLEAN = ["--env", f"{NAME}=option"], ["--cleanenv"]
+HOSTILE, LINES = "it's $(id) `id` * a=b", f"one\n{NAME}_=two"
+CASES = {
     # what: (options of the engine, environment of the host, the value in the container)
     "nothing": ([], {}, "plain"),
-    "a plain export": ([], {NAME: "mine"}, "mine"),
-    "a plain export of what a shell would read": ([], {NAME: "it's $(id) `id` * a=b"}, None),
-    "a plain export of two lines": ([], {NAME: f"one\n{NAME}_=two"}, None),
+    "a plain export": ([], EXPORTED, "exported"),
+    "a plain export of what a shell would read": ([], {NAME: HOSTILE}, HOSTILE),
+    "a plain export of two lines": ([], {NAME: LINES}, LINES),
     "exported empty": ([], {NAME: ""}, ""),
-    "SINGULARITYENV_": ([], {f"SINGULARITYENV_{NAME}": "mine"}, "mine"),
-    "--env": (["--env", f"{NAME}=mine"], {}, "mine"),
-    "a plain export and SINGULARITYENV_": (
-        [],
-        {NAME: "plainly", f"SINGULARITYENV_{NAME}": "mine"},
-        "mine",
-    ),
-    "SINGULARITYENV_ and --env": (
-        ["--env", f"{NAME}=mine"],
-        {f"SINGULARITYENV_{NAME}": "other"},
-        "mine",
-    ),
-    "a plain export and --env": (["--env", f"{NAME}=mine"], {NAME: "plainly"}, "mine"),
-    "all three": (
-        ["--env", f"{NAME}=mine"],
-        {NAME: "plainly", f"SINGULARITYENV_{NAME}": "other"},
-        "mine",
-    ),
-    "--cleanenv and a plain export": (["--cleanenv"], {NAME: "mine"}, "plain"),
-    "--cleanenv and SINGULARITYENV_": (
-        ["--cleanenv"],
-        {f"SINGULARITYENV_{NAME}": "mine"},
-        "mine",
-    ),
-    "--cleanenv and --env": (["--cleanenv", "--env", f"{NAME}=mine"], {}, "mine"),
-    "--containall": (["--containall"], {NAME: "mine"}, "plain"),
+    "SINGULARITYENV_": ([], PREFIXED, "prefixed"),
+    "--env": (OPTION, {}, "option"),
+    "a plain export and SINGULARITYENV_": ([], EXPORTED | PREFIXED, "prefixed"),
+    "SINGULARITYENV_ and --env": (OPTION, PREFIXED, "option"),
+    "a plain export and --env": (OPTION, EXPORTED, "option"),
+    "all three": (OPTION, EXPORTED | PREFIXED, "option"),
+    "--cleanenv and a plain export": (CLEAN, EXPORTED, "plain"),
+    "--cleanenv and SINGULARITYENV_": (CLEAN, PREFIXED, "prefixed"),
+    "--cleanenv and --env": ([*CLEAN, *OPTION], {}, "option"),
+    "--containall": (["--containall"], EXPORTED, "plain"),
+    "--no-home": (["--no-home"], {}, "plain"),
     "a variable whose name ends like it": ([], {f"MY_{NAME}": "mine"}, "plain"),
     "a variable whose name begins like it": ([], {f"{NAME}_MORE": "mine"}, "plain"),
     "a variable whose value names it": ([], {"OTHER": f"x {NAME}=mine"}, "plain"),
@@ -61,23 +51,15 @@ CASES: dict[str, tuple[list[str], dict[str, str], str]] = {
 }
 
 
-def seen(image: Path, *, options: list[str], env: dict[str, str], verb: str = "exec") -> list[str]:
+def seen(
+    image: Path, options: list[str], env: dict[str, str], start: tuple[str, ...] = ("exec",)
+) -> list[str]:
     """Return the variable, LANG, LD_LIBRARY_PATH and PATH as the container's program sees them."""
-    program = ["--", "sh", "-c", SHOW] if verb == "run" else ["sh", "-c", SHOW]
-    done = run([ENGINE, "-s", verb, "--userns", *options, image, *program], env=env)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    verb, *divider = start
+    words = ["-s", verb, "--userns", *options, image, *divider, "sh", "-c", SHOW]
+    done = run([ENGINE, *words], env=env)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.rstrip("\n").rsplit("|", 3)
-
-
-@pytest.mark.parametrize(
-    ("case", "verb"), [*((case, "exec") for case in CASES), ("all three", "run")]
-)
-def test_what_the_user_set_wins_over_the_image(small: Path, case: str, verb: str) -> None:
-    options, env, expected = CASES[case]
-    value, *_, path = seen(small, options=options, env=env, verb=verb)
-    assert value == (env[NAME] if expected is None else expected)
-    assert path.startswith("/opt/greet/bin:")
 
 
 @pytest.fixture(scope="module")
@@ -93,16 +75,24 @@ def plain(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert section is not None
     definition = folder / "plain.def"
     definition.write_text(f"Bootstrap: localimage\nFrom: {small}\n\n{section[0]}")
-    done = run([ENGINE, "build", "--fakeroot", "--sandbox", folder / "tree", definition])
-    assert done.returncode == 0, done.stderr
+    check_output(ENGINE, "build", "--fakeroot", "--sandbox", folder / "tree", definition)
     return folder / "tree"
 
 
+@pytest.mark.parametrize("built", ["small", "plain"])
 @pytest.mark.parametrize("case", CASES)
-def test_it_wins_in_an_image_that_the_engine_built_alone(plain: Path, case: str) -> None:
+def test_what_the_user_set_wins_over_the_image(
+    case: str, built: str, request: pytest.FixtureRequest
+) -> None:
     options, env, expected = CASES[case]
-    value, *_, path = seen(plain, options=options, env=env)
-    assert value == (env[NAME] if expected is None else expected)
+    value, *_, path = seen(request.getfixturevalue(built), options, env)
+    assert value == expected
+    assert path.startswith("/opt/greet/bin:")
+
+
+def test_it_wins_in_run_as_in_exec(small: Path) -> None:
+    value, *_, path = seen(small, OPTION, EXPORTED | PREFIXED, start=("run", "--"))
+    assert value == "option"
     assert path.startswith("/opt/greet/bin:")
 
 
@@ -119,7 +109,7 @@ def test_strange_values_arrive_in_an_image(small: Path, options: list[str]) -> N
 def test_what_names_files_and_locales_of_the_host_is_the_image_s_own(plain: Path) -> None:
     env = {"LANG": "en_US.UTF-8", "LD_LIBRARY_PATH": "/usr/lib64/host", "PATH": "/host:/usr/bin"}
     env["PATH"] += f":{Path(ENGINE).parent}"
-    _, language, libraries, path = seen(plain, options=[], env=env)
+    _, language, libraries, path = seen(plain, [], env)
     assert language == "C.UTF-8"
     assert libraries.startswith("/opt/greet/lib")
     assert "host" not in libraries + path
@@ -127,7 +117,7 @@ def test_what_names_files_and_locales_of_the_host_is_the_image_s_own(plain: Path
 
 def test_even_that_is_the_user_s_where_it_is_meant(plain: Path) -> None:
     meant = {"SINGULARITYENV_LANG": "C", "SINGULARITYENV_LD_LIBRARY_PATH": "/mine"}
-    _, language, libraries, _ = seen(plain, options=[], env=meant)
+    _, language, libraries, _ = seen(plain, [], meant)
     assert language == "C"
     assert libraries.startswith("/mine")
     assert "greet" not in libraries
@@ -135,8 +125,7 @@ def test_even_that_is_the_user_s_where_it_is_meant(plain: Path) -> None:
 
 def test_a_host_s_variables_reach_the_program_as_they_did_before(small: Path) -> None:
     """Nothing of the way in which defaults are set stays behind."""
-    command = [ENGINE, "-s", "exec", "--userns", small, "sh", "-c", "env; set"]
-    done = run(command, env={"OTHER": "two words"})
-    assert "OTHER=two words\n" in done.stdout
-    assert "__default__" not in done.stdout
-    assert "__line__" not in done.stdout
+    printed = inside(small, "sh", "-c", "env; set", env={"OTHER": "two words"})
+    assert "OTHER=two words\n" in printed
+    assert "__default__" not in printed
+    assert "__line__" not in printed
