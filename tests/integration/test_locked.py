@@ -1,27 +1,20 @@
 """A recipe is locked and built by its lock alone; what changed since is not taken."""
 
-import hashlib
-import io
 import json
 import os
 import re
 import shutil
-import subprocess
-import tarfile
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import DOWNLOAD_FAILED, LOCK_STALE
+from lumicontainer.errors import DOWNLOAD_FAILED
 
 from ..conftest import CHECK
-from .conftest import lumicontainer
+from ..unit.test_fetch import UPSTREAM, Upstream
+from .conftest import digest, inside, lumicontainer, write_files
 
-UPSTREAM = "https://upstream.invalid/"
 FILE = "words.txt"
 LAYERS = {
     "held.yaml": "summary: an image to lock\nbase: tiny\nlayers: [venv, built, thing]\n",
@@ -61,45 +54,24 @@ build-backend = "backend"
 backend-path = ["."]
 """
 BACKEND = """\
-import os, pathlib, zipfile
+import pathlib, zipfile
 
-NAME, NEED, CANARY = {name!r}, {need!r}, pathlib.Path({canary!r})
-INFO = NAME + "-1.0+held.dist-info"
-
-
-def note(hook):
-    CANARY.parent.mkdir(parents=True, exist_ok=True)
-    with CANARY.open("a") as file:
-        file.write(f"{{hook}} of {{NAME}} on {{os.uname().nodename}}\\n")
-
-
-def metadata():
-    note("metadata")
-    # A package of apt's that the layer itself takes says that this is the image.
-    need = NEED if pathlib.Path("/usr/bin/hello").exists() else "apt-package-is-missing"
-    lines = ["Metadata-Version: 2.1", "Name: " + NAME, "Version: 1.0+held"]
-    return "\\n".join(lines + ["Requires-Dist: " + need] * bool(NEED)) + "\\n"
-
-
-def get_requires_for_build_wheel(config_settings=None):
-    note("requires")
-    return []
-
-
-def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    folder = pathlib.Path(metadata_directory, INFO)
-    folder.mkdir()
-    (folder / "METADATA").write_text(metadata())
-    return INFO
+CANARY = pathlib.Path({canary!r})
+CANARY.parent.mkdir(parents=True, exist_ok=True)
+CANARY.touch()
+# A package of apt's that the layer itself takes says that this is the image.
+NEED = {need!r} if pathlib.Path("/usr/bin/hello").exists() else "apt-package-is-missing"
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    name = NAME + "-1.0+held-py3-none-any.whl"
+    name, info = "{name}-1.0+held-py3-none-any.whl", "{name}-1.0+held.dist-info/"
+    needs = f"Requires-Dist: {{NEED}}\\n" if NEED else ""
+    metadata = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: 1.0+held\\n{{needs}}"
     with zipfile.ZipFile(pathlib.Path(wheel_directory, name), "w") as wheel:
-        wheel.writestr(NAME + ".py", "NAME = " + repr(NAME))
-        wheel.writestr(INFO + "/METADATA", metadata())
-        wheel.writestr(INFO + "/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
-        wheel.writestr(INFO + "/RECORD", "")
+        wheel.writestr("{name}.py", "NAME = '{name}'")
+        wheel.writestr(info + "METADATA", metadata)
+        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "RECORD", "")
     return name
 """
 
@@ -107,13 +79,11 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 def write_source(folder: Path, name: str, canary: Path, need: str = "") -> str:
     """Write a source distribution whose code writes the canary; return its sha256."""
     backend = BACKEND.format(name=name, need=need, canary=str(canary))
-    path = folder / f"{name}-1.0+held.tar.gz"
-    with tarfile.open(path, "w:gz") as file:
-        for member, text in {"pyproject.toml": PROJECT, "backend.py": backend}.items():
-            info = tarfile.TarInfo(f"{name}-1.0+held/{member}")
-            info.size = len(text)
-            file.addfile(info, io.BytesIO(text.encode()))
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    called = f"{name}-1.0+held"
+    files = {"pyproject.toml": PROJECT, "backend.py": backend}
+    write_files(folder / "unpacked" / called, files)
+    archive = shutil.make_archive(str(folder / called), "gztar", folder / "unpacked", called)
+    return digest(Path(archive))
 
 
 @pytest.fixture(scope="module")
@@ -135,79 +105,57 @@ def sources(tmp_path_factory: pytest.TempPathFactory, canary: Path) -> Iterator[
         yield found
 
 
-def git(folder: Path, *words: str) -> str:
-    settings = ["user.name=x", "user.email=x", "init.defaultBranch=main"]
-    options = [word for each in settings for word in ("-c", each)]
-    done = subprocess.run(
-        ["git", *options, *words], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Upstream:
+    """Make what lies upstream: a file, and a repository whose commit no branch ends with."""
+    upstream = Upstream(tmp_path_factory.mktemp("upstream"))
+    (upstream.served / FILE).write_text("first\n")
+    upstream.later(upstream.repository("tool", tool="a tool\n"))
+    return upstream
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a served folder: a file, and a repository whose commit no branch ends with."""
-    folder = tmp_path_factory.mktemp("served")
-    (folder / FILE).write_text("first\n")
-    (folder / "tool").mkdir()
-    git(folder / "tool", "init", "--quiet")
-    (folder / "tool" / "tool").write_text("a tool\n")
-    git(folder / "tool", "add", ".")
-    git(folder / "tool", "commit", "--quiet", "--message=one")
-    git(folder / "tool", "commit", "--quiet", "--allow-empty", "--message=two")
-    return folder
+def commit(upstream: Upstream) -> str:
+    return upstream.git("rev-parse", "HEAD~1", at=upstream.served / "tool")
 
 
 @pytest.fixture(scope="module")
-def mirrors(served: Path) -> Iterator[list[str]]:
-    """Serve the file over loopback, and give the options that name it and the repository."""
-    handler = partial(SimpleHTTPRequestHandler, directory=str(served))
-    handler.func.log_message = lambda *_: None  # type: ignore[attr-defined]
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        here = f"http://127.0.0.1:{server.server_port}/"
-        yield ["--mirror", f"{UPSTREAM}={here}", "--mirror", f"{UPSTREAM}tool={served / 'tool'}"]
-        server.shutdown()
-        thread.join()
+def mirror(upstream: Upstream) -> list[str]:
+    return ["--mirror", f"{UPSTREAM}={upstream.served}/"]
 
 
 @pytest.fixture(scope="module")
 def held(
     tmp_path_factory: pytest.TempPathFactory,
-    served: Path,
-    mirrors: list[str],
+    commit: str,
+    mirror: list[str],
     sources: dict[str, str],
 ) -> tuple[Path, str]:
     """Return a folder of recipes with the lock of ``held``, and its text."""
-    folder = tmp_path_factory.mktemp("held")
-    thing = THING.format(commit=git(served / "tool", "rev-parse", "HEAD~1")[:8])
-    for name, text in {**LAYERS, "layers/thing/layer.yaml": thing}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    done = lumicontainer("lock", "held", "--recipes", folder, *mirrors)
-    assert done.returncode == 0, done.stderr
+    thing = {"layers/thing/layer.yaml": THING.format(commit=commit[:8])}
+    folder = write_files(tmp_path_factory.mktemp("held"), {**LAYERS, **thing})
+    done = lumicontainer("lock", "held", "--recipes", folder, *mirror, code=0)
     path = folder / "locks/held.workstation.lock.yaml"
     assert done.stdout == f"{path}\n"
     return folder, path.read_text()
 
 
 def test_the_lock_holds_one_of_each_kind_and_what_they_need(
-    held: tuple[Path, str], served: Path
+    held: tuple[Path, str], upstream: Upstream, commit: str
 ) -> None:
     _, text = held
-    assert re.search(r'- debootstrap: bookworm\n +pin: "?[0-9a-f]{64}"?\n', text)
-    assert re.search(r"- apt: sl\n +pin: sl=[0-9]\S+\n", text)
-    assert re.search(r"- apt: python3\.11-venv\n +dependency: true\n +pin: python3\.11-venv=", text)
-    assert re.search(
-        r"- python: jinja2==3\.1\.6\n +pin: jinja2==3\.1\.6 --hash=sha256:\w{64}\n", text
-    )
-    assert re.search(r"- python: markupsafe\n +dependency: true\n +pin: markupsafe==[0-9]", text)
-    assert re.search(rf"- git: {UPSTREAM}tool\n +file: tool\n", text)
-    assert git(served / "tool", "rev-parse", "HEAD~1") in text
+    for pattern in (
+        r'- debootstrap: bookworm\n +pin: "?[0-9a-f]{64}"?\n',
+        r"- apt: sl\n +pin: sl=[0-9]\S+\n",
+        r"- apt: python3\.11-venv\n +dependency: true\n +pin: python3\.11-venv=",
+        r"- python: jinja2==3\.1\.6\n +pin: jinja2==3\.1\.6 --hash=sha256:\w{64}\n",
+        r"- python: markupsafe\n +dependency: true\n +pin: markupsafe==[0-9]",
+        rf"- git: {UPSTREAM}tool\n +file: tool\n",
+        commit,
+    ):
+        assert re.search(pattern, text), text
     assert not re.search(r"https?://(?!upstream\.invalid/)", text)
-    assert str(served) not in text
+    assert str(upstream.served) not in text
     assert "unpinned: " not in text
 
 
@@ -222,76 +170,56 @@ def test_the_code_of_a_source_says_in_the_image_alone_what_it_needs(
     assert not canary.exists()
 
 
+def installed(image: Path) -> dict[str, str]:
+    """Return the versions of an image's Debian packages by name."""
+    listed = json.loads(lumicontainer("inspect", image, "--packages", "--json").stdout)["system"]
+    return {name.partition(":")[0]: version for name, version in listed.items()}
+
+
 def test_an_image_is_built_of_what_is_locked_and_of_nothing_that_came_since(
-    held: tuple[Path, str], served: Path, mirrors: list[str], tmp_path: Path
+    held: tuple[Path, str], upstream: Upstream, mirror: list[str], tmp_path: Path
 ) -> None:
     folder, text = held
     image = tmp_path / "held.sif"
-    words = ["build", "held", "--recipes", folder, "--locked", "--output", image, *mirrors]
-    (served / FILE).write_text("second\n")
-    done = lumicontainer(*words)
-    assert done.returncode == DOWNLOAD_FAILED, done.stderr
+    words = ("build", "held", "--recipes", folder, "--locked", "--output", image, *mirror)
+    (upstream.served / FILE).write_text("second\n")
+    done = lumicontainer(*words, code=DOWNLOAD_FAILED)
     assert f"'{FILE}' does not match its sha256" in done.stderr
     assert not image.exists()
 
-    (served / FILE).write_text("first\n")
-    done = lumicontainer(*words)
-    assert done.returncode == 0, done.stderr
-    listed = json.loads(lumicontainer("inspect", image, "--packages", "--json").stdout)["system"]
-    packages = {name.partition(":")[0]: version for name, version in listed.items()}
-    for name, version in re.findall(
-        r"- apt: \S+\n(?: +dependency: true\n)? +pin: (\S+)=(\S+)", text
-    ):
-        assert packages[name] == version, name
-    listed = lumicontainer("run", image, "--", "python3", "-m", "pip", "list", "--format=json")
-    versions = {each["name"].lower(): each["version"] for each in json.loads(listed.stdout)}
+    (upstream.served / FILE).write_text("first\n")
+    lumicontainer(*words, code=0)
+    packages = installed(image)
+    pins = re.findall(r"- apt: \S+\n(?: +dependency: true\n)? +pin: (\S+)=(\S+)", text)
+    assert {name: packages[name] for name, _ in pins} == dict(pins)
+    pip = ("python3", "-m", "pip", "list", "--format=json")
+    versions = {each["name"].lower(): each["version"] for each in json.loads(inside(image, *pip))}
     assert versions["jinja2"] == "3.1.6"
     assert f"markupsafe=={versions['markupsafe']} " in text
     names = "import innerofheld as a, deeperofheld as b; print(a.NAME, b.NAME)"
-    shown = lumicontainer("run", image, "--", "python3", "-c", names)
-    assert shown.stdout == "innerofheld deeperofheld\n"
-    shown = lumicontainer("run", image, "--", "cat", "/opt/thing/tool", f"/opt/thing/{FILE}")
-    assert shown.stdout == "a tool\nfirst\n"
+    assert inside(image, "python3", "-c", names) == "innerofheld deeperofheld\n"
+    assert inside(image, "cat", "/opt/thing/tool", f"/opt/thing/{FILE}") == "a tool\nfirst\n"
 
 
 def test_a_package_that_the_mirror_no_longer_has_is_named_with_a_hint(
-    held: tuple[Path, str], mirrors: list[str], tmp_path: Path
+    held: tuple[Path, str], mirror: list[str], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "later"
-    shutil.copytree(held[0], folder)
+    folder = Path(shutil.copytree(held[0], tmp_path / "later"))
     (lock,) = folder.glob("locks/*.lock.yaml")
-    lock.write_text(
-        re.sub(r"pin: python3-venv=\S+", "pin: python3-venv=3.11.0-0", lock.read_text())
-    )
-    words = ("--recipes", folder, "--locked", "--output", tmp_path / "later.sif", *mirrors)
-    done = lumicontainer("build", "held", *words)
-    assert done.returncode == DOWNLOAD_FAILED, done.stderr
+    lock.write_text(re.sub(r"pin: python3-venv=\S+", "pin: python3-venv=3.11.0-0", held[1]))
+    words = ("--recipes", folder, "--locked", "--output", tmp_path / "later.sif", *mirror)
+    done = lumicontainer("build", "held", *words, code=DOWNLOAD_FAILED)
     assert "Version '3.11.0-0' for 'python3-venv' was not found" in done.stderr
     assert "hint: write a new lock, or name a mirror of the lock's time" in done.stderr
 
 
-def test_what_cannot_be_asked_is_open_and_not_built(
-    held: tuple[Path, str], mirrors: list[str], tmp_path: Path
+def test_what_needs_a_base_that_cannot_be_made_here_is_open(
+    held: tuple[Path, str], mirror: list[str], tmp_path: Path
 ) -> None:
-    folder, _ = held
-    own = tmp_path / "x.yaml"
-    lost = ["--mirror", f"{UPSTREAM}=http://127.0.0.1:9/", *mirrors[2:]]
-    # Nothing else is asked again: the base is what takes long.
+    words = ("--recipes", held[0], "--output", tmp_path / "x.yaml", *mirror)
     alone = {"PATH": "/usr/bin:/bin", "LUMICONTAINER_CACHE": "/proc/self"}
-    done = lumicontainer("lock", "held", "--recipes", folder, "--output", own, *lost, env=alone)
-    assert done.returncode == 1, done.stderr
-    assert re.search(
-        rf"- url: \S+\n +file: {FILE}\n +unpinned: it could not be downloaded\n", own.read_text()
-    )
-    assert (
-        "- debootstrap: bookworm\n      unpinned: the base could not be made here\n"
-        in own.read_text()
-    )
-    reason = (
-        "innerofheld==1.0+held has no wheel; the layers below cannot be made: bookworm of 'tiny'"
-    )
-    assert reason in " ".join(own.read_text().replace("''", "'").split())
-    (folder / "locks/held.workstation.lock.yaml").write_text(own.read_text())
-    done = lumicontainer("build", "held", "--recipes", folder, "--locked", *mirrors)
-    assert done.returncode == LOCK_STALE
-    assert f"{FILE} from {UPSTREAM}{FILE}: open, it could not be downloaded" in done.stderr
+    lumicontainer("lock", "held", *words, env=alone, code=1)
+    text = (tmp_path / "x.yaml").read_text()
+    assert "- debootstrap: bookworm\n      unpinned: the base could not be made here\n" in text
+    reason = "has no wheel; the layers below cannot be made: bookworm of 'tiny'"
+    assert f"innerofheld==1.0+held {reason}" in " ".join(text.replace("''", "'").split())

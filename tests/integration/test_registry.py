@@ -1,7 +1,6 @@
 """The layers of an image come from a real registry to the disk, each with its digest."""
 
 import os
-import subprocess
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from lumicontainer.errors import DownloadError
 from lumicontainer.host.registry import save_image
 
+from .conftest import check_output
 from .registries import registry
 from .test_without_internet import push
 
@@ -24,7 +24,7 @@ def image(tmp_path: Path) -> Iterator[str]:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "file").write_bytes(os.urandom(SIZE))
-    subprocess.run(["tar", "-cf", tmp_path / "base.tar", "-C", tree, "."], check=True)
+    check_output("tar", "-cf", tmp_path / "base.tar", "-C", tree, ".")
     with registry(tmp_path) as here:
         push(tmp_path / "base.tar", f"{here}/large:1")
         yield f"{here}/large:1"

@@ -5,14 +5,9 @@ not there. The base image lies in a real registry. Apt's archives are the test's
 the base's distribution, one for AMD's repositories, and the shipped layer rocm installs from it.
 """
 
-import functools
-import hashlib
-import io
-import json
 import os
 import re
 import shutil
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +15,17 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import DOWNLOAD_FAILED
-from lumicontainer.host.site import DEBIAN_KEYRING, read_site
 
 from ..conftest import ROOT
-from ..faults.real import kept
 from ..recipes.scripts import make_wheel
 from ..stand_in_archive import Package, StandInArchive, stand_in_archive
 from ..stand_in_rocm import stand_in_rocm
-from .conftest import lumicontainer, run
+from ..unit.test_fetch import UPSTREAM, Upstream
+from .conftest import check_output, debian, digest, inside, lumicontainer, started, write_files
 from .registries import registry
-from .test_locked import git
+from .test_locked import installed
 
-UPSTREAM, AMD = "https://upstream.invalid/", "https://repo.radeon.com/"
+AMD = "https://repo.radeon.com/"
 ARCHIVE = "http://archive.invalid/debian"
 BASE = "library/stand-in-base:1"
 WHEEL = "from_a_folder-1.0-py3-none-any.whl"
@@ -65,19 +59,18 @@ LAYERS = {
 
 @dataclass(frozen=True)
 class Site:
-    """Hold a site's mirrors, and recipes of what they have."""
+    """Hold a site's mirrors, and recipes of what they have, below a folder."""
 
-    recipes: Path
+    work: Path
     archive: StandInArchive
     registry: str
-    images: Path
-    options: tuple[str, ...]
+    options: list[str]
     environment: dict[str, str]
 
-    def lumicontainer(self, verb: str, *words: object):
+    def lumicontainer(self, verb: str, *words: object, code: int = 0):
         """Run a verb for the one recipe, with the site's mirrors and nothing else in reach."""
-        always = ("near", "--recipes", self.recipes, "--platform", "here", *self.options)
-        return lumicontainer(verb, *always, *words, env=self.environment)
+        always = ("near", "--recipes", self.work / "recipes", "--platform", "here", *self.options)
+        return lumicontainer(verb, *always, *words, env=self.environment, code=code)
 
     def publish_rocm(self, *builds: str) -> None:
         """Publish builds of ROCm 6.4.4 in AMD's place."""
@@ -89,103 +82,66 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StandInArchive, str]]:
-    """Give the archives, and the fingerprint of their key."""
-    with stand_in_archive(tmp_path_factory.mktemp("archives")) as archive:
-        fingerprint = archive.make_key()
-        (archive.root / "amd/rocm").mkdir(parents=True)
-        (archive.root / "amd/rocm/rocm.gpg.key").write_text(archive.key())
-        package = Package("from-the-archive", {"opt/from-the-archive": "here\n"})
-        archive.publish("debian", [package], suite="bookworm", origin="Debian")
-        yield archive, fingerprint
-
-
-@pytest.fixture(scope="module")
-def base(archive: tuple[StandInArchive, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return Debian as an archive of files, which knows no archive of packages but the test's."""
-    path = tmp_path_factory.mktemp("base") / "base.tar"
-    shutil.copy(kept("without-internet-bookworm", _bootstrap) / path.name, path)
-    source = f"deb [signed-by=/etc/apt/keyrings/own.asc] {ARCHIVE} bookworm main\n"
-    with tarfile.open(path, "a") as tar:
-        for name, text in (("keyrings/own.asc", archive[0].key()), ("sources.list", source)):
-            info = tarfile.TarInfo(f"./etc/apt/{name}")
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
-    return path
-
-
-def _bootstrap(folder: Path) -> None:
-    tools = "ca-certificates,curl,git,gpg,python3-venv"
-    options = ["--variant=minbase", f"--keyring={DEBIAN_KEYRING}", f"--include={tools}"]
-    options.append("--customize-hook=rm -rf $1/etc/apt/sources.list $1/etc/apt/sources.list.d/*")
-    mirror = read_site("bookworm").mirror
-    made = run(["mmdebstrap", *options, "bookworm", folder / "base.tar", mirror])
-    assert made.returncode == 0, made.stderr[-2000:]
-
-
-@pytest.fixture(scope="module")
-def site(
-    archive: tuple[StandInArchive, str], base: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Run the registry, fill it by Docker, and give the options that name all that there is."""
     work = tmp_path_factory.mktemp("site")
-    served, commit = _served(work / "served")
-    recipes = _recipes(work / "recipes", KEY=archive[1], COMMIT=commit)
-    with registry(work / "registry") as here:
-        push(base, f"{here}/{BASE}")
+    upstream = Upstream(work)
+    (upstream.served / "words.txt").write_text("some words\n")
+    commit = upstream.git("rev-parse", "HEAD", at=upstream.repository("tool", tool="a tool\n"))
+    make_wheel(upstream.served, WHEEL, {"from_a_folder.py": "said = 'from a folder'\n"})
+    archives = tmp_path_factory.mktemp("archives")
+    with stand_in_archive(archives) as archive, registry(work / "registry") as here:
+        _recipes(work / "recipes", archive.make_key(), commit)
+        write_files(archives / "amd/rocm", {"rocm.gpg.key": archive.key()})
+        package = Package("from-the-archive", {"opt/from-the-archive": "here\n"})
+        archive.publish("debian", [package], suite="bookworm", origin="Debian")
+        push(_base(work, archive.key()), f"{here}/{BASE}")
         mirrors = {
             "docker://docker.io/": f"http://{here}/",
-            UPSTREAM: f"{served}/",
-            ARCHIVE: archive[0].root / "debian",
-            AMD: f"{archive[0].root / 'amd'}/",
+            UPSTREAM: f"{upstream.served}/",
+            ARCHIVE: archives / "debian",
+            AMD: f"{archives / 'amd'}/",
         }
-        nowhere = {f"{each}_proxy": "http://127.0.0.1:9" for each in ("http", "https", "all")}
-        pip = {"CONFIG_FILE": os.devnull, "NO_INDEX": "1", "FIND_LINKS": str(served)}
         environment = {
-            **nowhere,
+            **{f"{each}_proxy": "http://127.0.0.1:9" for each in ("http", "https", "all")},
             "no_proxy": "127.0.0.1",
-            **{f"PIP_{name}": value for name, value in pip.items()},
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(upstream.served),
             "LUMICONTAINER_CACHE": str(work / "cache"),
         }
-        pairs = [("--mirror", f"{old}={new}") for old, new in mirrors.items()]
-        options = tuple(word for pair in pairs for word in pair)
-        found = Site(recipes, archive[0], here, work / "registry/images", options, environment)
+        options = [word for old, new in mirrors.items() for word in ("--mirror", f"{old}={new}")]
+        found = Site(work, archive, here, options, environment)
         found.publish_rocm("129")
         yield found
 
 
-def _served(folder: Path) -> tuple[Path, str]:
-    """Make what lies upstream in a folder, and a wheel; return the folder and the commit."""
-    (folder / "tool").mkdir(parents=True)
-    (folder / "words.txt").write_text("some words\n")
-    git(folder / "tool", "init", "--quiet")
-    (folder / "tool/tool").write_text("a tool\n")
-    git(folder / "tool", "add", ".")
-    git(folder / "tool", "commit", "--quiet", "--message=one")
-    make_wheel(folder, WHEEL, {"from_a_folder.py": "said = 'from a folder'\n"})
-    return folder, git(folder / "tool", "rev-parse", "HEAD")
+def _base(work: Path, key: str) -> Path:
+    """Return Debian as an archive of files, which knows no archive of packages but the test's."""
+    tools = "--include=ca-certificates,curl,git,gpg,python3-venv"
+    hook = "--customize-hook=rm -rf $1/etc/apt/sources.list $1/etc/apt/sources.list.d/*"
+    path = shutil.copy(debian("without-internet-bookworm", tools, hook), work / "base.tar")
+    source = f"deb [signed-by=/etc/apt/keyrings/own.asc] {ARCHIVE} bookworm main\n"
+    files = {"etc/apt/keyrings/own.asc": key, "etc/apt/sources.list": source}
+    owned = ("--owner=root", "--group=root", "-C", write_files(work / "base", files))
+    check_output("tar", "--append", "--file", path, *owned, *files)
+    return path
 
 
-def _recipes(folder: Path, **words: str) -> Path:
+def _recipes(folder: Path, key: str, commit: str) -> None:
     """Write the recipe; of the layer rocm without checks, which stand-ins fail, and its size."""
-    for name, text in LAYERS.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(functools.reduce(lambda t, pair: t.replace(*pair), words.items(), text))
+    texts = {n: t.replace("KEY", key).replace("COMMIT", commit) for n, t in LAYERS.items()}
+    write_files(folder, texts)
     shutil.copytree(ROCM, folder / "layers/rocm", ignore=shutil.ignore_patterns("checks"))
     layer = folder / "layers/rocm/layer.yaml"
     layer.write_text(re.sub(r"\n +expects: .*", "", layer.read_text()))
-    return folder
 
 
 def push(tar: Path, image: str) -> None:
     """Give a registry an image by Docker, as whoever fills a mirror does."""
-    started = run([ROOT / "tests/docker/start.sh"])
-    assert started.returncode == 0, started.stderr
-    env = dict(re.findall(r"(?m)^export (\w+)=(.+)$", started.stdout))
+    env = started("docker")
     for words in (["import", tar, image], ["push", image], ["rmi", image]):
-        done = run(["docker", *words], env=env)
-        assert done.returncode == 0, done.stderr
+        check_output("docker", *words, env=env)
 
 
 @pytest.fixture(scope="module")
@@ -193,54 +149,39 @@ def image(site: Site, lock: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """Build the recipe without its lock, once newer packages have been published."""
     site.publish_rocm("129", "130")
     path = tmp_path_factory.mktemp("image") / "near.sif"
-    done = site.lumicontainer("build", "--no-verify", "--output", path)
-    assert done.returncode == 0, done.stderr
+    site.lumicontainer("build", "--no-verify", "--output", path)
     return path
 
 
 @pytest.fixture(scope="module")
 def lock(site: Site) -> str:
     """Lock the recipe by the mirrors, and return the text of the lock."""
-    done = site.lumicontainer("lock")
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip()).read_text()
-
-
-def printed(image: Path, script: str) -> str:
-    """Return what a script prints in an image."""
-    done = lumicontainer("run", image, "--", "sh", "-c", script)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def installed(image: Path) -> dict[str, str]:
-    """Return the versions of an image's Debian packages by name."""
-    listed = json.loads(lumicontainer("inspect", image, "--packages", "--json").stdout)["system"]
-    return {name.partition(":")[0]: version for name, version in listed.items()}
+    return Path(site.lumicontainer("lock").stdout.strip()).read_text()
 
 
 def test_an_image_is_built_of_nothing_but_what_this_machine_has(image: Path) -> None:
-    assert printed(image, "cat /opt/from-the-archive /opt/thing/*") == "here\na tool\nsome words\n"
-    assert printed(image, "python3 -c 'import from_a_folder; print(from_a_folder.said)'") == (
-        "from a folder\n"
-    )
+    files = inside(image, "sh", "-c", "cat /opt/from-the-archive /opt/thing/*")
+    assert files == "here\na tool\nsome words\n"
+    program = "import from_a_folder; print(from_a_folder.said)"
+    assert inside(image, "python3", "-c", program) == "from a folder\n"
 
 
 def test_the_image_names_upstream_and_no_mirror(site: Site, image: Path) -> None:
-    sources = printed(image, "cat /etc/apt/sources.list /etc/apt/sources.list.d/*")
+    sources = inside(image, "sh", "-c", "cat /etc/apt/sources.list /etc/apt/sources.list.d/*")
     assert ARCHIVE in sources
     assert f"{AMD}rocm/apt/6.4.4 bookworm main" in sources
-    there = f"'{site.archive.root}' -e '{site.recipes.parent}' -e {site.registry}"
-    assert printed(image, f"grep -rlI -e {there} /etc /opt /var/lib/dpkg || true") == ""
+    there = f"'{site.archive.root}' -e '{site.work}' -e {site.registry}"
+    grep = f"grep -rlI -e {there} /etc /opt /var/lib/dpkg || true"
+    assert inside(image, "sh", "-c", grep) == ""
 
 
 def test_a_lock_holds_what_amds_repositories_have_with_all_that_it_needs(
-    lock: str, archive: tuple[StandInArchive, str]
+    lock: str, site: Site
 ) -> None:
     for name in ("rocm-dev", "rocm-libs", "libdrm-amdgpu-dev"):
         assert re.search(rf"- apt: {name}\n +pin: {name}=6\.4\.4-129\n", lock), lock
     assert re.search(r"- apt: rccl\n +dependency: true\n +pin: rccl=6\.4\.4-129\n", lock)
-    key = hashlib.sha256((archive[0].root / "amd/rocm/rocm.gpg.key").read_bytes()).hexdigest()
+    key = digest(site.archive.root / "amd/rocm/rocm.gpg.key")
     assert re.search(rf"- url: \S+\n +file: rocm\.gpg\.key\n +pin: \"?{key}", lock)
     assert re.search(r"- image: \S+\n +pin: docker.io/library/stand-in-base@sha256:", lock)
     assert "- apt: from-the-archive\n" in lock
@@ -252,8 +193,7 @@ def test_by_a_lock_nothing_is_taken_that_came_since(
     site: Site, image: Path, tmp_path: Path
 ) -> None:
     held = tmp_path / "held.sif"
-    done = site.lumicontainer("build", "--locked", "--no-verify", "--output", held)
-    assert done.returncode == 0, done.stderr
+    site.lumicontainer("build", "--locked", "--no-verify", "--output", held)
     for path, build in ((image, 130), (held, 129)):
         versions = installed(path)
         for name in ("rocm-dev", "rocm-libs", "rccl", "libdrm-amdgpu-dev"):
@@ -263,9 +203,9 @@ def test_by_a_lock_nothing_is_taken_that_came_since(
 def test_a_base_that_the_registry_does_not_have_any_more_ends_the_build(
     site: Site, lock: str, tmp_path: Path
 ) -> None:
-    shutil.move(site.images / "docker", tmp_path / "gone")
-    image = tmp_path / "held.sif"
-    done = site.lumicontainer("build", "--locked", "--rebuild", "--output", image)
-    shutil.move(tmp_path / "gone", site.images / "docker")
-    assert done.returncode == DOWNLOAD_FAILED, done.stderr
+    images, image = site.work / "registry/images/docker", tmp_path / "held.sif"
+    images.rename(images.with_name("gone"))
+    words = ("build", "--locked", "--rebuild", "--output", image)
+    site.lumicontainer(*words, code=DOWNLOAD_FAILED)
+    images.with_name("gone").rename(images)
     assert not image.exists()
