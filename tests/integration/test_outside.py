@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import lumicontainer, run
+from .conftest import check_output, lumicontainer
 
 FETCH = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())"
 
@@ -17,20 +17,18 @@ FETCH = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().de
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """Make a CA of the site's own, and a server's certificate by it."""
-    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *name]
-    done = run([*new, "-keyout", "key.pem", "-out", "site.pem"], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    files = ("-keyout", tmp_path / "key.pem", "-out", tmp_path / "site.pem")
+    name = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    new = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *name)
+    check_output("openssl", *new, *files)
     return tmp_path / "site.pem"
 
 
 @pytest.fixture
 def server(bundle: Path) -> Iterator[str]:
     """Serve a file by https; return its URL."""
-    folder = bundle.with_name("served")
-    folder.mkdir()
-    (folder / "word").write_text("trusted")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    (bundle.parent / "word").write_text("trusted")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(bundle.parent))
     with http.server.ThreadingHTTPServer(("localhost", 0), handler) as served:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(bundle, bundle.with_name("key.pem"))
@@ -43,21 +41,13 @@ def server(bundle: Path) -> Iterator[str]:
 def test_a_program_in_the_container_trusts_the_sites_ca_without_its_file_in_the_image(
     small: Path, bundle: Path, server: str
 ) -> None:
-    own = {"SSL_CERT_FILE": str(bundle), "APPTAINER_NO_MOUNT": "tmp", "SINGULARITY_NO_MOUNT": "tmp"}
-    env = {**own, "no_proxy": "localhost", "NO_PROXY": "localhost"}
+    env = {"APPTAINER_NO_MOUNT": "tmp", "SINGULARITY_NO_MOUNT": "tmp"}
+    env |= {"no_proxy": "localhost", "NO_PROXY": "localhost"}
     fetch = ("run", small, "--", "python3", "-c", FETCH, server)
-    assert lumicontainer(*fetch, cwd=Path("/"), env=env).stdout == "trusted\n"
-    without = {**env, "SSL_CERT_FILE": ""}
-    refused = lumicontainer(*fetch, cwd=Path("/"), env=without)
+    trusting = lumicontainer(*fetch, cwd=Path("/"), env={**env, "SSL_CERT_FILE": str(bundle)})
+    assert trusting.stdout == "trusted\n"
+    refused = lumicontainer(*fetch, cwd=Path("/"), env={**env, "SSL_CERT_FILE": ""})
     assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
-
-
-def test_the_container_cannot_change_the_hosts_bundle(small: Path, bundle: Path) -> None:
-    before = bundle.read_bytes()
-    command = ("sh", "-c", 'echo x >>"$SSL_CERT_FILE"')
-    done = lumicontainer("run", small, "--", *command, env={"SSL_CERT_FILE": str(bundle)})
-    assert done.returncode != 0
-    assert bundle.read_bytes() == before
 
 
 @pytest.mark.parametrize(("own", "seen"), [(None, "False\n"), ("", "True\n"), ("1", "False\n")])

@@ -5,7 +5,6 @@ it what SingularityCE 4 does while %post runs (internal/pkg/build/stage.go, and 
 its runtime), and the sections run in it as that user, in no user namespace, with LUMI's umask.
 """
 
-import json
 import os
 import re
 import shutil
@@ -16,19 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import LAYER, object_name
+from lumicontainer.build.cache.store import LAYER
 from lumicontainer.host.site import read_site, stage_site
-from lumicontainer.system.files.user_cache import cache_root
 
 from ..namespaces import prepared
-from .conftest import ENGINE, lumicontainer, run
+from .conftest import SMALL, check_output, inside, lumicontainer, run, write_files
 
 RECIPE = {
     "users.yaml": "summary: packages that add users\nbase: tiny\nlayers: [users]\n",
-    "layers/tiny/layer.yaml": (
-        "summary: Debian with Python\nbootstrap:\n  rocm: {agent: debootstrap, release: bookworm,"
-        " docker_image: 'debian:bookworm', include: [python3]}\n"
-    ),
+    "layers/tiny/layer.yaml": SMALL["layers/tiny/layer.yaml"].replace("  cpu:", "  rocm:"),
     "layers/users/layer.yaml": (
         "summary: a user, a group, and files of theirs\n"
         "packages: {apt: [adduser, openssh-client, uuid-runtime]}\n"
@@ -58,17 +53,17 @@ class Tree:
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script as %post: as the ordinary user who is root to PRoot alone."""
-        binds = [f"mount --rbind /{name} {self.root}/{name}" for name in ("proc", "dev")]
-        binds += [f"mount -t tmpfs -o mode=1777 tmpfs {self.root}/tmp"]
-        binds += [f"mount --bind {self.session / n} {self.root}/etc/{n}" for n in MOUNTS]
-        binds += [f"mount --bind {self.session}/libs {self.root}{LIBS}"]
-        enter = " && ".join([*binds, f'set -- chroot {self.root} "$@"'])
+        mounts = [f"mount --rbind /{name} {self.root}/{name}" for name in ("proc", "dev")]
+        mounts += [f"mount -t tmpfs -o mode=1777 tmpfs {self.root}/tmp"]
+        mounts += [f"mount --bind {self.session / n} {self.root}/etc/{n}" for n in MOUNTS]
+        mounts += [f"mount --bind {self.session}/libs {self.root}{LIBS}"]
+        enter = " && ".join([*mounts, f'set -- chroot {self.root} "$@"'])
         user = ["setpriv", f"--reuid={ID}", f"--regid={ID}", "--clear-groups"]
         clean = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/builder"]
         post = ["bash", "-c", f"umask 0007; . {SITE}/site.sh; exec bash /.post.script"]
         (self.root / ".post.script").write_text(script)
-        command = prepared("mount", enter)
-        return run([*command, *(() if os.getuid() else user), *clean, *self.proot, *post])
+        as_user = () if os.getuid() else user
+        return run([*prepared("mount", enter), *as_user, *clean, *self.proot, *post])
 
 
 def put_proot(folder: Path) -> list[str]:
@@ -96,24 +91,18 @@ def put_session(folder: Path, tree: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def definition(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("own")
-    for name, text in RECIPE.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    done = lumicontainer("render", "users", "--platform", "lumi-g", "--recipes", folder)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def posts(tmp_path: Path) -> str:
+    """Return what the engine makes of the sections %post: one script."""
+    words = ("--platform", "lumi-g", "--recipes", write_files(tmp_path / "own", RECIPE))
+    definition = lumicontainer("render", "users", *words, code=0).stdout
+    return "".join(re.findall(r"(?ms)^%post -c /bin/bash\n(.*?)(?=^%)", definition))
 
 
 @pytest.fixture
-def tree(small: Path, recipes: Path, tmp_path: Path) -> Iterator[Tree]:
+def tree(base_object: Path, tmp_path: Path) -> Iterator[Tree]:
     """Unpack the base of the image ``small``, which is Debian with Python, as the builder's own."""
-    words = ("build", "small", "--recipes", recipes, "--dry-run", "--json")
-    key = json.loads(lumicontainer(*words, cwd=small.parent).stdout)["base_key"]
-    layer = cache_root() / "objects" / object_name(key, "") / LAYER
-    root = tmp_path / "tree"
+    layer, root = base_object / LAYER, tmp_path / "tree"
     # Nobody but root makes devices, and none is wanted: /dev is the host's.
     unpacked = run(["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-dest", root, layer])
     assert (root / "etc/passwd").exists(), unpacked.stderr
@@ -123,14 +112,9 @@ def tree(small: Path, recipes: Path, tmp_path: Path) -> Iterator[Tree]:
     site.mkdir()
     stage_site(read_site("bookworm"), site, SITE)
     if os.getuid() == 0:
-        run(["chown", "--recursive", "--no-dereference", f"{ID}:{ID}", root, session])
+        check_output("chown", "--recursive", "--no-dereference", f"{ID}:{ID}", root, session)
     yield Tree(root, session, proot)
     shutil.rmtree(root, ignore_errors=True)
-
-
-def posts(definition: str) -> str:
-    """Return what the engine makes of the sections %post: one script."""
-    return "".join(re.findall(r"(?ms)^%post -c /bin/bash\n(.*?)(?=^%)", definition))
 
 
 def test_the_files_over_etc_are_in_the_way_of_users_as_they_are_on_lumi(tree: Tree) -> None:
@@ -139,38 +123,32 @@ def test_the_files_over_etc_are_in_the_way_of_users_as_they_are_on_lumi(tree: Tr
     assert "failure while writing changes to /etc/group" in done.stderr
 
 
-def test_an_ordinary_user_builds_it_under_proot(tree: Tree, definition: str) -> None:
+def test_an_ordinary_user_builds_it_under_proot(tree: Tree, posts: str) -> None:
     before = set(closed_files(tree.root))
-    done = tree.run(posts(definition))
+    done = tree.run(posts)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
 
-    users = (tree.root / "etc/passwd").read_text()
-    groups = (tree.root / "etc/group").read_text()
-    assert "\nowner:x:" in users
-    assert "\nuuidd:x:" in users
-    assert "\n_ssh:x:" in groups
+    etc, left = tree.root / "etc", tree.root / "opt/lumicontainer/.etc"
+    users, groups = (etc / "passwd").read_text(), (etc / "group").read_text()
+    for name, text in {"owner": users, "uuidd": users, "_ssh": groups}.items():
+        assert f"\n{name}:x:" in text
     # Who built it, and where, is not in the image.
     assert BUILDER not in users + groups
-    assert (tree.root / "etc/hosts").read_text() == ""
-    assert (tree.root / "etc/resolv.conf").read_text() == ""
-    left = tree.root / "opt/lumicontainer/.etc"
+    assert (etc / "hosts").read_text() == (etc / "resolv.conf").read_text() == ""
     assert {path.name for path in left.iterdir()} <= set(MOUNTS)
 
     assert (tree.root / "opt/umask").read_text() == "0022\n"
     closed = {str(path.relative_to(tree.root)) for path in closed_files(tree.root) - before}
-    assert closed <= {"etc/.pwd.lock", *(f"etc/{name}-" for name in ("shadow", "gshadow"))}
+    assert closed <= {"etc/.pwd.lock", "etc/shadow-", "etc/gshadow-"}
 
-    command = [ENGINE, "--silent", "exec", "--userns", tree.root, "lumi-entry", "--version"]
-    started = run(command)
-    assert re.fullmatch(r"lumi-entry \d\S*\n", started.stdout), started.stderr
+    assert re.fullmatch(r"lumi-entry \d\S*\n", inside(tree.root, "lumi-entry", "--version"))
 
 
 def closed_files(root: Path) -> set[Path]:
     """Return the files and folders that others than their owner cannot read."""
-    found = set()
-    for folder in ("etc", "opt", "usr"):
-        for path in (root / folder).rglob("*"):
-            wanted = 0o5 if path.is_dir() else 0o4
-            if not path.is_symlink() and path.stat().st_mode & wanted != wanted:
-                found.add(path)
-    return found
+    paths = (path for folder in ("etc", "opt", "usr") for path in (root / folder).rglob("*"))
+    return {
+        path
+        for path in paths
+        if not path.is_symlink() and ~path.stat().st_mode & (0o5 if path.is_dir() else 0o4)
+    }

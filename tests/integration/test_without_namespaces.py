@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.build.cache.store import INDEX, LAYER, Cache, object_name
+from lumicontainer.build.cache.store import INDEX, LAYER, Cache
 from lumicontainer.build.tree.index import Index, differences, read_index
 from lumicontainer.image.sif import partitions
-from lumicontainer.system.files.user_cache import cache_root
 
 from ..conftest import ROOT
-from .conftest import in_namespace, lumicontainer, run
+from .conftest import check_output, in_namespace, lumicontainer, run, write_files
 from .people import let_in
 from .registries import registry
-from .test_users import ordinary_user, program  # noqa: F401 - pytest finds them by name
 from .test_without_internet import push
 
+Build = Callable[..., str]
 IMAGE = "stand-in-proot-base:1"
 RECIPE = {
     "users.yaml": "summary: users, setuid and hard links\nbase: pulled\nlayers: [users, above]\n",
@@ -81,23 +77,15 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the recipe, and the program that denies namespaces, where every user may read."""
     folder = tmp_path_factory.mktemp("recipes")
     let_in(folder)
-    for name, text in RECIPE.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
     shutil.copy(ROOT / "tests/deny_namespaces.py", folder)
-    return folder
+    return write_files(folder, RECIPE)
 
 
 @pytest.fixture(scope="module")
-def mirror(
-    small: Path, recipes: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[list[str]]:
+def mirror(base_object: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """Give the options for a registry with the base of the image ``small``."""
     work = tmp_path_factory.mktemp("registry")
-    words = ("build", "small", "--recipes", recipes, "--dry-run", "--json")
-    key = json.loads(lumicontainer(*words, cwd=small.parent).stdout)["base_key"]
-    layer = cache_root() / "objects" / object_name(key, "") / LAYER
-    script = f"unsquashfs -q -n -d {work}/tree {layer} && cd {work}/tree"
+    script = f"unsquashfs -q -n -d {work}/tree {base_object / LAYER} && cd {work}/tree"
     script += f" && rm -rf {' '.join(OWN)} && tar -cf {work}/base.tar . && cd /"
     in_namespace("sh", "-c", f"{script} && rm -rf {work}/tree")
     with registry(work) as here:
@@ -105,48 +93,38 @@ def mirror(
         yield ["--mirror", f"docker://docker.io/=http://{here}/"]
 
 
-class Denied(NamedTuple):
-    """Hold how a user for whom no namespace is made runs the program, and where its cache is."""
-
-    start: list[object]
-    options: list[object]
-    home: Path
-
-    @property
-    def cache(self) -> Path:
-        """Return the folder of the layers."""
-        return self.home / "cache-of-proot"
-
-    def __call__(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """Build the recipe, and print what its steps print."""
-        return run([*self.start, "--verbose", "build", "users", *self.options, *words])
-
-    def allowed(self) -> Denied:
-        """Return the same user, for whom namespaces are made."""
-        user, (_, _, command) = self.start[:-3], self.start[-3:]
-        return self._replace(start=[*user, command])
+@pytest.fixture(scope="module")
+def cache(home: Path) -> Path:
+    return home / "cache-of-proot"
 
 
 @pytest.fixture(scope="module")
-def denied(
-    program: list[object],  # noqa: F811
-    ordinary_user: list[object],  # noqa: F811
+def build(
+    program: list[object],
+    ordinary_user: list[object],
+    cache: Path,
     own: Path,
     mirror: list[str],
-) -> Denied:
-    home = Path(run([*ordinary_user, "pwd"]).stdout.strip())
-    command = Path(str(program[-1]))
-    start = [*ordinary_user, "env", f"LUMICONTAINER_CACHE={home / 'cache-of-proot'}"]
-    start += [command.with_name("python"), own / "deny_namespaces.py", command]
-    return Denied(start, ["--recipes", own, *mirror], home)
+) -> Build:
+    """Return what builds as a user for whom no namespace is made, and gives what it printed.
+
+    The image is not checked: the checks refuse a file that nobody can read.
+    """
+    start, command = [*ordinary_user, "env", f"LUMICONTAINER_CACHE={cache}"], Path(str(program[-1]))
+    denying = [command.with_name("python"), own / "deny_namespaces.py"]
+    options = ["--verbose", "build", "users", "--recipes", own, *mirror, "--no-verify"]
+
+    def build(*words: object, allowed: bool = False, code: int = 0) -> str:
+        done = run([*start, *([] if allowed else denying), command, *options, *words])
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    return build
 
 
 @pytest.fixture(scope="module")
-def built(denied: Denied) -> str:
-    """Build by PRoot, without the checks: they refuse a file that nobody can read."""
-    done = denied("--no-verify")
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+def built(build: Build) -> str:
+    return build()
 
 
 def layers(cache: Path) -> dict[str, Index]:
@@ -160,13 +138,12 @@ def test_the_build_says_that_it_uses_proot_and_why(built: str) -> None:
 
 
 def test_each_layer_equals_the_one_of_namespaces(
-    built: str, denied: Denied, own: Path, mirror: list[str], tmp_path: Path
+    built: str, cache: Path, own: Path, mirror: list[str], tmp_path: Path
 ) -> None:
     words = ("users", "--recipes", own, *mirror, "--no-verify", "--runtime", "namespaces")
     env = {"LUMICONTAINER_CACHE": str(tmp_path / "cache")}
-    done = lumicontainer("build", *words, cwd=tmp_path, env=env)
-    assert done.returncode == 0, done.stderr
-    ours, theirs = layers(denied.cache), layers(tmp_path / "cache")
+    lumicontainer("build", *words, cwd=tmp_path, env=env, code=0)
+    ours, theirs = layers(cache), layers(tmp_path / "cache")
     assert ours.keys() == theirs.keys() == {"base", "users", "above", "lumicontainer"}
     found = {
         f"{step}: {path}: {what}"
@@ -181,47 +158,48 @@ def test_each_layer_equals_the_one_of_namespaces(
     assert ours["users"]["opt/one"].link == ours["users"]["opt/two"].link == "opt/one"
 
 
-def test_compiling_runs_under_proot_only_if_no_engine_starts(built: str, denied: Denied) -> None:
+def test_compiling_runs_under_proot_only_if_no_engine_starts(built: str, build: Build) -> None:
     assert "above: compile: under PRoot, in the tree: the engine starts no container" in built
-    again = ("--runtime", "proot", "--no-verify", "--set", "above.word=other")
-    done = denied.allowed()(*again, "--output", "other.sif")
-    assert done.returncode == 0, done.stderr
-    assert "above: compile: in a container of the engine, without ptrace" in done.stderr
+    changed = ("--runtime", "proot", "--set", "above.word=other", "--output", "other.sif")
+    printed = build(*changed, allowed=True)
+    assert "above: compile: in a container of the engine, without ptrace" in printed
+
+
+def in_flat(image: Path, *words: object) -> str:
+    """Return what unsquashfs prints of an image of one file system."""
+    (part,) = partitions(image)
+    return check_output("unsquashfs", "-offset", part.offset, *words)
 
 
 def test_a_slurm_job_builds_by_proot(
-    built: str, denied: Denied, cluster: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    built: str,
+    build: Build,
+    home: Path,
+    cluster: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", cluster["SLURM_CONF"])
-    job = ("--on", "standard-g", "--time", "20m", "--jobs", 2, "--output", "job.sif")
-    changed = ("--runtime", "proot", "--no-verify", "--set", "above.word=third")
-    done = denied.allowed()(*job, *changed)
-    assert done.returncode == 0, done.stderr
-    assert "the job runs on nid00500" in done.stderr
-    assert "runtime: proot" in done.stderr
-    words = ["unsquashfs", "-offset", partitions(denied.home / "job.sif")[0].offset, "-cat"]
-    assert run([*words, denied.home / "job.sif", "opt/compiled.txt"]).stdout == "third\n"
+    image = home / "job.sif"
+    job = ("--on", "standard-g", "--time", "20m", "--jobs", 2, "--output", image)
+    printed = build(*job, "--runtime", "proot", "--set", "above.word=third", allowed=True)
+    assert "the job runs on nid00500" in printed
+    assert "runtime: proot" in printed
+    assert in_flat(image, "-cat", image, "opt/compiled.txt") == "third\n"
 
 
-def test_the_flat_image_has_the_owners_of_its_layers(built: str, denied: Denied) -> None:
-    image = denied.home / "users.sif"
-    (part,) = partitions(image)
-    words = ["unsquashfs", "-offset", part.offset, "-lln", image, "opt/owned"]
-    row = layers(denied.cache)["above"]["opt/owned"]
-    assert f"{row.uid}/{row.gid}" in run(words).stdout
-
-
-@pytest.mark.parametrize("words", [(), ("--on", "standard-g")], ids=["here", "in a job"])
-def test_a_layer_that_makes_a_device_is_refused_before_the_build(
-    denied: Denied, own: Path, words: tuple[str, ...], running_cluster: dict[str, str]
+def test_the_flat_image_has_the_owners_of_its_layers(
+    built: str,
+    cache: Path,
+    home: Path,
 ) -> None:
-    del running_cluster
-    folder = own / "layers/above"
-    script = (folder / "install.sh").read_text()
-    (folder / "install.sh").write_text(f"{script}mknod /opt/null c 1 3\n")
-    done = denied("--output", "other.sif", *words)
-    (folder / "install.sh").write_text(script)
-    assert done.returncode == 2
-    assert "PRoot cannot make device nodes" in done.stderr
-    assert "base" not in done.stderr
-    assert "submitted" not in done.stderr
+    row = layers(cache)["above"]["opt/owned"]
+    listed = in_flat(home / "users.sif", "-lln", home / "users.sif", "opt/owned")
+    assert f"{row.uid}/{row.gid}" in listed
+
+
+def test_a_layer_that_makes_a_device_is_refused_before_the_build(build: Build, own: Path) -> None:
+    with (own / "layers/above/install.sh").open("a") as script:
+        script.write("mknod /opt/null c 1 3\n")
+    printed = build("--output", "other.sif", code=2)
+    assert "PRoot cannot make device nodes" in printed
+    assert "base" not in printed
