@@ -12,7 +12,7 @@ from lumicontainer.system.files.user_cache import cache_root
 from ..conftest import ROOT
 from ..documents import BLOCKS, NOT_RUN, RUN_BY, WITH_ENGINE, Block
 from ..reader import BINARY, make_reader
-from .conftest import run
+from .conftest import check_output, run
 
 JOBS = [
     block
@@ -65,8 +65,7 @@ def test_each_job_script_of_the_manual_starts_a_rank_for_each_task(
     folders = [site_folder(job, tmp_path, image) for job in JOBS]
     numbers = [submit(job, folder, cluster) for job, folder in zip(JOBS, folders, strict=True)]
     after = f"--dependency=afterany:{':'.join(numbers)}"
-    done = run(["timeout", "240s", "srun", "--ntasks=1", after, "true"], env=cluster)
-    assert done.returncode == 0, done.stderr
+    check_output("timeout", "240s", "srun", "--ntasks=1", after, "true", env=cluster)
     for job, folder in zip(JOBS, folders, strict=True):
         logs = [folder / "out", *folder.glob("logs/*.out")]
         printed = "".join(log.read_text() for log in logs)
@@ -95,10 +94,8 @@ def submit(job: Block, folder: Path, cluster: dict[str, str]) -> str:
     # The options of `lumicontainer binds` must be enough for a script that asks for them.
     asks = "lumicontainer binds" in script
     env = {name: value for name, value in cluster.items() if not (asks and "_USERNS" in name)}
-    words = ["sbatch", "--parsable", "--output=out", "--error=err", job.name]
-    done = run(words, cwd=folder, env={**env, **MODULE})
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    words = ("sbatch", "--parsable", "--output=out", "--error=err", job.name)
+    return check_output(*words, cwd=folder, env={**env, **MODULE}).strip()
 
 
 def test_a_user_comes_from_module_load_to_a_trained_model(

@@ -8,7 +8,6 @@ import os
 import subprocess
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from lumicontainer.host.docker.daemon import connect
 from lumicontainer.host.docker.image import ImageSpec, instructions
 
 from ..namespaces import as_root
-from .conftest import STRANGE_LINES, run
+from .conftest import STRANGE_LINES, run, until
 
 SECONDS = 60
 VALUES = {**STRANGE_LINES, "QUOTED": '"both"', "QUOTE": '"'}
@@ -36,11 +35,8 @@ def podman() -> Iterator[dict[str, str]]:
     with log.open("w") as file:
         service = subprocess.Popen(command, stdout=file, stderr=file)
     try:
-        end = time.monotonic() + SECONDS
-        while not socket.exists():
-            assert time.monotonic() < end, log.read_text()
-            assert service.poll() is None, log.read_text()
-            time.sleep(0.05)
+        assert until(lambda: socket.exists() or service.poll(), SECONDS), log.read_text()
+        assert service.poll() is None, log.read_text()
         run([*as_root(), "chown", os.getuid(), socket])
         yield {"DOCKER_HOST": f"unix://{socket}"}
     finally:
