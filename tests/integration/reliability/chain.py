@@ -1,26 +1,21 @@
 """A recipe of four small layers on an image file, and builds of it to disturb."""
 
-import hashlib
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.build.cache.store import Cache, prove
 
 from ...conftest import CHECK
-from ..conftest import run
+from ..conftest import check_output, digest, events, until, write_files
 
 LAYERS = ("one", "two", "three", "four")
 STEPS = (*LAYERS, "lumicontainer")
-PATIENCE = 2.0
-"""Seconds after which nothing of a killed build may run."""
-_STAY = {"sandbox", "lock", "idle"}
 _SCRIPT = """\
 set -euo pipefail
 echo "making $name"
@@ -52,11 +47,7 @@ def write_chain(folder: Path, image: Path) -> Path:
         )
         files[f"layers/{name}/install.sh"] = _SCRIPT
         files[f"layers/{name}/checks/value.sh"] = f"{CHECK}test -s /opt/{name}/value\n"
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
+    return write_files(folder, files)
 
 
 @dataclass
@@ -65,7 +56,6 @@ class Build:
 
     process: subprocess.Popen[bytes]
     log: Path
-    begun: float = field(default_factory=time.monotonic)
 
     def wait(self, patience: float = 300) -> int:
         return self.process.wait(patience)
@@ -83,8 +73,7 @@ class Build:
 
     def events(self, kind: str) -> list[dict[str, str]]:
         """Return the events of a kind that were printed whole."""
-        lines = [line for line in self.stderr.split("\n")[:-1] if line.startswith("{")]
-        return [each for line in lines if (each := json.loads(line))["event"] == kind]
+        return events(self.stderr.rpartition("\n")[0], kind)
 
     def steps(self, kind: str) -> list[str]:
         """Return the steps, without packing and checks, that an event of a kind names."""
@@ -127,27 +116,22 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        names: dict[str, object] = {
-            "LUMICONTAINER_CACHE": self.cache,
-            "LUMICONTAINER_TMPDIR": self.temporary,
+        return {
+            **os.environ,
+            "LUMICONTAINER_CACHE": str(self.cache),
+            "LUMICONTAINER_TMPDIR": str(self.temporary),
+            "PATH": f"{self.root}/bin:{os.environ['PATH']}",
         }
-        names["PATH"] = f"{self.root}/bin:{os.environ['PATH']}"
-        return {**os.environ, **{name: str(path) for name, path in names.items()}}
 
     def start(self, *words: object, output: Path | None = None, recipe: str = "chain") -> Build:
         """Start a build that prints events as JSON."""
         log = self.root / f"log-{len(list(self.root.glob('log-*')))}"
         command = [*self.enter, sys.executable, "-m", "lumicontainer", "build", recipe, *words]
         command += [*self.options, "--recipes", self.recipes, "--output", output or self.image]
-        with log.open("wb") as file:
-            process = subprocess.Popen(
-                [str(word) for word in (*command, "--progress", "json")],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log.with_name(f"stdout-{log.name}").open("wb"),
-                stderr=file,
-            )
-        return Build(process, log)
+        words = [str(word) for word in (*command, "--progress", "json")]
+        with log.open("wb") as stderr, log.with_name(f"stdout-{log.name}").open("wb") as stdout:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": stderr}
+            return Build(subprocess.Popen(words, env=self.environment, **streams), log)
 
     def build(self, *words: object, code: int = 0) -> Build:
         """Build to the end."""
@@ -160,26 +144,24 @@ class Place:
         mark = os.fsencode(self.root)
         found = []
         for process in Path("/proc").glob("[0-9]*"):
-            try:
+            with suppress(OSError):
                 command = (process / "cmdline").read_bytes()
                 if mark in command or mark in (process / "mountinfo").read_bytes():
                     words = command.decode(errors="replace").replace("\0", " ")
                     found.append(f"{process.name} {words}")
-            except OSError:
-                continue
         return found
 
-    def left(self) -> list[str]:
-        """Return what builds left that they should not: drafts, partial images, their own files.
+    def ends(self) -> bool:
+        """Return whether all processes of builds are gone in two seconds."""
+        return until(lambda: not self.living(), 2)
 
-        A build leaves its tree for the next.
-        """
+    def left(self) -> list[str]:
+        """Return drafts, partial images, and files of builds other than the tree for the next."""
         drafts = self.there(self.cache / "objects").glob(".*")
         partial = self.there(self.image.parent).glob(".*")
-        files = [
-            each for build in self.trees() for each in build.iterdir() if each.name not in _STAY
-        ]
-        return [str(path) for each in (drafts, partial, files) for path in each]
+        files = (each for build in self.trees() for each in build.iterdir())
+        own = (each for each in files if each.name not in {"sandbox", "lock", "idle"})
+        return [str(path) for path in (*drafts, *partial, *own)]
 
     def trees(self) -> list[Path]:
         """Return the trees that builds left."""
@@ -189,25 +171,9 @@ class Place:
         return Cache(self.cache).names()
 
 
-def until(holds: Callable[[], bool], patience: float = PATIENCE) -> bool:
-    """Wait until something holds; return whether it did in time."""
-    end = time.monotonic() + patience
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def copy(cache: Path, folder: Path) -> Path:
     """Copy a cache; damage of the copy leaves the other whole."""
-    done = run(["cp", "-a", "--reflink=auto", cache, folder])
-    assert done.returncode == 0, done.stderr
+    check_output("cp", "-a", "--reflink=auto", cache, folder)
     return folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ..conftest import lumicontainer
-from .chain import Build, Place, copy, until, write_chain
+from .chain import Build, Place, copy, write_chain
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +16,7 @@ def base(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Place
     """Build two recipes with the same base at once, one with --rebuild, in an empty cache."""
     root = tmp_path_factory.mktemp("base")
     words = ("--recipes", recipes, "--pack", "flat", "--no-verify", "--output", root / "base.sif")
-    done = lumicontainer("build", "small", *words)
-    assert done.returncode == 0, done.stderr
+    lumicontainer("build", "small", *words, code=0)
     place = Place(root, write_chain(root / "recipes", root / "base.sif"))
     for folder in (place.temporary, place.image.parent):
         folder.mkdir()
@@ -48,4 +47,4 @@ def place_in(folder: Path, first: Place) -> Iterator[Place]:
     own.temporary.mkdir()
     own.image.parent.mkdir()
     yield own
-    assert until(lambda: not own.living()), own.living()
+    assert own.ends(), own.living()

@@ -2,7 +2,10 @@
 
 import shutil
 
-from .chain import LAYERS, Place, digest
+import pytest
+
+from ..conftest import digest
+from .chain import LAYERS, Place
 
 ODD = "date +%s%N | tee /opt/four/odd >/opt/four/strange\n"
 WHOLE = (
@@ -11,6 +14,7 @@ WHOLE = (
 )
 
 
+@pytest.fixture(autouse=True)
 def own_recipes(place: Place) -> None:
     """Give a place recipes that a test may change."""
     place.recipes = shutil.copytree(place.recipes, place.root / "recipes")
@@ -23,7 +27,6 @@ def append(place: Place, text: str) -> None:
 
 
 def test_a_second_build_reports_what_differs_unless_its_layer_says_why(unchecked: Place) -> None:
-    own_recipes(unchecked)
     append(unchecked, ODD)
     with (unchecked.recipes / "layers/four/layer.yaml").open("a") as layer:
         layer.write("not_reproducible: {'/opt/*/odd': it holds the time}\n")
@@ -37,7 +40,6 @@ def test_a_second_build_reports_what_differs_unless_its_layer_says_why(unchecked
 
 
 def test_the_checks_of_the_whole_image_are_made_again_where_a_layer_changed(place: Place) -> None:
-    own_recipes(place)
     (place.recipes / "checks").mkdir()
     (place.recipes / "checks/good.sh").write_text(WHOLE)
     place.build()

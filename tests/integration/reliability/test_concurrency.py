@@ -8,8 +8,8 @@ from collections import Counter
 
 from lumicontainer.build.cache.store import Cache
 
-from ..conftest import run
-from .chain import LAYERS, STEPS, Build, Place, digest
+from ..conftest import check_output, digest
+from .chain import LAYERS, STEPS, Build, Place
 
 
 def test_two_recipes_at_once_make_their_common_base_once(
@@ -52,9 +52,8 @@ def test_a_cache_that_is_emptied_meanwhile_harms_no_build(place: Place) -> None:
         builds = [place.start("--set", "two.value=p", output=output) for output in outputs]
         prunes = 0
         while any(build.process.poll() is None for build in builds):
-            words = ["cache", "prune", "--max-size", "0"]
-            done = run([sys.executable, "-m", "lumicontainer", *words], env=place.environment)
-            assert done.returncode == 0, done.stderr
+            words = ("lumicontainer", "cache", "prune", "--max-size", "0")
+            check_output(sys.executable, "-m", *words, env=place.environment)
             prunes += 1
         assert [build.wait() for build in builds] == [0, 0], [b.stderr[-2000:] for b in builds]
         assert prunes > 1
