@@ -29,20 +29,12 @@ CONSTANTS = {
 }
 
 
-def _called(path: Path) -> str:
-    return f"{path.parent.name}-{path.stem}"
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=_called)
-def test_a_script_stops_at_the_first_error(path: Path) -> None:
-    lines = path.read_text().splitlines()
-    assert lines[0] == "#!/usr/bin/env bash"
-    assert lines[1] == "set -euo pipefail"
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=_called)
-def test_a_script_uses_only_variables_that_it_is_given(path: Path) -> None:
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_script_stops_at_the_first_error_and_uses_only_variables_that_it_is_given(
+    path: Path,
+) -> None:
     text = path.read_text()
+    assert text.startswith("#!/usr/bin/env bash\nset -euo pipefail\n")
     given = {parameter.name for parameter in CATALOG.layer(path.parent.name).parameters}
     given |= {"jobs", "wheels", "sources", "provider", "TMPDIR", "HOME", "PATH", "PWD"} | CONSTANTS
     given |= set(re.findall(r"(?m)(?:^|[;( ])(\w+)\+?=", text))
@@ -82,10 +74,6 @@ def test_a_shipped_lock_holds_all_of_its_image(path: Path) -> None:
     assert path.name == file_name(image)
     assert faults(lock, image) == []
     assert text_of(lock) == path.read_text()
-
-
-def test_the_first_recipe_is_locked_for_a_workstation() -> None:
-    assert "pytorch-deepspeed.workstation.lock.yaml" in [path.name for path in LOCKS]
 
 
 def test_the_checks_that_a_hint_names_exist() -> None:

@@ -7,28 +7,26 @@ from lumicontainer.core.resolve.resolve import resolve
 
 from ..conftest import ROOT
 
-RECIPES = {
-    "apex": ("apex", "megatron-deepspeed"),
-    "deepspeed": ("deepspeed", "pytorch-deepspeed"),
-    "flash-attention": ("flash-attention", "megatron-deepspeed"),
-    "flash-attention-ck": ("flash-attention", "megatron-deepspeed"),
-    "horovod": ("horovod", "pytorch-deepspeed"),
-    "megatron": ("megatron", "megatron-deepspeed"),
-}
-"""Each with its layer, and a recipe that has it on LUMI-G."""
 OTHERWISE = {"provider", "version", "OPT_DIM"}
 """What may differ: where the source is from, and how much of it is compiled."""
 
 
 @pytest.mark.parametrize(
-    ("name", "layer", "recipe"), [(name, *where) for name, where in RECIPES.items()]
+    ("name", "layer", "recipe"),
+    [
+        ("apex", "apex", "megatron-deepspeed"),
+        ("deepspeed", "deepspeed", "pytorch-deepspeed"),
+        ("flash-attention", "flash-attention", "megatron-deepspeed"),
+        ("flash-attention-ck", "flash-attention", "megatron-deepspeed"),
+        ("horovod", "horovod", "pytorch-deepspeed"),
+        ("megatron", "megatron", "megatron-deepspeed"),
+    ],
 )
 def test_the_layer_is_compiled_with_the_scripts_and_flags_of_lumi_g(
     name: str, layer: str, recipe: str
 ) -> None:
-    catalog = open_catalog(ROOT / "tests/rocm")
     images = (
-        resolve(catalog.materials(name, "rocm-debian", "stand-in"), ()),
+        resolve(open_catalog(ROOT / "tests/rocm").materials(name, "rocm-debian", "stand-in"), ()),
         resolve(open_catalog().materials(recipe, "lumi-g", ""), ()),
     )
     own, lumi = (next(each for each in image.layers if each.name == layer) for image in images)
