@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -23,13 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from report import report
 from rivals import Docker, Rendered, build_plain, folders_served
 from table import LUMICONTAINER, seconds
 
 from lumicontainer.build.workspace import remove_tree
-from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import find_engine
 from lumicontainer.host.machine import clean_environment
 
@@ -39,7 +36,6 @@ WORK = Path("/var/tmp/lumicontainer-bench")
 KEPT = "figures.json"
 CHANGES = 3
 STARTS = 5
-TOP = "bench-top"
 SCRIPT = """\
 # change {change}
 set -euo pipefail
@@ -79,27 +75,18 @@ class Bench:
         self.logs = self.work / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.rendered = Rendered(arguments.recipe, self.work / "recipes")
-        self.write_recipe()
-
-    def write_recipe(self) -> None:
-        """Write the recipe with one more layer on top, beside the user's own layers."""
-        shutil.rmtree(self.rendered.recipes, ignore_errors=True)
-        own = self.arguments.recipes
-        if own:
-            shutil.copytree(own, self.rendered.recipes)
-        recipe = yaml.safe_load(open_catalog(own).recipe(self.arguments.recipe).text)
-        recipe["layers"].append(TOP)
-        folder = self.rendered.recipes / "layers" / TOP
-        folder.mkdir(parents=True)
-        (folder / "layer.yaml").write_text("summary: what the benchmark changes\n")
-        text = yaml.safe_dump(recipe, sort_keys=False)
-        (self.rendered.recipes / f"{self.arguments.recipe}.yaml").write_text(text)
+        self.rendered.write(arguments.recipes)
         self.change_top()
+
+    def emptied(self, name: str) -> Path:
+        """Return a folder of the run, with nothing in it."""
+        remove_tree(self.work / name)
+        (self.work / name).mkdir()
+        return self.work / name
 
     def change_top(self) -> None:
         """Change the script of the top layer to one that no build has met."""
-        script = SCRIPT.format(change=time.time_ns(), mark=MARK)
-        (self.rendered.recipes / "layers" / TOP / "install.sh").write_text(script)
+        self.rendered.top.write_text(SCRIPT.format(change=time.time_ns(), mark=MARK))
 
     def build(self, output: Path, *options: str, cache: Path | None = None) -> Result:
         """Build with lumicontainer, and return what it reported."""
@@ -164,8 +151,7 @@ def ours(bench: Bench) -> Figures:
 
     The tree is weighed as it is kept for the next build, with the note of its state.
     """
-    remove_tree(bench.ours)
-    bench.ours.mkdir()
+    bench.emptied(bench.ours.name)
     with peak_of(bench.ours) as seen:
         result = bench.build(bench.image)
     parts = {"tree": "tmp", "layers": "cache", "image": bench.image.name}
@@ -178,18 +164,14 @@ def ours(bench: Bench) -> Figures:
 
 def plain(bench: Bench) -> Figures:
     """Build the rendered definition with Apptainer alone."""
-    folder = bench.work / "plain"
-    remove_tree(folder)
-    folder.mkdir()
+    folder = bench.emptied("plain")
     whole = build_plain(bench.rendered, folder, bench.logs / "plain.log")
     return {"whole": whole, "image": disk(folder / "plain.sif")}
 
 
 def docker(bench: Bench) -> Figures:
     """Build the rendered Dockerfile and convert it; once more with the top layer changed."""
-    folder = bench.work / "docker"
-    remove_tree(folder)
-    folder.mkdir()
+    folder = bench.emptied("docker")
     engine = Docker(bench.rendered, folder, bench.logs / "docker.log")
     figures: Figures = {"driver": engine.driver}
     try:
@@ -226,9 +208,7 @@ def top(bench: Bench) -> Figures:
 
 def middle(bench: Bench) -> Figures:
     """Build with a layer in the middle changed, from a copy of the cache: it can be repeated."""
-    folder = bench.work / "middle"
-    remove_tree(folder)
-    folder.mkdir()
+    folder = bench.emptied("middle")
     seconds(["cp", "-a", bench.ours / "cache", folder / "cache"])
     changed = ("--set", bench.arguments.middle)
     result = bench.build(folder / "image.sif", *changed, cache=folder / "cache")

@@ -20,17 +20,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
+from rivals import Rendered
 from table import LUMICONTAINER, row
 
-from lumicontainer.core.catalog import open_catalog
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.host.site import read_site, stage_site
 
 WORK = Path("/var/tmp/lumicontainer-bench-proot")
 CHANGES = 3
 LIMIT = 0.1
-TOP = "bench-top"
 PLATFORM = "bench-proot"
 INSIDE = "/mnt"
 """It is in every Debian, and a bind needs a place that is there."""
@@ -47,47 +45,33 @@ class Bench:
     """Write what both build, and measure each."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.recipe, self.base, self.work = arguments.recipe, arguments.base, arguments.work
-        self.recipes = self.work / "recipes"
+        self.base, self.work = arguments.base, arguments.work
+        self.rendered = Rendered(arguments.recipe, self.work / "recipes")
+        self.rendered.write(arguments.recipes)
         self.temporary = self.work / "tmp"
-        for name in (f"recipes/layers/{TOP}", "recipes/envs", "site", "tmp"):
+        for name in ("recipes/envs", "site", "tmp"):
             (self.work / name).mkdir(parents=True, exist_ok=True)
-        self._write(open_catalog(arguments.recipes).recipe(self.recipe).text)
-
-    def _write(self, text: str) -> None:
-        recipe = yaml.safe_load(text)
-        recipe["layers"].append(TOP)
-        command = "singularity build RECIPE.sif RECIPE.def"
-        platform = {"summary": "a host with PRoot", "accelerator": "cpu", "proot": command}
-        for name, document in {
-            f"{self.recipe}.yaml": recipe,
-            f"layers/{TOP}/layer.yaml": {"summary": "what the benchmark changes"},
-            f"envs/{PLATFORM}.yaml": platform,
-        }.items():
-            (self.recipes / name).write_text(yaml.safe_dump(document, sort_keys=False))
+        platform = self.rendered.recipes / f"envs/{PLATFORM}.yaml"
+        platform.write_text(
+            "summary: a host with PRoot\naccelerator: cpu\n"
+            "proot: singularity build RECIPE.sif RECIPE.def\n"
+        )
         self.change_top()
 
     def change_top(self) -> None:
         """Change the script of the top layer to one that no build has met."""
-        script = f"echo {time.time_ns()} >/opt/changed\n"
-        (self.recipes / "layers" / TOP / "install.sh").write_text(script)
+        self.rendered.top.write_text(f"echo {time.time_ns()} >/opt/changed\n")
 
     def words(self, verb: str) -> list[str]:
         """Return the command line of a verb about the recipe."""
-        return [*LUMICONTAINER, verb, self.recipe, "--recipes", str(self.recipes)]
+        rendered = self.rendered
+        return [*LUMICONTAINER, verb, rendered.recipe, "--recipes", str(rendered.recipes)]
 
     def ours(self) -> Took:
         """Build with lumicontainer."""
-        words = [
-            *self.words("build"),
-            "--runtime",
-            "proot",
-            "--output",
-            str(self.work / "ours.sif"),
-        ]
-        return self._took(
-            words, {**os.environ, "LUMICONTAINER_TMPDIR": str(self.temporary)}, "ours.log"
-        )
+        words = [*self.words("build"), "--runtime", "proot", "--output", self.work / "ours.sif"]
+        environment = {**os.environ, "LUMICONTAINER_TMPDIR": str(self.temporary)}
+        return self._took(words, environment, "ours.log")
 
     def plain(self) -> Took:
         """Build the rendered definition with SingularityCE alone."""
@@ -98,17 +82,17 @@ class Bench:
         handed = {f"SINGULARITYENV_{name}": value for name, value in variables.items()}
         handed |= {f"SINGULARITY_{name}": str(self.temporary) for name in ("TMPDIR", "CACHEDIR")}
         definition = self.work / "plain.def"
-        words = [*self.words("render"), "--platform", PLATFORM]
-        text = subprocess.check_output(words, text=True)
+        render = [*self.words("render"), "--platform", PLATFORM]
+        text = subprocess.check_output(render, text=True)
         definition.write_text(re.sub(r"(?m)^From: .*", f"From: {self.base}", text, count=1))
-        words = ["singularity", "build", "--force"]
+        words: list[str | Path] = ["singularity", "build", "--force"]
         words += ["--no-https"] if self.base.startswith("127.0.0.1:") else []
         for bind in (f"{folder}:{INSIDE}", *(f"{each}:{each}" for each in site.folders)):
             words += ["--bind", bind]
-        words += [str(self.work / "plain.sif"), str(definition)]
+        words += [self.work / "plain.sif", definition]
         return self._took(words, clean_environment() | handed, "plain.log")
 
-    def _took(self, words: Sequence[str], environment: Mapping[str, str], log: str) -> Took:
+    def _took(self, words: Sequence[str | Path], environment: Mapping[str, str], log: str) -> Took:
         begun = time.perf_counter()
         with (self.work / log).open("w") as file:
             process = subprocess.Popen(words, env=environment, stdout=file, stderr=file)

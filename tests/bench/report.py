@@ -27,12 +27,8 @@ def report(figures: Figures) -> None:
 
 def cold(ours: Figures, plain: Figures) -> None:
     """Report builds from nothing."""
-    row(
-        "cold build, plain Apptainer",
-        _against(ours["whole"], plain["whole"]),
-        "not slower",
-        holds=ours["whole"] <= plain["whole"],
-    )
+    own, theirs = ours["whole"], plain["whole"]
+    row("cold build, plain Apptainer", _against(own, theirs), "not slower", holds=own <= theirs)
 
 
 def cold_docker(ours: Figures, docker: Figures) -> None:
@@ -53,12 +49,8 @@ def unchanged(seen: Figures) -> None:
 def top(seen: Figures) -> None:
     """Report a changed script in the last layer."""
     whole, script, checks = (median(seen[name]) for name in ("whole", "script", "checks"))
-    row(
-        "last layer's script changed",
-        f"{_s(whole)}, the script {_s(script)}, the image's checks {_s(checks)}",
-        "<= script + 6 s",
-        holds=whole <= script + 6,
-    )
+    text = f"{_s(whole)}, the script {_s(script)}, the image's checks {_s(checks)}"
+    row("last layer's script changed", text, "<= script + 6 s", holds=whole <= script + 6)
 
 
 def top_plain(seen: Figures, plain: Figures) -> None:
@@ -89,13 +81,9 @@ def middle(ours: Figures, seen: Figures) -> None:
 
 def disk(ours: Figures) -> None:
     """Report how much of the disk the cold build took."""
-    total = ours["together"]
-    row(
-        "most disk of the cold build",
-        f"{_mb(ours['peak'])}, {ours['looks']} looks",
-        f"<= {_mb(total)}",
-        holds=ours["peak"] <= total,
-    )
+    peak, total = ours["peak"], ours["together"]
+    text = f"{_mb(peak)}, {ours['looks']} looks"
+    row("most disk of the cold build", text, f"<= {_mb(total)}", holds=peak <= total)
     for name in ("tree", "layers", "image"):
         row(f"  {name}", _mb(ours[name]))
 

@@ -16,21 +16,44 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import yaml
 from table import LUMICONTAINER, seconds
 
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.host.site import Site, read_site, stage_site
 
 START_DOCKER = Path(__file__).parents[1] / "docker/start.sh"
 BASE, IMAGE = "lumicontainer-bench-base", "lumicontainer-bench"
+TOP = "bench-top"
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """Hold a recipe that ``lumicontainer render`` turns into what the others build."""
+    """Hold a recipe that ``lumicontainer render`` turns into what the others build.
+
+    ``recipes`` is its folder: the recipe has one more layer on top there, beside the user's own.
+    """
 
     recipe: str
     recipes: Path
+
+    def write(self, own: Path | None) -> None:
+        """Write the recipe, of the user's folder or a shipped one, with the layer on top."""
+        shutil.rmtree(self.recipes, ignore_errors=True)
+        if own:
+            shutil.copytree(own, self.recipes)
+        recipe = yaml.safe_load(open_catalog(own).recipe(self.recipe).text)
+        recipe["layers"].append(TOP)
+        self.top.parent.mkdir(parents=True)
+        (self.top.parent / "layer.yaml").write_text("summary: what the benchmark changes\n")
+        text = yaml.safe_dump(recipe, sort_keys=False)
+        (self.recipes / f"{self.recipe}.yaml").write_text(text)
+
+    @property
+    def top(self) -> Path:
+        """Return the script of the layer on top."""
+        return self.recipes / "layers" / TOP / "install.sh"
 
     def text(self, form: str) -> str:
         """Return the definition or the Dockerfile."""

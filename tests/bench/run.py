@@ -16,6 +16,7 @@ import tempfile
 import time
 import timeit
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +87,10 @@ def ranks(image: Path) -> None:
     the one that is profiled, and not measured.
     """
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        node = Node(image, Path(folder))
         profile = ["--profile", "7", "--profiler", "torch"]
-        first, *others = node.start("turn", [task(rank, 8, 1) for rank in range(8)], *profile)
-        together = node.start("once", [task(rank, RANKS, 1) for rank in range(RANKS)])
+        start = partial(started_ranks, image, Path(folder))
+        first, *others = start("turn", [task(rank, 8, 1) for rank in range(8)], *profile)
+        together = start("once", [task(rank, RANKS, 1) for rank in range(RANKS)])
     for what, taken, limit in (
         ("  a rank, every feature on, CPU", others, 50),
         ("  the first rank, which checks the node", [first], 100),
@@ -105,31 +106,19 @@ def ranks(image: Path) -> None:
     row(f"  {RANKS} ranks at once, every feature on", seen, "no error", holds=not wrong)
 
 
-class Node:
-    """Start ranks in a container on a LUMI-G node; ``folder`` takes its files."""
-
-    def __init__(self, image: Path, folder: Path) -> None:
-        for name in ("node", "caches"):
-            (folder / name).mkdir(mode=0o700)
-        self.script = folder / "nothing.py"
-        self.script.touch()
-        words = [*binds(folder / "node"), "--bind", f"{folder}", image]
-        self.entering = [ENGINE, "-s", "exec", "--userns", *words, "python3"]
-
-    def start(self, how: str, tasks: list[dict[str, str]], *options: str) -> Any:
-        """Return what ranks.py reports of these tasks."""
-        folder = self.script.parent
-        program = (HERE / "ranks.py").read_text()
-        words = [how, self.script, folder / f"logs-{how}", json.dumps(tasks)]
-        command = [*self.entering, "-c", program, *words, *EVERY_FEATURE, *options]
-        done = subprocess.run(
-            list(map(str, command)),
-            env={**os.environ, "TMPDIR": str(folder / "caches")},
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        return json.loads(done.stdout)
+def started_ranks(
+    image: Path, folder: Path, how: str, tasks: list[dict[str, str]], *options: str
+) -> Any:
+    """Start ranks in a container on a LUMI-G node, and return what ranks.py reports of them."""
+    work = folder / how
+    for name in ("node", "caches"):
+        (work / name).mkdir(mode=0o700, parents=True)
+    (work / "nothing.py").touch()
+    enter = [ENGINE, "-s", "exec", "--userns", *binds(work / "node"), "--bind", work, image]
+    words = [how, work / "nothing.py", work / "logs", json.dumps(tasks), *EVERY_FEATURE, *options]
+    command = [*enter, "python3", "-c", (HERE / "ranks.py").read_text(), *words]
+    environment = {**os.environ, "TMPDIR": str(work / "caches")}
+    return json.loads(subprocess.check_output(list(map(str, command)), env=environment, text=True))
 
 
 def image_checks(image: Path) -> None:
@@ -139,7 +128,7 @@ def image_checks(image: Path) -> None:
         ("lumi-verify --level quick", ["--level", "quick"], 10),
         ("  the check image/linkage", ["-k", "image/linkage"], 3),
     ):
-        took = _took([*inside, *words])
+        took = seconds([*inside, *words], stderr=subprocess.DEVNULL)
         row(named, f"{took:.1f} s", f"<= {limit} s", holds=took <= limit)
 
 
@@ -154,9 +143,15 @@ def beside_others(image: Path, folder: Path) -> None:
     imports = ["python3", "-c", "import torch"]
     try:
         docker.import_image(image)
-        ours = _took([*LUMICONTAINER, "verify", image, "--level", "quick"])
+        ours = seconds(
+            [*LUMICONTAINER, "verify", image, "--level", "quick"], stderr=subprocess.DEVNULL
+        )
         row("verify --level quick", f"{ours:.1f} s", "<= 10 s", holds=ours <= 10)
-        row("  plain Apptainer: import torch", _times(_took(plain_words(image, imports)), ours))
+        row(
+            "  plain Apptainer: import torch",
+            _times(seconds(plain_words(image, imports)), ours),
+            stderr=subprocess.DEVNULL,
+        )
         row("  Docker: import torch", _times(docker.run(imports), ours))
         script = f"mkdir -p /opt/bench && echo {time.time_ns()} >/opt/bench/data"
         ours = last_layer(bench)
@@ -174,20 +169,13 @@ def _times(theirs: float, ours: float) -> str:
     return f"{theirs:.1f} s: {theirs / ours:.1f} times"
 
 
-def _took(command: Sequence[object]) -> float:
-    """Return the wall time of a command that must succeed, in seconds."""
-    begun = time.monotonic()
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    return time.monotonic() - begun
-
-
 def last_layer(bench: builds.Bench) -> float:
     """Return the seconds of a build after a change of the last layer's trivial script."""
-    script = bench.rendered.recipes / "layers" / builds.TOP / "install.sh"
     times = []
     # The first build unpacks the tree, which stays for the next.
     for _ in range(builds.CHANGES + 1):
-        script.write_text(f"mkdir -p /opt/bench\necho {time.time_ns()} >/opt/bench/data\n")
+        text = f"mkdir -p /opt/bench\necho {time.time_ns()} >/opt/bench/data\n"
+        bench.rendered.top.write_text(text)
         times.append(bench.build(bench.image, cache=cache_root()).whole)
     return statistics.median(times[1:])
 
