@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -103,7 +102,12 @@ class Reader:
 def make_reader(folder: Path, environment: dict[str, str]) -> Reader:
     """Make a reader with a clone, a program of their own, the command, its Python and pytest."""
     clone, programs, home = folder / "you", folder / "bin", folder / "home"
-    _copy_checkout(clone)
+    clone.mkdir()
+    # The files that git knows, as a clone has them; one may be deleted.
+    listed = "git ls-files -z --cached --others --exclude-standard"
+    pack = "tar --create --null --files-from - --ignore-failed-read"
+    script = f'{listed} | {pack} | tar --extract --directory "$0"'
+    subprocess.run(["bash", "-o", "pipefail", "-c", script, clone], cwd=ROOT, check=True)
     (clone / "train.py").write_text(TRAIN)
     (clone / ".venv").symlink_to(sys.prefix)
     programs.mkdir()
@@ -120,18 +124,3 @@ def make_reader(folder: Path, environment: dict[str, str]) -> Reader:
     # The make that runs the tests must not be taken for the one that starts a reader's make.
     make = dict.fromkeys(("MAKEFLAGS", "MAKELEVEL", "MFLAGS"), "")
     return Reader(clone, {**environment, **own, **make})
-
-
-def _copy_checkout(folder: Path) -> None:
-    """Copy the files of this checkout that git knows into a folder, as a clone has them."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
