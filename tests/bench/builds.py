@@ -16,9 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +50,6 @@ echo "{mark}$(($(milliseconds) - begun))"
 MARK = "milliseconds of the script: "
 
 
-@dataclass
-class Result:
-    """Hold what a build of ours said of itself, and the wall time of the whole process."""
-
-    whole: float
-    begun: list[str] = field(default_factory=list)
-    """The steps that were not taken from the cache."""
-    took: dict[str, float] = field(default_factory=dict)
-    script: float = 0.0
-    """Seconds of the script of the top layer, as measured by itself."""
-
-
 class Bench:
     """Know the recipe, and where everything of the run lies."""
 
@@ -88,8 +75,12 @@ class Bench:
         """Change the script of the top layer to one that no build has met."""
         self.rendered.top.write_text(SCRIPT.format(change=time.time_ns(), mark=MARK))
 
-    def build(self, output: Path, *options: str, cache: Path | None = None) -> Result:
-        """Build with lumicontainer, and return what it reported."""
+    def build(self, output: Path, *options: str, cache: Path | None = None) -> Figures:
+        """Build with lumicontainer; return the wall time of the process, and what it reported.
+
+        That is the steps that were not taken from the cache, the seconds of each step, and those of
+        the script of the top layer, as measured by itself.
+        """
         (self.ours / "tmp").mkdir(parents=True, exist_ok=True)
         words = [*LUMICONTAINER, "build", self.arguments.recipe, "--progress", "json"]
         words += ["--recipes", self.rendered.recipes, "--output", output, *options]
@@ -97,21 +88,17 @@ class Bench:
         environment = {f"LUMICONTAINER_{name}": str(path) for name, path in places.items()}
         log = self.logs / "ours.log"
         with log.open("w") as file:
-            result = Result(seconds(words, env={**os.environ, **environment}, stderr=file))
-        for line in log.read_text().splitlines():
-            if line.startswith("{"):
-                _take(result, json.loads(line))
-        return result
-
-
-def _take(result: Result, event: Mapping[str, Any]) -> None:
-    """Take one event of a build's progress."""
-    if event["event"] == "begin":
-        result.begun.append(event["step"])
-    elif event["event"] == "end":
-        result.took[event["step"]] = event["seconds"]
-    elif event["event"] == "line" and event["text"].startswith(MARK):
-        result.script = int(event["text"].removeprefix(MARK)) / 1000
+            whole = seconds(words, env={**os.environ, **environment}, stderr=file)
+        lines = log.read_text().splitlines()
+        events = [json.loads(line) for line in lines if line.startswith("{")]
+        texts = [each["text"] for each in events if each["event"] == "line"]
+        script = [text.removeprefix(MARK) for text in texts if text.startswith(MARK)]
+        return {
+            "whole": whole,
+            "begun": [each["step"] for each in events if each["event"] == "begin"],
+            "took": {each["step"]: each["seconds"] for each in events if each["event"] == "end"},
+            "script": sum(map(int, script)) / 1000,
+        }
 
 
 def disk(*paths: Path) -> int:
@@ -159,7 +146,7 @@ def ours(bench: Bench) -> Figures:
     # With the folder that they lie in, which the peak has too.
     sizes["together"] = disk(bench.ours)
     bench.build(bench.flat, "--pack", "flat")
-    return {"whole": result.whole, "begun": result.begun, "took": result.took, **seen, **sizes}
+    return {**result, **seen, **sizes}
 
 
 def plain(bench: Bench) -> Figures:
@@ -190,7 +177,7 @@ def docker(bench: Bench) -> Figures:
 def unchanged(bench: Bench) -> Figures:
     """Build again what was built."""
     bench.build(bench.image)
-    return {"whole": [bench.build(bench.image).whole for _ in range(STARTS)]}
+    return {"whole": [bench.build(bench.image)["whole"] for _ in range(STARTS)]}
 
 
 def top(bench: Bench) -> Figures:
@@ -200,10 +187,10 @@ def top(bench: Bench) -> Figures:
     for _ in range(CHANGES):
         bench.change_top()
         result = bench.build(bench.image)
-        found["whole"].append(result.whole)
-        found["script"].append(result.script)
-        found["checks"].append(result.took["check"])
-    return {**found, "took": result.took}
+        found["whole"].append(result["whole"])
+        found["script"].append(result["script"])
+        found["checks"].append(result["took"]["check"])
+    return {**found, "took": result["took"]}
 
 
 def middle(bench: Bench) -> Figures:
@@ -213,8 +200,7 @@ def middle(bench: Bench) -> Figures:
     changed = ("--set", bench.arguments.middle)
     result = bench.build(folder / "image.sif", *changed, cache=folder / "cache")
     remove_tree(folder)
-    figures = {"changed": bench.arguments.middle, "spared": bench.arguments.spared}
-    return {**figures, "whole": result.whole, "begun": result.begun}
+    return {**result, "changed": bench.arguments.middle, "spared": bench.arguments.spared}
 
 
 def packs(bench: Bench) -> Figures:
@@ -225,8 +211,8 @@ def packs(bench: Bench) -> Figures:
             bench.change_top()
             result = bench.build(image, "--pack", form)
             seen = figures.setdefault(form, {"whole": [], "pack": []})
-            seen["whole"].append(result.whole)
-            seen["pack"].append(result.took["pack"])
+            seen["whole"].append(result["whole"])
+            seen["pack"].append(result["took"]["pack"])
             seen["image"] = image.stat().st_size
     return figures
 

@@ -176,7 +176,7 @@ def last_layer(bench: builds.Bench) -> float:
     for _ in range(builds.CHANGES + 1):
         text = f"mkdir -p /opt/bench\necho {time.time_ns()} >/opt/bench/data\n"
         bench.rendered.top.write_text(text)
-        times.append(bench.build(bench.image, cache=cache_root()).whole)
+        times.append(bench.build(bench.image, cache=cache_root())["whole"])
     return statistics.median(times[1:])
 
 
