@@ -128,24 +128,14 @@ RELIABILITY = "tests/integration/reliability/"
 LONGEST = tuple(
     f"tests/{name}.py"
     for name in (
-        "integration/reliability/test_changes",
-        "faults/test_gpu_checks",
-        "integration/test_documents",
-        "integration/test_layers",
-        "faults/test_training",
-        "integration/test_locked",
-        "integration/test_without_internet",
-        "integration/test_docker_build",
-        "integration/test_reproducible",
-        "integration/test_without_namespaces",
-        "integration/test_build",
-        "integration/test_rocm_debian",
-        "faults/test_rocm_layers",
-        "integration/test_image",
-        "recipes/test_scripts_torch",
-        "faults/test_changed_bytes",
-        "integration/test_shared_cache",
-        "integration/test_extend",
+        *("integration/reliability/test_changes", "faults/test_gpu_checks"),
+        *("integration/test_documents", "integration/test_layers", "faults/test_training"),
+        *("integration/test_locked", "integration/test_without_internet"),
+        *("integration/test_docker_build", "integration/test_reproducible"),
+        *("integration/test_without_namespaces", "integration/test_build"),
+        *("integration/test_rocm_debian", "faults/test_rocm_layers", "integration/test_image"),
+        *("recipes/test_scripts_torch", "faults/test_changed_bytes"),
+        *("integration/test_shared_cache", "integration/test_extend"),
     )
 )
 """The files that take about a minute or more, the longest first: the workers end together."""

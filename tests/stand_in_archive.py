@@ -29,21 +29,19 @@ class StandInArchive:
     root: Path
     home: Path
 
-    def gpg(self, *arguments: str | Path, name: str = "own") -> str:
-        home = self.home / name
-        home.mkdir(mode=0o700, exist_ok=True)
-        command = ["gpg", "--homedir", home, "--batch", "--yes", "--quiet", *arguments]
+    def gpg(self, *arguments: str | Path) -> str:
+        command = ["gpg", "--homedir", self.home, "--batch", "--yes", "--quiet", *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def make_key(self, name: str = "own") -> str:
         """Make a key and return its fingerprint."""
-        self.gpg("--passphrase", "", "--quick-gen-key", f"{name}@localhost", name=name)
-        listed = self.gpg("--list-keys", "--with-colons", name=name)
+        self.gpg("--passphrase", "", "--quick-gen-key", f"{name}@localhost")
+        listed = self.gpg("--list-keys", "--with-colons", f"{name}@localhost")
         return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
 
     def key(self, name: str = "own") -> str:
         """Return a key as text."""
-        return self.gpg("--armor", "--export", name=name)
+        return self.gpg("--armor", "--export", f"{name}@localhost")
 
     def publish(
         self,
@@ -68,7 +66,8 @@ class StandInArchive:
         listed = f" {_digest(index)} {index.stat().st_size} main/binary-amd64/Packages\n"
         release = index.parents[2] / "Release"
         release.write_text(f"{head}{date}SHA256:\n{listed}")
-        self.gpg("--clearsign", "--output", release.parent / "InRelease", release, name=signer)
+        sign = ("--clearsign", "--local-user", f"{signer}@localhost")
+        self.gpg(*sign, "--output", release.parent / "InRelease", release)
 
     def _made(self, folder: str, package: Package) -> str:
         """Make a package, and return what an index says of it."""
@@ -105,7 +104,6 @@ def stand_in_archive(root: Path) -> Iterator[StandInArchive]:
     try:
         yield StandInArchive(root, home)
     finally:
-        for agent in home.iterdir():
-            command = ["gpgconf", "--homedir", agent, "--kill", "gpg-agent"]
-            subprocess.run(command, check=True, capture_output=True)
+        command = ["gpgconf", "--homedir", home, "--kill", "gpg-agent"]
+        subprocess.run(command, check=True, capture_output=True)
         shutil.rmtree(home, ignore_errors=True)  # its agent removes files there too
