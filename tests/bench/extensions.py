@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from table import LUMICONTAINER, row, seconds
+from table import LUMICONTAINER, row, seconds, taken
 
 from lumicontainer.extending.extension import lock_path
 from lumicontainer.host.uv import find_uv
@@ -35,7 +33,7 @@ def extension(image: Path, folder: Path) -> None:
     for _ in range(RUNS):
         file.unlink()
         shutil.rmtree(plain, ignore_errors=True)
-        times.append((*_taken(make), *_taken(install, **cache)))
+        times.append((*taken(make), *taken(install, **cache)))
     took, worked, other, others = map(statistics.median, zip(*times, strict=True))
     seen = f"{took:.1f} s against {other:.1f} s: {took / other:.1f} times"
     row("extension of 20 packages, uv's same", seen, "<= twice", holds=took <= 2 * other)
@@ -49,14 +47,6 @@ def extension(image: Path, folder: Path) -> None:
         ours = _started(mounted, [file] if cold else ())
         theirs = _started(bound, plain.rglob("*") if cold else ())
         row(f"  start and imports, {named}", f"{ours:.1f} s against {theirs:.1f} s")
-
-
-def _taken(command: Sequence[object], **options: Any) -> tuple[float, float]:
-    """Return the wall time and the processor time of a command."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    took = seconds(command, **options)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _started(command: Sequence[object], forgotten: Iterable[Path]) -> float:

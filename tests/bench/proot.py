@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rivals import Rendered
-from table import LUMICONTAINER, row
+from table import LUMICONTAINER, row, taken
 
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.host.site import read_site, stage_site
@@ -85,22 +85,19 @@ class Bench:
         render = [*self.words("render"), "--platform", PLATFORM]
         text = subprocess.check_output(render, text=True)
         definition.write_text(re.sub(r"(?m)^From: .*", f"From: {self.base}", text, count=1))
-        words: list[str | Path] = ["singularity", "build", "--force"]
+        words: list[object] = ["singularity", "build", "--force"]
         words += ["--no-https"] if self.base.startswith("127.0.0.1:") else []
         for bind in (f"{folder}:{INSIDE}", *(f"{each}:{each}" for each in site.folders)):
             words += ["--bind", bind]
         words += [self.work / "plain.sif", definition]
         return self._took(words, clean_environment() | handed, "plain.log")
 
-    def _took(self, words: Sequence[str | Path], environment: Mapping[str, str], log: str) -> Took:
-        begun = time.perf_counter()
+    def _took(self, words: Sequence[object], environment: Mapping[str, str], log: str) -> Took:
         with (self.work / log).open("w") as file:
-            process = subprocess.Popen(words, env=environment, stdout=file, stderr=file)
-            _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise SystemExit(f"error: {words[0]} failed\n   hint: read {self.work / log}")
-        return Took(time.perf_counter() - begun, usage.ru_utime + usage.ru_stime)
+            try:
+                return Took(*taken(words, env=environment, stdout=file, stderr=file))
+            except subprocess.CalledProcessError as error:
+                raise SystemExit(f"error: {error}\n   hint: read {file.name}") from error
 
 
 def main(words: Sequence[str]) -> None:

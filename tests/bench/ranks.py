@@ -1,8 +1,8 @@
-"""Start python plainly and by lumi-entry as the ranks of one node: in turn, or all at once.
+"""Start python plainly and by lumi-entry: alone, or as the ranks of one node, in turn or at once.
 
-Runs in the image. Usage: python3 ranks.py turn|once SCRIPT LOGS TASKS OPTION...
-TASKS is a JSON list of each rank's variables. Prints the times as JSON, in milliseconds: in turn
-the CPU time (user and system) of each process, at once the wall time of all.
+Runs in the image. Usage: python3 ranks.py alone, or turn|once SCRIPT LOGS TASKS OPTION...
+TASKS is a JSON list of each rank's variables. Prints the times as JSON, in milliseconds: alone and
+in turn the CPU time (user and system) of each process, at once the wall time of all.
 """
 
 import json
@@ -38,6 +38,17 @@ def milliseconds(command, env):
     return used() - before
 
 
+def alone():
+    """Start python plainly and by lumi-entry, in turn; return the least time of each.
+
+    A machine that changes its speed changes it for both.
+    """
+    plain = ["python3", "-c", "pass"]
+    commands = (plain, ["lumi-entry", "--", *plain])
+    times = [[milliseconds(each, os.environ) for each in commands] for _ in range(RUNS)]
+    return list(map(min, zip(*times[1:])))
+
+
 def turn(plain, entered, tasks):
     """Start the ranks one after the other, each plainly too; return the times, rank by rank.
 
@@ -71,7 +82,11 @@ def once(plain, entered, tasks):
     return seen
 
 
-how, script, logs, given, *options = sys.argv[1:]
-by_entry = ["lumi-entry", *options, "--log-dir", logs, script]
-way = {"turn": turn, "once": once}[how]
-json.dump(way(["python3", script], by_entry, json.loads(given)), sys.stdout)
+if sys.argv[1:] == ["alone"]:
+    seen = alone()
+else:
+    how, script, logs, given, *options = sys.argv[1:]
+    by_entry = ["lumi-entry", *options, "--log-dir", logs, script]
+    way = {"turn": turn, "once": once}[how]
+    seen = way(["python3", script], by_entry, json.loads(given))
+json.dump(seen, sys.stdout)

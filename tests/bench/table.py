@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
@@ -20,6 +21,14 @@ def seconds(command: Sequence[object], **options: Any) -> float:
     begun = time.perf_counter()
     subprocess.run([str(word) for word in command], check=True, **options)
     return time.perf_counter() - begun
+
+
+def taken(command: Sequence[object], **options: Any) -> tuple[float, float]:
+    """Return the wall time and the processor time of one whole process with its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = seconds(command, **options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def row(what: str, seen: str, limit: str = "", *, holds: bool | None = None) -> None:
