@@ -1,14 +1,13 @@
 """A shared cache gives whole objects of trusted publishers, or nothing."""
 
-from __future__ import annotations
-
+import multiprocessing
 import os
 import random
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +23,7 @@ from ..unit.test_store import killed_everywhere, put
 from .test_folders_of_others import STRANGER, given_away
 
 ME = os.geteuid()
+FORKING = multiprocessing.get_context("fork")
 
 
 @pytest.fixture
@@ -64,8 +64,12 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def content(store: Cache) -> list[str]:
-    return [path.name for path in (store.root / "objects").iterdir()]
+def refused(team: SharedCache, name: str, store: Cache, error: type[Exception], why: str) -> Any:
+    """See that an object is not taken, and leaves nothing; return the error."""
+    with pytest.raises(error, match=why) as raised:
+        taken(team, name, store)
+    assert list((store.root / "objects").iterdir()) == []
+    return raised.value
 
 
 @pytest.mark.parametrize("umask", [0o007, 0o077, 0o022])
@@ -86,13 +90,13 @@ def test_an_object_is_taken_byte_for_byte_and_only_its_publisher_can_change_it(
     assert found == other.proven(entry.name)
 
 
-def test_an_object_that_is_there_is_not_replaced(own: Cache, team: SharedCache) -> None:
-    entry = put(own)
-    assert team.publish(entry)
-    before = files(team.root / entry.name)
+def test_no_object_that_is_there_is_replaced(
+    published: Entry, own: Cache, team: SharedCache
+) -> None:
+    before = files(team.root / published.name)
     assert not team.publish(put(own, content=b"other"))
-    assert files(team.root / entry.name) == before
-    assert team.names() == [entry.name]
+    assert files(team.root / published.name) == before
+    assert team.names() == [published.name]
 
 
 def test_an_object_of_a_user_who_is_not_named_is_not_taken(
@@ -100,10 +104,9 @@ def test_an_object_of_a_user_who_is_not_named_is_not_taken(
 ) -> None:
     given_away(team.root / published.name / LAYER)
     assert team.entry(published.name) is None
-    with pytest.raises(Untrusted, match=f"its owner {STRANGER} is not trusted") as error:
-        taken(team, published.name, other)
-    assert f"export LUMICONTAINER_SHARED_CACHE_OWNERS={STRANGER}" in error.value.hint
-    assert content(other) == []
+    why = f"its owner {STRANGER} is not trusted"
+    error = refused(team, published.name, other, Untrusted, why)
+    assert f"export LUMICONTAINER_SHARED_CACHE_OWNERS={STRANGER}" in error.hint
     monkeypatch.setenv(trusted.OWNERS, str(STRANGER))
     run(["chmod", "a+rx", team.root / published.name])
     trusting = SharedCache(team.root, trusted.trusted_owners())
@@ -116,9 +119,7 @@ def test_an_object_that_a_group_may_write_to_is_not_taken(
 ) -> None:
     path = team.root / published.name / file
     path.chmod(path.stat().st_mode | 0o020)
-    with pytest.raises(Untrusted, match=r"others than its owner .* may write to it"):
-        taken(team, published.name, other)
-    assert content(other) == []
+    refused(team, published.name, other, Untrusted, "others than its owner .* may write to it")
 
 
 def test_a_user_who_does_not_exist_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,24 +128,14 @@ def test_a_user_who_does_not_exist_is_reported(monkeypatch: pytest.MonkeyPatch) 
         trusted.trusted_owners()
 
 
-Signing = Callable[[str], str]
-
-
-@pytest.fixture
-def new_key(tmp_path: Path) -> Signing:
-    """Make an SSH key by a name."""
-
-    def make(name: str) -> str:
-        path = tmp_path / name
-        done = run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", path])
-        assert done.returncode == 0, done.stderr
-        return str(path)
-
-    return make
+def new_key(tmp_path: Path, name: str) -> str:
+    path = tmp_path / name
+    done = run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", path])
+    assert done.returncode == 0, done.stderr
+    return str(path)
 
 
 def allowed(tmp_path: Path, key: str, options: str = "") -> Path:
-    """Write the file of allowed signers with the public part of a key."""
     path = tmp_path / "signers"
     path.write_text(f"alice@example.org {options} {Path(f'{key}.pub').read_text()}")
     path.chmod(0o600)
@@ -152,9 +143,9 @@ def allowed(tmp_path: Path, key: str, options: str = "") -> Path:
 
 
 def test_a_signed_object_is_taken_whoever_owns_it(
-    own: Cache, team: SharedCache, other: Cache, new_key: Signing, tmp_path: Path
+    own: Cache, team: SharedCache, other: Cache, tmp_path: Path
 ) -> None:
-    key = new_key("alice")
+    key = new_key(tmp_path, "alice")
     entry = put(own)
     assert team.publish(entry, key)
     strict = SharedCache(team.root, frozenset(), allowed(tmp_path, key))
@@ -166,9 +157,9 @@ def test_a_signed_object_is_taken_whoever_owns_it(
 
 @pytest.mark.parametrize("fault", ["another key", "other sums", "another use", "no signature"])
 def test_a_signature_that_does_not_fit_proves_nothing(
-    own: Cache, team: SharedCache, other: Cache, new_key: Signing, tmp_path: Path, fault: str
+    own: Cache, team: SharedCache, other: Cache, tmp_path: Path, fault: str
 ) -> None:
-    keys = new_key("alice"), new_key("mallory")
+    keys = new_key(tmp_path, "alice"), new_key(tmp_path, "mallory")
     entry = put(own)
     assert team.publish(entry, keys[fault == "another key"])
     folder = team.root / entry.name
@@ -178,14 +169,13 @@ def test_a_signature_that_does_not_fit_proves_nothing(
         (folder / "sums.sig").write_text("")
     use = 'namespaces="git"' * (fault == "another use")
     strict = SharedCache(team.root, frozenset(), allowed(tmp_path, keys[0], use))
-    with pytest.raises(Untrusted, match="none of the allowed signers signed it"):
-        taken(strict, entry.name, other)
+    refused(strict, entry.name, other, Untrusted, "none of the allowed signers signed it")
 
 
 def test_allowed_signers_that_others_could_change_are_refused(
-    new_key: Signing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = allowed(tmp_path, new_key("alice"))
+    path = allowed(tmp_path, new_key(tmp_path, "alice"))
     monkeypatch.setenv(trusted.SIGNERS, str(path))
     assert trusted.allowed_signers() == path
     path.chmod(0o660)
@@ -204,19 +194,15 @@ def test_a_key_that_cannot_sign_is_reported_and_nothing_is_published(
 def test_a_flipped_byte_is_found_wherever_it_is_and_names_the_publisher(
     published: Entry, team: SharedCache, other: Cache
 ) -> None:
-    dice, touched = random.Random(1), set()
-    folder = team.root / published.name
+    dice, folder = random.Random(1), team.root / published.name
     whole = files(folder)
+    assert {ENTRY, LAYER, SUMS} <= whole.keys()
     for name in sorted(whole) * 10:
         data = bytearray(whole[name])
         data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
         (folder / name).write_bytes(data)
-        with pytest.raises(Damaged, match="its publisher is"):
-            taken(team, published.name, other)
+        refused(team, published.name, other, Damaged, "its publisher is")
         (folder / name).write_bytes(whole[name])
-        touched.add(name)
-    assert {ENTRY, LAYER, SUMS} <= touched
-    assert content(other) == []
     assert taken(team, published.name, other)
 
 
@@ -255,17 +241,11 @@ def leave_folder(folder: Path) -> None:
     "change", [swap_name, link_folder, link_file, pipe, file_in_place, leave_folder]
 )
 def test_something_else_in_place_of_an_object_is_not_taken(
-    published: Entry,
-    team: SharedCache,
-    own: Cache,
-    other: Cache,
-    change: Callable[[Path], None],
+    published: Entry, team: SharedCache, own: Cache, other: Cache, change: Callable[[Path], None]
 ) -> None:
     assert team.publish(put(own, "second", content=b"2"))
     change(team.root / published.name)
-    with pytest.raises(Damaged):
-        taken(team, published.name, other)
-    assert content(other) == []
+    refused(team, published.name, other, Damaged, r"\w")
 
 
 def test_a_publish_that_is_killed_leaves_a_whole_object_or_a_draft(
@@ -324,16 +304,12 @@ def test_eight_processes_that_publish_and_take_the_same_leave_one_whole_object_e
             fresh = Cache(tmp_path / f"fresh-{number}").open()
             taken(team, object_name(key, ""), fresh)
 
-    children = []
-    for number in range(8):
-        child = os.fork()
-        if child == 0:
-            try:
-                work(number)
-            finally:
-                os._exit(0 if sys.exc_info()[0] is None else 1)
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+    workers = [FORKING.Process(target=work, args=(number,)) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 8
     names = sorted(object_name(key, "") for key in keys)
     assert sorted(path.name for path in team.root.iterdir()) == names
     for number in range(8):

@@ -1,11 +1,10 @@
 """Strangers on the node attack the meeting of the ranks: none is believed, and none keeps out."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from lumicontainer.inside.launch.launchers import recognize
+from lumicontainer.inside.verify import launched, resources
 from lumicontainer.inside.verify.channel import client, keys, protocol, server
 from lumicontainer.inside.verify.channel.client import Connection, RefusedError
 from lumicontainer.inside.verify.channel.protocol import GoneError, Seal
@@ -20,6 +20,7 @@ from lumicontainer.inside.verify.channel.server import Server
 from lumicontainer.inside.verify.outcome import Outcome
 
 from ..unit.inside.verify.verifying import STEP, Image, Ran, awaited
+from .test_folders_of_others import given_away
 
 KEY = os.urandom(32)
 CHECKS = "those of this image"
@@ -43,31 +44,40 @@ def port_of(host: Server) -> int:
     return int(host._listener.getsockname()[1])
 
 
+def pump(source: socket.socket, target: socket.socket, change: Change) -> None:
+    """Hand each line on as ``change`` returns it."""
+    with suppress(OSError), source.makefile("rb") as lines:
+        for number, line in enumerate(lines):
+            for each in change(number, line):
+                target.sendall(each)
+        target.shutdown(socket.SHUT_WR)
+
+
 @contextmanager
-def between(port: int, change: Change) -> Iterator[int]:
-    """Stand between rank 0 and a rank: what this says is handed on as ``change`` returns it."""
+def joined(host: Server, change: Change) -> Iterator[Connection]:
+    """Join as rank 1, by way of somebody who changes what the rank says."""
     with socket.create_server((HERE, 0)) as listener:
 
-        def pump(source: socket.socket, target: socket.socket, made: Change) -> None:
-            with suppress(OSError), source.makefile("rb") as lines:
-                for number, line in enumerate(lines):
-                    for each in made(number, line):
-                        target.sendall(each)
-                target.shutdown(socket.SHUT_WR)
-
         def serve() -> None:
-            near, far = listener.accept()[0], socket.create_connection((HERE, port))
-            up = threading.Thread(target=pump, args=(near, far, change), daemon=True)
-            up.start()
-            pump(far, near, lambda _, line: [line])
-            up.join()
-            near.close()
-            far.close()
+            near, _ = listener.accept()
+            with near, socket.create_connection((HERE, port_of(host))) as far:
+                up = threading.Thread(target=pump, args=(near, far, change), daemon=True)
+                up.start()
+                pump(far, near, lambda _, line: [line])
+                up.join()
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield listener.getsockname()[1]
+        connection = client.join(HERE, listener.getsockname()[1], key=KEY, me=ME)
+        yield connection
+        connection.close()
         thread.join(SOON)
+
+
+def refuses(came: Future[Outcome], why: str = "an invalid signature") -> None:
+    """See that rank 0 takes no answer."""
+    with pytest.raises(GoneError, match=why):
+        came.result(SOON)
 
 
 def answer(connection: Connection, **changes: Any) -> None:
@@ -81,11 +91,9 @@ def dropped(stream: socket.socket) -> bytes:
     """Return what rank 0 still says to one whom it drops."""
     stream.settimeout(SOON)
     said = b""
-    try:
+    with suppress(ConnectionResetError):
         while chunk := stream.recv(4096):
             said += chunk
-    except ConnectionResetError:
-        pass
     return said
 
 
@@ -153,49 +161,34 @@ CHANGES: dict[str, Change] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_an_answer_that_somebody_forged_is_not_taken(host: Server, what: str) -> None:
-    with between(port_of(host), CHANGES[what]) as port:
-        connection = client.join(HERE, port, key=KEY, me=ME)
+    with joined(host, CHANGES[what]) as connection:
         came = host.order(1, "t/x")
         if what != "the one before":
             answer(connection, state="failed", reason="broken")
-        with pytest.raises(GoneError, match="an invalid signature"):
-            came.result(SOON)
-        connection.close()
+        refuses(came)
 
 
 def test_an_answer_that_is_replayed_counts_once(host: Server) -> None:
-    twice: Change = lambda n, line: [line, line] if n == 2 else [line]  # noqa: E731
-    with between(port_of(host), twice) as port:
-        connection = client.join(HERE, port, key=KEY, me=ME)
+    with joined(host, lambda n, line: [line, line] if n == 2 else [line]) as connection:
         first = host.order(1, "t/x")
         answer(connection)
         assert first.result(SOON).state == "passed"
-        with pytest.raises(GoneError, match="an invalid signature"):
-            host.order(1, "t/y").result(SOON)
-        connection.close()
+        refuses(host.order(1, "t/y"))
 
 
 def test_an_answer_that_is_left_out_is_missed(host: Server) -> None:
-    with between(port_of(host), lambda n, line: [] if n == 2 else [line]) as port:
-        connection = client.join(HERE, port, key=KEY, me=ME)
+    with joined(host, lambda n, line: [] if n == 2 else [line]) as connection:
         orders = [host.order(1, name) for name in ("t/x", "t/y")]
         answer(connection)
         answer(connection)
         for each in orders:
-            with pytest.raises(GoneError, match="an invalid signature"):
-                each.result(SOON)
-        connection.close()
+            refuses(each)
 
 
 def test_a_connection_that_is_replayed_is_no_rank(host: Server) -> None:
     said: list[bytes] = []
-
-    def kept(_: int, line: bytes) -> list[bytes]:
-        said.append(line)
-        return [line]
-
-    with between(port_of(host), kept) as port:
-        client.join(HERE, port, key=KEY, me=ME).close()
+    with joined(host, lambda _, line: said.append(line) or [line]):
+        pass
     awaited(lambda: host.gone.get(1))
     with socket.create_connection((HERE, port_of(host))) as again:
         again.sendall(b"".join(said))
@@ -217,40 +210,30 @@ def test_one_who_sends_back_what_a_rank_says_is_no_rank_0() -> None:
 
 
 ROW = {"name": "x", "value": 1.0, "holds": None}
+WRONG: dict[str, list[Any]] = {
+    "output": [["a"]],
+    "state": [[], "perfect"],
+    "reason": [{}],
+    "seconds": ["1", float("nan"), True, 10**400],
+    "facts": [[]],
+    "halted": [1],
+    "rank": [None],
+    "ranks": [[1]],
+    "measured": [
+        *([1], [{}], [{**ROW, "value": "1"}], [{**ROW, "holds": "yes"}], [{**ROW, "minimum": 1}]),
+        *([{**ROW, "minimum": [], "unit": "s", "source": "x"}], [{**ROW, "unjudged": {}}]),
+    ],
+}
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"output": ["a"]},
-        {"state": []},
-        {"state": "perfect"},
-        {"reason": {}},
-        {"seconds": "1"},
-        {"seconds": float("nan")},
-        {"seconds": True},
-        {"seconds": 10**400},
-        {"facts": []},
-        {"halted": 1},
-        {"rank": None},
-        {"ranks": [1]},
-        {"measured": [1]},
-        {"measured": [{}]},
-        {"measured": [{**ROW, "value": "1"}]},
-        {"measured": [{**ROW, "holds": "yes"}]},
-        {"measured": [{**ROW, "minimum": 1}]},
-        {"measured": [{**ROW, "minimum": [], "unit": "s", "source": "x"}]},
-        {"measured": [{**ROW, "unjudged": {}}]},
-    ],
+    ("field", "value"), [(field, value) for field, values in WRONG.items() for value in values]
 )
-def test_a_field_of_another_type_loses_the_rank_and_no_more(
-    host: Server, changes: dict[str, Any]
-) -> None:
+def test_a_field_of_another_type_loses_one_rank_alone(host: Server, field: str, value: Any) -> None:
     connection = client.join(HERE, port_of(host), key=KEY, me=ME)
     came = host.order(1, "t/x")
-    answer(connection, **changes)
-    with pytest.raises(GoneError, match="a message is invalid"):
-        came.result(SOON)
+    answer(connection, **{field: value})
+    refuses(came, "a message is invalid")
     client.join(HERE, port_of(host), key=KEY, me=ME).close()
     connection.close()
 
@@ -259,7 +242,7 @@ def test_a_field_of_another_type_loses_the_rank_and_no_more(
     "changes",
     [{"rank": "1"}, {"rank": True}, {"rank": [1]}, {"node": 1}, {"host": None}, {"checks": {}}],
 )
-def test_one_who_asks_with_fields_of_another_type_is_not_let_in(
+def test_who_asks_with_fields_of_another_type_stays_out(
     host: Server, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(RefusedError):
@@ -272,8 +255,6 @@ def test_one_who_asks_with_fields_of_another_type_is_not_let_in(
     [{"run": ["t/x"], "id": 1}, {"run": "t/x", "id": "1"}, {"halt": 1, "why": ""}, {"what": "?"}],
 )
 def test_an_order_of_another_form_is_not_obeyed(order: dict[str, Any]) -> None:
-    from lumicontainer.inside.verify import launched, resources  # noqa: PLC0415
-
     with socket.create_server((HERE, 0)) as listener:
 
         def rank_0() -> None:
@@ -297,51 +278,30 @@ def write(path: Path, mode: int = 0o600) -> Path:
     return path
 
 
-def foreign(path: Path) -> Path:
-    """Return a file of another user's."""
-    if os.geteuid():
-        return Path("/etc/hostname")
-    os.chown(write(path), 12345, 12345)
-    return path
-
-
-def made(path: Path, how: Callable[[Path], object]) -> Path:
-    how(path)
-    return path
-
-
-BAD: dict[str, Callable[[Path], Path]] = {
-    "belongs to the user": foreign,
+BAD: dict[str, Callable[[Path], object]] = {
+    "belongs to the user": lambda path: given_away(write(path, 0o644)),
     "mode 640": lambda path: write(path, 0o640),
     "mode 604": lambda path: write(path, 0o604),
-    "Too many levels": lambda path: made(
-        path, lambda link: link.symlink_to(write(link.with_name("own")))
-    ),
-    "a second name": lambda path: made(
-        path, lambda link: link.hardlink_to(write(link.with_name("own")))
-    ),
-    "not a regular": lambda path: made(path, os.mkfifo),
-    "is not a regular": lambda path: made(path, Path.mkdir),
-    "has no key": lambda path: made(path, lambda file: file.touch(0o600)),
+    "Too many levels": lambda path: path.symlink_to(write(path.with_name("own"))),
+    "a second name": lambda path: path.hardlink_to(write(path.with_name("own"))),
+    "not a regular": os.mkfifo,
+    "is not a regular": Path.mkdir,
+    "has no key": lambda path: path.touch(0o600),
 }
 
 
 @pytest.mark.parametrize("why", BAD)
 def test_a_key_that_others_may_have_written_or_read_is_not_taken(tmp_path: Path, why: str) -> None:
+    BAD[why](tmp_path / "key")
     with pytest.raises(keys.UntrustedError, match=why):
-        keys.read(str(BAD[why](tmp_path / "key")))
+        keys.read(str(tmp_path / "key"))
 
 
 @pytest.mark.parametrize("why", ["mode 640", "belongs to the user"])
 def test_a_rank_that_finds_such_a_key_says_so(tmp_path: Path, why: str) -> None:
     image = Image(tmp_path)
     image.add("one", WAITS)
-    name = f".lumi-verify-{keys.of_step(FACTS)}.key"
-    if os.geteuid() and why != "mode 640":
-        (tmp_path / name).symlink_to("/etc/hostname")
-        why = "Too many levels"
-    else:
-        BAD[why](tmp_path / name)
+    BAD[why](tmp_path / f".lumi-verify-{keys.of_step(FACTS)}.key")
     # Rank 0 would put its own in its place.
     rank1 = image.start("--wait", "1", **FACTS)
     ran = Ran(rank1)
