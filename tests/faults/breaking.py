@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.resolve.resolve import resolve
 
@@ -41,24 +43,26 @@ class Broken:
         return place
 
     def write(self, path: str, content: str | bytes, mode: int = 0o644) -> Broken:
-        """Put a file into the image."""
         place = self.place(path)
         place.write_bytes(content.encode() if isinstance(content, str) else content)
         place.chmod(mode)
         return self
 
-    def copy(self, path: str, source: Path) -> Broken:
-        """Put a file of this machine into the image."""
-        shutil.copyfile(source, self.place(path))
-        return self
+    def first(self, code: str) -> Broken:
+        """Let each Python of the image begin with this code."""
+        return self.write(f"{SITE}/fault.py", code).write(f"{SITE}/fault.pth", "import fault\n")
+
+    def package(self, name: str, version: str, *lines: str) -> Broken:
+        """Put what pip knows of a package into the image."""
+        known = ("Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *lines, "")
+        path = f"{SITE}/{name.replace('-', '_')}-{version}.dist-info/METADATA"
+        return self.write(path, "\n".join(known))
 
     def link(self, path: str, target: str) -> Broken:
-        """Put a link into the image."""
         self.place(path).symlink_to(target)
         return self
 
     def folder_with(self, path: str, mode: int) -> Broken:
-        """Put a folder with a mode into the image."""
         self.place(path).mkdir(exist_ok=True)
         self.place(path).chmod(mode)
         return self
@@ -70,12 +74,10 @@ class Broken:
         return self.option("--bind", f"{nothing}:{path}")
 
     def option(self, *words: str) -> Broken:
-        """Start the container with an option."""
         self.options += words
         return self
 
     def env(self, name: str, value: str) -> Broken:
-        """Start the container with a variable."""
         return self.option("--env", f"{name}={value}")
 
     def command(self, image: Path, *words: str) -> list[str]:
@@ -86,23 +88,33 @@ class Broken:
             options += ["--overlay", f"{self.folder}:ro"]
         return [ENGINE, "--silent", "exec", *options, *self.options, str(image), *words]
 
-    def verify(self, image: Path, check: str) -> dict[str, Any]:
+    def verify(self, image: Path, check: str, program: str = "lumi-verify") -> dict[str, Any]:
         """Run one check in the broken image; return its row."""
-        done = run(self.command(image, "lumi-verify", "-k", check, "--json", "-"))
+        done = run(self.command(image, program, "-k", check, "--json", "-"))
         assert done.returncode in (0, 1), done.stderr
         (row,) = json.loads(done.stdout)["checks"]
         return dict(row)
 
-    def for_lumi(self, *options: str, recipe: str = "pytorch-deepspeed") -> Broken:
-        """Give an image the record and the checks of one for LUMI-G, which is not built here."""
-        found = resolve(open_catalog().materials(recipe, "lumi-g"), options)
-        for file in record_files(found):
+    def records(self, files: Iterable[LayerFile]) -> Broken:
+        """Put the record and the checks of another image into this one."""
+        for file in files:
             self.write(f"{HOME}/{file.name}", file.content, file.mode)
         return self
 
+    def for_lumi(self) -> Broken:
+        """Give an image the record and the checks of one for LUMI-G, which is not built here."""
+        found = resolve(open_catalog().materials("pytorch-deepspeed", "lumi-g"))
+        return self.records(record_files(found))
+
+    @contextmanager
+    def record(self, image: Path) -> Iterator[dict[str, Any]]:
+        """Let a test change what the image records of its decided values."""
+        record = json.loads(read(image, f"/{HOME}/resolved.json"))
+        yield record
+        self.write(f"{HOME}/resolved.json", json.dumps(record))
+
 
 def read(image: Path, path: str) -> bytes:
-    """Return a file of an image."""
     done = run(Broken(Path(os.devnull)).command(image, "base64", path))
     assert done.returncode == 0, done.stderr
     return base64.b64decode(done.stdout)
@@ -116,5 +128,18 @@ def caught(row: dict[str, Any], *words: str) -> None:
 
 
 def holds(row: dict[str, Any]) -> None:
-    """See that a check holds."""
     assert row["state"] == "passed", row
+
+
+Change = Callable[[Broken], Broken]
+
+
+def cases(table: Mapping[str, Sequence[tuple[Change, str]]]) -> list[tuple[str, Change, str]]:
+    """Return the parameters of a test: the check, how an image is broken, and what is said."""
+    return [(check, *row) for check, rows in table.items() for row in rows]
+
+
+def reports(row: dict[str, Any], words: str) -> None:
+    """See that a check failed or could not be made, for a reason that holds words."""
+    assert row["state"] in ("failed", "error"), row
+    assert words in row["reason"], row["reason"]

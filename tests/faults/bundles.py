@@ -1,7 +1,5 @@
 """Make bundles of code for GPUs, in the forms that LLVM's bundler gives them; the code is none."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 import zlib

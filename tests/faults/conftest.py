@@ -1,7 +1,5 @@
 """What the deliberate faults share: the first recipe's image, its files, and those of others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 from ..integration.conftest import files_of, tensorflow, tmp_path
 from ..integration.conftest import image as sif
 from . import gpu
-from .breaking import HOME, Broken
+from .breaking import Broken
 from .real import debian_library, wheel_files
 
 __all__ = ["cupy", "image", "librccl", "sif", "tensorflow", "tmp_path"]
@@ -31,9 +29,7 @@ def broken(tmp_path: Path) -> Broken:
 @pytest.fixture
 def lumi(broken: Broken) -> Broken:
     """Return an image with the record and the checks of one for LUMI-G that has every layer."""
-    for file in gpu.records("rocm-6.4.4"):
-        broken.write(f"{HOME}/{file.name}", file.content, file.mode)
-    return broken
+    return broken.records(gpu.records())
 
 
 @pytest.fixture(scope="session")

@@ -8,17 +8,15 @@ A fault is a sitecustomize.py, a module that Python imports first, which breaks 
 process that runs a check; or another node's files, another record, or a stand-in program.
 """
 
-from __future__ import annotations
-
 import json
 import os
-import shutil
 import subprocess
+import tempfile
 import textwrap
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from lumicontainer.commands.context import resolved_recipe
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.records import record_files
 
-from ..conftest import ROOT
+from ..integration.conftest import ENGINE
 from ..programs import ONE_THREAD
 from ..unit.inside import lumi_node
 
@@ -35,9 +33,14 @@ GPUS = 2
 RECIPE = """\
 summary: all layers of images for LUMI-G that have checks
 base: ubuntu
-profiles: [rocm-6.4.4, rocm-7.0.2, rocm-5.7.0]
+profiles: [rocm-6.4.4]
 layers: [python, rocm, slingshot, mpich, rccl-plugin, rccl-tests, osu, pytorch, flash-attention,
   mpi4py, deepspeed, horovod, training-packages, apex, megatron]
+"""
+RULES = """\
+rules:
+  - {id: driver, level: error, when: {driver: "7.1", rocm: any}, message: the driver serves no ROCm,
+    reason: a test says so, source: a test, hint: take another driver}
 """
 BEGINS = """\
 import os, sys
@@ -47,33 +50,38 @@ if any(word.endswith("python_check.py") for word in sys.orig_argv):
 
 @dataclass
 class Node:
-    """Hold what is shown to the container; ``folder`` takes the files."""
+    """Hold how a node and an image differ from those that are well."""
 
-    folder: Path
-    gpus: int = GPUS
-    module: str = "6.10.5"
-    """The version of the driver's module; that of ROCm 6.3, as LUMI has it."""
-    profile: str = "rocm-6.4.4"
     python: str = ""
     """What is done first in each process of Python that runs a check."""
     env: Mapping[str, str] = field(default_factory=dict)
+    gpus: int = GPUS
+    known: int = GPUS
+    """How many GPUs of a node the platform names."""
+    module: str = "6.10.5"
+    """The version of the driver's module; that of ROCm 6.3, as LUMI has it."""
     binds: Mapping[Path, str] = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What every check is to say in the place of what it does."""
     parameters: Mapping[str, bool] = field(default_factory=dict)
     """DeepSpeed's, in the place of those of the image for LUMI-G."""
-    known: int = GPUS
-    """How many GPUs of a node the platform names."""
+    edit: tuple[str, str, str] | None = None
+    """A file of the node, a text in it, and what takes its place."""
 
-    def words(self) -> list[str]:
-        """Lay all files out, and return the engine's words that put them in their places."""
-        places = {self._sys(): "/sys", **self._record(), self._first(): "/faults", **self.binds}
-        binds = [word for file, at in places.items() for word in ("--bind", f"{file}:{at}")]
+    def words(self, folder: Path) -> list[str]:
+        """Lay all files out below a folder, and return the engine's words that bind them."""
+        first = folder / "first"
+        first.mkdir()
+        if self.python:
+            body = textwrap.indent(self.python, "    ")
+            (first / "sitecustomize.py").write_text(BEGINS + body)
+        places = {**self._sys(folder / "node"), **self._record(folder / "record")}
+        binds = {**places, first: "/faults", **self.binds}
         env = {**ONE_THREAD, "LUMI_VERIFY_DEVICE": "cpu", "PYTHONPATH": "/faults", **self.env}
-        return [*binds, *(word for pair in env.items() for word in ("--env", "=".join(pair)))]
+        words = [word for file, at in binds.items() for word in ("--bind", f"{file}:{at}")]
+        return [*words, *(word for pair in env.items() for word in ("--env", "=".join(pair)))]
 
-    def _sys(self) -> Path:
-        root = self.folder / "node"
+    def _sys(self, root: Path) -> dict[Path, str]:
         lumi_node.write(root, buses=lumi_node.BUSES[: self.gpus], copied=True)
         for file in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
             # Nodes of devices are this machine's own.
@@ -88,97 +96,52 @@ class Node:
         module = root / "sys/module/amdgpu/version"
         module.parent.mkdir(parents=True)
         module.write_text(f"{self.module}\n")
-        return root / "sys"
+        if self.edit:
+            name, old, new = self.edit
+            text = (root / name).read_text()
+            assert old in text
+            (root / name).write_text(text.replace(old, new))
+        return {root / "sys": "/sys"}
 
-    def _record(self) -> dict[Path, str]:
-        root = self.folder / "record"
-        for file in records(self.profile):
-            path = root / file.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.content)
-        self._change(root / "platform.json", self._platform)
-        self._change(root / "checks.json", self._checks)
-        self._change(root / "resolved.json", self._resolved)
-        return {
-            root / name: f"{HOME}/{name}"
-            for name in ("checks", "checks.json", "platform.json", "resolved.json", "drivers.json")
-        }
-
-    @staticmethod
-    def _change(path: Path, change: Any) -> None:
-        path.write_text(json.dumps(change(json.loads(path.read_text()))))
-
-    def _platform(self, platform: dict[str, Any]) -> dict[str, Any]:
-        """Return a platform whose CCDs are the cores of this machine, one each."""
+    def _record(self, root: Path) -> dict[Path, str]:
+        names = ("platform.json", "checks.json", "resolved.json")
+        content = {file.name: file.content for file in records()}
+        platform, checks, resolved = changed = [json.loads(content[name]) for name in names]
+        # The CCDs are the cores of this machine, one each.
         cores = sorted(os.sched_getaffinity(0))
-        gpus = platform["gpus"][: self.known]
-        for number, row in enumerate(gpus):
+        platform["gpus"] = platform["gpus"][: self.known]
+        for number, row in enumerate(platform["gpus"]):
             row["cores"] = str(cores[number % len(cores)])
             del row["reserved"]
-        return {**platform, "gpus": gpus}
-
-    def _resolved(self, resolved: dict[str, Any]) -> dict[str, Any]:
-        if self.parameters:
-            resolved["layers"]["deepspeed"]["parameters"] = dict(self.parameters)
-        return resolved
-
-    def _checks(self, checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for row in checks:
             row.get("needs", {}).pop("nodes", None)
             row.update(self.changes)
-        return checks
+        if self.parameters:
+            resolved["layers"]["deepspeed"]["parameters"] = dict(self.parameters)
+        content |= {
+            name: json.dumps(each).encode() for name, each in zip(names, changed, strict=True)
+        }
+        for name, each in content.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(each)
+        return {root / name: f"{HOME}/{name}" for name in ("checks", "drivers.json", *names)}
 
-    def _first(self) -> Path:
-        folder = self.folder / "first"
-        folder.mkdir(exist_ok=True)
-        if self.python:
-            body = textwrap.indent(textwrap.dedent(self.python), "    ")
-            (folder / "sitecustomize.py").write_text(BEGINS + body)
-        return folder
 
-
-@lru_cache
-def records(profile: str) -> tuple[LayerFile, ...]:
+@cache
+def records() -> tuple[LayerFile, ...]:
     """Return what an image for LUMI-G with all of these layers records of itself."""
-    own = Path(os.environ.get("TMPDIR", "/tmp")) / f"lumi-faults-{os.getpid()}"
-    own.mkdir(exist_ok=True)
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder)
         (own / "everything.yaml").write_text(RECIPE)
-        _write_older_rocm(own)
-        asked = Namespace(
-            recipes=own, profile=profile, recipe="everything", platform="lumi-g", options=()
-        )
-        return tuple(record_files(resolved_recipe(asked)))
-    finally:
-        shutil.rmtree(own)
+        (own / "rules.yaml").write_text(RULES)
+        words = {"recipe": "everything", "platform": "lumi-g", "profile": "rocm-6.4.4"}
+        return tuple(record_files(resolved_recipe(Namespace(recipes=own, options=(), **words))))
 
 
-def _write_older_rocm(own: Path) -> None:
-    """Write a profile with a ROCm that LUMI's driver no longer serves, which no profile names."""
-    shutil.copytree(ROOT / "recipes/layers/rocm", own / "layers/rocm")
-    layer, known = own / "layers/rocm/layer.yaml", 'versions: {"6.4.4"'
-    layer.write_text(layer.read_text().replace(known, 'versions: {"5.7.0": {}, "6.4.4"'))
-    chosen = 'provider: amd, version: "6.4.4"'
-    profile = (ROOT / "recipes/profiles/rocm-6.4.4.yaml").read_text()
-    (own / "profiles").mkdir()
-    (own / "profiles/rocm-5.7.0.yaml").write_text(
-        profile.replace(chosen, chosen.replace("6.4.4", "5.7.0"))
-    )
-
-
-def verify(
-    engine: str,
-    image: Path,
-    node: Node,
-    *names: str,
-    edit: Callable[[Path], object] | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Run checks by their names; return what came of each. ``edit`` changes the node's files."""
+def verify(image: Path, folder: Path, node: Node, *names: str) -> dict[str, dict[str, Any]]:
+    """Run checks by their names, with their files in a folder; return what came of each."""
     chosen = [word for name in names for word in ("-k", name)]
-    words = node.words()
-    if edit:
-        edit(node.folder / "node")
-    command = [engine, "exec", "--userns", *words, image, "lumi-verify", "--json", "-", *chosen]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = ["--userns", *node.words(folder), image, "lumi-verify", "--json", "-", *chosen]
+    done = subprocess.run([ENGINE, "exec", *words], capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return {row["name"]: row for row in json.loads(done.stdout)["checks"]}

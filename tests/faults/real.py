@@ -1,7 +1,5 @@
 """Fetch what others have published, once for all test runs: real inputs for checks of GPU code."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -3,11 +3,9 @@
 Packages and programs say what those of the layers would say, and do nothing of what they do.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..unit.compiled import Root, gcc
@@ -21,7 +19,6 @@ HIP = "/opt/stand-in-hip"
 
 
 def recorded(image: Broken, layer: str, **parameters: object) -> Broken:
-    """Write other parameters of a layer into the record."""
     path = image.place(f"{HOME}/resolved.json")
     record = json.loads(path.read_text())
     record["layers"][layer]["parameters"].update(parameters)
@@ -30,21 +27,12 @@ def recorded(image: Broken, layer: str, **parameters: object) -> Broken:
 
 
 def files(image: Broken, folder: str, content: Mapping[str, str]) -> Broken:
-    """Put files below a folder of the image."""
     for name, text in content.items():
         image.write(f"{folder}/{name}", text)
     return image
 
 
-def metadata(name: str, version: str) -> dict[str, str]:
-    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    return {f"{name.replace('-', '_')}-{version}.dist-info/METADATA": text}
-
-
-STAND_IN_APEX = {
-    "apex/__init__.py": "",
-    "apex/optimizers.py": "class FusedAdam:\n    pass\n",
-}
+STAND_IN_APEX = {"apex/__init__.py": "", "apex/optimizers.py": "class FusedAdam:\n    pass\n"}
 # A PyModuleDef without Python's headers: five words that begin every object of it, and the name.
 STAND_IN_MODULE = """
 extern void *PyModule_Create2(void *, int);
@@ -55,7 +43,6 @@ void *PyInit_{name}(void) {{ return PyModule_Create2(&module, 1013); }}
 
 
 def compiled_module(image: Broken, path: str) -> Broken:
-    """Put a compiled module without content into the image."""
     place = image.place(path)
     source = image.folder / f"{place.stem}.c"
     source.write_text(STAND_IN_MODULE.format(name=place.stem))
@@ -63,47 +50,45 @@ def compiled_module(image: Broken, path: str) -> Broken:
     return image
 
 
-def apex_without_kernels(image: Broken) -> Broken:
-    return files(image, SITE, {**STAND_IN_APEX, **metadata("apex", "1.9.0")})
-
-
 def apex(image: Broken) -> Broken:
-    return compiled_module(apex_without_kernels(image), f"{SITE}/amp_C.so")
+    files(image, SITE, STAND_IN_APEX).package("apex", "1.9.0")
+    return compiled_module(image, f"{SITE}/amp_C.so")
 
 
 def apex_that_compiles_in_jobs(image: Broken) -> Broken:
     """Install an Apex 1.10 of which nothing was compiled."""
-    return files(image, SITE, {**STAND_IN_APEX, **metadata("apex", "1.10.0"), "amp_C.py": ""})
+    return files(image, SITE, {**STAND_IN_APEX, "amp_C.py": ""}).package("apex", "1.10.0")
 
 
 def apex_1_10(image: Broken) -> Broken:
     return compiled_module(apex_that_compiles_in_jobs(image), f"{SITE}/apex/amp_C.so")
 
 
-def apex_without_a_symbol(image: Broken, kernels: str) -> Broken:
-    """Install kernels that are compiled for another PyTorch."""
-    apex_that_compiles_in_jobs(image)
-    Root(image.folder / "upper").library(f"{SITE}/{kernels}", uses=["symbol_of_another_torch"])
+def apex_for_another_torch(image: Broken) -> Broken:
+    root = Root(apex_that_compiles_in_jobs(image).folder / "upper")
+    root.library(f"{SITE}/apex/amp_C.so", uses=["symbol_of_another_torch"])
     return image
 
 
+TRITON = "FLASH_ATTENTION_TRITON_AMD_ENABLE"
+INTERFACE = "flash_attn/flash_attn_interface.py"
 STAND_IN_FLASH_ATTENTION = {
     "flash_attn/__init__.py": "",
-    "flash_attn/flash_attn_interface.py": (
-        "import os\n"
-        "USE_TRITON_ROCM = os.environ.get('FLASH_ATTENTION_TRITON_AMD_ENABLE') == 'TRUE'\n"
+    INTERFACE: (
+        f"import os\nUSE_TRITON_ROCM = os.environ.get('{TRITON}') == 'TRUE'\n"
         "if not USE_TRITON_ROCM:\n    import flash_attn_2_cuda\n"
     ),
-    **metadata("flash-attn", "2.8.3"),
 }
-ALWAYS_TRITON = {"flash_attn/flash_attn_interface.py": "USE_TRITON_ROCM = True\n"}
 
 
-def flash_attention(image: Broken, changes: Mapping[str, str] | None = None) -> Broken:
-    kernels = {"flash_attn_2_cuda.py": ""}
-    return files(
-        image, SITE, {**STAND_IN_FLASH_ATTENTION, **(kernels if changes is None else changes)}
-    )
+def flash_attention(image: Broken, *, kernels: bool = True) -> Broken:
+    compiled = {"flash_attn_2_cuda.py": ""} if kernels else {}
+    image.package("flash-attn", "2.8.3")
+    return files(image, SITE, {**STAND_IN_FLASH_ATTENTION, **compiled})
+
+
+def triton_unasked(image: Broken) -> Broken:
+    return flash_attention(image).write(f"{SITE}/{INTERFACE}", "USE_TRITON_ROCM = True\n")
 
 
 def with_driver(image: Broken) -> Broken:
@@ -116,8 +101,8 @@ def with_driver(image: Broken) -> Broken:
 
 
 def on_triton(image: Broken, variable: str = "TRUE") -> Broken:
-    flash_attention(recorded(image, "flash-attention", provider="triton"), {})
-    return image.env("FLASH_ATTENTION_TRITON_AMD_ENABLE", variable)
+    flash_attention(recorded(image, "flash-attention", provider="triton"), kernels=False)
+    return image.env(TRITON, variable)
 
 
 STAND_IN_HOROVOD = """
@@ -134,7 +119,7 @@ RCCL = "/opt/rocm/lib/librccl.so.1"
 OWN_RCCL = f"{SITE}/torch/lib/librccl.so"
 
 
-def horovod(image: Broken, *mapped: str, nccl: bool = True) -> Broken:
+def horovod(image: Broken, *, mapped: Sequence[str] = (RCCL,), nccl: bool = True) -> Broken:
     image.link("/opt/rocm", "rocm-6.4.4").write("/opt/rocm-6.4.4/lib/librccl.so.1.0", b"\x7fELF")
     image.link("/opt/rocm-6.4.4/lib/librccl.so.1", "librccl.so.1.0").write(OWN_RCCL, b"\x7fELF")
     body = textwrap.indent(STAND_IN_HOROVOD.format(nccl=nccl, paths=mapped), "    ")
@@ -142,88 +127,96 @@ def horovod(image: Broken, *mapped: str, nccl: bool = True) -> Broken:
     return image.env("PYTHONPATH", "/opt/stand-in")
 
 
-STAND_IN_MEGATRON = {
-    "pretrain_gpt.py": "import torch\nimport megatron\n",
-    "megatron/__init__.py": "",
-    "megatron/data/__init__.py": "",
-    "megatron/data/helpers.py": "",
-    "megatron/fused_kernels/build/scaled_upper_triang_masked_softmax_cuda.py": "",
-    "megatron/fused_kernels/build/fused_mix_prec_layer_norm_cuda.py": "",
-}
+APEX_SOFTMAX = "scaled_upper_triang_masked_softmax_cuda"
+"""A kernel that Apex has under the same name."""
+STAND_IN_MEGATRON = (
+    "megatron/__init__.py",
+    "megatron/data/__init__.py",
+    "megatron/data/helpers.py",
+    f"megatron/fused_kernels/build/{APEX_SOFTMAX}.py",
+    "megatron/fused_kernels/build/fused_mix_prec_layer_norm_cuda.py",
+)
 
 
-def megatron(image: Broken, *without: str, changes: Mapping[str, str] | None = None) -> Broken:
+def megatron(image: Broken, *, without: str = "", pretrain: str = "import megatron\n") -> Broken:
     image.write(f"{SITE}/megatron.pth", f"{MEGATRON}\n{MEGATRON}/megatron/fused_kernels/build\n")
-    content = {**STAND_IN_MEGATRON, **(changes or {})}
-    left = {name: text for name, text in content.items() if Path(name).stem not in without}
-    return files(image, MEGATRON, left)
+    left = {name: "" for name in STAND_IN_MEGATRON if Path(name).stem != without}
+    return files(image, MEGATRON, {"pretrain_gpt.py": f"import torch\n{pretrain}", **left})
 
 
-OPTIONS = "--with-device=ch4:ofi --with-hip=/opt/rocm --with-libfabric=/usr"
+def megatron_whose_kernels_the_job_compiles(image: Broken) -> Broken:
+    return megatron(recorded(image, "megatron", fused_kernels=False), without=APEX_SOFTMAX)
+
+
 LINKED = ("libfabric.so.1", "libamdhip64.so.6")
 
 
+def scratch(image: Broken, libraries: Sequence[str]) -> list[Path]:
+    """Compile libraries to link with, outside the image."""
+    return [Root(image.folder / "scratch").library(f"/{name}") for name in libraries]
+
+
 def mpich(
-    image: Broken, *, options: str = OPTIONS, version: str = "4.3.2", linked: Iterable[str] = LINKED
+    image: Broken,
+    *,
+    version: str = "4.3.2",
+    hip: str = "--with-hip=/opt/rocm",
+    linked: Sequence[str] = LINKED,
 ) -> Broken:
     """Put a program in the place of mpichversion, and a libmpi that is linked with libraries."""
-    said = f"MPICH Version: {version}\nMPICH configure: {options}"
+    said = f"MPICH Version: {version}\n--with-device=ch4:ofi {hip} --with-libfabric=/usr"
     image.write("/opt/venv/bin/mpichversion", f"#!/bin/sh\necho '{said}'\n", 0o755)
-    over, scratch = Root(image.folder / "upper"), Root(image.folder / "scratch")
+    over = Root(image.folder / "upper")
     over.library(f"{LIBRARIES}/libamdhip64.so.6")
-    needs = [scratch.library(f"/{name}") for name in linked]
-    over.library(f"{LIBRARIES}/libmpi.so.12", needs=needs)
+    over.library(f"{LIBRARIES}/libmpi.so.12", needs=scratch(image, linked))
     return image
 
 
 def rccl_tests(
     image: Broken,
-    *code: str,
-    linked: Iterable[str] = ("librccl.so.1", "libmpi.so.12"),
-    there: Iterable[str] = ("librccl.so.1", "libmpi.so.12"),
+    *,
+    code: Sequence[str] = ("gfx90a",),
+    linked: Sequence[str] = ("librccl.so.1", "libmpi.so.12"),
+    there: Sequence[str] = ("librccl.so.1", "libmpi.so.12"),
 ) -> Broken:
     """Make what stands in for all_reduce_perf, with bundles of code for GPUs."""
-    over, scratch = Root(image.folder / "upper"), Root(image.folder / "scratch")
     for name in there:
-        over.library(f"{LIBRARIES}/{name}")
-    needs = [str(scratch.library(f"/{name}")) for name in linked]
+        Root(image.folder / "upper").library(f"{LIBRARIES}/{name}")
     program = image.place("/usr/local/bin/all_reduce_perf")
-    bundles.library(program, bundles.bundle(*code), flags=["-Wl,--no-as-needed", *needs])
+    flags = ["-Wl,--no-as-needed", *map(str, scratch(image, linked))]
+    bundles.library(program, bundles.bundle(*code), flags=flags)
     program.chmod(0o755)
     return image
 
 
-def hipcc(image: Broken, *code: str) -> Broken:
+def hipcc(image: Broken, *, code: Sequence[str] = ("gfx90a",)) -> Broken:
     """Put what stands in for hipcc into the image; its programs carry code for GPUs."""
     program = (HERE / "stand_in_programs/stand_in_hipcc").read_bytes()
     image.write("/usr/local/bin/hipcc", program, 0o755)
     header = "hip/hip_runtime.h"
-    image.copy(f"{HIP}/{header}", HERE / "stand_in_hip" / header)
+    image.write(f"{HIP}/{header}", (HERE / "stand_in_hip" / header).read_text())
     return image.write(f"{HIP}/code", bundles.bundle(*code)) if code else image
 
 
 def hipcc_with_a_library_that_is_gone(image: Broken) -> Broken:
     Root(image.folder / "upper").library(f"{HIP}/libamdhip64.so.6")
-    return hipcc(image, "gfx90a")
+    return hipcc(image)
 
 
 def slingshot(
     image: Broken,
     *,
-    provider: str = "source",
     listed: str = "tcp:\\ncxi:",
-    linked: Iterable[str] = ("libcxi.so.1",),
-    there: Iterable[str] = ("libcxi.so.1",),
+    there: Sequence[str] = ("libcxi.so.1",),
     curl: bool = True,
 ) -> Broken:
     """Put a program in the place of fi_info, and a libfabric that is linked with libraries."""
-    recorded(image, "slingshot", provider=provider)
+    recorded(image, "slingshot", provider="source")
     image.write("/usr/bin/fi_info", f"#!/bin/sh\nprintf '{listed}\\n'\n", 0o755)
-    over, scratch = Root(image.folder / "upper"), Root(image.folder / "scratch")
+    over = Root(image.folder / "upper")
     for name in there:
         over.library(f"{LIBRARIES}/{name}")
-    needs = [scratch.library(f"/{name}") for name in linked]
-    over.library(f"{LIBRARIES}/libfabric.so.1", needs=needs)
+    over.library(f"{LIBRARIES}/libfabric.so.1", needs=scratch(image, ["libcxi.so.1"]))
     return image.write("/usr/lib64/libcurl.so.4", "") if curl else image
 
 

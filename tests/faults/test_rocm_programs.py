@@ -3,14 +3,10 @@
 Two ranks of the image's MPICH really send to each other; HIP's kernels run on the CPU.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ..integration.conftest import ENGINE
 from ..programs import run
 from ..unit.compiled import Root
 from . import gpu
@@ -30,102 +26,71 @@ def osu(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     Root(folder).library("/libgone.so.3")
     source = HERE / "stand_in_programs/stand_in_osu_bw_on_cpu.c"
     bind = ["--bind", f"{folder}:/mnt", "--bind", f"{source}:/opt/{source.name}"]
-    for name, flags in {
-        "osu_bw": [],
-        "missing": ["-Wl,--no-as-needed", "/mnt/libgone.so.3"],
-    }.items():
+    missing = ["-Wl,--no-as-needed", "/mnt/libgone.so.3"]
+    for name, flags in {"osu_bw": [], "missing": missing}.items():
         words = ["mpicc", "-o", f"/mnt/{name}", f"/opt/{source.name}", *flags]
         done = run(Broken(folder / "over", options=[*bind]).command(image, *words))
         assert done.returncode == 0, done.stderr
     return folder
 
 
-def with_osu(image: Broken, program: Path) -> Broken:
-    return image.write(OSU_BW, program.read_bytes(), 0o755)
+@pytest.fixture
+def sending(lumi: Broken, osu: Path) -> Broken:
+    """Return an image whose osu_bw sends."""
+    return lumi.write(OSU_BW, (osu / "osu_bw").read_bytes(), 0o755)
 
 
-def test_ranks_that_send_to_each_other_hold(image: Path, lumi: Broken, osu: Path) -> None:
-    row = with_osu(lumi, osu / "osu_bw").verify(image, OSU)
+def test_ranks_that_send_to_each_other_hold(image: Path, sending: Broken) -> None:
+    row = sending.verify(image, OSU)
     holds(row)
     assert "4096" in row["output"]
 
 
+def test_an_image_without_osu_bw_is_reported(image: Path, lumi: Broken) -> None:
+    caught(lumi.verify(image, OSU), "ldd: ")
+
+
+def test_a_library_that_osu_bw_misses_is_reported(image: Path, lumi: Broken, osu: Path) -> None:
+    lumi.write(OSU_BW, (osu / "missing").read_bytes(), 0o755)
+    caught(lumi.verify(image, OSU), "libgone.so.3 => not found")
+
+
+def test_ranks_that_do_not_meet_are_reported(image: Path, sending: Broken) -> None:
+    sending.write("/opt/venv/bin/mpiexec", OUT_OF_TUNE, 0o755)
+    caught(sending.verify(image, OSU), "This test requires exactly two processes")
+
+
+def test_an_osu_bw_that_measures_nothing_is_reported(image: Path, sending: Broken) -> None:
+    row = sending.env("FAULT", "silent").verify(image, OSU)
+    caught(row, "prints nothing for messages of 4096")
+
+
+COMPUTES, SLINGSHOT = "rocm/computes", "slingshot/slingshot"
+
+
 @pytest.mark.parametrize(
-    ("program", "change", "words"),
+    ("check", "env", "state", "reason"),
     [
-        ("missing", lambda image: image, "libgone.so.3 => not found"),
-        (
-            "osu_bw",
-            lambda image: image.write("/opt/venv/bin/mpiexec", OUT_OF_TUNE, 0o755),
-            "This test requires exactly two processes",
-        ),
-        (
-            "osu_bw",
-            lambda image: image.env("FAULT", "silent"),
-            "prints nothing for messages of 4096",
-        ),
-        ("libgone.so.3.none", lambda image: image, "ldd: "),
+        (COMPUTES, {}, "passed", ""),
+        (COMPUTES, {"FAULT": "device"}, "failed", "hipGetDeviceCount fails"),
+        (COMPUTES, {"FAULT": "memory"}, "failed", "hipMallocManaged"),
+        (COMPUTES, {"FAULT": "kernel"}, "failed", "the kernel fails"),
+        (COMPUTES, {"FAULT": "thread"}, "failed", "1 GPUs, 1 wrong numbers"),
+        (SLINGSHOT, {"FI_INFO": "0"}, "passed", ""),
+        (SLINGSHOT, {}, "failed", "libfabric finds no device of Slingshot's on this node"),
     ],
-    ids=["a library that is not there", "ranks that do not meet", "no measurement", "no osu_bw"],
 )
-def test_ranks_that_do_not_send_to_each_other_are_reported(
-    image: Path,
-    lumi: Broken,
-    osu: Path,
-    program: str,
-    change: Callable[[Broken], Broken],
-    words: str,
+def test_the_devices_of_a_node(
+    image: Path, tmp_path: Path, check: str, env: dict[str, str], state: str, reason: str
 ) -> None:
-    if (osu / program).exists():
-        with_osu(lumi, osu / program)
-    caught(change(lumi).verify(image, OSU), words)
-
-
-ON_NODES: dict[str, tuple[dict[str, str], str, str, str]] = {
-    "a GPU that computes": ({}, "rocm/computes", "passed", ""),
-    "a GPU that HIP does not see": (
-        {"FAULT": "device"},
-        "rocm/computes",
-        "failed",
-        "hipGetDeviceCount fails",
-    ),
-    "a GPU without memory": ({"FAULT": "memory"}, "rocm/computes", "failed", "hipMallocManaged"),
-    "a GPU that runs no kernel": (
-        {"FAULT": "kernel"},
-        "rocm/computes",
-        "failed",
-        "the kernel fails",
-    ),
-    "a GPU that computes wrongly": (
-        {"FAULT": "thread"},
-        "rocm/computes",
-        "failed",
-        "1 GPUs, 1 wrong numbers",
-    ),
-    "devices of Slingshot's": ({"FI_INFO": "0"}, "slingshot/slingshot", "passed", ""),
-    "a libfabric that sees no device of Slingshot's": (
-        {},
-        "slingshot/slingshot",
-        "failed",
-        "libfabric finds no device of Slingshot's on this node",
-    ),
-}
-"""What is there, the check, and what comes of it; without more, fi_info is the image's own."""
-
-
-@pytest.mark.parametrize("words", ON_NODES)
-def test_the_devices_of_a_node(image: Path, tmp_path: Path, words: str) -> None:
-    env, check, state, reason = ON_NODES[words]
-    binds = {
-        HERE / "stand_in_programs/stand_in_hipcc": "/usr/local/bin/hipcc",
-        HERE / "stand_in_hip": HIP,
-    }
+    """Without FI_INFO, fi_info is the image's own, which sees no device."""
+    programs = HERE / "stand_in_programs"
+    binds = {programs / "stand_in_hipcc": "/usr/local/bin/hipcc", HERE / "stand_in_hip": HIP}
     if "FI_INFO" in env:
         stand_in = tmp_path / "stand_in_fi_info"
         stand_in.write_text("#!/bin/sh\necho 'provider: cxi'\n")
         stand_in.chmod(0o755)
         binds[stand_in] = "/usr/bin/fi_info"
-    node = gpu.Node(tmp_path, env=env, binds=binds)
-    row = gpu.verify(ENGINE, image, node, check)[check]
+    row = gpu.verify(image, tmp_path, gpu.Node(env=env, binds=binds), check)[check]
     assert row["state"] == state, row
     assert reason in row["reason"]

@@ -4,25 +4,14 @@ A fault is a module that Python imports first in each rank of a check, and nowhe
 one thing in torch, DeepSpeed or Horovod, on all ranks or on one.
 """
 
-from __future__ import annotations
-
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ..programs import run
+from .breaking import Broken, caught, holds
 
 IN_RANKS = "import os\nrank = int(os.environ.get('RANK', -1))\nif rank >= 0:\n"
-STEP = """\
-    from torch.optim import SGD
-    step = SGD.step
-    def broken(self, *words):
-        {}
-    SGD.step = broken
-"""
 ENGINE = """\
     import deepspeed
     initialize = deepspeed.initialize
@@ -37,13 +26,18 @@ ENGINE = """\
         return engine, *rest
     deepspeed.initialize = broken
 """
+DEEPSPEED_ALONE = ENGINE.format("engine.step = changed")
+DEEPSPEED_SCALES = ENGINE.format("engine.backward = lambda loss: backward(1.5 * loss)")
 OTHER_GRADIENTS = """\
     import torch.nn.functional as functional
     loss = functional.cross_entropy
     if rank == 1:
         functional.cross_entropy = lambda *words: 1.01 * loss(*words)
 """
-STANDS_STILL = STEP.format("return None")
+STANDS_STILL = """\
+    from torch.optim import SGD
+    SGD.step = lambda self, *words: None
+"""
 ALONE = """\
     from torch.nn.parallel import DistributedDataParallel
     DistributedDataParallel.forward = lambda self, images: self.module(images)
@@ -65,82 +59,41 @@ HOROVOD_SUMS = """\
     import horovod.torch as hvd
     hvd.DistributedOptimizer = functools.partial(hvd.DistributedOptimizer, op=hvd.Sum)
 """
-
-FAULTS = {
-    "a rank whose GPU computes another gradient": (
-        OTHER_GRADIENTS,
-        "pytorch/training",
-        "other gradients from the same images; their norms are .*rank 1: ",
-    ),
-    "an optimizer that changes nothing": (
-        STANDS_STILL,
-        "pytorch/training",
-        "the loss does not fall in 20 steps on rank 0, 1",
-    ),
-    "a rank whose parameters DeepSpeed leaves as its own": (
-        ENGINE.format("engine.step = changed"),
-        "deepspeed/training",
-        "parameters differ from rank 0's on rank 1",
-    ),
-    "ranks that train each alone": (
-        ALONE,
-        "pytorch/training",
-        "parameters differ from rank 0's on rank 1",
-    ),
-    "gradients that are added up and not averaged": (
-        SUMS,
-        "pytorch/training",
-        "the gradients are not averaged over the ranks",
-    ),
-    "gradients that DeepSpeed scales": (
-        ENGINE.format("engine.backward = lambda loss: backward(1.5 * loss)"),
-        "deepspeed/training",
-        "the gradients are not averaged over the ranks",
-    ),
-    "gradients that Horovod adds up": (
-        HOROVOD_SUMS,
-        "horovod/training",
-        "the gradients are not averaged over the ranks",
-    ),
-}
-"""What each changes, the check that finds it, and its reason. All three judge by one function."""
-ALONE_UNDER_MPIEXEC = '#!/bin/sh\nshift 2\n"$@" && "$@"\n'
+FAULTS = [
+    ("pytorch/training", OTHER_GRADIENTS, "other gradients from the same images; .*rank 1: "),
+    ("pytorch/training", STANDS_STILL, "the loss does not fall in 20 steps on rank 0, 1"),
+    ("pytorch/training", ALONE, "parameters differ from rank 0's on rank 1"),
+    ("pytorch/training", SUMS, "the gradients are not averaged over the ranks"),
+    ("deepspeed/training", DEEPSPEED_ALONE, "parameters differ from rank 0's on rank 1"),
+    ("deepspeed/training", DEEPSPEED_SCALES, "the gradients are not averaged over the ranks"),
+    ("horovod/training", HOROVOD_SUMS, "the gradients are not averaged over the ranks"),
+]
+"""A check, what is changed, and the reason. All three checks judge by one function."""
+WITHOUT_SCIKIT_LEARN = """\
+import importlib.util as util
+find = util.find_spec
+util.find_spec = lambda name, *more: None if name == 'sklearn' else find(name, *more)
+"""
 
 
-def verified(image: Path, check: str, *options: object) -> dict[str, Any]:
-    """Return what came of one check in a container that is started with the options."""
-    command = ("lumi-verify", "-k", check, "--json", "-")
-    env = {"SINGULARITY_USERNS": "1", "APPTAINER_USERNS": "1"}
-    done = run(["singularity", "-s", "exec", *options, image, *command], env=env)
-    assert done.stdout, done.stderr
-    (row,) = json.loads(done.stdout)["checks"]
-    return dict(row)
-
-
-@pytest.mark.parametrize("words", FAULTS)
-def test_a_fault_in_training_is_found(image: Path, tmp_path: Path, words: str) -> None:
-    fault, check, reason = FAULTS[words]
-    (tmp_path / "sitecustomize.py").write_text(IN_RANKS + fault)
-    row = verified(image, check, "--bind", f"{tmp_path}:/fault", "--env", "PYTHONPATH=/fault")
-    assert row["state"] == "failed", row["output"]
+@pytest.mark.parametrize(
+    ("check", "fault", "reason"), FAULTS, ids=[f"{check}-{reason}" for check, _, reason in FAULTS]
+)
+def test_a_fault_in_training_is_found(
+    image: Path, broken: Broken, check: str, fault: str, reason: str
+) -> None:
+    row = broken.first(IN_RANKS + fault).verify(image, check)
+    caught(row)
     assert re.search(reason, row["reason"]), row["reason"]
 
 
-def test_ranks_of_mpi_that_do_not_find_each_other_are_found(image: Path, tmp_path: Path) -> None:
-    stand_in = tmp_path / "mpiexec"
-    stand_in.write_text(ALONE_UNDER_MPIEXEC)
-    stand_in.chmod(0o755)
-    row = verified(image, "horovod/training", "--bind", f"{stand_in}:/opt/venv/bin/mpiexec")
-    assert row["state"] == "failed"
-    assert "MPI has one rank: the ranks did not find each other" in row["reason"]
+def test_ranks_of_mpi_that_do_not_find_each_other_are_found(image: Path, broken: Broken) -> None:
+    broken.write("/opt/venv/bin/mpiexec", '#!/bin/sh\nshift 2\n"$@" && "$@"\n', 0o755)
+    row = broken.verify(image, "horovod/training")
+    caught(row, "MPI has one rank: the ranks did not find each other")
 
 
-def test_images_without_scikit_learn_train_on_made_up_images(image: Path, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as util\nfind = util.find_spec\n"
-        "util.find_spec = lambda name, *more: None if name == 'sklearn' else find(name, *more)\n"
-    )
-    row = verified(
-        image, "pytorch/training", "--bind", f"{tmp_path}:/fault", "--env", "PYTHONPATH=/fault"
-    )
-    assert (row["state"], "made-up images" in row["output"]) == ("passed", True)
+def test_images_without_scikit_learn_train_on_made_up_images(image: Path, broken: Broken) -> None:
+    row = broken.first(WITHOUT_SCIKIT_LEARN).verify(image, "pytorch/training")
+    holds(row)
+    assert "made-up images" in row["output"]
