@@ -17,7 +17,7 @@ from lumicontainer.host.site import read_site, stage_site
 from ..programs import run
 from ..unit.inside.verify.verifying import awaited
 
-MIRRORS = {"http://upstream.invalid/": "file:///srv/mirror/"}
+UPSTREAM, MIRROR = "http://upstream.invalid/", "file:///srv/mirror/"
 CONFIGURATION = "601 Configuration\nConfig-Item: Acquire::http::Timeout=60\n\n"
 SECONDS = 10.0
 
@@ -25,7 +25,7 @@ SECONDS = 10.0
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("staged")
-    stage_site(read_site("", MIRRORS), folder, str(folder))
+    stage_site(read_site("", {UPSTREAM: MIRROR}), folder, str(folder))
     return folder
 
 
@@ -40,7 +40,7 @@ class Method:
     """The method as apt runs it, with a pipe to and from it."""
 
     def __init__(self, staged: Path) -> None:
-        mirrors = {"LUMICONTAINER_MIRRORS": "http://upstream.invalid/ file:///srv/mirror/\n"}
+        mirrors = {"LUMICONTAINER_MIRRORS": f"{UPSTREAM} {MIRROR}\n"}
         self.child = subprocess.Popen(
             [staged / "apt/http"],
             stdin=subprocess.PIPE,
@@ -83,7 +83,7 @@ def method(staged: Path) -> Iterator[Method]:
     method.child.wait()
 
 
-def wanted(uri: str = "http://upstream.invalid/x") -> str:
+def wanted(uri: str = f"{UPSTREAM}x") -> str:
     """Return what apt says that wants a file."""
     return f"600 URI Acquire\nURI: {uri}\nFilename: /x\n\n"
 

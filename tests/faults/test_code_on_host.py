@@ -70,9 +70,7 @@ def test_the_canary_is_written_where_pip_is_asked_as_it_is(archive: Path, canary
 
 
 @pytest.mark.parametrize("python", [OWN_VERSION, "3.7"])
-def test_the_hash_of_a_source_needs_none_of_its_code(
-    archive: Path, canary: Path, python: str
-) -> None:
+def test_the_hash_of_a_source_needs_no_code(archive: Path, canary: Path, python: str) -> None:
     assert Pip(Target(python)).source("evil==1.0") == sha256(archive.read_bytes()).hexdigest()
     assert not canary.exists()
 
@@ -96,9 +94,7 @@ def test_pip_builds_nothing_of_what_it_is_asked_for(
     assert not canary.exists()
 
 
-def test_pip_builds_nothing_that_a_wheel_names_by_url(
-    offer: Offer, source: Path, canary: Path
-) -> None:
+def test_pip_builds_no_url_that_a_wheel_names(offer: Offer, source: Path, canary: Path) -> None:
     offer("tool", "1.0", f"evil @ {source.as_uri()}")
     with pytest.raises(ProgramError, match="would run code of its own"):
         Resolver(Target(OWN_VERSION), print).wheels(Query(["tool==1.0"]))
@@ -131,9 +127,7 @@ def test_a_requirement_is_a_name_with_versions_or_is_refused(resolved: Resolve, 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "tools.txt", "build.txt", "rocm/build.txt"])
 @pytest.mark.parametrize("text", [*URLS, *OPTIONS])
-def test_a_file_of_requirements_holds_such_names_alone(
-    resolved: Resolve, name: str, text: str
-) -> None:
+def test_requirements_files_hold_such_names_alone(resolved: Resolve, name: str, text: str) -> None:
     with pytest.raises(InputError) as raised:
         resolved({f"layers/greet/{name}": f"# what it needs\n  six==1.17.0\n  {text}\n"})
     (problem,) = raised.value.problems
@@ -141,9 +135,7 @@ def test_a_file_of_requirements_holds_such_names_alone(
     assert problem.hint
 
 
-def test_a_file_of_another_name_is_judged_where_it_holds_nothing_but_what_pip_reads(
-    resolved: Resolve,
-) -> None:
+def test_another_file_is_judged_where_it_holds_only_what_pip_reads(resolved: Resolve) -> None:
     resolved({"layers/greet/notes.txt": "see https://a.example and\nnumpy==1\nfor the reason\n"})
     with pytest.raises(InputError, match=r"more\.txt:2:1"):
         resolved({"layers/greet/more.txt": "six==1.17.0\nevil @ file:///tmp/evil\n"})

@@ -108,9 +108,7 @@ SITE = "summary: x\naccelerator: cpu\nbinds: [{path: /usr, reason: data lies the
 
 
 @pytest.mark.parametrize("words", [["inspect"], ["inspect", "--json"], ["binds"], ["verify"]])
-def test_a_record_of_an_image_is_shown_escaped(
-    words: list[str], write: Write, tmp_path: Path
-) -> None:
+def test_a_record_of_an_image_is_escaped(words: list[str], write: Write, tmp_path: Path) -> None:
     image = made(tmp_path, json.dumps(RECORD))
     own = ["--platform", "site", "--recipes", write({**HELLO, "envs/site.yaml": SITE})]
     done = run(*words, image, *(own if words != ["inspect"] and len(words) == 1 else []))

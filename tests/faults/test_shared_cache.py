@@ -90,9 +90,7 @@ def test_an_object_is_taken_byte_for_byte_and_only_its_publisher_can_change_it(
     assert found == other.proven(entry.name)
 
 
-def test_no_object_that_is_there_is_replaced(
-    published: Entry, own: Cache, team: SharedCache
-) -> None:
+def test_no_published_object_is_replaced(published: Entry, own: Cache, team: SharedCache) -> None:
     before = files(team.root / published.name)
     assert not team.publish(put(own, content=b"other"))
     assert files(team.root / published.name) == before
@@ -274,9 +272,7 @@ def test_a_draft_that_another_publish_works_on_is_not_removed(team: SharedCache)
     assert draft.is_dir()
 
 
-def test_a_user_who_may_not_write_to_an_object_cannot_remove_it(
-    published: Entry, team: SharedCache
-) -> None:
+def test_who_may_not_change_an_object_cannot_remove_it(published: Entry, team: SharedCache) -> None:
     folder = team.root / published.name
     given_away(folder)
     team.root.chmod(0o777)

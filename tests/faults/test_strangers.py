@@ -242,9 +242,7 @@ def test_a_field_of_another_type_loses_one_rank_alone(host: Server, field: str, 
     "changes",
     [{"rank": "1"}, {"rank": True}, {"rank": [1]}, {"node": 1}, {"host": None}, {"checks": {}}],
 )
-def test_who_asks_with_fields_of_another_type_stays_out(
-    host: Server, changes: dict[str, Any]
-) -> None:
+def test_who_asks_by_fields_of_other_types_stays_out(host: Server, changes: dict[str, Any]) -> None:
     with pytest.raises(RefusedError):
         client.join(HERE, port_of(host), key=KEY, me={**ME, **changes})
     assert host.peers == {}
