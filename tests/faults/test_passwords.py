@@ -178,9 +178,7 @@ def build(small: Path, tmp_path: Path, place: Path) -> Build:
     return run
 
 
-def test_a_failed_step_leaves_no_password_in_its_folder_and_its_log(
-    build: Build, place: Path
-) -> None:
+def test_a_failed_step_leaves_no_password_in_its_folder_and_log(build: Build, place: Path) -> None:
     done = build(f"{LEAVES}exit 3\n")
     assert done.returncode == STEP_FAILED, done.stderr
     assert "PIP_INDEX_URL=https://me:***@index.invalid/simple" in done.stderr, done.stderr

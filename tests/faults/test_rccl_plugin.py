@@ -1,16 +1,14 @@
 """RCCL's network plugin: a real RCCL, the image's real libfabric, and plugins that do not fit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from ..unit.compiled import Root
 from .breaking import Broken, caught, holds
+from .stand_in_layers import LIBRARIES, scratch
 
 CHECK = "rccl-plugin/interface"
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 KNOWN = "ncclNetPlugin_v6"
 """What Debian's RCCL asks of a plugin."""
 
@@ -22,11 +20,10 @@ def broken(tmp_path: Path, librccl: Path) -> Broken:
     return own.option("--bind", f"{librccl}:{LIBRARIES}/librccl.so.1")
 
 
-def plugin(broken: Broken, *offers: str, name: str = "librccl-net.so", needs: str = "") -> Broken:
+def plugin(broken: Broken, *offers: str, needs: str = "libfabric.so.1") -> Broken:
     """Compile a plugin that stands in for aws-ofi-nccl: what it offers, and what it needs."""
-    over = Root(broken.folder / "upper")
-    fabric = Root(broken.folder / "scratch").library(f"/{needs or 'libfabric.so.1'}")
-    over.library(f"{LIBRARIES}/{name}", defines=list(offers), needs=[fabric])
+    over, needed = Root(broken.folder / "upper"), scratch(broken, [needs])
+    over.library(f"{LIBRARIES}/librccl-net.so", defines=list(offers), needs=needed)
     return broken
 
 
@@ -40,21 +37,15 @@ def test_a_plugin_that_is_not_there_is_reported(image: Path, broken: Broken) -> 
     caught(broken.verify(image, CHECK), "finds no librccl-net.so", "through sockets")
 
 
-def test_a_plugin_under_another_name_than_rccl_asks_for_is_reported(
-    image: Path, broken: Broken
-) -> None:
+def test_a_plugin_of_another_name_than_rccl_asks_for_is_named(image: Path, broken: Broken) -> None:
     plugin(broken, KNOWN).env("NCCL_NET_PLUGIN", "cxi")
     caught(broken.verify(image, CHECK), "finds no librccl-net-cxi.so, which RCCL asks for")
 
 
 def test_an_interface_that_rccl_does_not_know_is_reported(image: Path, broken: Broken) -> None:
     row = plugin(broken, "ncclNet_v9", "ncclNetPlugin_v99").verify(image, CHECK)
-    caught(
-        row,
-        "offers the interfaces ncclNet_v9, ncclNetPlugin_v99",
-        "/librccl.so.1 knows ncclNetPlugin_v4, ncclNet_v4",
-        KNOWN,
-    )
+    caught(row, "offers the interfaces ncclNet_v9, ncclNetPlugin_v99")
+    caught(row, "/librccl.so.1 knows ncclNetPlugin_v4, ncclNet_v4", KNOWN)
 
 
 def test_a_plugin_without_libfabric_is_reported(image: Path, broken: Broken) -> None:
