@@ -18,7 +18,7 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.jobs import slurm
 from lumicontainer.jobs.builds import CompileJobs, Invocation
 from lumicontainer.jobs.follow import Asked
-from lumicontainer.system.terminal.output import print_json, print_table, say, write_document
+from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
 _CORES = 8
@@ -203,7 +203,7 @@ def _print_steps(order: BuildOrder, taken: Mapping[str, str]) -> None:
     origins = {key: f"in the shared cache, from {publisher}" for key, publisher in taken.items()}
     rows = [(name, key[:12], notes, origins.get(key, "")) for name, key, notes in _rows(order.plan)]
     state = "up to date, would not build" if order.current else "would build"
-    sys.stdout.write(f"{state}: {order.output}\n")
+    sys.stdout.write(f"{state}: {line(order.output)}\n")
     print_table(rows)
 
 

@@ -58,7 +58,7 @@ LINES = f"{STEERING}\nerror: forged"
         ["show", "hello", "--set", f"greet.times={LINES}"],
         *(["check", "hello", "--explain", LINES], ["render", "hello", "--format", LINES]),
         *([verb, "hello", "--output", f"/nowhere/{LINES}"] for verb in ("lock", "build")),
-        ["build", "hello", "--dry-run", "--output", STEERING],
+        ["build", "hello", "--dry-run", "--output", LINES],
         *(["build", "hello", option, LINES] for option in ("--secret", "--mirror")),
         *([verb, LINES] for verb in ("inspect", "binds", "verify", "reframe", "cache", "debug")),
         *(["run", LINES, "--", "true"], ["verify", LINES, "--require", LINES]),
