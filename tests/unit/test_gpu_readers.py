@@ -1,6 +1,9 @@
 """What checks for GPUs read: RCCL's log and files, what rccl-tests and OSU print, places."""
 
+import os
 import sys
+import tempfile
+from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 from typing import Any
@@ -50,6 +53,19 @@ def test_a_process_without_rccl_and_one_with_the_wheels_are_reported() -> None:
     assert "has mapped no librccl.so" in next(rccl.wrong_files("7f-7f r-xp 0 0 0 [heap]\n"))
     other = MAPS.replace("/opt/rocm/lib/librccl", "/opt/venv/torch/lib/librccl")
     assert "is not the image's RCCL" in next(rccl.wrong_files(other))
+
+
+def test_the_log_of_rccl_is_read_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "environ", {})
+    for written in ("NCCL INFO\n", ""):
+        log = Path(rccl.logged())
+        if written:
+            log.write_text(written)
+        assert rccl.said(str(log)) == written
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("word", ["Provider", "provider"])

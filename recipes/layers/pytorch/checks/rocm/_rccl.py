@@ -7,6 +7,7 @@ src/nccl_ofi_rdma.cpp and src/nccl_ofi_sendrecv.cpp; HPE shs-ccl-docs, rccl/rccl
 
 import os
 import re
+import shutil
 import tempfile
 
 IMAGE = os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib")
@@ -32,12 +33,17 @@ def logged():
 
 
 def said(path):
-    """Return what RCCL wrote to its log, nothing where it wrote none."""
+    """Return what RCCL wrote to its log, nothing where it wrote none; remove the log.
+
+    The checks end without Python's own end, and a node's /tmp may lie in memory.
+    """
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read()
     except FileNotFoundError:
         return ""
+    finally:
+        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
 
 
 def maps():
