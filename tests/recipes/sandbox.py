@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,10 +78,10 @@ class Sandbox:
     def __post_init__(self) -> None:
         for name in ("mount", "before", "written", "sources", "tools", "tmp", "home"):
             (self.work / name).mkdir()
+        self.tool("record", _RECORD)
 
     @property
     def record(self) -> Path:
-        """What the stand-ins wrote down."""
         return self.work / "record"
 
     @property
@@ -148,124 +148,78 @@ class Sandbox:
         shutil.copytree(self.work / "written", self.work / "before", symlinks=True)
         return done
 
-    def calls(self) -> list[Call]:
-        """Return what the stand-ins were called with, in order."""
-        lines = self.record.read_text().splitlines() if self.record.exists() else []
-        return [Call(*line.split("\t")[:2], tuple(line.split("\t")[2:])) for line in lines]
+    def calls(self) -> list[tuple[str, str]]:
+        """Return which program of which tree was called, in order."""
+        return [(tree, program) for tree, program, *_ in self._recorded()]
 
-    def call(self, tree: str, program: str) -> Call:
-        """Return the one call of a program of one tree."""
-        (found,) = [each for each in self.calls() if (each.tree, each.program) == (tree, program)]
+    def arguments(self, tree: str, program: str) -> list[str]:
+        """Return the arguments of the one call of a program of a tree."""
+        (found,) = [words[2:] for words in self._recorded() if words[:2] == [tree, program]]
         return found
 
-
-@dataclass(frozen=True)
-class Call:
-    """Hold one call of a stand-in."""
-
-    tree: str
-    program: str
-    arguments: tuple[str, ...]
+    def _recorded(self) -> list[list[str]]:
+        lines = self.record.read_text().splitlines() if self.record.exists() else []
+        return [line.split("\t") for line in lines]
 
 
+def passed(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+_RECORD = """\
+#!/bin/sh
+{ printf '%s' "$1"; shift; printf '\\t%s' "$@"; echo; } >>"$STAND_IN_RECORD"
+"""
 # Only a release that is packed for download has configure already.
 _AUTOGEN = """\
 #!/bin/sh
 set -e
-printf '{tree}\\tautogen\\n' >>"$STAND_IN_RECORD"
-{first}
+record TREE autogen
+FIRST
 mv configure.stand-in configure
 """
 _CONFIGURE = """\
 #!/bin/bash
 set -e
-{{ printf '{tree}\\tconfigure'; printf '\\t%s' "$@"; printf '\\n'; }} >>"$STAND_IN_RECORD"
-{first}
-prefix=/usr/local libdir=
-for argument; do
-    case "$argument" in
-    --prefix=*) prefix=${{argument#*=}} ;;
-    --libdir=*) libdir=${{argument#*=}} ;;
-    esac
-done
-printf 'prefix = %s\\nlibdir = %s\\n' "$prefix" "${{libdir:-$prefix/lib}}" >config.mk
+record TREE configure "$@"
+FIRST
+printf '%s\\n' "$@" | sed -nE 's/^--(prefix|libdir)=/\\1 = /p' >config.mk
 """
 _MAKEFILE = """\
 -include config.mk
 all:
-\t@printf '{tree}\\tmake' >>"$$STAND_IN_RECORD"
-\t@for word in $(MAKEFLAGS); do printf '\\t%s' "$$word"; done >>"$$STAND_IN_RECORD"
-\t@printf '\\n' >>"$$STAND_IN_RECORD"
-{made}
+\t@record TREE make $(MAKEFLAGS)
+\t@for file in MADE; do mkdir -p "$$(dirname $$file)"; echo stand-in >$$file; done
 install:
-\t@printf '{tree}\\tinstall\\n' >>"$$STAND_IN_RECORD"
-{installed}
+\t@record TREE install
+\t@for file in INSTALLED; do mkdir -p "$$(dirname $$file)"; echo stand-in >$$file; done
 """
 
 
 def stand_in(
-    folder: Path,
-    tree: str,
+    root: Path,
     *,
     packed: bool = False,
-    made: Iterable[str] = (),
-    installed: Iterable[str] = (),
-    files: Mapping[str, str] | None = None,
+    made: str = "",
+    installed: str = "",
     autogen: str = "",
     configure: str = "",
-) -> Path:
+) -> None:
     """Write a tree in an upstream's place: it records how it is configured and made.
 
     ``made`` are files that ``make`` writes in it, ``installed`` those that ``make install`` does;
     ``autogen`` and ``configure`` are lines of shell that upstream's programs of these names begin
     with.
     """
-    root = folder / f"stand_in_{tree}"
+    makefile = _MAKEFILE.replace("MADE", made).replace("INSTALLED", installed)
+    files = {"Makefile": makefile}
+    if packed:
+        files["configure"] = _CONFIGURE.replace("FIRST", configure)
+    else:
+        files["configure.stand-in"] = _CONFIGURE.replace("FIRST", configure)
+        files["autogen.sh"] = _AUTOGEN.replace("FIRST", autogen)
     root.mkdir(parents=True)
-
-    def touching(names: Iterable[str]) -> str:
-        return "".join(
-            f'\t@mkdir -p "$(dir {name})" && echo stand-in >"{name}"\n' for name in names
-        )
-
-    name = "configure" if packed else "configure.stand-in"
-    _program(root / name, _CONFIGURE.format(tree=tree, first=configure))
-    if not packed:
-        _program(root / "autogen.sh", _AUTOGEN.format(tree=tree, first=autogen))
-    text = _MAKEFILE.format(tree=tree, made=touching(made), installed=touching(installed))
-    (root / "Makefile").write_text(text)
-    for path, content in (files or {}).items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(content)
-    return root
-
-
-def _program(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
-
-
-def from_git(tree: Path, target: Path) -> None:
-    """Lay the tree at ``target`` as a step does: one commit of a git repository, without .git."""
-    author = {f"GIT_{who}_{what}": "test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME",)}
-    author |= {"GIT_AUTHOR_EMAIL": "test@localhost", "GIT_COMMITTER_EMAIL": "test@localhost"}
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tree.parent), **author}
-
-    def git(*arguments: str) -> bytes:
-        command = ["git", "-C", str(tree), *arguments]
-        return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
-
-    git("init", "--quiet")
-    git("add", "--all")
-    git("commit", "--quiet", "--message", "a stand-in")
-    commit = git("rev-parse", "HEAD").decode().strip()
-    target.mkdir(parents=True)
-    archive = git("archive", "--format=tar", commit)
-    subprocess.run(["tar", "--extract", "--directory", target], input=archive, check=True)
-
-
-def packed(tree: Path, target: Path) -> None:
-    """Lay the tree at ``target`` as a release for download: an archive with one folder in it."""
-    kind = "--bzip2" if target.suffix == ".bz2" else "--gzip"
-    command = ["tar", "--create", kind, "--file", target, "--directory", tree.parent, tree.name]
-    subprocess.run(command, check=True)
+    for name, text in files.items():
+        (root / name).write_text(text.replace("TREE", root.name))
+        (root / name).chmod(0o755)

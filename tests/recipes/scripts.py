@@ -55,6 +55,12 @@ class Place:
         """Return the folder of the layer's sources."""
         return self.folder / "sources"
 
+    @property
+    def site(self) -> Path:
+        """Return the folder of the Python packages that are installed."""
+        (found,) = self.python.parents[1].glob("lib/python3.*/site-packages")
+        return found
+
     def run(self, layer: str, script: str, *, requirements: str = "", **values: str) -> Ran:
         """Run a script of a layer with these values, as the layer's step does."""
         stage = self.folder / "stage"
@@ -62,66 +68,63 @@ class Place:
         shutil.copytree(LAYERS / layer, stage, ignore=shutil.ignore_patterns("checks"))
         if requirements:
             (stage / "requirements.txt").write_text(requirements)
-        for name in ("opt", "sources", "wheels", "record", "home", "tmp"):
-            (self.folder / name).mkdir(exist_ok=True)
-        return self._run(stage, script, values)
+        return self.run_file(stage / script, **values)
 
     def run_file(self, script: Path, **values: str) -> Ran:
-        """Run a file that belongs to no layer, in the same tree."""
-        (self.folder / "record").mkdir(exist_ok=True)
-        return self._run(script.parent, script.name, values)
-
-    def _run(self, stage: Path, script: str, values: Mapping[str, str]) -> Ran:
+        """Run a script in its folder; pip sees the wheelhouse and nothing else."""
+        places = {
+            name: self.folder / name
+            for name in ("opt", "sources", "wheels", "record", "home", "tmp")
+        }
+        for path in places.values():
+            path.mkdir(exist_ok=True)
+        environment = {
+            "PATH": f"{self.python.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "ROCM_PATH": "/opt/rocm",
+            "HOME": places["home"],
+            "TMPDIR": places["tmp"],
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": self.wheelhouse,
+            "PIP_NO_CACHE_DIR": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_ROOT_USER_ACTION": "ignore",
+            "jobs": "3",
+            "wheels": places["wheels"],
+            "sources": places["sources"],
+            "STAND_IN_OPT": places["opt"],
+            "STAND_IN_RECORD": places["record"],
+            "SCRIPT": script.name,
+            "STAGE": script.parent,
+            **values,
+        }
         done = subprocess.run(
             ["unshare", "--map-root-user", "--mount", "bash", "-c", _IN_A_TREE],
-            env={**self._environment(), "SCRIPT": script, "STAGE": str(stage), **values},
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        wheels, record = self.folder / "wheels", self.folder / "record"
-        return Ran(done.returncode, done.stdout, wheels, record, self.opt)
-
-    def _environment(self) -> Mapping[str, str]:
-        """Return what the builder exports; pip sees the wheelhouse and nothing else."""
-        return {
-            "PATH": f"{self.python.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
-            "ROCM_PATH": "/opt/rocm",
-            "HOME": str(self.folder / "home"),
-            "TMPDIR": str(self.folder / "tmp"),
-            "PIP_CONFIG_FILE": os.devnull,
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(self.wheelhouse),
-            "PIP_NO_CACHE_DIR": "1",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            "PIP_ROOT_USER_ACTION": "ignore",
-            "jobs": "3",
-            "wheels": str(self.folder / "wheels"),
-            "sources": str(self.sources),
-            "STAND_IN_OPT": str(self.opt),
-            "STAND_IN_RECORD": str(self.folder / "record"),
-        }
+        return Ran(done.returncode, done.stdout, places["wheels"], places["record"], self.opt)
 
 
 def make_wheel(folder: Path, name: str, files: Mapping[str, Path | str]) -> Path:
     """Make a wheel that is called ``name``, with these files; a path's content keeps its mode."""
-    path = folder / name
-    project, version = name.split("-")[:2]
+    project, version, tag = name.removesuffix(".whl").split("-", 2)
     info = f"{project}-{version}.dist-info"
-    tag = name.removesuffix(".whl").split("-", 2)[2]
-    with zipfile.ZipFile(path, "w") as wheel:
-        for inside, content in files.items():
+    texts = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n",
+        "WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(folder / name, "w") as wheel:
+        for inside, content in {
+            **files,
+            **{f"{info}/{file}": text for file, text in texts.items()},
+        }.items():
             if isinstance(content, Path):
                 wheel.write(content, inside)
             else:
                 wheel.writestr(inside, content)
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL",
-            f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n",
-        )
-        wheel.writestr(f"{info}/RECORD", "")
-    return path
+    return folder / name

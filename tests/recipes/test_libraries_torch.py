@@ -7,6 +7,7 @@ without a number, while they call themselves by names with one. The loader of th
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,13 @@ MPI = "import ctypes\nctypes.CDLL('/opt/mpich/lib/libmpi.so.12')\n"
 RC = "from types import SimpleNamespace\nrc = SimpleNamespace(initialize=True)\n"
 
 
-def library(path: Path, *, soname: str = "", needs: list[Path] | None = None) -> None:
+def library(path: Path, *, soname: str = "", needs: Iterable[Path] = ()) -> Path:
     """Make a shared library that needs others by the names that these call themselves."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    source = path.with_suffix(".c")
-    source.write_text("int nothing;\n")
-    command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{soname or path.name}", "-o", path, source]
-    command += ["-Wl,--no-as-needed", *(needs or ()), "-Wl,--disable-new-dtags,-rpath,$ORIGIN"]
-    subprocess.run(command, check=True)
-    source.unlink()
+    command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{soname or path.name}", "-o", path]
+    command += ["-x", "c", "/dev/null", "-x", "none", "-Wl,--no-as-needed", *needs]
+    subprocess.run([*command, "-Wl,--disable-new-dtags,-rpath,$ORIGIN"], check=True)
+    return path
 
 
 def rocm(folder: Path) -> None:
@@ -46,38 +45,35 @@ def rocm(folder: Path) -> None:
 
 def torch_s_own(folder: Path, scratch: Path) -> None:
     """Make the libraries that the wheel provides: called with a number, needed without one."""
-    for name in NEEDS:
-        library(scratch / name)
+    needed = {name: library(scratch / name) for name in NEEDS}
     for name, needs in NEEDS.items():
         called = f"{name}.{NUMBERS[name]}"
-        library(folder / name, soname=called, needs=[scratch / need for need in needs])
-    library(folder / "libtorch_hip.so", needs=[scratch / name for name in NEEDS])
+        library(folder / name, soname=called, needs=[needed[need] for need in needs])
+    library(folder / "libtorch_hip.so", needs=needed.values())
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Return where the script runs: ROCm and MPI below /opt, and the wheels of torch."""
-    tmp_path = tmp_path_factory.mktemp("place")
-    rocm(tmp_path / "opt/rocm/lib")
-    hip = tmp_path / "opt/rocm/lib/libamdhip64.so.6"
-    library(tmp_path / "opt/mpich/lib/libmpi.so.12", needs=[hip])
-    amdsmi = tmp_path / "opt/rocm/share/amd_smi/amdsmi"
+    folder = tmp_path_factory.mktemp("place")
+    rocm(folder / "opt/rocm/lib")
+    hip = folder / "opt/rocm/lib/libamdhip64.so.6"
+    library(folder / "opt/mpich/lib/libmpi.so.12", needs=[hip])
+    amdsmi = folder / "opt/rocm/share/amd_smi/amdsmi"
     amdsmi.mkdir(parents=True)
     (amdsmi / "__init__.py").touch()
-    torch_s_own(tmp_path / "own", tmp_path / "scratch")
-    (tmp_path / "sources").mkdir()
-    files: dict[str, Path | str] = {"torch/__init__.py": TORCH}
-    files |= {f"torch/lib/{path.name}": path for path in (tmp_path / "own").glob("*.so")}
-    tag = "py3-none-linux_x86_64.whl"
-    make_wheel(tmp_path / "sources", f"torch-2.9.1+rocm6.4-{tag}", files)
-    make_wheel(tmp_path / "sources", f"pytorch_triton_rocm-3.5.1-{tag}", {"triton.py": ""})
-    make_wheel(
-        tmp_path / "sources",
-        f"mpi4py-4.1.2-{tag}",
-        {"mpi4py/__init__.py": RC, "mpi4py/MPI.py": MPI},
-    )
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
-    return Place(tmp_path / "environment/bin/python", tmp_path, tmp_path)
+    torch_s_own(folder / "own", folder / "scratch")
+    own = {f"torch/lib/{path.name}": path for path in (folder / "own").iterdir()}
+    wheels: dict[str, dict[str, Path | str]] = {
+        "torch-2.9.1+rocm6.4": {"torch/__init__.py": TORCH, **own},
+        "pytorch_triton_rocm-3.5.1": {"triton.py": ""},
+        "mpi4py-4.1.2": {"mpi4py/__init__.py": RC, "mpi4py/MPI.py": MPI},
+    }
+    (folder / "sources").mkdir()
+    for name, files in wheels.items():
+        make_wheel(folder / "sources", f"{name}-py3-none-linux_x86_64.whl", files)
+    subprocess.run([sys.executable, "-m", "venv", folder / "environment"], check=True)
+    return Place(folder / "environment/bin/python", folder, folder)
 
 
 def install(place: Place) -> Ran:
@@ -91,52 +87,41 @@ def check(place: Place) -> Ran:
     return place.run_file(stage, LD_LIBRARY_PATH="/opt/rocm/lib")
 
 
-def site(place: Place) -> Path:
-    (found,) = place.python.parents[1].glob("lib/python3.*/site-packages")
-    return found
-
-
-def test_a_rocm_without_one_of_them_stops_the_build(place: Place) -> None:
+@pytest.mark.parametrize("missing", NUMBERS)
+def test_a_rocm_without_one_of_them_stops_the_build(place: Place, missing: str) -> None:
     libraries = place.opt / "rocm/lib"
-    for missing in NUMBERS:
-        paths = list(libraries.glob(f"{missing}*"))
-        for path in paths:
-            path.rename(path.with_name(f"away-{path.name}"))
-        ran = install(place)
-        for path in paths:
-            path.with_name(f"away-{path.name}").rename(path)
-        assert ran.code == 1
-        assert f"would not use the image's {missing.removesuffix('.so')}" in ran.output
-        assert "put the layer 'rocm' before 'pytorch'" in ran.output
+    shutil.copytree(libraries, place.folder / "kept", symlinks=True, dirs_exist_ok=True)
+    for path in libraries.glob(f"{missing}*"):
+        path.unlink()
+    ran = install(place)
+    shutil.rmtree(libraries)
+    (place.folder / "kept").rename(libraries)
+    assert ran.code == 1
+    assert f"would not use the image's {missing.removesuffix('.so')}" in ran.output
+    assert "put the layer 'rocm' before 'pytorch'" in ran.output
 
 
 @pytest.fixture
 def installed(place: Place) -> Ran:
     """Install the wheels into an environment without them."""
-    for left in site(place).glob("*torch*"):
+    for left in place.site.glob("*torch*"):
         shutil.rmtree(left)
     ran = install(place)
     assert ran.code == 0, ran.output
     return ran
 
 
-def take_own(place: Place, *names: str) -> None:
-    """Put torch's own libraries in the place of the links to the image's."""
-    for name in names:
-        (site(place) / "torch/lib" / name).unlink()
-        shutil.copy(place.folder / "own" / name, site(place) / "torch/lib" / name)
-
-
 def test_the_wheels_are_installed_by_name_with_links_to_the_image_s_libraries(
     place: Place, installed: Ran
 ) -> None:
-    assert "torch-2.9.1+rocm6.4" in installed.output
-    assert "pytorch_triton_rocm-3.5.1" in installed.output
-    assert not list(site(place).glob("*/direct_url.json"))
-    links = {name: str((site(place) / "torch/lib" / name).readlink()) for name in NUMBERS}
+    for name in ("torch-2.9.1+rocm6.4", "pytorch_triton_rocm-3.5.1"):
+        assert name in installed.output
+    assert not list(place.site.glob("*/direct_url.json"))
+    links = {name: str((place.site / "torch/lib" / name).readlink()) for name in NUMBERS}
     assert links == {name: f"/opt/rocm/lib/{name}" for name in NUMBERS}
 
 
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     ("own", "code", "said"),
     [
@@ -147,15 +132,18 @@ def test_the_wheels_are_installed_by_name_with_links_to_the_image_s_libraries(
     ids=["the image's", "torch's own", "torch's own hip beside that of mpi"],
 )
 def test_the_check_says_whose_libraries_torch_loads_beside_mpi(
-    place: Place, installed: Ran, own: tuple[str, ...], code: int, said: str
+    place: Place, own: tuple[str, ...], code: int, said: str
 ) -> None:
-    take_own(place, *own)
+    for name in own:
+        (place.site / "torch/lib" / name).unlink()
+        shutil.copy(place.folder / "own" / name, place.site / "torch/lib" / name)
     ran = check(place)
     assert (ran.code, said in ran.output) == (code, True), ran.output
 
 
-def test_pytorch_finds_amdsmi_where_rocm_holds_it(place: Place, installed: Ran) -> None:
+@pytest.mark.usefixtures("installed")
+def test_pytorch_finds_amdsmi_where_rocm_holds_it(place: Place) -> None:
     assert "amdsmi: /opt/rocm/share/amd_smi/amdsmi/__init__.py" in check(place).output
-    (site(place) / "amd_smi.pth").unlink()
+    (place.site / "amd_smi.pth").unlink()
     ran = check(place)
     assert (ran.code, "amdsmi cannot be imported" in ran.output) == (1, True), ran.output

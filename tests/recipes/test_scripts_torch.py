@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,19 @@ import pytest
 from ..faults.real import kept
 from .scripts import HERE, LAYERS, Place, Ran, make_wheel
 
+NewPlace = Callable[[str], Place]
+
 # The versions that the layer 'python' and the layers' build.txt hold.
 TOOLS = ("pip==26.1.2", "setuptools==80.10.2", "packaging==26.3", "wheel==0.48.0", "psutil==7.2.2")
 NEEDED = (*TOOLS, "ninja==1.13.2", "cloudpickle==3.1.2", "pyyaml==6.0.3", "cffi==2.1.1")
 REAL = ("cmake==3.31.10", "mpich==4.3.2")
-HOROVOD = (
-    "horovod==0.28.1 --hash=sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
-)
-DEEPSPEED = {
-    "0.18.2": "892c3213cfefe6df8692d699eae3ca37714cac87afe7f72d4b89acd1df3af1c0",
-    "0.18.9": "ee4818dcf342794f74f429a0aeebef90291ec808fa82609c5140c23e665c4011",
-    "0.19.2": "7e854b6ebe3d2bfa239f82958372927631c74e5324c7f08f17ce7ff5f6b06969",
+HASHES = {
+    "horovod==0.28.1": "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0",
+    "deepspeed==0.18.2": "892c3213cfefe6df8692d699eae3ca37714cac87afe7f72d4b89acd1df3af1c0",
+    "deepspeed==0.18.9": "ee4818dcf342794f74f429a0aeebef90291ec808fa82609c5140c23e665c4011",
+    "deepspeed==0.19.2": "7e854b6ebe3d2bfa239f82958372927631c74e5324c7f08f17ce7ff5f6b06969",
 }
-SOURCES = ("horovod==0.28.1", *(f"deepspeed=={version}" for version in DEEPSPEED))
+DEEPSPEED = ("0.18.2", "0.18.9", "0.19.2")
 ON_BY_AMD = {
     *("FUSED_ADAM", "FUSED_LAMB", "FUSED_LION", "CPU_ADAM", "CPU_LION"),
     "STOCHASTIC_TRANSFORMER",
@@ -45,52 +45,55 @@ def pip(python: Path, *arguments: str) -> None:
 
 
 def download(folder: Path) -> None:
-    here = Path(sys.executable)
-    pip(here, "download", "--dest", str(folder), *NEEDED)
-    for source in SOURCES:
-        pip(here, "download", "--dest", str(folder), "--no-deps", "--no-binary", ":all:", source)
+    words = ("download", "--dest", str(folder))
+    pip(Path(sys.executable), *words, *NEEDED)
+    for source in HASHES:
+        pip(Path(sys.executable), *words, "--no-deps", "--no-binary", ":all:", source)
 
 
 @pytest.fixture(scope="session")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the real source packages, and the wheels that the builds ask for."""
-    names = hashlib.sha256(" ".join((*NEEDED, *SOURCES)).encode()).hexdigest()[:12]
+    names = hashlib.sha256(" ".join((*NEEDED, *HASHES)).encode()).hexdigest()[:12]
     folder = tmp_path_factory.mktemp("files") / "wheelhouse"
     shutil.copytree(kept(f"wheelhouse-{names}", download), folder)
-    make_wheel(
-        folder,
-        "cmake-3.31.10-py3-none-any.whl",
-        {"cmake/data/bin/cmake": HERE / "stand_in_cmake" / "cmake"},
-    )
+    cmake = {"cmake/data/bin/cmake": HERE / "stand_in_cmake/cmake"}
+    make_wheel(folder, "cmake-3.31.10-py3-none-any.whl", cmake)
     return folder
 
 
 @pytest.fixture(scope="session")
-def environment(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a virtual environment with what the layers below install, and a stand-in for torch."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / "bin" / "python"
+def new_place(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> NewPlace:
+    """Return what makes a place to run scripts, on stand-ins for PyTorch and for ROCm.
+
+    All have one virtual environment, with what the layers below install.
+    """
+    environment = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    python = environment / "bin" / "python"
     pip(python, "install", *NEEDED, *REAL)
-    (site,) = folder.glob("lib/python3.*/site-packages")
-    shutil.copytree(HERE / "stand_in_torch" / "torch", site / "torch")
-    return folder
 
+    def make(name: str) -> Place:
+        place = Place(python, wheelhouse, tmp_path_factory.mktemp(name))
+        shutil.copytree(HERE / "stand_in_rocm", place.opt / "rocm", symlinks=True)
+        return place
 
-def on_pytorch(wheelhouse: Path, environment: Path, folder: Path) -> Place:
-    """Return where scripts run: on the tree of PyTorch, with a stand-in for ROCm below /opt."""
-    shutil.copytree(HERE / "stand_in_rocm", folder / "opt" / "rocm", symlinks=True)
-    return Place(environment / "bin" / "python", wheelhouse, folder)
+    shutil.copytree(HERE / "stand_in_torch" / "torch", make("first").site / "torch")
+    return make
 
 
 @pytest.fixture
-def place(wheelhouse: Path, environment: Path, tmp_path: Path) -> Place:
-    return on_pytorch(wheelhouse, environment, tmp_path)
+def place(new_place: NewPlace) -> Place:
+    return new_place("place")
 
 
 def recorded(ran: Ran, name: str) -> Any:
     assert ran.code == 0, ran.output
     return json.loads((ran.record / name).read_text())
+
+
+def pinned(requirement: str) -> str:
+    return f"{requirement} --hash=sha256:{HASHES[requirement]}\n"
 
 
 def unpacked(wheelhouse: Path, name: str, folder: Path) -> Path:
@@ -121,6 +124,11 @@ def test_flash_attention_is_compiled_for_gfx90a_without_a_gpu(place: Place) -> N
     assert seen["FLASH_ATTENTION_FORCE_BUILD"] == "TRUE"
     assert seen["MAX_JOBS"] == "3"
     assert "FLASH_ATTENTION_TRITON_AMD_ENABLE" not in seen
+    ran = place.run("flash-attention", "install.sh")
+    assert "Successfully installed flash-attn-2.8.0.post2" in ran.output
+    # It is installed by name.
+    (info,) = place.site.glob("flash_attn-*.dist-info")
+    assert not (info / "direct_url.json").exists()
 
 
 def test_the_triton_backend_needs_no_composable_kernel(place: Place, flash_attention: Path) -> None:
@@ -128,16 +136,6 @@ def test_the_triton_backend_needs_no_composable_kernel(place: Place, flash_atten
     triton = {"FLASH_ATTENTION_TRITON_AMD_ENABLE": "TRUE"}
     seen = recorded(place.run("flash-attention", "compile.sh", **triton), "flash-attention.json")
     assert seen["FLASH_ATTENTION_TRITON_AMD_ENABLE"] == "TRUE"
-
-
-@pytest.mark.usefixtures("flash_attention")
-def test_what_was_compiled_is_installed_by_name(place: Place) -> None:
-    place.run("flash-attention", "compile.sh")
-    ran = place.run("flash-attention", "install.sh")
-    assert ran.code == 0, ran.output
-    assert "Successfully installed flash-attn-2.8.0.post2" in ran.output
-    (info,) = place.python.parents[1].glob("lib/python3.*/site-packages/flash_attn-*.dist-info")
-    assert not (info / "direct_url.json").exists()
 
 
 def test_a_release_of_flash_attention_is_compiled_from_its_source_distribution(
@@ -165,7 +163,8 @@ def test_a_release_of_flash_attention_is_compiled_from_its_source_distribution(
 def test_apex_is_compiled_with_its_kernels_for_gfx90a(
     place: Place, version: str, kernels: set[str]
 ) -> None:
-    shutil.copytree(HERE / "stand_in_apex" / version, place.sources / "apex")
+    shutil.copytree(HERE / "stand_in_apex", place.sources / "apex")
+    (place.sources / "apex/version.txt").write_text(version)
     ran = place.run("apex", "compile.sh")
     for name in kernels:
         seen = recorded(ran, f"{name}.json")
@@ -183,20 +182,14 @@ def test_apex_is_compiled_with_its_kernels_for_gfx90a(
 def compile_deepspeed(place: Place, version: str = "0.18.2", **values: str) -> Ran:
     flags = {f"DS_BUILD_{name}": "1" for name in ON_BY_AMD}
     given = {"DS_ACCELERATOR": "cuda", "march": "znver3", "version": version, **flags, **values}
-    line = f"deepspeed=={version} --hash=sha256:{DEEPSPEED[version]}\n"
+    line = pinned(f"deepspeed=={version}")
     return place.run("deepspeed", "compile-rocm.sh", requirements=line, **given)
 
 
 @pytest.fixture(scope="session", params=DEEPSPEED)
-def deepspeed(
-    request: pytest.FixtureRequest,
-    wheelhouse: Path,
-    environment: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Ran:
+def deepspeed(request: pytest.FixtureRequest, new_place: NewPlace) -> Ran:
     """Compile DeepSpeed as the recipe does, once for each version."""
-    place = on_pytorch(wheelhouse, environment, tmp_path_factory.mktemp("deepspeed"))
-    return compile_deepspeed(place, request.param, STAND_IN_WAVE="64")
+    return compile_deepspeed(new_place("deepspeed"), request.param, STAND_IN_WAVE="64")
 
 
 def test_deepspeed_compiles_what_amd_compiles(deepspeed: Ran) -> None:
@@ -204,9 +197,7 @@ def test_deepspeed_compiles_what_amd_compiles(deepspeed: Ran) -> None:
     (path,) = deepspeed.wheels.iterdir()
     with zipfile.ZipFile(path) as wheel:
         built = wheel.read("deepspeed/git_version_info_installed.py").decode()
-    installed = {
-        name for name, yes in re.findall(r"'(\w+)': (1|True|False|0)", built) if yes == "1"
-    }
+    installed = set(re.findall(r"'(\w+)': 1\b", built))
     assert installed == {name.lower() for name in ON_BY_AMD}
     assert "accelerator_name='cuda'" in built
 
@@ -238,38 +229,28 @@ def test_the_layer_has_every_flag_that_deepspeed_has(
     wheelhouse: Path, tmp_path: Path, version: str
 ) -> None:
     source = unpacked(wheelhouse, f"deepspeed-{version}", tmp_path)
-    builders = list((source / "op_builder").rglob("*.py"))
-    known = {
-        found[1]
-        for path in builders
-        if (found := re.search(r"""BUILD_VAR = ["'](\w+)""", path.read_text()))
-    }
-    # One of the builders holds two.
-    known |= {"DS_BUILD_CCL_COMM", "DS_BUILD_SHM_COMM"}
+    builders = "".join(path.read_text() for path in (source / "op_builder").rglob("*.py"))
+    known = set(re.findall(r"""BUILD_VAR = ["'](\w+)""", builders))
     layer = (LAYERS / "deepspeed" / "layer.yaml").read_text()
-    assert set(re.findall(r"(?m)^  (DS_BUILD_\w+):$", layer)) == known - {
-        "DS_BUILD_NOT_IMPLEMENTED"
-    }
+    taken = set(re.findall(r"(?m)^  (DS_BUILD_\w+):$", layer))
+    assert taken == known - {"DS_BUILD_NOT_IMPLEMENTED"}
 
 
 # Horovod
 
 
 @pytest.fixture(scope="session")
-def horovod(wheelhouse: Path, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def horovod(new_place: NewPlace) -> Ran:
     """Configure Horovod once, with a stand-in for torch's libraries."""
-    place = on_pytorch(wheelhouse, environment, tmp_path_factory.mktemp("horovod"))
-    (site,) = environment.glob("lib/python3.*/site-packages")
-    (site / "torch/lib").mkdir(exist_ok=True)
+    place = new_place("horovod")
+    (place.site / "torch/lib").mkdir()
     for name in ("c10", "torch", "torch_cpu", "torch_python", "amdhip64", "c10_hip"):
-        (site / "torch/lib" / f"lib{name}.so").touch()
-    return place.run(
-        "horovod",
-        "compile-rocm.sh",
-        requirements=f"horovod==0.28.1 --hash=sha256:{HOROVOD}\n",
-        version="0.28.1",
-        STAND_IN_CMAKE=str(place.python.parent / "cmake"),
-    )
+        (place.site / "torch/lib" / f"lib{name}.so").touch()
+    cmake = str(place.python.parent / "cmake")
+    values = {"version": "0.28.1", "STAND_IN_CMAKE": cmake}
+    ran = place.run("horovod", "compile-rocm.sh", requirements=pinned("horovod==0.28.1"), **values)
+    assert ran.code == 0, ran.output
+    return ran
 
 
 def compiled(ran: Ran, file: str) -> str:
@@ -281,11 +262,11 @@ def compiled(ran: Ran, file: str) -> str:
 
 def test_horovod_is_configured_for_rocm_with_rccl_and_mpi(horovod: Ran) -> None:
     command = compiled(horovod, "common/ops/nccl_operations.cc")
-    for flag in ("-DHAVE_ROCM=1", "-DHAVE_GPU=1", "-DHAVE_NCCL=1", "-DHAVE_MPI=1"):
-        assert flag in command
+    for name in ("ROCM", "GPU", "NCCL", "MPI"):
+        assert f"-DHAVE_{name}=1" in command
+    for name in ("GLOO", "CUDA"):
+        assert f"HAVE_{name}" not in command
     assert "-DHOROVOD_CPU_OPERATIONS_DEFAULT=M" in command
-    assert "HAVE_GLOO" not in command
-    assert "HAVE_CUDA" not in command
     # 78 is the letter N: each operation on GPUs goes over RCCL.
     for operation in ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER"):
         assert f"-DHOROVOD_GPU_{operation}=78" in command
@@ -293,62 +274,38 @@ def test_horovod_is_configured_for_rocm_with_rccl_and_mpi(horovod: Ran) -> None:
 
 def test_horovod_is_compiled_for_hip_on_amd_in_cxx17(horovod: Ran) -> None:
     command = compiled(horovod, "common/ops/hip_operations.cc")
-    assert "-D__HIP_PLATFORM_AMD__=1" in command
-    assert "__HIP_PLATFORM_HCC__" not in command
-    assert "-std=c++17" in command
-    assert "/opt/rocm/include" in command
-    assert " -g " not in command
+    for word in ("-D__HIP_PLATFORM_AMD__=1", "-std=c++17", "/opt/rocm/include"):
+        assert word in command
+    for word in ("__HIP_PLATFORM_HCC__", " -g "):
+        assert word not in command
 
 
 def test_horovod_compiles_the_files_that_pytorch_translates(horovod: Ran) -> None:
     commands = recorded(horovod, "compile_commands.json")
     files = {Path(each["file"]).name for each in commands if "/horovod/torch/" in each["file"]}
-    assert files == {
-        "adapter_v2_hip.cc",
-        "handle_manager.cc",
-        "hip_util.cc",
-        "mpi_ops_v2_hip.cc",
-        "ready_event_hip.cc",
-    }
+    translated = {f"{name}_hip.cc" for name in ("adapter_v2", "mpi_ops_v2", "ready_event")}
+    assert files == {*translated, "hip_util.cc", "handle_manager.cc"}
 
 
 def test_horovod_s_kernels_find_hip_s_macro_and_compiler(horovod: Ran) -> None:
-    assert horovod.code == 0, horovod.output
     lines = (horovod.record / "hip_add_library.txt").read_text().splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "horovod_cuda_kernels",
-        "compatible_horovod_cuda_kernels",
-    ]
+    libraries = ["horovod_cuda_kernels", "compatible_horovod_cuda_kernels"]
+    assert [line.split()[0] for line in lines] == libraries
     for line in lines:
-        assert "STATIC hip_kernels.cu" in line
-        assert "HIP_CLANG_PATH=/opt/rocm/llvm/bin" in line
-        assert "-fPIC" in line
+        for word in ("STATIC hip_kernels.cu", "HIP_CLANG_PATH=/opt/rocm/llvm/bin", "-fPIC"):
+            assert word in line
 
 
 def test_horovod_s_build_knows_gfx90a_and_where_rccl_s_header_lies(horovod: Ran) -> None:
-    assert horovod.code == 0, horovod.output
-    text = (horovod.record / "environment.txt").read_text()
-    seen = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    assert seen["HCC_AMDGPU_TARGET"] == "gfx90a"
-    assert seen["CPATH"] == "/opt/rocm/include/rccl"
-    assert seen["HOROVOD_ROCM_HOME"] == "/opt/rocm"
-    assert seen["HOROVOD_GPU"] == "ROCM"
-    assert seen["HOROVOD_GPU_OPERATIONS"] == "NCCL"
-    assert seen["MAKEFLAGS"] == "-j3"
-
-
-def test_horovod_s_patches_apply_to_the_release_and_let_it_build_for_rocm(
-    place: Place, wheelhouse: Path, tmp_path: Path
-) -> None:
-    source = unpacked(wheelhouse, "horovod-0.28.1", tmp_path)
-    patch = ["patch", "--directory", str(source), "--strip", "1", "--input"]
-    before = (source / "cmake/Modules/FindROCM.cmake").read_text()
-    for change in ("cxx17", "gcc13", "no-debug-info", "rocm/hip"):
-        subprocess.run([*patch, LAYERS / "horovod" / f"{change}.patch"], check=True)
-    after = (source / "cmake/Modules/FindROCM.cmake").read_text()
-    assert "lib/cmake/hip" not in before
-    assert "__HIP_PLATFORM_HCC__" in before
-    assert "__HIP_PLATFORM_HCC__" not in after
+    seen = (horovod.record / "environment.txt").read_text().splitlines()
+    assert {
+        "HCC_AMDGPU_TARGET=gfx90a",
+        "CPATH=/opt/rocm/include/rccl",
+        "HOROVOD_ROCM_HOME=/opt/rocm",
+        "HOROVOD_GPU=ROCM",
+        "HOROVOD_GPU_OPERATIONS=NCCL",
+        "MAKEFLAGS=-j3",
+    } <= set(seen)
 
 
 # Megatron
@@ -358,7 +315,7 @@ def test_horovod_s_patches_apply_to_the_release_and_let_it_build_for_rocm(
 def megatron(place: Place) -> Iterator[Place]:
     shutil.copytree(HERE / "stand_in_megatron", place.sources / "megatron-deepspeed")
     yield place
-    for path in place.python.parents[1].glob("lib/python3.*/site-packages/megatron*"):
+    for path in place.site.glob("megatron*"):
         path.unlink()
 
 
@@ -367,22 +324,17 @@ def test_megatron_is_importable_and_compiled_for_gfx90a(megatron: Place) -> None
     assert recorded(ran, "kernels.json")["PYTORCH_ROCM_ARCH"] == "gfx90a"
     tree = ran.opt / "megatron-deepspeed"
     assert (tree / "megatron/data" / f"helpers{sysconfig.get_config_var('EXT_SUFFIX')}").exists()
-    (paths,) = megatron.python.parents[1].glob("lib/python3.*/site-packages/megatron-deepspeed.pth")
-    assert paths.read_text().splitlines() == [
+    assert (megatron.site / "megatron-deepspeed.pth").read_text().splitlines() == [
         "/opt/megatron-deepspeed",
         "/opt/megatron-deepspeed/megatron/fused_kernels/build",
     ]
 
 
-def test_megatron_s_kernels_can_be_left_to_the_job(megatron: Place) -> None:
-    ran = megatron.run("megatron", "install.sh", fused_kernels="0")
-    assert ran.code == 0, ran.output
-    assert not (ran.record / "kernels.json").exists()
-
-
 def test_megatron_uses_nothing_that_pytorch_numpy_and_hip_have_dropped(megatron: Place) -> None:
     ran = megatron.run("megatron", "install.sh", fused_kernels="0")
     assert "5 places made to fit" in ran.output
+    # Its kernels are left to the job.
+    assert not (ran.record / "kernels.json").exists()
     tree = ran.opt / "megatron-deepspeed/megatron"
     assert (tree / "data/old.py").read_text() == (
         "import numpy as np\nimport torch\nfrom torch import inf\n\n"

@@ -1,1 +1,0 @@
-"""Stands in for what compiles these kernels in a job."""
