@@ -9,10 +9,12 @@ import argparse
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
+import torch.distributed as dist
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
@@ -110,24 +112,34 @@ def checksum(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
+def gather(value: str) -> list[str]:
+    """Hand the values of all ranks, in their order, to every rank."""
+    values = [value]
+    if dist.is_initialized():
+        values *= dist.get_world_size()
+        dist.all_gather_object(values, value)
+    return values
+
+
 def conclude(
     model: nn.Module,
     data: Digits,
     *,
-    gather: Callable[[str], list[str]],
     rank: int,
-    seconds: float,
+    started: float,
+    gather: Callable[[str], list[str]] = gather,
 ) -> int:
     """Compare the ranks, print the result from rank 0, and return the exit code of every rank.
 
-    `gather` hands the checksums of all ranks, in their order, to every rank.
+    `started` is when the program was, as `time.perf_counter()` counts.
     """
+    seconds = time.perf_counter() - started
     checksums = gather(checksum(model))
     accuracy = measure_accuracy(model, data)
-    apart = [other for other, value in enumerate(checksums) if value != checksums[0]]
+    apart = [str(other) for other, value in enumerate(checksums) if value != checksums[0]]
     problems = []
     if apart:
-        problems.append(f"parameters differ from rank 0's on rank {', '.join(map(str, apart))}")
+        problems.append(f"parameters differ from rank 0's on rank {', '.join(apart)}")
     if accuracy < ACCURACY_REQUIRED:
         problems.append(
             f"accuracy {accuracy:.3f} is below {ACCURACY_REQUIRED}: train for at least 12 epochs"

@@ -34,13 +34,12 @@ def main() -> int:
             accelerator.backward(cross_entropy(model(images), labels))
             optimizer.step()
 
-    seconds = time.perf_counter() - started
     code = digits.conclude(
         accelerator.unwrap_model(model),
         data,
         gather=lambda value: gather_object([value]),
         rank=rank,
-        seconds=seconds,
+        started=started,
     )
     accelerator.end_training()
     return code

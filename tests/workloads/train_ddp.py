@@ -12,13 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Adam
 
 
-def gather(value: str) -> list[str]:
-    """Hand the values of all ranks to every rank."""
-    values = [""] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
-
-
 def main() -> int:
     """Train, and return the exit code."""
     epochs = digits.parse_epochs(__doc__)
@@ -36,8 +29,7 @@ def main() -> int:
             cross_entropy(model(images), labels).backward()
             optimizer.step()
 
-    seconds = time.perf_counter() - started
-    code = digits.conclude(model.module, data, gather=gather, rank=rank, seconds=seconds)
+    code = digits.conclude(model.module, data, rank=rank, started=started)
     dist.destroy_process_group()
     return code
 

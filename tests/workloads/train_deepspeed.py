@@ -12,13 +12,6 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 
 
-def gather(value: str) -> list[str]:
-    """Hand the values of all ranks to every rank."""
-    values = [""] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
-
-
 def main() -> int:
     """Train, and return the exit code."""
     epochs = digits.parse_epochs(__doc__)
@@ -44,8 +37,7 @@ def main() -> int:
             engine.backward(cross_entropy(engine(images), labels))
             engine.step()
 
-    seconds = time.perf_counter() - started
-    code = digits.conclude(engine.module, data, gather=gather, rank=rank, seconds=seconds)
+    code = digits.conclude(engine.module, data, rank=rank, started=started)
     dist.destroy_process_group()
     return code
 

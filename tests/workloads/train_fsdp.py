@@ -15,13 +15,6 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Adam
 
 
-def gather(value: str) -> list[str]:
-    """Hand the values of all ranks to every rank."""
-    values = [""] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
-
-
 def shard(model: nn.Module, device: str, ranks: int) -> None:
     """Give every rank its part of each layer's parameters, those that rank 0 has."""
     for parameter in model.parameters():
@@ -59,8 +52,7 @@ def main() -> int:
             cross_entropy(model(images), labels).backward()
             optimizer.step()
 
-    seconds = time.perf_counter() - started
-    code = digits.conclude(whole(model, device), data, gather=gather, rank=rank, seconds=seconds)
+    code = digits.conclude(whole(model, device), data, rank=rank, started=started)
     dist.destroy_process_group()
     return code
 

@@ -32,9 +32,8 @@ def main() -> int:
             cross_entropy(model(images), labels).backward()
             optimizer.step()
 
-    seconds = time.perf_counter() - started
     code = digits.conclude(
-        model, data, gather=hvd.allgather_object, rank=hvd.rank(), seconds=seconds
+        model, data, gather=hvd.allgather_object, rank=hvd.rank(), started=started
     )
     hvd.shutdown()
     return code

@@ -9,7 +9,6 @@ import time
 
 import digits
 import lightning
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Adam, Optimizer
@@ -34,14 +33,6 @@ class Training(lightning.LightningModule):
     def configure_optimizers(self) -> Optimizer:
         """Return what changes the parameters."""
         return Adam(self.parameters(), lr=digits.LEARNING_RATE)
-
-
-def gather(value: str) -> list[str]:
-    """Hand the values of all ranks to every rank."""
-    values = [value] * RANKS
-    if RANKS > 1:
-        dist.all_gather_object(values, value)
-    return values
 
 
 def main() -> int:
@@ -69,9 +60,8 @@ def main() -> int:
     )
     trainer.fit(training, loader)
 
-    seconds = time.perf_counter() - started
     model: nn.Module = training.model.to(device)
-    return digits.conclude(model, data, gather=gather, rank=RANK, seconds=seconds)
+    return digits.conclude(model, data, rank=RANK, started=started)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import time
 
 import digits
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
@@ -32,15 +31,6 @@ def collate(rows: list[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
     """Make a batch, named as the model wants it."""
     images, labels = zip(*rows, strict=True)
     return {"images": torch.stack(images), "labels": torch.stack(labels)}
-
-
-def gather(value: str) -> list[str]:
-    """Hand the values of all ranks to every rank."""
-    if not dist.is_initialized():
-        return [value]
-    values = [""] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
 
 
 def main() -> int:
@@ -74,9 +64,8 @@ def main() -> int:
         trainer.remove_callback(PrinterCallback)
         trainer.train()
 
-    seconds = time.perf_counter() - started
     model = trainer.accelerator.unwrap_model(trainer.model).network.cpu()
-    code = digits.conclude(model, data, gather=gather, rank=rank, seconds=seconds)
+    code = digits.conclude(model, data, rank=rank, started=started)
     trainer.accelerator.end_training()
     return code
 
