@@ -1,7 +1,7 @@
 """Show that a training step changed a model."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -19,3 +19,14 @@ def changing(parameters: Iterable[torch.Tensor]) -> Iterator[list[float]]:
     changed = sum(not torch.equal(old, new) for old, new in zip(before, kept, strict=True))
     assert changed
     print(f"trained: loss {losses[-1]:.3f}, {changed} of {len(kept)} tensors changed")
+
+
+def train_step(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, objective: Callable[[], torch.Tensor]
+) -> None:
+    """Take one step of an optimizer, which must change the model."""
+    with changing(model.parameters()) as losses:
+        loss = objective()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())

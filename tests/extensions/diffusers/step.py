@@ -1,7 +1,7 @@
 """Train a small diffusion model one step to predict noise."""
 
 import torch
-from changed import changing
+from changed import train_step
 from diffusers import DDPMScheduler, UNet2DModel
 
 model = UNet2DModel(
@@ -16,9 +16,6 @@ model = UNet2DModel(
 )
 scheduler, optimizer = DDPMScheduler(), torch.optim.AdamW(model.parameters(), lr=1e-3)
 images, noise, times = torch.rand(2, 1, 16, 16), torch.randn(2, 1, 16, 16), torch.tensor([10, 500])
-with changing(model.parameters()) as losses:
-    guess = model(scheduler.add_noise(images, noise, times), times).sample
-    loss = torch.nn.functional.mse_loss(guess, noise)
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
+noisy = scheduler.add_noise(images, noise, times)
+mse_loss = torch.nn.functional.mse_loss
+train_step(model, optimizer, lambda: mse_loss(model(noisy, times).sample, noise))

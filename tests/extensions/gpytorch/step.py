@@ -2,7 +2,7 @@
 
 import gpytorch
 import torch
-from changed import changing
+from changed import train_step
 
 
 class Model(gpytorch.models.ExactGP):
@@ -22,8 +22,4 @@ curve = torch.sin(6 * points)
 model = Model(points, curve).train()
 objective = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-with changing(model.parameters()) as losses:
-    loss = -objective(model(points), curve)
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
+train_step(model, optimizer, lambda: -objective(model(points), curve))

@@ -3,7 +3,7 @@
 import nibabel
 import numpy
 import torch
-from changed import changing
+from changed import train_step
 from monai.losses import DiceLoss
 from monai.networks.nets import UNet
 
@@ -13,8 +13,4 @@ image = nibabel.Nifti1Image(volume, numpy.eye(4))
 batch = torch.from_numpy(image.get_fdata(dtype=numpy.float32))[None, None]
 model = UNet(spatial_dims=3, in_channels=1, out_channels=1, channels=(4, 8), strides=(2,))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-with changing(model.parameters()) as losses:
-    loss = DiceLoss(sigmoid=True)(model(batch), batch)
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
+train_step(model, optimizer, lambda: DiceLoss(sigmoid=True)(model(batch), batch))

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from changed import changing
+from changed import train_step
 from sentence_transformers import SentenceTransformer, models
 from sentence_transformers import losses as kinds
 from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -27,8 +27,4 @@ with tempfile.TemporaryDirectory() as folder:
 objective = kinds.MultipleNegativesRankingLoss(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 pairs = [model.tokenize(["to be", "or not"]), model.tokenize(["be to", "not or"])]
-with changing(model.parameters()) as losses:
-    loss = objective(pairs, torch.zeros(2))
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
+train_step(model, optimizer, lambda: objective(pairs, torch.zeros(2)))
