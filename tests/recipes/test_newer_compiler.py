@@ -17,28 +17,14 @@ HEADERS = ("common.h", "group_table.h")
 @pytest.fixture(scope="session")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a root with g++ 14, of which nothing is configured: its programs run by chroot."""
-    folder = tmp_path_factory.mktemp("newer")
-    for name in ("state/lists/partial", "cache/archives/partial", "root/usr"):
-        (folder / name).mkdir(parents=True)
-    (folder / "status").touch()
-    (folder / "list").write_text(f"deb {debian_mirror('trixie')} trixie main\n")
-    settings = {
-        "Dir::Etc::SourceList": folder / "list",
-        "Dir::Etc::SourceParts": "/dev/null",
-        "Dir::State": folder / "state",
-        "Dir::State::status": folder / "status",
-        "Dir::Cache": folder / "cache",
-        "APT::Sandbox::User": "root",
-    }
-    apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in settings.items())]
-    install = ["install", "--download-only", "--yes", "--no-install-recommends", "g++"]
-    for words in (["update"], install):
-        subprocess.run([*apt, *words], check=True)
-    root = folder / "root"
+    root = tmp_path_factory.mktemp("newer")
     for name in ("bin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
-    for package in (folder / "cache/archives").glob("*.deb"):
-        subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
+    make = ["mmdebstrap", "--quiet", "--variant=extract", "--include=g++", "trixie"]
+    packed = root / "packed.tar"
+    subprocess.run([*make, packed, debian_mirror("trixie")], check=True)
+    unpack = ["tar", "--extract", "--exclude=./dev", "--file", packed, "--directory", root]
+    subprocess.run(unpack, check=True)
     return root
 
 
