@@ -76,6 +76,13 @@ def test_a_module_imports_no_floor_above_its_own(name: str) -> None:
     assert above == []
 
 
+def test_the_manual_lists_the_floors_from_the_top() -> None:
+    page = (ROOT / "docs/architecture.md").read_text().partition("## The package")[2]
+    rows = re.findall(r"(?m)^\| `([a-z_/]+)", page.partition("| `step/`")[0])
+    listed = [floor(row.strip("/").replace("/", ".")) for row in rows if row != "core/"]
+    assert listed == sorted(listed)
+
+
 def test_no_import_leads_back_to_where_it_began() -> None:
     TopologicalSorter(GRAPH).prepare()
 
