@@ -172,12 +172,13 @@ while :; do :; done
 
 
 @pytest.mark.parametrize(
-    ("script", "message", "log"),
+    ("script", "message", "log", "again", "code"),
     [
         pytest.param(
             "touch /opt/reached $TMPDIR/reached\nseq 1 30\necho 'no such flag' >&2\nexit 3\n",
             r"failed \(exit code 3\)\n +why: 12\n(.+\n)+ +no such flag\n",
             r"1\n2\n3\n",
+            *("bash ./install.sh", 3),
             id="it fails",
         ),
         pytest.param(
@@ -185,12 +186,13 @@ while :; do :; done
             r"printed nothing for 0.1 min and was ended\n +why: begun\n(.+\n)*"
             r".*running, .*: bash ./install.sh(?s:.*)export LUMICONTAINER_SILENCE=MINUTES",
             r"(?s)begun\n.*ended after 0.1 min without output.*sleep 54321",
+            *("ls ./install.sh", 0),
             id="it hangs",
         ),
     ],
 )
 def test_a_step_that_fails_shows_its_end_its_log_and_a_shell_and_keeps_the_old_image(
-    old: Path, small: Path, script: str, message: str, log: str
+    old: Path, small: Path, script: str, message: str, log: str, again: str, code: int
 ) -> None:
     done = build(old, {INSTALL: script}, code=5, env={"LUMICONTAINER_SILENCE": "0.1"})
     assert re.search(f"the step 'greet' {message}", done.stderr), done.stderr
@@ -200,10 +202,10 @@ def test_a_step_that_fails_shows_its_end_its_log_and_a_shell_and_keeps_the_old_i
     assert "sleep 54321" not in run(["ps", "-eo", "args"]).stdout
 
     assert "lumicontainer debug small" in done.stderr
-    typed = 'ls /opt/reached; pwd; echo "$greeting"; ls ./install.sh; ls -d "$TMPDIR"\n'
+    typed = f'ls /opt/reached; pwd; echo "$greeting"; ls -d "$TMPDIR"; {again}; echo code $?\n'
     opened = run([sys.executable, "-m", "lumicontainer", "debug", "small"], stdin=typed).stdout
     stage, value = "/opt/lumicontainer/.stage", "it's $(id) `id` %post {{ x }}"
-    for each in ("/opt/reached", f"{stage}/layer", value, "./install.sh", f"{stage}/tmp"):
+    for each in ("/opt/reached", f"{stage}/layer", value, f"{stage}/tmp", f"code {code}"):
         assert f"{each}\n" in opened
 
 
