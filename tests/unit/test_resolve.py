@@ -44,6 +44,7 @@ def test_a_url_with_a_password_is_refused_without_showing_it(
     files = {"layers/greet/layer.yaml": layer, "layers/greet/install.sh": 'ls "$sources"\n'}
     text = error_of(resolved, files, *options)
     assert f"a URL in '{name}' of layer 'greet' holds" in text
+    assert "give it by --secret" in text
     assert "pass-word" not in text
 
 
