@@ -84,7 +84,7 @@ def test_the_manual_lists_the_floors_from_the_top() -> None:
 
 
 def test_no_import_leads_back_to_where_it_began() -> None:
-    TopologicalSorter(GRAPH).prepare()
+    assert set(TopologicalSorter(GRAPH).static_order()) >= set(GRAPH)
 
 
 @pytest.mark.parametrize("name", sorted(CORE - READ_FILES))
