@@ -2,15 +2,13 @@
 
 import errno
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
 
 from lumicontainer import __version__, errors
 from lumicontainer.commands.parser import VERBS, make_parser, verb_module
 from lumicontainer.errors import INPUT_WRONG, LumicontainerError, Problem, did_you_mean
+from lumicontainer.system import interruption
 from lumicontainer.system.terminal import masking, output
 
 
@@ -33,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.report(Problem(f"unrecognized arguments: {' '.join(rest)}", hint=hint))
         return INPUT_WRONG
     output.set_talk(getattr(arguments, "talk", output.NORMAL))
-    _handle_signals()
+    interruption.handle_signals()
     try:
         if hasattr(arguments, "recipe"):
             verb_module("context").find_recipe(arguments)
@@ -54,18 +52,6 @@ def _use_utf8() -> None:
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
         os.execv(sys.executable, words)  # noqa: S606 - no shell is wanted
-
-
-def _handle_signals() -> None:
-    # A closed terminal (SIGHUP) ends a build as Ctrl-C does. Under nohup it stays ignored.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def _report(error: BaseException) -> int:

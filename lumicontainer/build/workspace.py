@@ -15,9 +15,7 @@ removes what killed builds left.
 
 import contextlib
 import os
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +25,7 @@ from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.host.docker import container
 from lumicontainer.system import flock, process
 from lumicontainer.system.files import temporary
+from lumicontainer.system.interruption import postponed
 from lumicontainer.system.user_namespaces import namespace_command
 
 DOCKER = "docker"
@@ -168,24 +167,18 @@ def _remove_renamed(folder: Path, *, wait: bool) -> None:
 def remove_tree(folder: Path) -> None:
     """Remove a folder, including files of the user's subordinate ids.
 
-    Signals are ignored meanwhile, so that nothing half removed is left.
+    An interruption follows afterwards, so that nothing half removed is left.
     """
     if not folder.exists():
         return
-    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    if threading.current_thread() is not threading.main_thread():
-        signals = ()  # Only the main thread gets signals.
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
-    try:
-        with contextlib.suppress(process.ProgramError):  # As while another build removes it.
-            process.capture(["sh", "-c", _REMOVE, "sh", str(folder)])
+    with postponed():
+        # It may fail while another build removes the folder too.
+        process.in_new_session(["sh", "-c", _REMOVE, "sh", str(folder)])
         if folder.exists():
-            process.capture(
-                [*_owners_of(folder), "rm", "-rf", "--one-file-system", "--", str(folder)]
-            )
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            command = [*_owners_of(folder), "rm", "-rf", "--one-file-system", "--", str(folder)]
+            done = process.in_new_session(command)
+            if done.returncode:
+                raise process.ProgramError(command, done.returncode, done.stderr)
 
 
 def _owners_of(folder: Path) -> list[str]:

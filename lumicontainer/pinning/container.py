@@ -13,6 +13,7 @@ from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
+from lumicontainer.system.waiting import completed
 
 
 class Program(NamedTuple):
@@ -49,7 +50,7 @@ def answers(
             return found
 
         try:
-            return asyncio.run(run())
+            return completed(run())
         finally:
             # The tree of a failed build is worth more than this one.
             remove_tree(place.sandbox)

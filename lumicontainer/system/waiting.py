@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from lumicontainer.system import flock
+from lumicontainer.system.interruption import postponed
 from lumicontainer.system.terminal.progress import Task
 
 T = TypeVar("T")
@@ -19,11 +20,15 @@ POLL = 0.2
 
 
 def completed(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also in a notebook, whose loop runs in this thread already."""
+    """Run a coroutine to its end, also in a notebook, whose loop runs in this thread already.
+
+    A signal that interrupts cancels it: ``KeyboardInterrupt``, raised inside an event loop, can
+    leave tasks that never end. Later signals are ignored.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return _run(work)
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
     async def announced() -> T:
@@ -42,9 +47,17 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
             raise
 
 
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    runner = asyncio.Runner()
+    loop = runner.get_loop()
+    task = loop.create_task(work)
+    with postponed(lambda: loop.call_soon_threadsafe(task.cancel)), runner:
+        return loop.run_until_complete(task)
+
+
 async def uninterrupted(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
     """Run a function in a thread; if interrupted, wait for its end, because a lock covers it."""
-    # Not a task: on SIGTERM the loop cancels all tasks, including this one.
+    # Not a task: at its end the loop cancels all tasks, including this one.
     running = asyncio.get_running_loop().run_in_executor(None, partial(work, *values, **named))
     try:
         return await asyncio.shield(running)
