@@ -32,7 +32,7 @@ from lumicontainer.image.survey import survey_tree, wrong_versions
 from lumicontainer.system import flock
 from lumicontainer.system.files import no_links
 from lumicontainer.system.terminal.progress import Task
-from lumicontainer.system.waiting import POLL, locked, uninterrupted
+from lumicontainer.system.waiting import POLL, in_background, locked, uninterrupted
 
 _Make: TypeAlias = Callable[[Task, Path], Awaitable[None]]
 """Fills the draft of an object."""
@@ -46,25 +46,23 @@ async def begin(builder: Builder) -> None:
     """
     stack = () if builder.fresh else builder.cached()
     locks = [await builder.use(entry.name) for entry in stack]
-    proving = asyncio.ensure_future(_prove(builder, stack, locks))
-    if not stack or len(stack) > len(builder.plan.steps):
-        await proving
-        return
-    if _is_built_elsewhere(builder, stack):
-        builder.progress.cached("unpack", "not needed: another build runs the next step")
-        await proving
-        return
-    with builder.progress.step("unpack") as task:
-        unpacking = asyncio.ensure_future(Run(builder, "unpack", stack, task).prepare())
-        intact = await proving
-        if intact == stack:
-            await unpacking
+    async with in_background(_prove(builder, stack, locks)) as proving:
+        if not stack or len(stack) > len(builder.plan.steps):
+            await proving
             return
-        unpacking.cancel()
-        await asyncio.gather(unpacking, return_exceptions=True)
-        (builder.place.sandbox / STATE).unlink(missing_ok=True)
-        if intact:
-            await Run(builder, "unpack", intact, task).prepare()
+        if _is_built_elsewhere(builder, stack):
+            builder.progress.cached("unpack", "not needed: another build runs the next step")
+            await proving
+            return
+        with builder.progress.step("unpack") as task:
+            async with in_background(Run(builder, "unpack", stack, task).prepare()) as unpacking:
+                intact = await proving
+                if intact == stack:
+                    await unpacking
+                    return
+            (builder.place.sandbox / STATE).unlink(missing_ok=True)
+            if intact:
+                await Run(builder, "unpack", intact, task).prepare()
 
 
 async def _prove(builder: Builder, stack: Stack, locks: Sequence[int]) -> Stack:

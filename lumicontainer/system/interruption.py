@@ -26,10 +26,10 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 @contextmanager
-def postponed(told: Callable[[], object] = lambda: None) -> Iterator[None]:
+def postponed(first: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` at the end of the block, for signals that come meanwhile.
 
-    ``told`` is called at the first one. In other threads than the main one, this changes nothing.
+    ``first`` is called at the first one. In other threads than the main one, this changes nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,7 +41,7 @@ def postponed(told: Callable[[], object] = lambda: None) -> Iterator[None]:
         nonlocal came
         if not came:
             came = True
-            told()
+            first()
 
     raises = (signal.default_int_handler, _interrupt)
     before = {each: old for each in _SIGNALS if (old := signal.getsignal(each)) in raises}

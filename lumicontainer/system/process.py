@@ -9,15 +9,24 @@ import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import process_tree
 from lumicontainer.system.os_errors import hint_for
 from lumicontainer.system.terminal.masking import masked, masked_bytes
 from lumicontainer.system.terminal.output import clean, trace
+from lumicontainer.system.waiting import to_its_end
 
 _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
@@ -198,13 +207,15 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
     Raises ``SilentError`` and kills them if they print nothing for longer than ``patience``.
     """
     with _starting(command):
-        child = await asyncio.create_subprocess_exec(
-            *_bound(command),
-            env=env,
-            stdin=PIPE if given else DEVNULL,
-            stdout=result or PIPE,
-            stderr=PIPE if result else STDOUT,
-            start_new_session=True,
+        child = await _started(
+            asyncio.create_subprocess_exec(
+                *_bound(command),
+                env=env,
+                stdin=PIPE if given else DEVNULL,
+                stdout=result or PIPE,
+                stderr=PIPE if result else STDOUT,
+                start_new_session=True,
+            )
         )
     output = child.stderr if result else child.stdout
     assert output is not None
@@ -214,7 +225,21 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
         await _follow(_chunks(output, child.pid, patience or Patience()), log, on_line)
         return await child.wait()
     finally:
-        await _end(child)
+        await to_its_end(_end(child))
+
+
+async def _started(starting: Coroutine[Any, Any, Process]) -> Process:
+    """Return a program that has started; end it if this is cancelled meanwhile.
+
+    A cancelled ``create_subprocess_exec`` may wait for ever, and leaves the program's children
+    (https://github.com/python/cpython/issues/103847).
+    """
+    running = asyncio.ensure_future(starting)
+    try:
+        return await to_its_end(running)
+    except asyncio.CancelledError:
+        await to_its_end(_end(running.result()))
+        raise
 
 
 async def _give(child: Process, given: Awaitable[bytes]) -> None:

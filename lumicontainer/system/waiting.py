@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -55,15 +54,34 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return loop.run_until_complete(task)
 
 
+async def to_its_end(work: Awaitable[T]) -> T:
+    """Await something that is not cancelled; if this is, raise ``CancelledError`` afterwards."""
+    running, cancelled = asyncio.ensure_future(work), None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    result = running.result()
+    if cancelled:
+        raise cancelled
+    return result
+
+
 async def uninterrupted(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
     """Run a function in a thread; if interrupted, wait for its end, because a lock covers it."""
-    # Not a task: at its end the loop cancels all tasks, including this one.
-    running = asyncio.get_running_loop().run_in_executor(None, partial(work, *values, **named))
+    return await to_its_end(asyncio.to_thread(work, *values, **named))
+
+
+@contextlib.asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Run a coroutine while the block runs; at the end, cancel it and wait for its end."""
+    running = asyncio.create_task(work)
     try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
+        yield running
+    finally:
+        running.cancel()
+        await to_its_end(asyncio.gather(running, return_exceptions=True))
 
 
 @contextlib.asynccontextmanager

@@ -59,11 +59,11 @@ def test_a_signal_inside_a_task_lets_all_tasks_clean_up(number: signal.Signals) 
 
 def test_a_signal_meanwhile_is_raised_at_the_end_of_the_block() -> None:
     reached = []
-    with pytest.raises(KeyboardInterrupt), interruption.postponed(lambda: reached.append("told")):
+    with pytest.raises(KeyboardInterrupt), interruption.postponed(lambda: reached.append("first")):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGHUP)
         reached.append("end")
-    assert reached == ["told", "end"]
+    assert reached == ["first", "end"]
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""A program that prints nothing for too long is ended, and what it did is reported."""
+"""A program that is cancelled ends; one that is silent for too long is reported too."""
 
 import asyncio
 import io
@@ -135,3 +135,24 @@ def test_a_program_that_reads_no_stdin_ends_by_its_own_status() -> None:
         return await process.logged(["sh", "-c", "exit 7"], io.StringIO(), given=given)
 
     assert asyncio.run(run()) == 7
+
+
+async def cancelled_after(turns: int, mark: str) -> None:
+    """Cancel a program after some turns of the event loop, in which it starts."""
+    command = ["bash", "-c", f": {mark}; sleep 1000; true"]
+    running = asyncio.create_task(process.logged(command, io.StringIO()))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    running.cancel()
+    assert await asyncio.wait({running}, timeout=60) == ({running}, set())
+    assert running.cancelled()
+
+
+def test_a_program_that_is_cancelled_while_it_starts_ends(mark: str) -> None:
+    async def cancel_at_every_turn() -> None:
+        for turns in range(1, 12):
+            await cancelled_after(turns, mark)
+            assert alive(mark) == [], turns
+
+    asyncio.run(cancel_at_every_turn())
