@@ -17,7 +17,7 @@ from lumicontainer.build.builder import silence_limit
 from lumicontainer.errors import InputError
 from lumicontainer.system import process, process_tree
 
-BRIEF = process.Patience(0.4)
+BRIEF, PATIENT = process.Patience(0.4), process.Patience(2)
 
 
 def logged(script: str, patience: process.Patience = BRIEF) -> tuple[int | None, str, str]:
@@ -75,13 +75,13 @@ def test_the_report_shows_who_started_whom_and_where_in_the_kernel_each_is(mark:
 
 
 def test_a_program_that_prints_now_and_then_is_not_ended() -> None:
-    status, log, _ = logged("for i in 1 2 3 4 5 6; do printf .; sleep 0.15; done")
-    assert (status, log) == (0, "......\n")
+    status, log, _ = logged("for i in 1 2 3 4 5; do printf .; sleep 0.5; done", PATIENT)
+    assert (status, log) == (0, ".....\n")
 
 
 def test_a_program_that_writes_files_is_silent_unless_that_counts(tmp_path: Path) -> None:
-    script = f"for i in 1 2 3 4 5 6; do echo x >>{tmp_path}/file; sleep 0.15; done; exit 3"
-    assert logged(script, BRIEF._replace(writing=True))[0] == 3
+    script = f"for i in 1 2 3 4 5; do echo x >>{tmp_path}/file; sleep 0.5; done; exit 3"
+    assert logged(script, PATIENT._replace(writing=True))[0] == 3
     assert logged(script)[0] is None
     assert logged("sleep 1000", BRIEF._replace(writing=True))[0] is None
 
