@@ -26,6 +26,7 @@ from lumicontainer.host.docker import container
 from lumicontainer.system import flock, process
 from lumicontainer.system.files import temporary
 from lumicontainer.system.interruption import postponed
+from lumicontainer.system.terminal import output
 from lumicontainer.system.user_namespaces import namespace_command
 
 DOCKER = "docker"
@@ -91,6 +92,9 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
             _remove_renamed(folder, wait=temporary.recipe_of(folder) in (recipe, recipe + LOCK))
         yield place
         done = True
+    except KeyboardInterrupt:
+        output.say(f"interrupted: removing {place.root}")  # It may take a minute.
+        raise
     finally:
         if done and place.sandbox.exists():
             _leave_sandbox(root, place)
