@@ -118,6 +118,11 @@ BAD = "discouraged:\n  - {name: A, hint: h, reason: w, source: s"
             *("5:12", "exclude each other"),
         ),
         (
+            f"variables:\n{ROW}, when: {{plugin: aws-ofi-nccl <1.20}}}}\n"
+            f"{ROW}, when: {{plugin: aws-ofi-nccl >=1.19}}}}\n",
+            *("5:12", "exclude each other"),
+        ),
+        (
             f"variables:\n{ROW}}}\n{CACHES}name: A, folder: a, storage: node, {WHY}",
             *("6:12", "is set twice"),
         ),
