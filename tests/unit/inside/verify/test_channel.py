@@ -63,7 +63,9 @@ def join(rank0: Server) -> Iterator[Join]:
 
 def test_ranks_come_get_orders_and_answer(rank0: Server, join: Join) -> None:
     connections = {rank: join(rank) for rank in (2, 1)}
+    began = time.monotonic()
     rank0.await_all(SOON)
+    assert time.monotonic() - began < SOON
     assert sorted(rank0.peers) == [1, 2]
     answers = {rank: rank0.order(rank, "t/x") for rank in connections}
     for rank, connection in connections.items():
