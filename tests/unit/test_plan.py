@@ -40,12 +40,6 @@ def test_how_a_document_is_written_leaves_the_key(resolved: Resolve, text: str) 
     assert keys(plan_of(resolved)) == keys(changed)
 
 
-def test_a_layer_leaves_the_key_of_the_base(resolved: Resolve) -> None:
-    one, other = plan_of(resolved), plan_of(resolved, None, "greet.times=3")
-    assert one.base_key == other.base_key
-    assert one.steps[0].key != other.steps[0].key
-
-
 def test_the_mode_of_a_file_is_in_the_key_and_its_time_is_not(
     resolved: Resolve, write: Callable[..., object]
 ) -> None:
