@@ -16,8 +16,8 @@ from lumicontainer.pinning.uv import Resolver
 from lumicontainer.pinning.wheels import Query, Target
 from lumicontainer.system.process import ProgramError
 
-from ..unit.test_pin import BASE, Locked, locked, printed, progress, python
-from ..unit.test_wheels import Offer, offer
+from ..pinning.test_pin import BASE, Locked, locked, printed, progress, python
+from ..pinning.test_wheels import Offer, offer
 
 __all__ = ["locked", "offer", "printed", "progress"]
 
