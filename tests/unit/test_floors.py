@@ -2,12 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
-
-import pytest
 
 from ..conftest import ROOT
 
@@ -70,10 +68,9 @@ CORE = {name for name in checked() if name.startswith("core.")}
 GRAPH = {name: {each for each in imports(name) if each not in ("", name)} for name in MODULES}
 
 
-@pytest.mark.parametrize("name", checked())
-def test_a_module_imports_no_floor_above_its_own(name: str) -> None:
-    above = [each for each in GRAPH[name] if floor(each) < floor(name)]
-    assert above == []
+def test_a_module_imports_no_floor_above_its_own() -> None:
+    pairs = [(name, each) for name in checked() for each in GRAPH[name]]
+    assert [(name, each) for name, each in pairs if floor(each) < floor(name)] == []
 
 
 def test_the_manual_lists_the_floors_from_the_top() -> None:
@@ -87,26 +84,29 @@ def test_no_import_leads_back_to_where_it_began() -> None:
     assert set(TopologicalSorter(GRAPH).static_order()) >= set(GRAPH)
 
 
-@pytest.mark.parametrize("name", sorted(CORE - READ_FILES))
-def test_the_core_touches_no_file_process_clock_or_network(name: str) -> None:
-    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+def nodes(names: Iterable[str]) -> Iterator[tuple[str, ast.AST]]:
+    for name in sorted(names):
+        yield from ((name, node) for node in ast.walk(ast.parse(MODULES[name].read_text())))
+
+
+def test_the_core_touches_no_file_process_clock_or_network() -> None:
+    for name, node in nodes(CORE - READ_FILES):
         match node:
             case ast.Import(names):
-                assert not {each.name.partition(".")[0] for each in names} & IMPURE
+                assert not {each.name.partition(".")[0] for each in names} & IMPURE, name
             case ast.ImportFrom(module, level=0):
-                assert module.partition(".")[0] not in IMPURE
-                assert not module.startswith("lumicontainer.system.files")
+                assert module.partition(".")[0] not in IMPURE, name
+                assert not module.startswith("lumicontainer.system.files"), name
             case ast.Call(ast.Attribute(attr=called)):
-                assert called not in OPENING - {"open", "read_text"}
+                assert called not in OPENING - {"open", "read_text"}, name
             case ast.Call(ast.Name(id=called)):
-                assert called != "open"
+                assert called != "open", name
 
 
-@pytest.mark.parametrize("name", [name for name in checked() if name.startswith("inside.")])
-def test_what_is_baked_into_images_imports_nothing_of_the_host(name: str) -> None:
-    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+def test_what_is_baked_into_images_imports_nothing_of_the_host() -> None:
+    for name, node in nodes(name for name in checked() if name.startswith("inside.")):
         if isinstance(node, ast.ImportFrom) and not node.level:
-            assert not ours(node.module or "")
+            assert not ours(node.module or ""), name
 
 
 def longest_chains(graph: dict[str, set[str]]) -> dict[str, int]:

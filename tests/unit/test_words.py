@@ -7,8 +7,6 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 BANNED = re.compile(
     r"\b(mend(s|ed)?|told|tells?|upon|anew|whence|lack(s|ed|ing)?|(hold|holds|held) fast"
@@ -44,6 +42,8 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 def banned(path: Path) -> list[str]:
     name = path.relative_to(ROOT)
+    if not BANNED.search(path.read_text()):
+        return []
     return [
         f"{name}:{first + text.count(chr(10), 0, found.start())}: {found[0]}"
         for first, text in texts(path)
@@ -51,6 +51,5 @@ def banned(path: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", [*files()], ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_uses_plain_words(path: Path) -> None:
-    assert banned(path) == []
+def test_all_files_use_plain_words() -> None:
+    assert [each for path in files() for each in banned(path)] == []
