@@ -1,7 +1,7 @@
 """A real browser lays the report out: nothing is wider than the screen.
 
 Debian has a browser that starts without a desktop, which tests/tools.sh installs; Ubuntu has none.
-There the rules of the page's parts (tests/unit/test_page.py) stand for what is measured here.
+There the rules of the page's parts (tests/unit/test_html.py) stand for what is measured here.
 """
 
 import html
