@@ -86,11 +86,22 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
     recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
     with temporary.creating(root):
         place, lock, stale = _entered(root, recipe)
+    try:
+        with _left(root, place):
+            for folder in stale:
+                _remove_renamed(folder, wait=temporary.recipe_of(folder) in (recipe, recipe + LOCK))
+            yield place
+    finally:
+        for each in (*place.locks, lock):
+            os.close(each)
+
+
+@contextmanager
+def _left(root: Path, place: Workspace) -> Iterator[None]:
+    """Leave of a build's folder what stays when it ends."""
     done = False
     try:
-        for folder in stale:
-            _remove_renamed(folder, wait=temporary.recipe_of(folder) in (recipe, recipe + LOCK))
-        yield place
+        yield
         done = True
     except KeyboardInterrupt:
         output.say(f"interrupted: removing {place.root}")  # It may take a minute.
@@ -102,8 +113,6 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
             remove_tree(place.root)
         if place.root.exists():
             (place.root / _IDLE).touch()
-        for each in (*place.locks, lock):
-            os.close(each)
 
 
 def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
