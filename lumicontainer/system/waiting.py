@@ -39,10 +39,7 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
         try:
             return running.result()
         except KeyboardInterrupt:
-            loop, task = begun.result()
-            assert task is not None
-            with contextlib.suppress(RuntimeError):  # It has just ended.
-                loop.call_soon_threadsafe(task.cancel)
+            _cancel(*begun.result())
             raise
 
 
@@ -50,8 +47,15 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     runner = asyncio.Runner()
     loop = runner.get_loop()
     task = loop.create_task(work)
-    with postponed(lambda: loop.call_soon_threadsafe(task.cancel)), runner:
+    with postponed(lambda: _cancel(loop, task)), runner:
         return loop.run_until_complete(task)
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> None:
+    """Cancel a task from outside its loop."""
+    assert task is not None
+    with contextlib.suppress(RuntimeError):  # It has just ended, and its loop is closed.
+        loop.call_soon_threadsafe(task.cancel)
 
 
 async def to_its_end(work: Awaitable[T]) -> T:
