@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..environment import Setting, is_number, kept, optional_number
-from ..launch.launchers import NONE, SLURM, recognize
+from ..launch.launchers import FIRST_SPECIAL_STEP, NONE, SLURM, recognize
 from ..node.hardware import Gpu, Node
 
 AUTO, DIRECT = "auto", "direct"
@@ -110,8 +110,11 @@ class Context:
 
     def run_id(self) -> str:
         """Return the ids of the job and the step, such as ``1234.0``; empty without a job."""
-        names = self.launch.ids or ("SLURM_JOB_ID",)
-        ids = [self.env.get(name, "") for name in names]
+        ids = [self.env.get(name, "") for name in self.launch.ids or ("SLURM_JOB_ID",)]
+        step = self.env.get("SLURM_STEP_ID", "")
+        # torchrun and DeepSpeed leave their ranks the variables of the step that they run in.
+        if not self.launch.ids and is_number(step) and int(step) < FIRST_SPECIAL_STEP:
+            ids.append(step)
         return ".".join(ids) if all(is_number(one) for one in ids) else ""
 
     def rank_stem(self) -> str:

@@ -68,6 +68,13 @@ def test_caches_lie_in_one_folder_of_the_job_on_the_node(root: Path) -> None:
     [
         pytest.param(TASK, "-1.0", "-1.0-once", id="a task"),
         pytest.param({**seen.srun(0), "TMPDIR": "/tmp"}, "-1.0", "-1.0-once", id="Slurm's TMPDIR"),
+        pytest.param(seen.TORCHRUN_IN_SRUN, "-1.0", "-1.0-once", id="a rank of torchrun in a step"),
+        pytest.param(
+            {**seen.TORCHRUN_IN_SRUN, **seen.INTERACTIVE},
+            "-1",
+            "-1-once",
+            id="a rank of torchrun in the job's shell",
+        ),
         pytest.param({}, "", "-once", id="off a cluster"),
     ],
 )
