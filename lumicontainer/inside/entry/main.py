@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..checking import record
 from ..errors import UNFIT, LaunchError
@@ -22,16 +22,20 @@ def main(words: Sequence[str]) -> int:
     try:
         return _run(words, env)
     except LaunchError as error:
-        if is_rank_0(env) if error.shown is None else error.shown:
-            sys.stderr.write(f"{error}\n")
-        elif error.alone or (error.local and first_of_node(env)):
-            sys.stderr.write(f"error: {error.what} (on {os.uname().nodename})\n")
+        _report(error, env)
         return error.code
     except Exception as error:  # noqa: BLE001 - anything else is a bug of lumi-entry
         if first_of_node(env):
             sys.excepthook(type(error), error, error.__traceback__)
             sys.stderr.write("error: this is a bug of lumi-entry\n")
         return 70
+
+
+def _report(error: LaunchError, env: Mapping[str, str]) -> None:
+    if is_rank_0(env) if error.shown is None else error.shown:
+        sys.stderr.write(f"{error}\n")
+    elif error.alone or (error.local and first_of_node(env)):
+        sys.stderr.write(f"error: {error.what} (on {os.uname().nodename})\n")
 
 
 def _run(words: Sequence[str], env: dict[str, str]) -> int:
@@ -42,7 +46,15 @@ def _run(words: Sequence[str], env: dict[str, str]) -> int:
     env = without_own(env)
     platform = record("platform.json")
     context = Context(env, platform=platform, options=given.options, program=given.program)
-    decision = decide(context)
+    try:
+        decision = decide(context)
+    except LaunchError as error:
+        if not error.local or not given.options.preflight:
+            raise
+        # It is printed first: when another rank ends, Slurm may end this one.
+        _report(error, env)
+        preflight.check(context)
+        return error.code
     if decision.warned():
         sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
     if given.options.print_env:

@@ -16,7 +16,7 @@ HIP = "HIP_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
 # The GPUs of all tasks of the step on this node (gres_common_gpu_set_env in Slurm,
 # src/plugins/gres/common/gres_common.c).
-_GRANTED = "SLURM_GPUS_ON_NODE"
+GRANTED = "SLURM_GPUS_ON_NODE"
 
 
 # Three filters hide GPUs, from the outside in: Slurm's cgroup; ROCR_VISIBLE_DEVICES for the runtime
@@ -83,10 +83,10 @@ def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
     local = context.number("LOCAL_RANK") or 0
     if ranks == 1:
         return gpus[0] if len(gpus) == 1 else None
-    granted = optional_number(context.env, _GRANTED)
+    granted = optional_number(context.env, GRANTED)
     if context.node.hidden_gpus() and len(visible.by_kernel) < (granted or 0):
         context.warnings.append(
-            f"each task sees only {_count(len(gpus))} of the {context.env[_GRANTED]} on its node "
+            f"each task sees only {_count(len(gpus))} of the {context.env[GRANTED]} on its node "
             "(--gpus-per-task, --ntasks-per-gpu): they cannot copy to each other directly, and "
             "RCCL may fail. Use --gpus-per-node instead, or add "
             "--gres-flags=allow-task-sharing (Slurm 24.05 or newer)"
@@ -116,7 +116,7 @@ def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:
     )
     why = "several ranks would share a GPU, and slow each other down"
     hint = f"{start} (--ntasks-per-node={count}), {more}, or permit it with --allow-gpu-sharing"
-    return LaunchError(what, f"{where}; {seen}" if seen else where, why, hint)
+    return LaunchError(what, f"{where}; {seen}" if seen else where, why, hint, local=True)
 
 
 # By default every rank sees every GPU of the job, and the program uses number LOCAL_RANK, as under
@@ -158,12 +158,13 @@ def _warn_of_none(context: Context, visible: Visible) -> None:
             f"warning: rank {context.number('RANK')} sees no GPU: {name}={env[name]} selects from "
             f"the {len(visible.by_rocr)} that {ROCR}={env[ROCR]} leaves, from 0. Set only one"
         )
-    elif not visible.by_kernel and env.get(_GRANTED):
-        context.warnings.append(
-            f"no GPU: Slurm gave {env[_GRANTED]}, but this process may use none of the "
-            f"{node.hidden_gpus()} that /sys/class/kfd shows on {os.uname().nodename}. Are /sys "
-            "and /dev/dri in the container (--rocm)? If so, the node is not fit"
-        )
+    elif not visible.by_kernel and env.get(GRANTED):
+        if not context.number("LOCAL_RANK"):
+            context.notes.append(
+                f"warning: no GPU: Slurm gave {env[GRANTED]}, but this process may use none of the "
+                f"{node.hidden_gpus()} that /sys/class/kfd shows on {os.uname().nodename}. Are "
+                "/sys and /dev/dri in the container (--rocm)? If so, the node is not fit"
+            )
     elif not visible.by_kernel and node.hidden_gpus():
         context.warnings.append(
             f"no GPU: this job may use none of the {node.hidden_gpus()} of its node "

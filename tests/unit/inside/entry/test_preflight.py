@@ -2,15 +2,17 @@
 
 import _ctypes
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from lumicontainer.inside.entry import preflight
+from lumicontainer.inside.entry import main, preflight
 from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.node.hardware import Node
+from lumicontainer.inside.rank import context as rank_context
 from lumicontainer.inside.rank.context import Context, Options
 
 from .. import lumi_node, seen
@@ -171,6 +173,28 @@ def test_a_bad_node_starts_nothing_and_reports_all_of_it_on_any_rank(tmp_path: P
     assert (done.returncode, done.stdout) == (3, "")
     assert "    why: plugin: librccl-nosuch.so does not load: librccl-nosuch.so: " in done.stderr
     assert "not checked: GPUs (the platform lists no GPUs)" in done.stderr
+
+
+@pytest.mark.parametrize(("local", "code"), [(0, 3), (1, 2)])
+def test_a_node_with_too_few_gpus_for_its_ranks_is_named_with_what_it_lacks(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    local: int,
+    code: int,
+) -> None:
+    here = Node(str(node(tmp_path, missing=1)))
+    step = seen.step(0, "nid[005001-005002]", 16, "8(x2)", 2)
+    env = {**seen.srun(0), **seen.task(8 + local, local, 1), **step}
+    monkeypatch.setattr(rank_context, "Node", lambda: here)
+    monkeypatch.setattr(main, "inherited", lambda: env)
+    monkeypatch.setattr(main, "record", lambda _: {**PLATFORM, "accelerator": "rocm"})
+    assert main.main(["--preflight", "--", "true"]) == code
+    printed, host = capsys.readouterr().err, os.uname().nodename
+    errors = re.findall("(?m)^error: ([^:(]*)", printed)
+    both = ["8 ranks on this node, but they see 2 GPUs ", f"node {host} is not fit"]
+    assert errors == ([] if local else both)
+    assert ("GPUs: 2 of 3 are present; missing: GCD 2" in printed) == (not local)
 
 
 @pytest.fixture

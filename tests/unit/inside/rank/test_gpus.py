@@ -139,6 +139,7 @@ def test_more_ranks_than_gpus_are_refused_alike_on_every_rank(tmp_path: Path) ->
     assert len(set(map(str, errors))) == 1
     assert errors[0].what == "8 ranks on this node, but they see 7 GPUs"
     assert "the node has 7" in errors[0].where
+    assert errors[0].local, "the other nodes may have all of theirs"
 
 
 ONE = "2 ranks on this node, but they see 1 GPU"
@@ -192,6 +193,12 @@ def test_a_rank_that_sees_no_gpu_is_warned(
     assert decision.context.gpu is None
     warnings = decision.warnings + decision.context.notes
     assert [warning in each for each in warnings] == [True] * bool(warning)
+
+
+def test_each_node_whose_gpus_are_gone_says_so_once(tmp_path: Path) -> None:
+    lumi_node.write(tmp_path, buses=())
+    notes = [decided(tmp_path, task(local)).context.notes for local in range(8)]
+    assert [len(each) for each in notes] == [1, *[0] * 7]
 
 
 @pytest.mark.parametrize(
