@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ..environment import Setting, optional_number
-from ..errors import LaunchError, misused
+from ..errors import UNFIT, LaunchError, misused
 from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, Launch, one_a_node
 from ..launch.program import interpreter
 from .context import AUTO, DIRECT, Context, Start
-from .gpus import CUDA, HIP, ROCR, Visible
+from .gpus import CUDA, GRANTED, HIP, ROCR, Visible
 
 # Programs and modules that start ranks.
 _LAUNCHERS = (
@@ -31,7 +31,8 @@ STARTED = "LUMI_ENTRY_LAUNCHER"
 def choose(context: Context) -> Start:
     """Decide how the ranks start; warn if that is by a launcher that the user did not ask for.
 
-    Raises LaunchError if the user asked for a launcher, and there are several tasks a node.
+    Raises LaunchError if the user asked for a launcher, and there are several tasks a node; and if
+    this node would start fewer ranks than the others.
     """
     launch, wanted, processes = context.launch, context.options.launcher, context.options.nproc
     by = launch.name if launch.name in (TORCHRUN, DEEPSPEED) else context.env.get(STARTED)
@@ -41,16 +42,19 @@ def choose(context: Context) -> Start:
         if processes:
             raise misused("--nproc needs a launcher, but --launcher is direct")
         return Start(DIRECT, "--launcher direct")
-    gpus = _visible_gpus(context)
+    gpus, lost = _visible_gpus(context), _lost_gpus(context)
     if wanted == AUTO and not processes:
-        if not _one_for_all(context, gpus):
+        if not _one_for_all(context, gpus + lost):
             return Start(DIRECT, "the launcher makes the ranks")
+        _check_whole(context, lost)
         context.warnings.append(
             f"Slurm started one task a node, and each has {gpus} GPUs: torchrun starts {gpus} "
             "ranks a node (--launcher direct starts one)"
         )
         return Start(TORCHRUN, f"one task a node with {gpus} GPUs", gpus)
     _check_alone(context.env, launch)
+    if not processes:
+        _check_whole(context, lost)
     why = f"--nproc {processes}" if processes else f"{gpus} GPUs" if gpus else "no GPU"
     return Start(TORCHRUN if wanted == AUTO else wanted, why, processes or gpus or 1)
 
@@ -70,7 +74,26 @@ def _visible_gpus(context: Context) -> int:
     lists = [env[name] for name in (ROCR, HIP, CUDA) if env.get(name)]
     if lists:
         return min(len(text.split(",")) for text in lists)
-    return optional_number(env, "SLURM_GPUS_ON_NODE") or 0
+    return optional_number(env, GRANTED) or 0
+
+
+def _lost_gpus(context: Context) -> int:
+    """Return how many of the GPUs that Slurm granted here the kernel does not show, if any."""
+    if context.platform.get("accelerator") != "rocm":
+        return 0
+    # A step without GPUs (--gres=none) may inherit the number of its job, and sees none.
+    shown, granted = len(Visible(context).by_kernel), optional_number(context.env, GRANTED) or 0
+    return granted - shown if 0 < shown < granted else 0
+
+
+def _check_whole(context: Context, lost: int) -> None:
+    if not lost:
+        return
+    granted, host = context.env[GRANTED], os.uname().nodename
+    what = f"{lost} of the {granted} GPUs that Slurm granted cannot be used"
+    why = "this node would start fewer ranks than the others, which would wait for them"
+    hint = f"leave the node out (sbatch --exclude={host}), or set the number of ranks by --nproc"
+    raise LaunchError(what, f"{GRANTED}={granted} on {host}", why, hint, code=UNFIT, local=True)
 
 
 def command(context: Context, settings: Sequence[Setting], words: Sequence[str]) -> list[str]:

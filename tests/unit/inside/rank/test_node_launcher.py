@@ -17,9 +17,10 @@ from lumicontainer.inside.errors import LaunchError
 from lumicontainer.inside.rank import node_launcher
 from lumicontainer.inside.rank.context import Options
 
-from .. import seen
+from .. import lumi_node, seen
 from ..conftest import PATH, SOURCE, Done, Entry, Env, run
 from ..deciding import decide, refusal, settings
+from ..lumi_node import BUSES, PLATFORM, Machine
 
 GPUS = {"ROCR_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
 SCRIPT = ("train.py",)
@@ -83,6 +84,29 @@ def test_one_task_a_node_with_eight_gpus_starts_torchrun_and_says_so_once() -> N
 )
 def test_otherwise_a_task_is_a_rank(env: Env, program: tuple[str, ...]) -> None:
     assert started(env, *program) == ("direct", 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"launcher": "deepspeed"}, {"launcher": "accelerate"}])
+@pytest.mark.parametrize("left", [7, 1])
+def test_a_node_that_has_lost_a_gpu_does_not_start_fewer_ranks_than_the_others(
+    tmp_path: Path, options: dict[str, str], left: int
+) -> None:
+    lumi_node.write(tmp_path, buses=BUSES[:left])
+    given = {"node": Machine(tmp_path), "platform": PLATFORM, "program": SCRIPT}
+    with pytest.raises(LaunchError) as caught:
+        decide(one_task(1), options=Options(**options), **given)
+    error = caught.value
+    assert error.what == f"{8 - left} of the 8 GPUs that Slurm granted cannot be used"
+    assert (error.code, error.local) == (3, True)
+    assert "--nproc" in error.hint
+    for own in (Options(nproc=left), Options(launcher="direct")):
+        assert decide(one_task(1), options=own, **given).context.start.workers in (left, 1)
+
+
+def test_gpus_that_the_user_hides_are_not_lost(whole: Path) -> None:
+    env = one_task(0, HIP_VISIBLE_DEVICES="0,1")
+    given = {"node": Machine(whole), "platform": PLATFORM, "program": SCRIPT}
+    assert decide(env, **given).context.start[::2] == ("torchrun", 2)
 
 
 def test_direct_leaves_one_rank_a_node() -> None:
