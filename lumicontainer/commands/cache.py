@@ -18,7 +18,7 @@ from lumicontainer.commands import context, shared_cache
 from lumicontainer.commands.parser import add_verb
 from lumicontainer.commands.shared_cache import about
 from lumicontainer.core.plan.plan import planned
-from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
+from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem
 from lumicontainer.system import units
 from lumicontainer.system.files import no_links
 from lumicontainer.system.files.user_cache import cache_root
@@ -164,6 +164,8 @@ def _examined(store: Cache, names: Sequence[str], form: str) -> tuple[int, list[
                     reason = store.examine(name)
             except FileNotFoundError:
                 continue  # Another process removed it.
+            except HostError as error:
+                reason = error.problems[0].why
             if reason:
                 damaged.append({"name": name, "step": shown, "why": reason})
             whole += not reason
@@ -214,7 +216,7 @@ def _set_aside(store: Cache) -> None:
     store.reclaim()
     for name in store.names():
         if store.entry(name) is None:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, HostError):
                 store.examine(name)
 
 

@@ -5,6 +5,7 @@ import itertools
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -122,6 +123,21 @@ def test_an_object_under_the_name_of_another_is_damage(store: Cache) -> None:
     assert store.proven(other.name) is None
     assert "another object" in reasons(store)[0]
     assert store.proven(entry.name) == entry
+
+
+def test_an_object_that_the_system_cannot_read_for_now_is_no_damage(store: Cache) -> None:
+    entry = put(store)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, files[1]))
+    try:
+        with pytest.raises(HostError) as refusal:
+            store.proven(entry.name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+    assert refusal.value.problems[0].where == str(entry.folder)
+    assert "Too many open files" in refusal.value.problems[0].why
+    assert store.damaged() == []
+    assert store.proven(entry.name) is not None
 
 
 def test_what_is_not_there_is_neither_given_nor_damage(store: Cache) -> None:

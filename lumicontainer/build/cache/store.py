@@ -166,16 +166,16 @@ class Cache:
         """Move a damaged object aside and return the damage; return nothing for an intact object.
 
         An object that a build replaces stays. This does not count as a use of the object. Raises
-        ``FileNotFoundError`` if it is missing.
+        ``FileNotFoundError`` if it is missing, and ``HostError`` if the system cannot read it.
         """
         folder = self.folder(name)
         with contextlib.suppress(Damaged):
-            prove(folder)
+            _prove(folder)
             return ""
         # A build may have replaced it while it was read; with the lock, no build does.
         with flock.attempt(self.make_lock(name)) as unused:
             try:
-                prove(folder)
+                _prove(folder)
             except Damaged as error:
                 if unused:
                     self._move_aside(folder, str(error))
@@ -240,7 +240,7 @@ class Cache:
 
     def _stored_elsewhere(self, draft: Path) -> bool:
         name, born = drafts.name_of(draft), drafts.born(draft)
-        with contextlib.suppress(Damaged, FileNotFoundError):
+        with contextlib.suppress(Damaged, OSError):
             if self.made_since(name, born):
                 prove(self.folder(name))
                 shutil.rmtree(draft)
@@ -338,15 +338,26 @@ def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: flo
 def prove(folder: Path, name: str = "") -> None:
     """Raise ``Damaged`` if a byte of an object differs, ``FileNotFoundError`` if it is missing.
 
-    ``name`` is its name if that of the folder differs.
+    ``name`` is its name if that of the folder differs. Raises ``OSError`` if the system cannot read
+    it, such as a client that lost its server for a moment.
     """
     if not folder.is_dir():
         raise FileNotFoundError(folder)
     try:
         names = {path.name for path in folder.iterdir()}
         prove_files(names, lambda file: (folder / file).open("rb"), name or folder.name)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise Damaged(str(error)) from error
+
+
+def _prove(folder: Path) -> None:
+    try:
+        prove(folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        hint = "repeat the command; if it fails again, remove this folder: a build makes it again"
+        raise refused(error, "cannot read the cache", str(folder), hint) from error
 
 
 def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader], name: str) -> None:
