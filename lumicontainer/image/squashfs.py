@@ -63,7 +63,7 @@ def copy_layers(
     """Copy squashfs layers, the lowest first, into an image from the byte ``offset`` on.
 
     The partitions get the given digests, so that no layer is read twice. ``reached`` gets the sum
-    of the bytes that are copied.
+    of the bytes that are copied. Raises ``OSError`` if a layer is shorter than it was.
     """
     done, partitions = 0, []
     with target.open("r+b") as file:
@@ -76,6 +76,8 @@ def copy_layers(
                 while left > 0 and (size := _copy_piece(source.fileno(), file.fileno(), left)):
                     left, done = left - size, done + size
                     reached(done)
+            if left > 0:
+                raise OSError(errno.EIO, f"the file ends {left} bytes early", str(layer.path))
             partitions.append(sif.Partition(offset, layer.size, layer.sha256))
             offset = sif.align(offset + layer.size)
     return partitions
@@ -85,7 +87,9 @@ def _copy_piece(source: int, target: int, most: int) -> int:
     """Copy a piece between two descriptors; share its blocks if the file system can."""
     size = min(most, _PIECE)
     try:
-        return os.copy_file_range(source, target, size)
+        # Some file systems copy nothing and report no error (copy_file_range(2), BUGS).
+        if copied := os.copy_file_range(source, target, size):
+            return copied
     except OSError as error:
         # The file systems differ, or do not support the call.
         if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):

@@ -1,4 +1,7 @@
-"""An image has a form that every engine that meets it can read."""
+"""An image has a form that every engine that meets it can read, and all bytes of its layers."""
+
+import os
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +9,7 @@ from lumicontainer.build.pipeline import choose_pack, compression_of
 from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import InputError, Place
+from lumicontainer.image import squashfs
 
 HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")
@@ -52,3 +56,24 @@ def test_a_form_that_this_hosts_engine_would_show_in_part_is_refused() -> None:
 @pytest.mark.parametrize("form", ["layered", "flat"])
 def test_a_form_that_is_asked_for_is_taken_where_it_can_be_read(form: str) -> None:
     assert choose_pack(form, APPTAINER, HERE) == form
+
+
+def copied(tmp_path: Path, size: int) -> bytes:
+    """Copy a layer that should have ``size`` bytes, and has 100,000, into an image."""
+    layer, image = tmp_path / "layer.squashfs", tmp_path / "image.sif"
+    layer.write_bytes(bytes(range(250)) * 400)
+    image.write_bytes(bytes(4096))
+    squashfs.copy_layers([squashfs.Packed(layer, size)], image, 4096)
+    return image.read_bytes()[4096:]
+
+
+def test_a_layer_that_was_cut_short_makes_no_image(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="ends 1 bytes early"):
+        copied(tmp_path, 100_001)
+
+
+def test_a_layer_is_copied_where_the_system_call_copies_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "copy_file_range", lambda *_: 0)
+    assert copied(tmp_path, 100_000) == bytes(range(250)) * 400
