@@ -81,22 +81,27 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
 def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
     """Yield the quick checks of an image; a mark covers the check, its layer and all below it.
 
-    The mark of a check of the image covers all layers.
+    It covers the variables and the search path of these layers, too. The mark of a check of the
+    image covers all layers.
     """
     trees = {entry.step: entry.tree for entry in stack}
     below = stack[0].tree
+    variables: Mapping[str, str] = {}
+    path: tuple[str, ...] = ()
     for layer in plan.resolved.included():
         below = trees.get(layer.name, below)
-        yield from _due(layer.checks, below)
+        variables = {**variables, **layer.content.environment}
+        path = (*layer.content.path, *path)
+        yield from _due(layer.checks, below, json.dumps([variables, path], sort_keys=True))
     yield from _due(plan.resolved.checks, stack[-1].tree)
 
 
-def _due(checks: Checks, tree: str) -> Iterator[Due]:
+def _due(checks: Checks, tree: str, sees: str = "") -> Iterator[Due]:
     own = {check.file.name for check in checks.each}
     common = [file.content for file in checks.files if file.name not in own]
     for check in checks.each:
         if check.level == LEVELS[0]:
-            parts = (check.name.encode(), tree.encode(), check.file.content, *common)
+            parts = (check.name.encode(), tree.encode(), sees.encode(), check.file.content, *common)
             yield Due(check, hashlib.sha256(b"\0".join(parts)).hexdigest())
 
 

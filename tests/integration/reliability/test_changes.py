@@ -48,3 +48,16 @@ def test_the_checks_of_the_whole_image_are_made_again_where_a_layer_changed(plac
     refused = place.build(code=1)
     assert "no layer is bad" in refused.stderr
     assert digest(place.image) == good
+
+
+def test_the_checks_of_a_layer_are_made_again_where_its_variables_changed(place: Place) -> None:
+    layer = place.recipes / "layers/four"
+    about = (layer / "layer.yaml").read_text()
+    (layer / "layer.yaml").write_text(about.replace("{name: four}", "{name: four, MOOD: good}"))
+    with (layer / "checks/value.sh").open("a") as check:
+        check.write('test "$MOOD" = good\n')
+    place.build()
+    good = digest(place.image)
+    (layer / "layer.yaml").write_text(about.replace("{name: four}", "{name: four, MOOD: bad}"))
+    assert "four/value" in place.build(code=1).stderr
+    assert digest(place.image) == good
