@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         building.require_replaceable(order)
     if arguments.dry_run:
         _print_plan(arguments, order, job)
-    elif job and not (arguments.job or order.current):
+    elif job and not (arguments.job or (order.current and _makes_an_image(arguments))):
         code, printed = send(order, job, _print_line)
         write_document(printed)
         return code
@@ -99,6 +99,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _build(arguments, order)
     return OK
+
+
+def _makes_an_image(arguments: argparse.Namespace) -> bool:
+    return not (arguments.check or arguments.only_compile)
 
 
 def _options(arguments: argparse.Namespace) -> BuildOptions:

@@ -296,6 +296,14 @@ def test_a_job_that_cannot_run_is_refused_before_it_waits(
     assert login.jobs() == []
 
 
+def test_a_build_that_compares_two_runs_as_a_job_though_the_image_is_there(login: Login) -> None:
+    assert login.build().returncode == 0
+    done = login.build("--check", "--jobs-at-once", 2)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"(?m)^job \d+ is submitted", done.stderr)
+    assert login.jobs() == []
+
+
 def test_a_dry_run_prints_what_it_would_submit(login: Login) -> None:
     done = login.build("--dry-run")
     assert done.returncode == 0, done.stderr

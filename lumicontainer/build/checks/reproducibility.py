@@ -24,7 +24,9 @@ async def check(builder: Builder) -> list[ChangedFile]:
     """Build every step in a separate cache, and return the differences from the usual build."""
     once = await assemble(builder)
     store = Cache(builder.place.root / "second").open()
-    twice = await assemble(replace(builder, cache=store, proven={}, shared=None))
+    # Jobs would compile into the usual cache.
+    own = replace(builder, cache=store, proven={}, shared=None, compile_jobs=None)
+    twice = await assemble(own)
     reasons = {layer.name: layer.not_reproducible for layer in builder.plan.resolved.included()}
     found: list[ChangedFile] = []
     for one, other in zip(once, twice, strict=True):
