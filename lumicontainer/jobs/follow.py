@@ -4,6 +4,7 @@ The script writes its exit code to the file ``ended`` as its last act.
 """
 
 import contextlib
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -127,11 +128,18 @@ def _looks(number: str, listener: Listener) -> Iterator[bool]:
 def _end_of(number: str, ended: Path) -> str:
     """Return how a job ended; its last file may appear here some seconds later."""
     end = time.monotonic() + _ASK
-    while not ended.exists():
+    while not _appears(ended):
         if time.monotonic() >= end:
             return slurm.last_state(number)
         time.sleep(_TURN)
     return ""
+
+
+def _appears(file: Path) -> bool:
+    # A client of NFS may remember for a minute that a file is missing, unless it changes the folder.
+    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(prefix=".", dir=file.parent):
+        pass
+    return file.exists()
 
 
 def _new_lines(log: Path) -> Iterator[list[str]]:
