@@ -12,11 +12,11 @@ import shlex
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.registry import save_image
-from lumicontainer.system.files.no_links import remove
+from lumicontainer.system.files.no_links import is_folder, remove
 from lumicontainer.system.os_errors import guarded
 
 _GONE, _EMPTIED = ".wh.", ".wh..wh..opq"
@@ -24,50 +24,73 @@ Members = dict[str, tarfile.TarInfo]
 
 
 def unpack(layer: Path, tree: Path, found: Members) -> None:
-    """Unpack one layer over those below; ``found`` gets the last member of each path."""
+    """Unpack one layer over those below; ``found`` gets the last member of each path.
+
+    Raises ``InputError`` if a path of the layer leads out of the tree.
+    """
+    tree = tree.resolve()
     with tarfile.open(layer) as archive:
         archive.extraction_filter = lambda each, _: each  # Paths are checked here.
         for member in archive:
-            path = member.name.removeprefix("./").strip("/")
-            folder, _, name = path.rpartition("/")
-            if name == _EMPTIED:
-                _require_inside(tree, tree / path)
-                for each in list((tree / folder).iterdir()):
-                    _remove(tree, each)
-            elif name.startswith(_GONE):
-                _remove(tree, tree / folder / name.removeprefix(_GONE))
-            elif path and not member.isdev():
-                _extract(archive, member, tree, path)
-                found[path] = member
+            path = _path(member.name)
+            if path.name == _EMPTIED:
+                for each in list(_place(tree, path).parent.iterdir()):
+                    _remove(tree, each, found)
+            elif path.name.startswith(_GONE):
+                gone = path.parent / path.name.removeprefix(_GONE)
+                _remove(tree, _place(tree, gone), found)
+            elif member.isdir() and not path.parts:
+                found["."] = member
+            elif not member.isdev():
+                there = _place(tree, path)
+                if not (member.isdir() and is_folder(there)):
+                    _remove(tree, there, found)
+                _extract(archive, member, tree, there)
+                found[str(there.relative_to(tree))] = member
 
 
-def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, tree: Path, path: str) -> None:
+def _path(name: str) -> PurePosixPath:
+    """Return a path of an image from its root, however an archive writes it."""
+    return PurePosixPath(name.lstrip("/"))
+
+
+def _place(tree: Path, path: PurePosixPath) -> Path:
+    """Return where a path lies in the tree, which has no link on the way; it may be one itself."""
     there = tree / path
-    if not (member.isdir() and there.is_dir() and not there.is_symlink()):
-        _remove(tree, there)
+    folder = there.parent.resolve()
+    if ".." in path.parts or not folder.is_relative_to(tree):
+        raise InputError(Problem("a path of the image leads out of its tree", str(there)))
+    return folder / path.name
+
+
+def _remove(tree: Path, there: Path, found: Members) -> None:
+    path = str(there.relative_to(tree))
+    if is_folder(there):
+        for each in [each for each in found if each.startswith(f"{path}/")]:
+            del found[each]
+    found.pop(path, None)
+    remove(there)
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, tree: Path, there: Path) -> None:
     if member.islnk():
-        _require_inside(tree, tree / member.linkname)
-    # The modes of the image follow when all is there.
+        # By tarfile, the mode of a link to a link would become that of the file there.
+        there.parent.mkdir(parents=True, exist_ok=True)
+        os.link(_place(tree, _path(member.linkname)), there, follow_symlinks=False)
+        return
     opened = copy.copy(member)
+    opened.name = str(there.relative_to(tree))
+    # The modes of the image follow when all is there.
     opened.mode = 0o755 if member.isdir() else 0o644
     archive.extract(opened, tree)
 
 
-def _require_inside(tree: Path, path: Path) -> None:
-    if ".." in path.parts or not path.parent.resolve().is_relative_to(tree.resolve()):
-        raise InputError(Problem("a path of the image leads out of its tree", str(path)))
-
-
-def _remove(tree: Path, path: Path) -> None:
-    _require_inside(tree, path)
-    remove(path)
-
-
 def settle(tree: Path, found: Members) -> Iterator[str]:
     """Set the modes of the unpacked paths; yield the rows of the record."""
+    tree = tree.resolve()
     for path, member in sorted(found.items(), reverse=True):
         there = tree / path
-        if not os.path.lexists(there):
+        if there.parent.resolve() != there.parent or not os.path.lexists(there):
             continue
         if not there.is_symlink() and not member.islnk():
             there.chmod(member.mode & 0o7777)
@@ -77,9 +100,10 @@ def settle(tree: Path, found: Members) -> Iterator[str]:
 
 def write_environment(tree: Path, variables: Iterable[str]) -> None:
     """Write the image's variables where engines write them and look for them."""
-    file = tree / ".singularity.d/env/10-docker2singularity.sh"
-    _require_inside(tree, file)
+    tree = tree.resolve()
+    file = _place(tree, _path(".singularity.d/env/10-docker2singularity.sh"))
     file.parent.mkdir(parents=True, exist_ok=True)
+    remove(file)
     text = "#!/bin/sh\n"
     for variable in variables:
         name, _, value = variable.partition("=")
@@ -88,8 +112,7 @@ def write_environment(tree: Path, variables: Iterable[str]) -> None:
             text += f"{default}export {name}={shlex.quote(value)}\n"
     file.write_text(text)
     file.chmod(0o755)
-    resolver = tree / "etc/resolv.conf"
-    _require_inside(tree, resolver)
+    resolver = _place(tree, _path("etc/resolv.conf"))
     if resolver.parent.is_dir() and not os.path.lexists(resolver):
         resolver.touch()  # Engines lay the host's over it.
 
