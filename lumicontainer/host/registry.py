@@ -85,7 +85,8 @@ def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> byt
             manifest = answer.read(_MOST)
     except (OSError, ValueError, HTTPException) as error:
         raise _unread(f"cannot read the digest of '{image}'", url, str(error)) from error
-    _require_digest(hashlib.sha256(manifest).hexdigest(), tag, url)
+    if "@" in where:
+        _require_digest(hashlib.sha256(manifest).hexdigest(), tag, url)
     return manifest
 
 
@@ -104,8 +105,11 @@ def _save_blob(name: str, digest: str, file: Path, *, plain: bool, trust: Path |
 
 
 def _require_digest(sha256: str, named: str, url: str) -> None:
+    if not named.startswith("sha256:"):
+        why = f"expected a digest by sha256, got '{named}'"
+        raise DownloadError(Problem("cannot check a download", url, why, "name another image"))
     found = f"sha256:{sha256}"
-    if named.startswith("sha256:") and named != found:
+    if named != found:
         raise _unread("a download does not have its digest", url, f"expected {named}, got {found}")
 
 
