@@ -14,12 +14,15 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.host.registry import save_image
+from lumicontainer.system import process
 from lumicontainer.system.files.no_links import is_folder, remove
 from lumicontainer.system.os_errors import guarded
 
 _GONE, _EMPTIED = ".wh.", ".wh..wh..opq"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a file compressed with Zstandard (RFC 8878)."""
 Members = dict[str, tarfile.TarInfo]
 
 
@@ -29,6 +32,7 @@ def unpack(layer: Path, tree: Path, found: Members) -> None:
     Raises ``InputError`` if a path of the layer leads out of the tree.
     """
     tree = tree.resolve()
+    _decompress(layer)
     with tarfile.open(layer) as archive:
         archive.extraction_filter = lambda each, _: each  # Paths are checked here.
         for member in archive:
@@ -47,6 +51,20 @@ def unpack(layer: Path, tree: Path, found: Members) -> None:
                     _remove(tree, there, found)
                 _extract(archive, member, tree, there)
                 found[str(there.relative_to(tree))] = member
+
+
+def _decompress(layer: Path) -> None:
+    """Replace a layer that tarfile cannot read before Python 3.14 by the archive in it."""
+    with layer.open("rb") as file:
+        if file.read(len(_ZSTD)) != _ZSTD:
+            return
+    if process.find("zstd") is None:
+        what = "cannot unpack a layer of the image: zstd not found"
+        raise HostError(Problem(what, hint="install the package zstd"))
+    archive = layer.with_suffix(".unpacked")
+    words = ["--decompress", "--quiet", "--long=31", "-o", str(archive), str(layer)]
+    process.capture(["zstd", *words])
+    archive.replace(layer)
 
 
 def _path(name: str) -> PurePosixPath:
