@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,10 @@ import pytest
 
 from lumicontainer.build.cache.store import INDEX, SUMS, Cache, Entry
 from lumicontainer.build.tree.index import read_index
+from lumicontainer.host.docker import base as docker_base
+from lumicontainer.host.docker.container import invocation
 from lumicontainer.host.docker.daemon import LABEL
+from lumicontainer.image import variables
 
 from .conftest import BASE, SMALL, Docker, inside, lumicontainer, run, until, write_small
 
@@ -29,6 +33,7 @@ OF_THE_ENGINE = re.compile(
     r"\.singularity\.d(/|$)|\.(exec|run|shell|test)$|environment$|singularity$"
 )
 """What Apptainer adds to a base; one by Docker has only what engines read."""
+QUOTED = '{"a": "$HOME"}'
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +110,25 @@ def test_the_base_is_the_one_that_an_engine_makes(folder: Path, built, base_obje
     shared = [path for path in one.keys() & other.keys() if not OF_THE_ENGINE.match(path)]
     assert len(shared) > 5000
     assert {path: one[path][:4] for path in shared} == {path: other[path][:4] for path in shared}
+
+
+def test_the_variables_of_an_image_are_written_as_without_docker(
+    folder: Path, docker: Docker, tmp_path: Path
+) -> None:
+    name, tree = f"{BASE}-variables", tmp_path / "tree"
+    made = docker("create", BASE, "true").stdout.strip()
+    try:
+        setting = f"ENV QUOTED={shlex.quote(QUOTED)}"
+        assert docker("commit", "--change", setting, made, name).returncode == 0
+        spec = docker_base.BaseSpec(
+            image=name, tree=str(tree), folder=str(tmp_path), program="true"
+        )
+        done = run(invocation(docker_base.__name__, spec))
+        assert done.returncode == 0, done.stderr
+    finally:
+        docker("rm", made)
+        docker("image", "rm", name)
+    assert (tree / variables.PLACE).read_text() == variables.script([f"QUOTED={QUOTED}"])
 
 
 def test_the_engine_runs_the_image(folder: Path, built) -> None:

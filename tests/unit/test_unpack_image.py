@@ -202,11 +202,3 @@ def test_variables_are_written_through_no_link(tree: Path, ours: Path) -> None:
     unpack(layer(tree.parent, link(".singularity.d/env", str(ours))), tree, {})
     with pytest.raises(InputError, match="leads out of its tree"):
         write_environment(tree, ["X=1"])
-
-
-def test_variables_of_an_image_are_values_and_no_code(tree: Path) -> None:
-    write_environment(tree, ["PATH=/a b:/c", "X=$(touch /x)'\"", "no-name=1"])
-    text = (tree / ".singularity.d/env/10-docker2singularity.sh").read_text()
-    assert "export PATH='/a b:/c'\n" in text
-    assert "export X='$(touch /x)'\"'\"'\"'\n" in text
-    assert "no-name" not in text

@@ -8,7 +8,6 @@ owners by inode, as ``build.tree.owners`` writes them.
 
 import copy
 import os
-import shlex
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.host.registry import save_image
+from lumicontainer.image import variables as image_variables
 from lumicontainer.system import process
 from lumicontainer.system.files.no_links import is_folder, remove
 from lumicontainer.system.os_errors import guarded
@@ -119,16 +119,10 @@ def settle(tree: Path, found: Members) -> Iterator[str]:
 def write_environment(tree: Path, variables: Iterable[str]) -> None:
     """Write the image's variables where engines write them and look for them."""
     tree = tree.resolve()
-    file = _place(tree, _path(".singularity.d/env/10-docker2singularity.sh"))
+    file = _place(tree, _path(image_variables.PLACE))
     file.parent.mkdir(parents=True, exist_ok=True)
     remove(file)
-    text = "#!/bin/sh\n"
-    for variable in variables:
-        name, _, value = variable.partition("=")
-        if name.isidentifier():
-            default = f'[ -n "${{{name}-}}" ] || ' if name != "PATH" else ""
-            text += f"{default}export {name}={shlex.quote(value)}\n"
-    file.write_text(text)
+    file.write_text(image_variables.script(variables))
     file.chmod(0o755)
     resolver = _place(tree, _path("etc/resolv.conf"))
     if resolver.parent.is_dir() and not os.path.lexists(resolver):

@@ -15,6 +15,7 @@ from lumicontainer.constants import EPOCH
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.docker.container import Spec, on_host, run, serve
 from lumicontainer.host.docker.daemon import refusals
+from lumicontainer.image import variables
 from lumicontainer.system.terminal.output import say
 
 _TARGET = "/lumicontainer-base"
@@ -137,12 +138,10 @@ def _export(client: Any, spec: BaseSpec) -> int:
 
 def _environment(client: Any, spec: BaseSpec) -> int:
     """Write the variables of an image where the engines read them."""
-    variables = client.images.get(spec.image).attrs["Config"]["Env"] or ()
-    rows = (each.partition("=") for each in variables)
-    lines = (f'export {name}="${{{name}:-{value}}}"\n' for name, _, value in rows)
-    write = 'mkdir -p "$1" && printf %s "$2" >"$1/10-docker2singularity.sh" && chmod 755 "$1"/*'
-    folder = f"{spec.tree}/.singularity.d/env"
-    return run(client, on_host(spec.tree), ["sh", "-c", write, "sh", folder, "".join(lines)])
+    text = variables.script(client.images.get(spec.image).attrs["Config"]["Env"] or ())
+    write = 'mkdir -p "${1%/*}" && rm -rf "$1" && printf %s "$2" >"$1" && chmod 755 "$1"'
+    file = f"{spec.tree}/{variables.PLACE}"
+    return run(client, on_host(spec.tree), ["sh", "-c", write, "sh", file, text])
 
 
 if __name__ == "__main__":
