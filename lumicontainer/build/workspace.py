@@ -9,8 +9,8 @@
             └── logs/<step>.log
 
 A successful build leaves its sandbox, unless another build of the recipe has one. A failed build
-leaves everything. The next build of the recipe reuses the sandbox and removes the rest. Any build
-removes what killed builds left.
+leaves everything, or only its logs. The next build of the recipe reuses the sandbox and removes the
+rest. Any build removes what killed builds left.
 """
 
 import contextlib
@@ -34,6 +34,7 @@ DOCKER = "docker"
 LOCK = ".lock"
 """The suffix of a recipe's name while ``lock`` asks for its pins, beside a build of it."""
 SANDBOX = "sandbox"
+LOGS = "logs"
 _IDLE = "idle"
 """A file in a folder whose processes have all ended."""
 FAILED = "failed.json"
@@ -52,6 +53,7 @@ class Workspace:
 
     root: Path
     keep: bool = False
+    keep_logs: bool = False
     sandbox_layers: list[str] = field(default_factory=list)
     locks: list[int] = field(default_factory=list)
     """Descriptors of locks that last until the build ends."""
@@ -63,7 +65,7 @@ class Workspace:
 
     def log(self, step: str) -> Path:
         """Return the log file of a step; create its folder."""
-        folder = self.root / "logs"
+        folder = self.root / LOGS
         folder.mkdir(exist_ok=True)
         return folder / f"{step}.log"
 
@@ -80,7 +82,8 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
     """Create the folder of one build, and remove what earlier builds left.
 
     The sandbox of an earlier build of the recipe by the same runtime is reused. At the end the
-    sandbox stays, or the whole folder if ``keep`` is set; an interrupted build leaves nothing.
+    sandbox stays, or the whole folder if ``keep`` is set, or the logs if ``keep_logs`` is; an
+    interrupted build leaves nothing.
     """
     root = temporary.temporary_root()
     recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
@@ -104,13 +107,14 @@ def _left(root: Path, place: Workspace) -> Iterator[None]:
         yield
         done = True
     except KeyboardInterrupt:
+        place.keep = place.keep_logs = False
         output.say(f"interrupted: removing {place.root}")  # It may take a minute.
         raise
     finally:
         if done and place.sandbox.exists():
             _leave_sandbox(root, place)
         elif not place.keep:
-            remove_tree(place.root)
+            _leave_logs(place)
         if place.root.exists():
             (place.root / _IDLE).touch()
 
@@ -135,6 +139,16 @@ def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
                 (folder / SANDBOX).rename(place.sandbox)
     assert lock is not None
     return place, lock, stale
+
+
+def _leave_logs(place: Workspace) -> None:
+    """Leave of a build's folder only its logs, or nothing."""
+    if not place.keep_logs:
+        remove_tree(place.root)
+        return
+    for each in place.root.iterdir():
+        if each.name not in (LOGS, "lock"):
+            remove_tree(each)
 
 
 def _leave_sandbox(root: Path, place: Workspace) -> None:

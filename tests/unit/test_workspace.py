@@ -119,6 +119,40 @@ def test_what_lives_or_is_kept_for_a_look_is_not_taken_for_dead(root: Path) -> N
         assert set(folders(root)) == {kept.root, living.root, place.root}
 
 
+def fail_with_a_log(recipe: str) -> Path:
+    """Do as a build does that keeps only its logs; return the log."""
+    with pytest.raises(LookupError), workspace.workspace(recipe) as place:
+        (place.sandbox / "tree").mkdir(parents=True)
+        log = place.log("unpack")
+        log.write_text("why it failed")
+        place.keep_logs = True
+        raise LookupError
+    return log
+
+
+def test_the_log_of_a_failed_build_stays_until_the_next_build_of_its_recipe(root: Path) -> None:
+    log = fail_with_a_log("one")
+    assert not (log.parents[1] / "sandbox").exists()
+    for other in ("two", "one-more"):
+        leave_tree(other)
+    assert log.read_text() == "why it failed"
+    with workspace.workspace("one") as place:
+        assert log.parents[1] not in folders(root)
+        other = fail_with_a_log("one")
+        assert place.root.exists()
+    assert other.exists()
+    leave_tree("one")
+    assert not other.exists()
+
+
+def test_an_interrupted_build_keeps_nothing_of_a_failed_step(root: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), workspace.workspace("one") as place:
+        place.log("unpack").touch()
+        place.keep = place.keep_logs = True
+        raise KeyboardInterrupt
+    assert list(folders(root)) == []
+
+
 def test_who_shares_a_lock_is_known_by_its_process(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     command = ["flock", "--shared", str(path), "sh", "-c", "echo; cat"]

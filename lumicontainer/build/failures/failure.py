@@ -101,9 +101,8 @@ def _hint(run: StepRun, log: Path) -> str:
     """Keep the state of a failed step, or only its log; return the hint how to inspect it."""
     if no_links.is_folder(run.staged):
         return f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
-    place = run.builder.place
-    saved = place.root.parent / f"{place.root.name}.{run.name}.log"
-    return f"read the whole log: {shutil.copy(log, saved)}"
+    run.builder.place.keep_logs = True
+    return f"read the whole log: {log}"
 
 
 def leak_failure(run: StepRun, names: Sequence[str]) -> StepError:
