@@ -45,6 +45,13 @@ def as_root() -> list[str]:
     return ["bash", "-c", script, "bash"]
 
 
+def ordinary() -> list[str]:
+    """Return the start of a command that runs as an ordinary user, who owns the same files."""
+    if os.getuid() != 0:
+        return []
+    return ["unshare", "--user", "--map-user=12345", "--map-group=12345", "--"]
+
+
 def _as_before() -> list[str]:
     if os.getuid() == 0:
         return []

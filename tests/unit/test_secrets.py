@@ -1,15 +1,18 @@
 """A secret is found in what a step hands on, whatever that is."""
 
 import os
+import subprocess
+import sys
 import zipfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from stat import S_IMODE
 from types import SimpleNamespace
 
 import pytest
 
-from lumicontainer.build.failures.scrub import scrub
+from lumicontainer.build.failures.scrub import _PIECE, IMAGE, scrub
 from lumicontainer.build.secrets import leaks, read_secrets
 from lumicontainer.build.tree.capture import leaking
 from lumicontainer.build.tree.index import GONE, Row
@@ -17,6 +20,8 @@ from lumicontainer.build.tree.snapshot import TreeState, scan, tree_state
 from lumicontainer.engines.apptainer import Apptainer, StepMounts
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system.terminal import masking
+
+from ..namespaces import ordinary
 
 SECRETS = (b"canary-5e3f9b1c77d2",)
 
@@ -97,6 +102,77 @@ def test_what_is_kept_of_a_failure_is_scrubbed_of_secrets(tmp_path: Path) -> Non
     (inner,) = folder.glob("name-*/inner")
     assert inner.read_bytes() == b"\0***"
     assert outside.read_text() == canary
+
+
+def scrubbed(folder: Path, *start: str) -> None:
+    """Scrub a folder in a process of its own."""
+    command = [sys.executable, "-m", "lumicontainer.build.failures.scrub", str(folder), "0"]
+    done = subprocess.run(
+        [*start, *command], input=masking.dumped(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("mode", [0o444, 0, 0o200, 0o4555])
+def test_an_ordinary_user_scrubs_files_of_any_mode(tmp_path: Path, mode: int) -> None:
+    texts = {"secret": SECRETS[0], "clean": b"nothing"}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text)
+    mark(tmp_path / "secret", "user.note", SECRETS[0].decode())
+    for name in texts:
+        (tmp_path / name).chmod(mode)
+    scrubbed(tmp_path, *ordinary())
+    assert {S_IMODE((tmp_path / name).stat().st_mode) for name in texts} == {mode}
+    for name in texts:
+        (tmp_path / name).chmod(0o600)
+    assert os.listxattr(tmp_path / "secret") == []
+    assert (tmp_path / "secret").read_bytes() == b"***"
+    assert (tmp_path / "clean").read_bytes() == b"nothing"
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o311, 0])
+def test_an_ordinary_user_scrubs_folders_of_any_mode(tmp_path: Path, mode: int) -> None:
+    canary, folder = SECRETS[0].decode(), tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_text(canary)
+    (folder / f"name-{canary}").mkdir()
+    (folder / "link").symlink_to(canary)
+    folder.chmod(mode)
+    scrubbed(tmp_path, *ordinary())
+    assert S_IMODE(folder.stat().st_mode) == mode
+    folder.chmod(0o700)
+    assert (folder / "file").read_text() == "***"
+    assert (folder / "link").readlink() == Path("***")
+    assert len(list(folder.glob("name-[*][*][*]-*"))) == 1
+
+
+def test_a_file_larger_than_the_memory_is_scrubbed(tmp_path: Path) -> None:
+    size = 1 << 28
+    with (tmp_path / "large").open("wb") as file:
+        file.seek(size)
+        file.write(b"a " + SECRETS[0] + b" b")
+    scrubbed(tmp_path, "prlimit", f"--data={size >> 2}", "--")
+    with (tmp_path / "large").open("rb") as file:
+        file.seek(size)
+        assert file.read() == b"a *** b"
+
+
+def test_a_secret_is_replaced_wherever_it_is_in_a_large_file(tmp_path: Path) -> None:
+    masking.hide([b"canary-5e3f9b1c77d2 and more", b"more of it"])
+    text = b" canary-5e3f9b1c77d2 canary-5e3f9b1c77d2 and more of it "
+    content = text + b"x" * (_PIECE - 9 - len(text)) + text + b"y" * (_PIECE + 7) + text
+    (tmp_path / "file").write_bytes(content)
+    scrub(str(tmp_path), 0)
+    assert (tmp_path / "file").read_bytes() == content.replace(text, b" *** *** ")
+
+
+def test_a_copy_of_the_image_is_not_changed(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for folder in (tmp_path, tmp_path / "deep"):
+        (folder / IMAGE).write_bytes(SECRETS[0])
+    scrub(str(tmp_path), 0)
+    assert (tmp_path / IMAGE).read_bytes() == SECRETS[0]
+    assert (tmp_path / "deep" / IMAGE).read_bytes() == b"***"
 
 
 def test_what_was_not_changed_since_is_not_read_twice(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.failures import failure
+from lumicontainer.build.failures.scrub import IMAGE
 from lumicontainer.constants import VERIFY
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.plan.steps import Plan
-from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, Problem
+from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, HostError, Problem
 from lumicontainer.host import machine
 from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.system import process
@@ -151,17 +152,20 @@ def _log(builder: Builder, name: str, text: str) -> None:
 
 def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
     """Keep an image that fails its checks; return its path and the problem that names it."""
-    kept = builder.place.root / "image.sif"
+    kept = builder.place.root / IMAGE
     try:
         shutil.copyfile(partial, kept)
         command = builder.runtime.check(kept, builder.place.sandbox / "tree", ["bash"], {})
         how = failure.keep(builder, "check", builder.place.root / "logs", command)
     except OSError as error:
-        builder.place.keep = False
         hint = (
             f"the image is not kept: {builder.place.root.parent}: {error.strerror}\n"
             "to keep it, free some space or name another place with LUMICONTAINER_TMPDIR"
         )
+        return None, Problem("the image is not released", hint=hint)
+    except HostError as error:
+        problem = error.problems[0]
+        hint = f"the image is not kept: {problem.what}:\n{problem.why}"
         return None, Problem("the image is not released", hint=hint)
     hint = f"the image is kept: {kept}\n{how}"
     return kept, Problem("the image is not released", hint=hint)

@@ -16,7 +16,14 @@ from lumicontainer.build.workspace import FAILED
 from lumicontainer.constants import STAGE
 from lumicontainer.core.model.source import FOLDER
 from lumicontainer.core.plan.steps import STEP_ENVIRONMENT
-from lumicontainer.errors import DownloadError, InputError, Problem, SpaceError, StepError
+from lumicontainer.errors import (
+    DownloadError,
+    HostError,
+    InputError,
+    Problem,
+    SpaceError,
+    StepError,
+)
 from lumicontainer.system import process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
@@ -99,10 +106,15 @@ def silent_failure(run: StepRun, report: str) -> StepError:
 
 def _hint(run: StepRun, log: Path) -> str:
     """Keep the state of a failed step, or only its log; return the hint how to inspect it."""
+    hint = f"read the whole log: {log}"
     if no_links.is_folder(run.staged):
-        return f"read the whole log: {log}\n{keep(run.builder, run.name, log, _shell(run))}"
+        try:
+            return f"{hint}\n{keep(run.builder, run.name, log, _shell(run))}"
+        except HostError as error:
+            problem = error.problems[0]
+            hint = f"{hint}\nthe state is not kept: {problem.what}:\n{problem.why}"
     run.builder.place.keep_logs = True
-    return f"read the whole log: {log}"
+    return hint
 
 
 def leak_failure(run: StepRun, names: Sequence[str]) -> StepError:
@@ -121,15 +133,18 @@ def left_failure(run: StepRun, names: Sequence[str]) -> StepError:
 
 
 def keep(builder: Builder, step: str, log: Path, command: Sequence[str]) -> str:
-    """Keep the state of a failed build; ``command`` opens a shell in it. Return the hint."""
+    """Keep the state of a failed build; ``command`` opens a shell in it. Return the hint.
+
+    Raises ``HostError`` if a secret may be left in it; then it is not kept.
+    """
     place, recipe = builder.place, builder.plan.resolved.recipe.name
-    place.keep = True
+    _scrub(builder)
     facts = {"recipe": recipe, "step": step, "time": time.time(), "log": str(log)}
     (place.root / FAILED).write_text(json.dumps(facts))
-    _scrub(builder)
     opener = place.root / OPENER
     opener.write_text(f"#!/bin/sh\nexec {shlex.join(command)}\n")
     opener.chmod(0o700)
+    place.keep = True
     shell = f"open a shell in the failed step: lumicontainer debug {recipe}"
     return f"{shell}\n(it is kept until the next build of this recipe)"
 
@@ -141,7 +156,12 @@ def _scrub(builder: Builder) -> None:
     program = process.module_command("lumicontainer.build.failures.scrub", *words)
     # A namespace of root could not change root's own files.
     start = builder.runtime.as_root() if os.getuid() != 0 else []
-    process.capture([*start, *program], given=masking.dumped())
+    try:
+        process.capture([*start, *program], given=masking.dumped())
+    except HostError as error:
+        problem = error.problems[0]
+        what = "secrets cannot be removed from the build's folder"
+        raise HostError(Problem(what, why=problem.why or problem.what)) from error
 
 
 def _shell(run: StepRun) -> list[str]:

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 SHORTEST = 6
 """Characters; a shorter text occurs in any file by chance."""
-_MASK = "***"
+MASK = b"***"
 _LONG_LINE = 4096
 _TOKEN = 16
 """Characters from which a user name without a password is a token."""
@@ -72,20 +72,29 @@ def load(text: bytes) -> None:
 def masked(text: str) -> str:
     """Return text with each secret replaced."""
     for secret in _hidden:
-        text = text.replace(secret.decode("utf-8", "surrogateescape"), _MASK)
+        text = text.replace(secret.decode("utf-8", "surrogateescape"), MASK.decode())
     return text
 
 
 def masked_bytes(text: bytes) -> bytes:
     """Return bytes with each secret replaced."""
     for secret in _hidden:
-        text = text.replace(secret, _MASK.encode())
+        text = text.replace(secret, MASK)
     return text
 
 
 def holds(content: bytes) -> bool:
     """Return whether bytes contain a secret that is searched for."""
     return any(secret in content for secret in searched())
+
+
+def spans(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where each secret that is searched for begins and ends in bytes."""
+    for secret in searched():
+        start = content.find(secret)
+        while start >= 0:
+            yield start, start + len(secret)
+            start = content.find(secret, start + len(secret))
 
 
 def url_secrets(text: str) -> Iterator[str]:

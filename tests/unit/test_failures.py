@@ -1,0 +1,82 @@
+"""The error of a failed step is reported, whatever becomes of its state."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lumicontainer.build.builder import STAGED
+from lumicontainer.build.checks import smoke
+from lumicontainer.build.failures.failure import step_failure
+from lumicontainer.build.workspace import FAILED, Workspace
+from lumicontainer.errors import StepError
+from lumicontainer.system.terminal import masking
+
+SECRET = "canary-5e3f9b1c77d2"
+
+
+@pytest.fixture(autouse=True)
+def hidden() -> Iterator[None]:
+    masking.hide([SECRET])
+    yield
+    masking._hidden.clear()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Return the run of a step with a log, in a build whose programs this user starts as such."""
+    place = Workspace(tmp_path)
+    place.log("greet").write_text("this went wrong\n")
+    staged = tmp_path / "step-greet/tmp" / STAGED
+    staged.mkdir(parents=True)
+    resolved = SimpleNamespace(recipe=SimpleNamespace(name="hello"), included=tuple)
+    runtime = SimpleNamespace(as_root=list, check=lambda *_: ["true"])
+    builder = SimpleNamespace(
+        place=place, plan=SimpleNamespace(resolved=resolved), runtime=runtime, began=0.0
+    )
+    return SimpleNamespace(
+        builder=builder, name="greet", output=None, staged=staged, jobs=1, command=list
+    )
+
+
+def cannot_be_scrubbed(folder: Path) -> None:
+    """Make a file with a secret name, and a folder that has the name without the secret."""
+    file = folder / SECRET
+    file.touch()
+    (folder / f"***-{file.stat().st_ino}").mkdir()
+
+
+def test_the_state_of_a_failed_step_is_kept_without_its_secrets(run: Any) -> None:
+    (run.staged / "site.sh").write_text(SECRET)
+    error = step_failure(run, 3)
+    assert isinstance(error, StepError)
+    assert "lumicontainer debug hello" in str(error)
+    assert (run.staged / "site.sh").read_text() == "***"
+    assert run.builder.place.keep
+    assert (run.builder.place.root / FAILED).exists()
+
+
+def test_a_state_whose_secrets_cannot_be_removed_is_not_kept(run: Any) -> None:
+    cannot_be_scrubbed(run.staged)
+    error = step_failure(run, 3)
+    assert isinstance(error, StepError)
+    (problem,) = error.problems
+    assert problem.what == "the step 'greet' failed (exit code 3)"
+    assert problem.why == "this went wrong"
+    assert "the state is not kept: secrets cannot be removed" in problem.hint
+    assert "Is a directory" in problem.hint
+    place = run.builder.place
+    assert (place.keep, place.keep_logs) == (False, True)
+    assert not (place.root / FAILED).exists()
+
+
+def test_an_image_beside_secrets_that_cannot_be_removed_is_not_kept(run: Any) -> None:
+    cannot_be_scrubbed(run.staged)
+    partial = run.staged / "partial"
+    partial.write_text("image")
+    kept, problem = smoke._refused(run.builder, partial)
+    assert kept is None
+    assert "the image is not kept: secrets cannot be removed" in problem.hint
+    assert not run.builder.place.keep
