@@ -62,6 +62,37 @@ def test_each_line_of_a_file_is_hidden_but_short_ones() -> None:
     assert masking.masked("first-line-1 ab second-line-2") == "*** ab ***"
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----", "-----END PGP PRIVATE KEY BLOCK-----"),
+        ("[default]", "[profile dev2]"),
+        ("[global]", "[index-servers]"),
+    ],
+)
+def test_the_lines_around_a_secret_are_in_files_that_do_not_hold_it(first: str, last: str) -> None:
+    content = f"{first}\nkey = {CANARY}\n{last}\n"
+    masking.hide_file(content.encode())
+    assert not masking.holds(f"{first}\n{last}\n".encode())
+    assert masking.holds(f"key = {CANARY}".encode())
+    assert masking.holds(f"a {content} b".encode())
+    assert masking.masked(f"> {content} <") == "> ***\n <"
+
+
+@pytest.mark.parametrize(
+    "line", ["[0123456789abcdef]", '[url "https://token-5e3f@a.example/"]', "-----BEGIN", "[a@bcd]"]
+)
+def test_a_line_that_only_begins_as_one_around_a_secret_is_searched_for(line: str) -> None:
+    masking.hide_file(f"{line}\nother-line\n".encode())
+    assert masking.holds(line.encode())
+
+
+def test_a_secret_that_is_one_word_in_brackets_is_searched_for() -> None:
+    masking.hide_file(b"[password]\n")
+    assert masking.holds(b"the [password]")
+
+
 def test_text_that_is_no_utf_8_is_masked_too() -> None:
     masking.hide([b"\xff\xfecanary-1"])
     assert masking.masked_bytes(b"x\xff\xfecanary-1y") == b"x***y"

@@ -20,6 +20,10 @@ _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s\"'<>]+)@")
 _QUERY = re.compile(
     r"[?&][^=&#\s]*(?:token|secret|passw|signature|sig|key|auth)[^=&#\s]*=([^&#\s\"']+)", re.I
 )
+_AROUND = re.compile(
+    rb"-----(?:BEGIN|END) [A-Z0-9 ]+-----|\[[A-Za-z]+[0-9]{0,2}(?:[ ._-][A-Za-z]+[0-9]{0,2})*\]"
+)
+"""Lines of secret files that other files have too: around a key (RFC 7468), or above settings."""
 _NO_PASSWORDS = ("", "x-oauth-basic")
 
 _hidden: dict[bytes, bool] = {}
@@ -49,8 +53,10 @@ def hide_urls(texts: Iterable[str]) -> None:
 
 
 def hide_file(content: bytes) -> None:
-    """Add the content of a secret file, and each of its lines."""
-    hide(piece.strip() for piece in (content, *content.splitlines()))
+    """Add the content of a secret file, and each of its lines; the lines around keys are common."""
+    lines = [line.strip() for line in content.splitlines()]
+    hide([content.strip(), *(line for line in lines if not _AROUND.fullmatch(line))])
+    hide((line for line in lines if _AROUND.fullmatch(line)), common=True)
 
 
 def searched() -> tuple[bytes, ...]:
