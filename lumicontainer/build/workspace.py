@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lumicontainer.build.tree.snapshot import STATE
+from lumicontainer.errors import HostError
 from lumicontainer.host.docker import container
 from lumicontainer.system import flock, process
 from lumicontainer.system.files import temporary
@@ -200,9 +201,14 @@ def remove_tree(folder: Path) -> None:
         return
     with postponed():
         # It may fail while another build removes the folder too.
-        process.in_new_session(["sh", "-c", _REMOVE, "sh", str(folder)])
+        first = process.in_new_session(["sh", "-c", _REMOVE, "sh", str(folder)])
         if folder.exists():
-            command = [*_owners_of(folder), "rm", "-rf", "--one-file-system", "--", str(folder)]
+            remove = ["rm", "-rf", "--one-file-system", "--", str(folder)]
+            try:
+                command = [*_owners_of(folder), *remove]
+            except HostError as error:
+                # An ordinary user owns all files, and rm says what is wrong.
+                raise process.ProgramError(remove, first.returncode, first.stderr) from error
             done = process.in_new_session(command)
             if done.returncode:
                 raise process.ProgramError(command, done.returncode, done.stderr)

@@ -1,6 +1,7 @@
 """A build takes over the tree that an earlier one left, and no tree that is being removed."""
 
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ from lumicontainer.build import workspace
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.system import flock
 from lumicontainer.system.files.temporary import temporary_root
+
+from ..namespaces import ordinary
 
 
 @pytest.fixture
@@ -151,6 +154,32 @@ def test_an_interrupted_build_keeps_nothing_of_a_failed_step(root: Path) -> None
         place.keep = place.keep_logs = True
         raise KeyboardInterrupt
     assert list(folders(root)) == []
+
+
+REMOVE = """
+import sys
+from pathlib import Path
+from lumicontainer.build.workspace import remove_tree
+from lumicontainer.system.process import ProgramError
+try:
+    remove_tree(Path(sys.argv[1]))
+except ProgramError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_why_a_folder_cannot_be_removed_is_said_where_there_are_no_namespaces(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "closed/folder"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o555)
+    command = ["env", "LC_ALL=C", *ordinary(), sys.executable, "-c", REMOVE, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    folder.parent.chmod(0o755)
+    assert folder.exists()
+    assert "error: rm failed (exit code 1)" in done.stderr, done.stderr
+    assert f"cannot remove '{folder}': Permission denied" in done.stderr
 
 
 def test_who_shares_a_lock_is_known_by_its_process(tmp_path: Path) -> None:
