@@ -9,7 +9,7 @@ import pytest
 
 from lumicontainer.build.builder import STAGED
 from lumicontainer.build.checks import smoke
-from lumicontainer.build.failures.failure import step_failure
+from lumicontainer.build.failures.failure import no_space, step_failure
 from lumicontainer.build.workspace import FAILED, Workspace
 from lumicontainer.errors import StepError
 from lumicontainer.system.terminal import masking
@@ -46,6 +46,32 @@ def cannot_be_scrubbed(folder: Path) -> None:
     file = folder / SECRET
     file.touch()
     (folder / f"***-{file.stat().st_ino}").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "where"),
+    [
+        ("Disk quota exceeded: '{cache}/objects/x'", "the cache", "cache"),
+        ("cp: error writing '{images}/.small.sif': No space left on device", "image's", "images"),
+        ("Disk quota exceeded: '{cache}/images-2'", "the cache", "cache"),
+        ("No space left on device: '{temporary}/x' -> '{cache}/y'", "the cache", "cache"),
+        ("No space left on device: '{cache}/x' -> '{temporary}/y'", "temporary", "temporary"),
+    ],
+)
+def test_the_folder_that_is_full_is_the_one_in_the_message(
+    tmp_path: Path, said: str, name: str, where: str
+) -> None:
+    cache = tmp_path / "cache"
+    places = {"cache": cache, "images": cache / "images", "temporary": tmp_path / "temporary"}
+    for folder in places.values():
+        folder.mkdir()
+    place = Workspace(places["temporary"] / "hello-x")
+    builder: Any = SimpleNamespace(place=place, cache=SimpleNamespace(root=cache))
+    error = no_space(builder, said.format(**places), output=places["images"] / "small.sif")
+    assert error is not None
+    (problem,) = error.problems
+    assert name in problem.what
+    assert problem.where == str(places[where])
 
 
 def test_the_state_of_a_failed_step_is_kept_without_its_secrets(run: Any) -> None:

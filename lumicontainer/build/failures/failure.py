@@ -7,7 +7,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.build.builder import STAGED, Builder, StepRun
@@ -62,10 +62,26 @@ def no_space(builder: Builder, text: str, *, output: Path | None = None) -> Spac
     places = {"the temporary folder": builder.place.root.parent, "the cache": builder.cache.root}
     if output is not None:
         places["the image's folder"] = output.parent
-    name, where = min(places.items(), key=lambda item: shutil.disk_usage(item[1]).free)
+    name, where = _full(places, why)
     options = "LUMICONTAINER_TMPDIR, LUMICONTAINER_CACHE or --output"
     hint = f"free some space, or name other places with {options}"
     return SpaceError(Problem(f"{name} is full", str(where), why, hint))
+
+
+def _full(places: Mapping[str, Path], why: str) -> tuple[str, Path]:
+    """Return the place that a message names, the deepest one first; else the fullest place.
+
+    The free bytes of a file system do not show a quota.
+    """
+    _, _, written = why.rpartition(" -> ")  # Before it, Python names the source of a copy.
+
+    def is_named(where: Path) -> bool:
+        return re.search(rf"(?<![\w.-]){re.escape(str(where))}(?![\w.-])", written) is not None
+
+    named = [each for each in places.items() if is_named(each[1])]
+    if named:
+        return max(named, key=lambda each: len(str(each[1])))
+    return min(places.items(), key=lambda each: shutil.disk_usage(each[1]).free)
 
 
 def step_failure(run: StepRun, status: int) -> InputError | SpaceError | StepError:
