@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -80,8 +80,9 @@ def folder_in(parent: Path, prefix: str) -> Iterator[Path]:
     """
     parent.mkdir(mode=0o700, exist_ok=True)
     for old in parent.iterdir():
-        if time.time() - old.stat().st_mtime > _KEPT:
-            shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError):  # Another job that begins may remove it first.
+            if time.time() - old.stat().st_mtime > _KEPT:
+                shutil.rmtree(old, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     kept = False
     try:
