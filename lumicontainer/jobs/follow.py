@@ -136,7 +136,7 @@ def _end_of(number: str, ended: Path) -> str:
 
 
 def _appears(file: Path) -> bool:
-    # A client of NFS may remember for a minute that a file is missing, unless it changes the folder.
+    # A client of NFS may remember for a minute that a file is missing, until the folder changes.
     with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(prefix=".", dir=file.parent):
         pass
     return file.exists()
