@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.build.runtimes.unpack_image import unpack
 from lumicontainer.errors import DownloadError
 from lumicontainer.host.registry import save_image
 
@@ -55,3 +56,13 @@ def test_a_layer_that_has_changed_in_the_registry_is_refused(image: str, tmp_pat
         file.write(b"changed")
     with pytest.raises(DownloadError, match="a download does not have its digest"):
         saved(image, tmp_path / "layers")
+
+
+def test_a_layer_that_is_compressed_with_zstd_is_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    layer = tmp_path / "layer.tar.zst"
+    check_output("tar", "--zstd", "-cf", layer, "-C", tmp_path, "file")
+    (tmp_path / "tree").mkdir()
+    unpack(layer, tmp_path / "tree", {})
+    assert (tmp_path / "tree/file").read_text() == "content"
+    assert not layer.with_suffix(".unpacked").exists()

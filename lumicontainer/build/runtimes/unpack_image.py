@@ -75,7 +75,10 @@ def _path(name: str) -> PurePosixPath:
 def _place(tree: Path, path: PurePosixPath) -> Path:
     """Return where a path lies in the tree, which has no link on the way; it may be one itself."""
     there = tree / path
-    folder = there.parent.resolve()
+    try:
+        folder = there.parent.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # A loop of links, or a zero byte.
+        raise InputError(Problem("a path of the image cannot be followed", str(there))) from error
     if ".." in path.parts or not folder.is_relative_to(tree):
         raise InputError(Problem("a path of the image leads out of its tree", str(there)))
     return folder / path.name
