@@ -4,7 +4,7 @@ set -euo pipefail
 # PyTorch's headers include those of AMD's mathematical libraries. The libraries have gigabytes, and nothing links them.
 headers=(
     libhipblas libhipblas-common libhipblaslt libhipcub libhiprand libhipsolver libhipsparse librocblas librocprim librocrand
-    librocthrust
+    librocthrust libmiopen
 )
 cd "$TMPDIR"
 apt-get update

@@ -13,6 +13,7 @@ PACKAGE = Path(torch.__file__).parent
 FOLDERS = [
     *(f"aten/src/ATen/{each}cuda/*" for each in ("", "native/", "native/nested/")),
     *(f"aten/src/ATen/native/{each}/cuda/*" for each in ("quantized", "sparse", "transformers")),
+    "aten/src/THC/*",
     "c10/cuda/*",
     "torch/*",
 ]
@@ -35,7 +36,7 @@ def device_count():
 def translate_headers():
     """Write HIP's headers beside CUDA's, as PyTorch does before it is built for ROCm."""
     # hipify knows the files by the paths of PyTorch's source tree.
-    places = {"ATen": "aten/src/ATen", "c10": "c10", "torch": "torch"}
+    places = {"ATen": "aten/src/ATen", "THC": "aten/src/THC", "c10": "c10", "torch": "torch"}
     with tempfile.TemporaryDirectory() as tree:
         for ours, upstream in places.items():
             shutil.copytree(PACKAGE / "include" / ours, Path(tree) / upstream)
@@ -46,7 +47,7 @@ def translate_headers():
             hip_clang_launch=True,
             show_progress=False,
         )
-        for ours, upstream in places.items():
+        for ours, upstream in {**places, "THH": "aten/src/THH"}.items():
             shutil.copytree(Path(tree) / upstream, PACKAGE / "include" / ours, dirs_exist_ok=True)
 
 
