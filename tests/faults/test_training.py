@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from . import gpu
 from .breaking import Broken, caught, holds
 
 IN_RANKS = "import os\nrank = int(os.environ.get('RANK', -1))\nif rank >= 0:\n"
@@ -97,3 +98,11 @@ def test_images_without_scikit_learn_train_on_made_up_images(image: Path, broken
     row = broken.first(WITHOUT_SCIKIT_LEARN).verify(image, "pytorch/training")
     holds(row)
     assert "made-up images" in row["output"]
+
+
+def test_ranks_that_would_share_a_gpu_train_on_the_cpu(image: Path, tmp_path: Path) -> None:
+    names = ("pytorch/training", "deepspeed/training", "horovod/training")
+    node = gpu.Node(gpus=1, env={"DS_ACCELERATOR": "cuda"})
+    for row in gpu.verify(image, tmp_path, node, *names).values():
+        holds(row)
+        assert row["facts"]["device"] == "cpu"

@@ -163,7 +163,7 @@ class Runner:
             by_itself = partial(process.started, files=files)
             start = by_itself if files or before else self._start(check)
             ended = process.run(
-                [*before, *command(path, env, ranks=ranks)],
+                [*before, *(self._entry(check) if ranks else ()), *command(path, env)],
                 {**env, **own},
                 seconds=check["timeout_seconds"],
                 stop=lambda: self._halted.get(check["name"], ""),
@@ -181,6 +181,13 @@ class Runner:
             shutil.rmtree(folder, ignore_errors=True)
         result.host = self.place.host
         return result
+
+    def _entry(self, check: Check) -> list[str]:
+        """Return what starts the ranks of a check as users' do."""
+        # Ranks that need no GPU compute on the CPU where there are too few.
+        shares = not (self.place.launched or check.get("needs", {}).get("gpus"))
+        options = ["--allow-gpu-sharing"] if shares else []
+        return [os.path.join(home(), _ENTRY), *options, "--"]
 
     def _start(self, check: Check) -> Start:
         """Return how a process of a check starts: from a server, if there is one for it."""
@@ -212,14 +219,12 @@ def without_key(env: Env) -> dict[str, str]:
     return {name: value for name, value in env.items() if name != GIVEN}
 
 
-def command(path: str, env: Env, *, ranks: bool) -> list[str]:
-    """Return the command of a check; ranks start by lumi-entry, as users' do."""
-    if path.endswith(".py"):
-        started = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_check.py")
-        words = [find("python3", env) or interpreter(), started, path]
-    else:
-        words = ["bash", path]
-    return [os.path.join(home(), _ENTRY), "--", *words] if ranks else words
+def command(path: str, env: Env) -> list[str]:
+    """Return the command of a check."""
+    if not path.endswith(".py"):
+        return ["bash", path]
+    started = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_check.py")
+    return [find("python3", env) or interpreter(), started, path]
 
 
 def by_hand(rank: int, ranks: int, port: int) -> dict[str, str]:

@@ -54,6 +54,7 @@ class Place:
         """
         needs: Mapping[str, Any] = check.get("needs", {})
         unmet = self._unmet_gpus(needs.get("gpus", 0), needs.get("architecture", ""))
+        unmet = unmet or self._unmet_gpus_of_ranks(check)
         if unmet:
             return GPU, unmet
         if needs.get("network", self.network) != self.network:
@@ -74,6 +75,19 @@ class Place:
         if gpus > self.gpus:
             return f"it needs {gpus} GPUs a node, but has {self.gpus}"
         return ""
+
+    def _unmet_gpus_of_ranks(self, check: Check) -> str:
+        """Return what AMD GPUs are missing for the ranks that lumi-verify would start here.
+
+        lumi-entry refuses ranks that share one.
+        """
+        needs: Mapping[str, Any] = check.get("needs", {})
+        by_hand = check.get("runs") == RANKS and not self.launched
+        ranks = needs.get("tasks", 1) if by_hand and needs.get("gpus") else 0
+        if not self.architecture.startswith("gfx") or ranks <= self.gpus:
+            return ""
+        are = f"are {self.gpus}" if self.gpus > 1 else "is 1"
+        return f"each of its {ranks} ranks needs a GPU, but there {are}"
 
 
 def alone(env: Env) -> dict[str, str]:

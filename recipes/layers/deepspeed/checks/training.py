@@ -8,16 +8,20 @@
 # ///
 
 import logging
+import os
 
-import deepspeed
 import torch.distributed as dist
 from lumi_inside.checking import shared
 from torch.nn.functional import cross_entropy
 
 training = shared("pytorch/_training.py")
 
-deepspeed.utils.logger.setLevel(logging.WARNING)
 device = training.device()
+# The layer sets it to GPUs, and ranks that would share one compute on the CPU.
+os.environ["DS_ACCELERATOR"] = device.type
+import deepspeed  # noqa: E402 - it reads the variable
+
+deepspeed.utils.logger.setLevel(logging.WARNING)
 deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
 data = training.load(device)
