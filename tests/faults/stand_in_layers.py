@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lumicontainer.inside.checking import PROOT_TREE
+
 from ..unit.compiled import Root, gcc
 from . import bundles, gpu
 from .breaking import HOME, SITE, Broken
@@ -125,6 +127,13 @@ def horovod(image: Broken, *, mapped: Sequence[str] = (RCCL,), nccl: bool = True
     body = textwrap.indent(STAND_IN_HOROVOD.format(nccl=nccl, paths=mapped), "    ")
     image.write("/opt/stand-in/sitecustomize.py", gpu.BEGINS + body)
     return image.env("PYTHONPATH", "/opt/stand-in")
+
+
+def horovod_under_proot(image: Broken) -> Broken:
+    """Let the kernel know the image's RCCL by its path in the tree of PRoot."""
+    tree = "/tree-of-proot"
+    horovod(image, mapped=[f"{tree}/opt/rocm-6.4.4/lib/librccl.so.1.0"])
+    return image.option("--bind", f"{image.folder / 'upper'}:{tree}").env(PROOT_TREE, tree)
 
 
 APEX_SOFTMAX = "scaled_upper_triang_masked_softmax_cuda"

@@ -99,7 +99,10 @@ WELL: dict[str, list[tuple[Change, str]]] = {
         (layers.flash_attention, "2.8.3, ck"),
         (lambda image: layers.with_driver(layers.on_triton(image)), "2.8.3, triton"),
     ],
-    "horovod/gpu_operations": [(layers.horovod, "/opt/rocm-6.4.4/lib/librccl.so.1.0")],
+    "horovod/gpu_operations": [
+        (layers.horovod, "/opt/rocm-6.4.4/lib/librccl.so.1.0"),
+        (layers.horovod_under_proot, "/opt/rocm-6.4.4/lib/librccl.so.1.0"),
+    ],
     "megatron/training": [
         (layers.megatron, f"{MEGATRON}/pretrain_gpt.py"),
         (layers.megatron_whose_kernels_the_job_compiles, MEGATRON),

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer import inside
+from lumicontainer.inside.checking import PROOT_TREE
+
 from .scripts import LAYERS, Place, Ran, make_wheel
 
 CHECK = LAYERS / "pytorch" / "checks" / "rocm" / "libraries.py"
@@ -72,6 +75,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     (folder / "sources").mkdir()
     for name, files in wheels.items():
         make_wheel(folder / "sources", f"{name}-py3-none-linux_x86_64.whl", files)
+    (folder / "lib").mkdir()
+    (folder / "lib/lumi_inside").symlink_to(Path(inside.__file__).parent)  # Its name in images.
     subprocess.run([sys.executable, "-m", "venv", folder / "environment"], check=True)
     return Place(folder / "environment/bin/python", folder, folder)
 
@@ -80,11 +85,12 @@ def install(place: Place) -> Ran:
     return place.run("pytorch", "install-rocm.sh", version="2.9.1+rocm6.4")
 
 
-def check(place: Place) -> Ran:
+def check(place: Place, libraries: str = "/opt/rocm/lib", **values: str) -> Ran:
     """Run the check as in an image where ldconfig knows the libraries of ROCm."""
     stage = place.folder / "check.sh"
     stage.write_text(f"exec python {CHECK}\n")
-    return place.run_file(stage, LD_LIBRARY_PATH="/opt/rocm/lib")
+    path = str(place.folder / "lib")
+    return place.run_file(stage, LD_LIBRARY_PATH=libraries, PYTHONPATH=path, **values)
 
 
 @pytest.mark.parametrize("missing", NUMBERS)
@@ -139,6 +145,19 @@ def test_the_check_says_whose_libraries_torch_loads_beside_mpi(
         shutil.copy(place.folder / "own" / name, place.site / "torch/lib" / name)
     ran = check(place)
     assert (ran.code, said in ran.output) == (code, True), ran.output
+
+
+@pytest.mark.usefixtures("installed")
+def test_under_proot_the_image_s_libraries_are_known_by_the_path_in_the_image(place: Place) -> None:
+    """The kernel knows the image's files by their path in PRoot's tree."""
+    for name in NUMBERS:
+        link = place.site / "torch/lib" / name
+        link.unlink()
+        link.symlink_to(place.opt / "rocm/lib" / name)
+    libraries = str(place.opt / "rocm/lib")
+    ran = check(place, libraries, **{PROOT_TREE: str(place.folder)})
+    assert (ran.code, "librccl.so: /opt/rocm/lib/librccl.so.1" in ran.output) == (0, True), ran
+    assert check(place, libraries).code == 1
 
 
 @pytest.mark.usefixtures("installed")

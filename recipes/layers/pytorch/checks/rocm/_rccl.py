@@ -46,12 +46,6 @@ def said(path):
         shutil.rmtree(os.path.dirname(path), ignore_errors=True)
 
 
-def maps():
-    """Return what this process has mapped."""
-    with open("/proc/self/maps", encoding="utf-8") as stream:
-        return stream.read()
-
-
 def mapped(maps):
     """Return the files of RCCL and of its plugins that /proc/PID/maps names, without doubles."""
     files = {line.split(maxsplit=5)[-1] for line in maps.splitlines() if "/" in line}

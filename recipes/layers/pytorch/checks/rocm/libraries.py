@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+from lumi_inside.checking import memory_map
+
 ROCM = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
 IMAGE = (ROCM / "lib").resolve()
 ONCE = ("librccl.so", "libamdhip64.so", "libhsa-runtime64.so")
@@ -23,8 +25,7 @@ else:
     importlib.import_module("mpi4py.MPI")
 importlib.import_module("torch")
 
-maps = Path("/proc/self/maps").read_text(encoding="utf-8")
-mapped = {Path(line.split(maxsplit=5)[-1]) for line in maps.splitlines() if ".so" in line}
+mapped = {Path(line.split(maxsplit=5)[-1]) for line in memory_map().splitlines() if ".so" in line}
 for library in ONCE:
     loaded = sorted(path for path in mapped if path.name.startswith(library))
     print(f"{library}:", *loaded)

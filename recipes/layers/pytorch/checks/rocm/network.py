@@ -15,12 +15,13 @@ import _gpu as gpu
 import _rccl
 import torch
 import torch.distributed as dist
+from lumi_inside.checking import memory_map
 
 log = _rccl.logged()
 ranks = gpu.Ranks()
 dist.all_reduce(torch.ones(1 << 20, device=ranks.device))
 gpu.wait(ranks.device)
-seen, said = _rccl.maps(), _rccl.said(log)
+seen, said = memory_map(), _rccl.said(log)
 ranks.note("plugin", _rccl.mapped(seen)[1])
 problems = [
     *_rccl.wrong_plugin(seen),

@@ -15,12 +15,13 @@ import _gpu as gpu
 import _rccl
 import torch
 import torch.distributed as dist
+from lumi_inside.checking import memory_map
 
 log = _rccl.logged()
 ranks = gpu.Ranks()
 dist.all_reduce(torch.ones(1024, device=ranks.device))
 gpu.wait(ranks.device)
-seen = _rccl.maps()
+seen = memory_map()
 ranks.note("RCCL", _rccl.mapped(seen)[0])
 said = _rccl.said(log)
 problems = [*_rccl.wrong_files(seen), *_rccl.wrong_connections(said)]
