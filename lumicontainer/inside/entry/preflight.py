@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..environment import optional_number
+from ..environment import PLUGINS, optional_number
 from ..errors import UNFIT, LaunchError
 from ..launch.program import find
 from ..rank import caches
@@ -153,6 +153,9 @@ def plugin(context: Context) -> str:
         raise UnmadeError("NCCL_NET_PLUGIN=none")
     if not name and not context.platform.get("interface_prefix"):
         raise UnmadeError("the platform has no network that needs one")
+    layers = context.platform.get("layers")
+    if not context.env.get("NCCL_NET_PLUGIN") and layers is not None and not {*PLUGINS} & {*layers}:
+        raise UnmadeError("the image has no network plugin")
     library = name or "librccl-net.so"
     if ".so" not in library:
         library = f"librccl-net-{name}.so"

@@ -23,7 +23,8 @@ LIBRARY = Path(_ctypes.__file__)
 """One that loads."""
 GIB = 1 << 20  # in KiB, as /proc/meminfo counts
 GPUS = [{"pci": pci} for pci in ("0000:c1:00.0", "0000:c6:00.0", "0000:c9:00.0")]
-PLATFORM = {"name": "lumi-g", "gpus": GPUS, "interface_prefix": "hsn"}
+LAYERS = {"rocm": "6.4.4", "aws-ofi-nccl": "1.20.0"}
+PLATFORM = {"name": "lumi-g", "gpus": GPUS, "interface_prefix": "hsn", "layers": LAYERS}
 
 
 def node(root: Path, hidden: Sequence[str] = (), missing: int = 0) -> Path:
@@ -118,6 +119,21 @@ def test_a_plugin_that_hangs_is_reported(root: Path, monkeypatch: pytest.MonkeyP
     os.mkfifo(plugin)  # to open it waits for a writer
     error = failure(context(root, {"NCCL_NET_PLUGIN": str(plugin)}))
     assert f"{plugin} does not load: it did not finish within 0.5 s" in error.why
+
+
+def test_an_image_without_a_plugin_condemns_no_node(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = context(root, seen.srun(0))
+    found.platform = {**PLATFORM, "layers": {"rocm": "6.4.4"}}
+    preflight.check(found)
+    assert "; not checked: plugin (the image has no network plugin)\n" in capsys.readouterr().err
+
+
+def test_a_user_s_own_plugin_is_loaded_in_an_image_without_one(root: Path) -> None:
+    found = context(root, {"NCCL_NET_PLUGIN": "ofi"})
+    found.platform = {**PLATFORM, "layers": {}}
+    assert "librccl-net-ofi.so does not load" in failure(found).why
 
 
 def test_a_plugin_is_named_as_rccl_names_it(root: Path) -> None:
