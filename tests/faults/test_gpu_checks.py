@@ -50,26 +50,6 @@ os.environ.update(LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", NODE_RANK=rank)
 named = os.uname()
 os.uname = lambda: os.uname_result((named[0], f"nid00500{rank}", *named[2:]))
 """
-HOROVOD_OF_MANY = """
-import torch
-import torch.distributed as dist
-import horovod.torch as hvd
-os.environ["WORLD_SIZE"] = "400"
-def nothing(*words, **named):
-    pass
-def handed_to_all(values, value, group=None):
-    values[:] = [value] * len(values)
-def allreduce(number, op=None, name=None):
-    total = torch.zeros_like(number)
-    for rank in range(400):
-        total += ((torch.arange(len(number)) + 3 * rank) % 5).to(number.dtype)
-    return total / 400 if op == hvd.Average else total
-hvd.init = hvd.shutdown = nothing
-hvd.rank, hvd.size = (lambda: int(os.environ["RANK"])), (lambda: 400)
-hvd.allreduce, hvd.allreduce_ = allreduce, nothing
-dist.init_process_group = dist.new_group = dist.barrier = dist.all_reduce = nothing
-dist.all_gather_object = handed_to_all
-"""
 NO_GPU_OPS = {"DS_BUILD_FUSED_ADAM": True, "DS_BUILD_CPU_ADAM": True}
 STAND_IN_OPS = {"DS_BUILD_QUANTIZER": True, "DS_BUILD_RANDOM_LTD": True}
 WRONG_OPS = {"DS_BUILD_FUSED_ADAM": True, "DS_BUILD_CPU_LION": True, **STAND_IN_OPS}
@@ -261,7 +241,6 @@ WELL = [
     ]),
     ("an RCCL that reaches other nodes", Node(rccl()), ["pytorch/rccl_files", "pytorch/network"]),
     ("two nodes", Node(TWO_NODES), ["pytorch/weak_scaling", "osu/bandwidth_across_nodes"]),
-    ("Horovod on 400 ranks", Node(HOROVOD_OF_MANY), ["horovod/allreduce"]),
     ("a GPU of any speed", Node(changes={"thresholds": {}}), ["pytorch/training_speed"]),
     ("DeepSpeed on the CPU, with ops for waves of 64 threads",
      Node(WAVES_OF_32.format(part=1), ON_CPU, parameters=NO_GPU_OPS | STAND_IN_OPS),

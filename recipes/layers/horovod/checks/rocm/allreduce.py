@@ -64,7 +64,7 @@ if (hvd.rank(), hvd.size()) != (ranks.rank, ranks.size):
 if ranks.device.type == "cuda" and not hvd.nccl_built():
     problems.append("Horovod is built without RCCL: it moves gradients over MPI")
 # Without each other they would wait for ever below.
-if any(ranks.gathered(len(problems))):
+if ranks.gathered(len(problems), any):
     hvd.shutdown()
     ranks.conclude(problems)
 problems += wrong(ranks)

@@ -91,18 +91,21 @@ class Team:
         """
         if self.index < 0:
             self.ranks.meet()
-            return max(self.ranks.gathered(0.0))
+            return self.ranks.gathered(0.0, max)
         handed, result = (
             torch.zeros(each, dtype=HALF, device=self.ranks.device)
             for each in self.counts(collective, count)
         )
         self.run(collective, handed, result)
         self.ranks.meet()
+        # Ranks leave a meeting one after the other, and a collective together.
+        self.run(collective, handed, result)
+        gpu.wait(self.ranks.device)
         begun = time.perf_counter()
         for _ in range(rounds):
             self.run(collective, handed, result)
         gpu.wait(self.ranks.device)
-        return max(self.ranks.gathered((time.perf_counter() - begun) / rounds))
+        return self.ranks.gathered((time.perf_counter() - begun) / rounds, max)
 
 
 def given(index, rank):

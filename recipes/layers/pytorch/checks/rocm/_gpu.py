@@ -6,14 +6,14 @@ lumi-verify never sets it, and a check fails if it is set on a machine with an A
 """
 
 import datetime
+import json
 import os
-import socket
 import sys
 import time
 
 import torch
 import torch.distributed as dist
-from lumi_inside.checking import FAILED, failed, note, record, skipped
+from lumi_inside.checking import FAILED, failed, note, skipped
 
 DEVICE = "LUMI_VERIFY_DEVICE"
 _AMD = "/dev/kfd"
@@ -88,13 +88,6 @@ def apart(found, wanted):
     return (distance.max() / other.abs().max().clamp_min(1e-30)).item()
 
 
-def _talk_over(prefix):
-    """Let gloo use the platform's network; the name of a node may belong to a slower one."""
-    names = [name for _, name in socket.if_nameindex() if prefix and name.startswith(prefix)]
-    if names:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", names[0])
-
-
 class Ranks:
     """One of the ranks of a check, which start, compare and end together.
 
@@ -110,21 +103,40 @@ class Ranks:
         self.node = self.rank // self.local_size
         self.device = device()
         self.backend = "nccl" if self.device.type == "cuda" else "gloo"
-        _talk_over(record("platform.json").get("interface_prefix", ""))
-        dist.init_process_group(self.backend, timeout=timeout)
-        # Messages between ranks use TCP, so that they also arrive if RCCL fails.
-        self.talk = dist.new_group(backend="gloo", timeout=timeout)
+        store = next(dist.rendezvous("env://", timeout=timeout))[0]
+        # Plain data goes through the store, over TCP, so that it also arrives if RCCL fails. Gloo
+        # would connect each two ranks, which fails with more than about a thousand (gloo issues 327
+        # and 419).
+        self._store, self._turn = dist.PrefixStore("lumi-verify", store), 0
+        ours = {"store": dist.PrefixStore("torch", store), "rank": self.rank}
+        dist.init_process_group(self.backend, world_size=self.size, timeout=timeout, **ours)
 
-    def gathered(self, value):
-        """Return the values of all ranks, in their order; they are plain data."""
-        values = [None] * self.size
-        dist.all_gather_object(values, value, group=self.talk)
-        return values
+    def gathered(self, value, choose=list):
+        """Return what ``choose`` makes of the values of all ranks: by default all, in their order.
+
+        Values are plain data. Rank 0 collects them, and each rank fetches what it chooses.
+        """
+        self._turn += 1
+        place, chosen = (f"{self._turn}/{what}" for what in ("of", "chosen"))
+        self._store.set(f"{place}/{self.rank}", json.dumps(value))
+        if self.rank == 0:
+            every = [self._store.get(f"{place}/{rank}") for rank in range(self.size)]
+            self._store.set(chosen, json.dumps(choose([json.loads(each) for each in every])))
+        return json.loads(self._store.get(chosen))
 
     def meet(self):
         """Wait for all other ranks."""
         wait(self.device)
-        dist.barrier(group=self.talk)
+        self._arrive()
+
+    def _arrive(self, *, stays=True):
+        """Count this rank as one that is here, and wait until all are if it stays."""
+        self._turn += 1
+        count, complete = (f"{self._turn}/{what}" for what in ("count", "complete"))
+        if self._store.add(count, 1) == self.size:
+            self._store.set(complete, "1")
+        if stays:
+            self._store.get(complete)
 
     def conclude(self, problems):
         """End the check on all ranks together; those with problems fail with these.
@@ -132,10 +144,12 @@ class Ranks:
         The processes end at once: libraries sometimes fail at their exit if other ranks have ended,
         which proves nothing about the check.
         """
-        self.gathered(len(problems))
+        self._arrive()
         sys.stderr.writelines(f"{problem}\n" for problem in problems)
         sys.stdout.flush()
         sys.stderr.flush()
+        # Rank 0 may hold the store, which the others need until they have arrived.
+        self._arrive(stays=self.rank == 0)
         os._exit(FAILED if problems else 0)
 
     def note(self, name, value):
