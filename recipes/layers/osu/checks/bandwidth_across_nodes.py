@@ -108,11 +108,17 @@ def follow(other):
         subprocess.run(shlex.split(line), env=_osu.environment(), timeout=2 * SECONDS, check=False)
 
 
+def place():
+    """Return the number of this rank's node and its number on the node."""
+    number, size = int(os.environ["RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    # A launcher that does not number nodes fills them one after the other.
+    return int(os.environ.get("NODE_RANK") or number // size), int(os.environ["LOCAL_RANK"])
+
+
 def main():
     """Measure on the first two nodes, by the first rank of each; the others have nothing to do."""
     _osu.stopped()
-    local_size = int(os.environ["LOCAL_WORLD_SIZE"])
-    node, local = divmod(int(os.environ["RANK"]), local_size)
+    node, local = place()
     if local or node > 1:
         return
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -121,6 +127,8 @@ def main():
         stream.write(f"{os.uname().nodename}\n")
         stream.flush()
         hosts = [os.uname().nodename, stream.readline().strip()]
+        if hosts[0] == hosts[1]:
+            failed(f"ranks that count as two nodes are both on {hosts[0]}")
         if node:
             follow(stream)
             return

@@ -48,7 +48,7 @@ JUDGED = 128 << 20
 
 rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 local_size = int(os.environ["LOCAL_WORLD_SIZE"])
-nodes = ranks // local_size
+nodes = -(-ranks // local_size)
 # MPI's process manager hands its ranks an open file, which the program needs.
 done = subprocess.run(
     ["all_reduce_perf", *OPTIONS.split()],
@@ -76,8 +76,9 @@ if found:
     picture["references"] = [reference] if reference else []
     note("bandwidth", picture)
     gpus = len(record("platform.json").get("gpus", ()))
-    if local_size != gpus:
-        note("unjudged", f"limits are of whole nodes, and {local_size} of {gpus} GPUs have a rank")
+    if ranks != nodes * gpus:
+        have = f"{ranks} of {nodes * gpus} GPUs have a rank"
+        note("unjudged", f"limits are of whole nodes, and {have}")
     else:
         measured("largest_sizes", _rccl_tests.slowest_of_last(done.stdout))
         at = dict(point for point in points)

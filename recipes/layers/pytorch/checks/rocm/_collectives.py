@@ -24,7 +24,8 @@ class Team:
     """
 
     def __init__(self, ranks, members):
-        self.ranks, self.members = ranks, list(members)
+        # In the order in which PyTorch numbers them.
+        self.ranks, self.members = ranks, sorted(members)
         self.size = len(self.members)
         self.group = dist.new_group(self.members, backend=ranks.backend, timeout=gpu.PATIENCE)
         self.index = self.members.index(ranks.rank) if ranks.rank in self.members else -1
@@ -108,6 +109,11 @@ class Team:
         return self.ranks.gathered((time.perf_counter() - begun) / rounds, max)
 
 
+def own(teams):
+    """Return this rank's team, or else the first, in which it only waits for the others."""
+    return next((team for team in teams if team.index >= 0), teams[0])
+
+
 def given(index, rank):
     """Return the numbers that a rank hands in at some places: whole, from 0 to MOST."""
     return (index + 3 * rank) % (MOST + 1)
@@ -185,8 +191,9 @@ def judge(ranks, series, names):
     Thresholds are of whole nodes: fewer GPUs have fewer links between them.
     """
     gpus = len(record("platform.json").get("gpus", ()))
-    if ranks.local_size != gpus:
-        why = f"limits are of whole nodes, and {ranks.local_size} of {gpus} GPUs have a rank"
+    other = [len(each) for each in ranks.on_nodes if len(each) != gpus]
+    if other:
+        why = f"limits are of whole nodes, and {other[0]} of {gpus} GPUs have a rank"
         ranks.note("unjudged", why)
         return
     for name, size in names.items():

@@ -88,19 +88,21 @@ def apart(found, wanted):
     return (distance.max() / other.abs().max().clamp_min(1e-30)).item()
 
 
+def _node():
+    """Return what names this rank's node: its number, or its name if the launcher numbers none."""
+    return next(filter(None, map(os.environ.get, ("NODE_RANK", "GROUP_RANK"))), os.uname().nodename)
+
+
 class Ranks:
     """One of the ranks of a check, which start, compare and end together.
 
-    ``size`` ranks on ``nodes`` nodes; ``node`` is the number of this one's.
+    ``size`` ranks on ``nodes`` nodes, whatever their order; ``on_nodes`` has the ranks of each.
     """
 
     def __init__(self, timeout=PATIENCE):
         self.rank = int(os.environ["RANK"])
         self.size = int(os.environ["WORLD_SIZE"])
         self.local = local_rank()
-        self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size))
-        self.nodes = max(1, self.size // self.local_size)
-        self.node = self.rank // self.local_size
         self.device = device()
         self.backend = "nccl" if self.device.type == "cuda" else "gloo"
         store = next(dist.rendezvous("env://", timeout=timeout))[0]
@@ -110,6 +112,10 @@ class Ranks:
         self._store, self._turn = dist.PrefixStore("lumi-verify", store), 0
         ours = {"store": dist.PrefixStore("torch", store), "rank": self.rank}
         dist.init_process_group(self.backend, world_size=self.size, timeout=timeout, **ours)
+        nodes = {}
+        for rank, node in enumerate(self.gathered(_node())):
+            nodes.setdefault(node, []).append(rank)
+        self.on_nodes, self.nodes = list(nodes.values()), len(nodes)
 
     def gathered(self, value, choose=list):
         """Return what ``choose`` makes of the values of all ranks: by default all, in their order.

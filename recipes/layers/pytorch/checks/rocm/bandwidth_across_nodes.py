@@ -33,9 +33,9 @@ NAMES = {"all_reduce_128MiB": 128 * gpu.MIB, "all_reduce_512MiB": 512 * gpu.MIB}
 
 def of_pairs(ranks, firsts):
     """Measure between two nodes each, all pairs at once; ``firsts`` are their first nodes."""
-    size = ranks.local_size
-    teams = [_collectives.Team(ranks, range(n * size, (n + 2) * size)) for n in firsts]
-    return _collectives.bandwidths(next((team for team in teams if team.index >= 0), teams[0]))
+    pairs = [ranks.on_nodes[n] + ranks.on_nodes[n + 1] for n in firsts]
+    teams = [_collectives.Team(ranks, pair) for pair in pairs]
+    return _collectives.bandwidths(_collectives.own(teams))
 
 
 ranks = gpu.Ranks()
@@ -44,7 +44,7 @@ ranks = gpu.Ranks()
 turns = [range(0, ranks.nodes - 1, 2), *([[ranks.nodes - 2]] if ranks.nodes % 2 else [])]
 series = _collectives.slowest([of_pairs(ranks, firsts) for firsts in turns])
 everybody = _collectives.Team(ranks, range(ranks.size))
-title = f"pairs of nodes: {2 * ranks.local_size} ranks, half precision"
+title = f"pairs of nodes: {sum(map(len, ranks.on_nodes[:2]))} ranks, half precision"
 pictures = [_collectives.picture(title, series, *NAMES)]
 if ranks.nodes > 2:
     title = f"all {ranks.nodes} nodes: {ranks.size} ranks, half precision"

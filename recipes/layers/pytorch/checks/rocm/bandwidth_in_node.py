@@ -23,14 +23,12 @@ import _gpu as gpu
 from lumi_inside.checking import skipped
 
 ranks = gpu.Ranks()
-if ranks.local_size == 1:
+several = [members for members in ranks.on_nodes if len(members) > 1]
+if not several:
     skipped("there is one rank on each node")
-teams = [
-    _collectives.Team(ranks, range(first, first + ranks.local_size))
-    for first in range(0, ranks.size, ranks.local_size)
-]
-series = _collectives.bandwidths(teams[ranks.node])
-title = f"within a node: {ranks.local_size} ranks, half precision"
+team = _collectives.own([_collectives.Team(ranks, members) for members in several])
+series = _collectives.bandwidths(team)
+title = f"within a node: {team.size} ranks, half precision"
 ranks.note("bandwidth", _collectives.picture(title, series, "all_reduce_128MiB"))
 _collectives.judge(ranks, series, {"all_reduce_128MiB": 128 * gpu.MIB})
 ranks.conclude([])

@@ -29,8 +29,8 @@ def problems(team):
 
 ranks = gpu.Ranks()
 found = []
-for first in range(0, ranks.size, ranks.local_size):
-    node = _collectives.Team(ranks, range(first, first + ranks.local_size))
+for members in ranks.on_nodes:
+    node = _collectives.Team(ranks, members)
     if node.index >= 0 and node.size > 1:
         found += problems(node)
 if ranks.nodes > 1:

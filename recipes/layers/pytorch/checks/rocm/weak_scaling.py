@@ -26,6 +26,7 @@
 # blocks as Llama-2-7B's, and an all_reduce of the gradients, on 1, 2, 4 … nodes at a time.
 
 import time
+from itertools import chain
 
 import _blocks
 import _gpu as gpu
@@ -65,10 +66,10 @@ ranks = gpu.Ranks()
 stack = _blocks.Stack(ranks.device)
 speeds = {}
 for nodes in counts(ranks.nodes):
-    size = nodes * ranks.local_size
     # The last group may be smaller; all groups run at once, so none is left idle.
-    parts = [range(first, min(first + size, ranks.size)) for first in range(0, ranks.size, size)]
-    groups = [dist.new_group(list(part), backend=ranks.backend) for part in parts]
+    firsts = range(0, ranks.nodes, nodes)
+    parts = [list(chain(*ranks.on_nodes[first : first + nodes])) for first in firsts]
+    groups = [dist.new_group(part, backend=ranks.backend) for part in parts]
     own = next(g for g, part in zip(groups, parts, strict=True) if ranks.rank in part)
     speeds[nodes] = speed(ranks, stack, own)
 rows = [
