@@ -49,6 +49,33 @@ hvd.init = hvd.shutdown = nothing
 hvd.rank, hvd.size = (lambda: 0), (lambda: 400)
 hvd.allreduce, hvd.allreduce_ = allreduce, nothing
 """
+COLLECTIVES = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+ALL = 4096
+def given(index, rank, every=1):
+    from _collectives import given
+    return given(index, rank, every)
+def filled(came, period):
+    period = period.to(came.dtype)
+    came.copy_(period.repeat(-(-len(came) // len(period)))[:len(came)])
+def added(came, *words, **named):
+    from _collectives import one_of
+    every = one_of(ALL, came.dtype)
+    total = torch.zeros(5 * every, dtype=came.dtype)
+    for rank in range(ALL):
+        total += given(torch.arange(5 * every), rank, every)
+    filled(came, total)
+def of_each(came, *words, **named):
+    index = torch.arange(len(came) // ALL)
+    filled(came, torch.cat([given(index, rank) for rank in range(5)]))
+dist.all_reduce = dist.reduce_scatter_tensor = added
+dist.all_gather_into_tensor = dist.all_to_all_single = of_each
+"""
+"""Gives what 4096 ranks give, of which this is the first, and has not much memory for it.
+
+It adds as a ring does, one after the other and each time rounded.
+"""
 
 
 def test_plain_data_reaches_all_ranks_without_a_connection_of_each_two(
@@ -62,4 +89,10 @@ def test_plain_data_reaches_all_ranks_without_a_connection_of_each_two(
 def test_sums_of_horovod_are_right_on_400_ranks(image: Path, tmp_path: Path) -> None:
     node = Node(OF_MANY.format(ranks=400) + HOROVOD)
     (row,) = gpu.verify(image, tmp_path, node, "horovod/allreduce").values()
+    holds(row)
+
+
+def test_collectives_of_4096_ranks_fit_into_memory_and_add_up(image: Path, tmp_path: Path) -> None:
+    node = Node(OF_MANY.format(ranks=4096) + COLLECTIVES)
+    (row,) = gpu.verify(image, tmp_path, node, "pytorch/collectives").values()
     holds(row)

@@ -15,6 +15,8 @@ import _gpu as gpu
 
 SIZES = (2048, gpu.MIB)
 """Numbers for each rank of a team: what goes in one packet, and what does not."""
+LIMIT = 64 * gpu.MIB
+"""Numbers of a message of many ranks."""
 
 
 def problems(team):
@@ -22,7 +24,8 @@ def problems(team):
     for dtype in _collectives.EXACT:
         for collective in _collectives.COLLECTIVES:
             for size in SIZES:
-                wrong = team.wrong(collective, size * team.size, dtype)
+                each = max(SIZES[0], min(size, LIMIT // team.size))
+                wrong = team.wrong(collective, each * team.size, dtype)
                 if wrong:
                     yield wrong
 
