@@ -76,6 +76,13 @@ dist.all_gather_into_tensor = dist.all_to_all_single = of_each
 
 It adds as a ring does, one after the other and each time rounded.
 """
+SUM_OF_TURNS = """
+turns = []
+def all_reduce(number, group=None):
+    turns.append(1)
+    number.fill_(4096 * len(turns) + 4096 * 4095 / 2)
+dist.all_reduce = all_reduce
+"""
 
 
 def test_plain_data_reaches_all_ranks_without_a_connection_of_each_two(
@@ -96,3 +103,10 @@ def test_collectives_of_4096_ranks_fit_into_memory_and_add_up(image: Path, tmp_p
     node = Node(OF_MANY.format(ranks=4096) + COLLECTIVES)
     (row,) = gpu.verify(image, tmp_path, node, "pytorch/collectives").values()
     holds(row)
+
+
+def test_with_thousands_of_ranks_fewer_process_groups_are_made(image: Path, tmp_path: Path) -> None:
+    node = Node(OF_MANY.format(ranks=4096) + SUM_OF_TURNS)
+    (row,) = gpu.verify(image, tmp_path, node, "pytorch/new_group").values()
+    holds(row)
+    assert "making process group 3 of 3" in row["output"]
