@@ -149,7 +149,8 @@ with open(folder + "/gfx90a6e.HIP.3_4_0_.ufdb.db", "wb") as stream:
     stream.write(b"SQLite format 3\\0" + b"\\1" * 4096)
 """
 MASK = """
-cores = sorted(os.sched_getaffinity(os.getppid()))
+guard = open(f"/proc/{os.getppid()}/stat").read()
+cores = sorted(os.sched_getaffinity(int(guard.rpartition(")")[2].split()[1])))
 os.sched_setaffinity(0, {cores[1 - int(os.environ["LOCAL_RANK"])]})
 """
 SAME_GPU = 'os.environ["LOCAL_RANK"] = "0"\n'

@@ -35,6 +35,8 @@ _ONE = {"WORLD_SIZE": "1"}
 """Set for a single process: below Slurm's daemon lumi-entry would refuse to start without it."""
 _ENTRY = "bin/lumi-entry"
 _MPI = "mpiexec"
+_REMOVAL = 10
+"""Seconds for the removal of a node's caches."""
 _TICK = 0.2
 
 
@@ -157,19 +159,24 @@ class Runner:
                 pass
             # Python processes of shell scripts print their stacks on SIGABRT.
             own = {REPORT: report, CHECK: json.dumps(check), "PYTHONFAULTHANDLER": "1"}
-            # Temporary files of killed processes are removed with the folder.
-            own.update({} if ranks else {"TMPDIR": folder})
+            # Temporary files of killed processes are removed with the folder. mpiexec kills all
+            # ranks when one fails, before they could remove their caches.
+            own.update({} if ranks and not before else {"TMPDIR": folder})
+            entry = self._entry(check, removes=not before) if ranks else []
             path = os.path.join(home(), check["file"])
             by_itself = partial(process.started, files=files)
             start = by_itself if files or before else self._start(check)
             ended = process.run(
-                [*before, *(self._entry(check) if ranks else ()), *command(path, env)],
+                [*before, *entry, *command(path, env)],
                 {**env, **own},
                 seconds=check["timeout_seconds"],
                 stop=lambda: self._halted.get(check["name"], ""),
                 at_once=lambda: self.stop.why,
                 start=start,
             )
+            if ranks and ended.code is None and not (before or self.stop.why):
+                # With the program its guard was killed, which would have removed them.
+                process.run([*entry, "true"], {**env, **own}, seconds=_REMOVAL)
             with open(report, encoding="utf-8", errors="replace") as stream:
                 written = stream.read()
         except OSError as error:
@@ -182,11 +189,13 @@ class Runner:
         result.host = self.place.host
         return result
 
-    def _entry(self, check: Check) -> list[str]:
+    def _entry(self, check: Check, *, removes: bool) -> list[str]:
         """Return what starts the ranks of a check as users' do."""
         # Ranks that need no GPU compute on the CPU where there are too few.
         shares = not (self.place.launched or check.get("needs", {}).get("gpus"))
         options = ["--allow-gpu-sharing"] if shares else []
+        # On LUMI's nodes /tmp is in memory.
+        options += ["--remove-caches"] if removes else []
         return [os.path.join(home(), _ENTRY), *options, "--"]
 
     def _start(self, check: Check) -> Start:

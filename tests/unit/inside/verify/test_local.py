@@ -9,6 +9,7 @@ import pytest
 
 from ....namespaces import prepared
 from .. import lumi_node
+from ..conftest import PATH
 from .verifying import Image, Ran
 
 SHOW = "import os; print(os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
@@ -58,3 +59,52 @@ def test_with_a_gpu_for_each_rank_all_ranks_run(tmp_path: Path) -> None:
     ran = machine.run()
     assert ran.states == {"on GPUs": "passed"}, ran.stdout
     assert [row["rank"] for row in ran.check("on GPUs")["ranks"]] == [0, 1, 2]
+
+
+CACHES = [{"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"}]
+FILLS = "import os, sys, time\nopen(os.environ['TRITON_CACHE_DIR'] + '/kernel', 'w').close()\n"
+HANGS = FILLS + "\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
+ONE_HANGS = HANGS.replace("\nthe_place()\n", "\nif os.environ['RANK'] == '1':\n    the_place()\n")
+MPIEXEC = """\
+#!/bin/bash
+# Starts two ranks, and kills the other one when one fails.
+shift 2
+trap 'kill -KILL $(jobs -p) 2>/dev/null' EXIT
+for rank in 0 1; do PMI_RANK=$rank PMI_SIZE=2 MPI_LOCALRANKID=$rank MPI_LOCALNRANKS=2 "$@" & done
+wait -n && wait -n
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "state"),
+    [
+        (FILLS, "passed"),
+        (FILLS + "sys.exit('broken')\n", "failed"),
+        (FILLS + "os.kill(os.getpid(), 11)\n", "error"),
+        (HANGS, "failed"),
+        (ONE_HANGS, "failed"),
+    ],
+    ids=["holds", "fails", "crashes", "hangs", "one hangs"],
+)
+@pytest.mark.parametrize("started", ["by hand", "by srun", "by mpiexec"])
+def test_ranks_leave_no_caches_on_their_node(
+    tmp_path: Path, script: str, state: str, started: str
+) -> None:
+    image, node = Image(tmp_path / "image"), tmp_path / "node"
+    node.mkdir(mode=0o700)
+    (image.home / "platform.json").write_text(json.dumps({"name": "x", "caches": CACHES}))
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text(MPIEXEC)
+    mpiexec.chmod(0o755)
+    needs = {"tasks": 2, "mpi": started == "by mpiexec"}
+    image.add("ranks", script, runs="ranks", needs=needs, timeout_seconds=2)
+    env = {"TMPDIR": str(node), "PATH": f"{tmp_path}:{PATH}"}
+    if started == "by srun":
+        ran, *_ = map(Ran, image.tasks("--json", "-", ranks=2, **env))
+    else:
+        ran = image.run(**env)
+    assert ran.states == {"ranks": state}, ran.stdout
+    assert list(node.iterdir()) == []
+    assert image.left() == []
+    if "the_place" in script:
+        assert "in the_place" in ran.check("ranks")["reason"]
