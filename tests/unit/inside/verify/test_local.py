@@ -97,7 +97,7 @@ def test_ranks_leave_no_caches_on_their_node(
     mpiexec.write_text(MPIEXEC)
     mpiexec.chmod(0o755)
     needs = {"tasks": 2, "mpi": started == "by mpiexec"}
-    image.add("ranks", script, runs="ranks", needs=needs, timeout_seconds=2)
+    image.add("ranks", script, runs="ranks", needs=needs, timeout_seconds=6)
     env = {"TMPDIR": str(node), "PATH": f"{tmp_path}:{PATH}"}
     if started == "by srun":
         ran, *_ = map(Ran, image.tasks("--json", "-", ranks=2, **env))
