@@ -18,7 +18,7 @@ from ..launch.program import find, interpreter
 from . import outcome, process
 from .forks import Server, Servers
 from .outcome import ERROR, PASSED, Outcome
-from .process import Start, Stop
+from .process import Ended, Start, Stop
 from .resources import GIVEN, Check, Env, Place, alone
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
@@ -149,7 +149,6 @@ class Runner:
         ``before`` is a command that starts it, such as mpiexec. With ``files`` it inherits all open
         files.
         """
-        ranks = check.get("runs", ONCE) == RANKS
         env = without_key({**alone(self.env), **_ONE} if env is None else env)
         folder = ""
         try:
@@ -158,25 +157,8 @@ class Runner:
             with open(report, "w", encoding="utf-8"):
                 pass
             # Python processes of shell scripts print their stacks on SIGABRT.
-            own = {REPORT: report, CHECK: json.dumps(check), "PYTHONFAULTHANDLER": "1"}
-            # Temporary files of killed processes are removed with the folder. mpiexec kills all
-            # ranks when one fails, before they could remove their caches.
-            own.update({} if ranks and not before else {"TMPDIR": folder})
-            entry = self._entry(check, removes=not before) if ranks else []
-            path = os.path.join(home(), check["file"])
-            by_itself = partial(process.started, files=files)
-            start = by_itself if files or before else self._start(check)
-            ended = process.run(
-                [*before, *entry, *command(path, env)],
-                {**env, **own},
-                seconds=check["timeout_seconds"],
-                stop=lambda: self._halted.get(check["name"], ""),
-                at_once=lambda: self.stop.why,
-                start=start,
-            )
-            if ranks and ended.code is None and not (before or self.stop.why):
-                # With the program its guard was killed, which would have removed them.
-                process.run([*entry, "true"], {**env, **own}, seconds=_REMOVAL)
+            env.update({REPORT: report, CHECK: json.dumps(check), "PYTHONFAULTHANDLER": "1"})
+            ended = self._ended(check, env, folder, before=before, files=files)
             with open(report, encoding="utf-8", errors="replace") as stream:
                 written = stream.read()
         except OSError as error:
@@ -188,6 +170,29 @@ class Runner:
             shutil.rmtree(folder, ignore_errors=True)
         result.host = self.place.host
         return result
+
+    def _ended(
+        self, check: Check, env: Env, folder: str, *, before: Sequence[str], files: bool
+    ) -> Ended:
+        """Run one process of a check until it ends, and leave no file of it outside ``folder``."""
+        ranks = check.get("runs", ONCE) == RANKS
+        # Temporary files of killed processes are removed with the folder. mpiexec kills all ranks
+        # when one fails, before they could remove their caches.
+        env = env if ranks and not before else {**env, "TMPDIR": folder}
+        entry = self._entry(check, removes=not before) if ranks else []
+        by_itself = partial(process.started, files=files)
+        ended = process.run(
+            [*before, *entry, *command(os.path.join(home(), check["file"]), env)],
+            env,
+            seconds=check["timeout_seconds"],
+            stop=lambda: self._halted.get(check["name"], ""),
+            at_once=lambda: self.stop.why,
+            start=by_itself if files or before else self._start(check),
+        )
+        if ranks and ended.code is None and not (before or self.stop.why):
+            # With the program its guard was killed, which would have removed them.
+            process.run([*entry, "true"], env, seconds=_REMOVAL)
+        return ended
 
     def _entry(self, check: Check, *, removes: bool) -> list[str]:
         """Return what starts the ranks of a check as users' do."""
