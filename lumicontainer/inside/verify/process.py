@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from typing import NamedTuple, Union
 
 from ..checking import REPORT
 from ..launch.program import interpreter
-from . import reaper
+from . import python_check, reaper
 from .forks import Forked
 from .resources import Env
 
@@ -77,7 +78,8 @@ def run(
             over = time.monotonic() - begun > seconds
             why = at_once() or stop() or ("" if over else None)
         code = process.poll()
-        stacks = "" if code is not None or at_once() else _stacks(process, output, at_once)
+        ends = code is not None or at_once()
+        stacks = "" if ends else _stacks(process, output, at_once, env[REPORT])
     finally:
         os.close(lifeline)
         end(process, f"{REPORT}={env[REPORT]}".encode(), output)
@@ -143,8 +145,8 @@ class _Output(threading.Thread):
         return bytes(self._kept).decode("utf-8", "replace")
 
 
-def _stacks(process: Process, output: _Output, at_once: Callable[[], str]) -> str:
-    """Let all descendants print their stacks; return a list of what runs."""
+def _stacks(process: Process, output: _Output, at_once: Callable[[], str], report: str) -> str:
+    """Let all descendants write their stacks; return these, and a list of what runs."""
     end = time.monotonic() + STACKS
     running = reaper.below(process.pid)
     lines = "".join(f"  {line}\n" for line in map(_described, running) if line)
@@ -161,7 +163,17 @@ def _stacks(process: Process, output: _Output, at_once: Callable[[], str]) -> st
             for pid in deaf:
                 _send(pid, signal.SIGABRT)
             deaf = []
-    return f"\nprocesses on {os.uname().nodename} at that time:\n{lines}"
+    written = _written_stacks(report)
+    return f"{written}\nprocesses on {os.uname().nodename} at that time:\n{lines}"
+
+
+def _written_stacks(report: str) -> str:
+    """Return the stacks that the processes of a check in Python have written, at most MOST."""
+    text = ""
+    for path in sorted(glob.glob(python_check.stacks(glob.escape(report), "*"))):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
+            text += stream.read(MOST - len(text))
+    return f"\n{text}" if text else ""
 
 
 def _described(pid: int) -> str:

@@ -1,7 +1,7 @@
 """Run a check in Python: ``python_check.py FILE``; or serve: ``python_check.py --serve DOOR``.
 
-An exception of the check has its own exit code. SIGUSR1 prints the stacks of all threads, which
-shows where a check hangs.
+An exception of the check has its own exit code. On SIGUSR1 the stacks of all threads are written
+to the file that ``stacks`` names, which shows where a check hangs.
 
 A server imports modules once, and forks a process for each check that needs them. DOOR is a socket
 of ``forks.Server``, whose messages are documented there.
@@ -9,6 +9,7 @@ of ``forks.Server``, whose messages are documented there.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import importlib
@@ -24,6 +25,7 @@ from collections.abc import Mapping
 from typing import Any
 
 BROKEN = 70  # as ``checking.BROKEN``; this file runs without the package
+_REPORT = "LUMI_VERIFY_REPORT"  # as ``checking.REPORT``
 _LONGEST = 1 << 20  # bytes of a message
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _REAPER = f"{os.path.basename(_PACKAGE)}.verify.reaper"
@@ -32,7 +34,6 @@ _REAPER = f"{os.path.basename(_PACKAGE)}.verify.reaper"
 def main() -> None:
     """Run the file as a program, or serve."""
     faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
     # The search path needs the folder of the check and that of lumi_inside, not this file's.
     sys.path.pop(0)
     sys.path.append(os.path.dirname(_PACKAGE))
@@ -50,6 +51,7 @@ def main() -> None:
 
 def run(path: str) -> None:
     """Run a check as a program."""
+    _write_stacks_on_request()
     path = os.path.abspath(path)
     sys.path.insert(0, os.path.dirname(path))
     sys.argv = [path]
@@ -60,6 +62,21 @@ def run(path: str) -> None:
         sys.stdout.flush()
         # Threads of a library could keep the process alive.
         os._exit(BROKEN)
+
+
+def stacks(report: str, pid: int | str) -> str:
+    """Return the file for the stacks of a process whose REPORT is ``report``."""
+    return f"{report}.stacks-{pid}"
+
+
+def _write_stacks_on_request() -> None:
+    # Each process has its own file. Ranks that mpiexec starts share one output, and faulthandler
+    # writes in pieces. Without the file SIGABRT, which ends the process, prints the stacks.
+    report = os.environ.get(_REPORT)
+    if report:
+        with contextlib.suppress(OSError):  # a full disk must not fail a check
+            stream = open(stacks(report, os.getpid()), "ab")  # noqa: SIM115 - kept to the end
+            faulthandler.register(signal.SIGUSR1, stream, all_threads=True)
 
 
 def _served(door: socket.socket) -> str | None:

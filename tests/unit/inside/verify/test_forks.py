@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -26,8 +27,10 @@ os.chdir("/")
 """
 DESCRIPTORS = """
 import os
-folder = "/proc/self/fd/"
-print(sorted(each for each in os.listdir(folder) if os.path.exists(folder + each)))
+for each in sorted(os.listdir("/proc/self/fd"), key=int):
+    path = f"/proc/self/fd/{each}"
+    if os.path.exists(path):
+        print(each if int(each) < 3 else os.path.basename(os.readlink(path)))
 """
 
 
@@ -65,9 +68,10 @@ def test_a_server_from_which_another_was_forked_names_the_reaper_of_a_check(tmp_
         os.close(lifeline)
 
 
-def test_a_forked_check_has_the_standard_streams_alone(image: Image) -> None:
+def test_a_forked_check_has_the_standard_streams_and_a_file_for_stacks(image: Image) -> None:
     image.add("forked", DESCRIPTORS)
-    assert image.run().check("forked")["output"] == "['0', '1', '2']\n"
+    output = image.run().check("forked")["output"]
+    assert re.fullmatch(r"0\n1\n2\nreport\.stacks-\d+\n", output)
 
 
 def test_modules_are_imported_while_a_check_without_imports_runs(image: Image) -> None:

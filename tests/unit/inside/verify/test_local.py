@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,20 @@ trap 'kill -KILL $(jobs -p) 2>/dev/null' EXIT
 for rank in 0 1; do PMI_RANK=$rank PMI_SIZE=2 MPI_LOCALRANKID=$rank MPI_LOCALNRANKS=2 "$@" & done
 wait -n && wait -n
 """
+DEEP = """
+import threading, time
+
+def deep(left):
+    deep(left - 1) if left else time.sleep(1000)
+
+for _ in range(40):
+    threading.Thread(target=deep, args=[49]).start()
+"""
+
+
+def write_mpiexec(folder: Path) -> None:
+    (folder / "mpiexec").write_text(MPIEXEC)
+    (folder / "mpiexec").chmod(0o755)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +108,7 @@ def test_ranks_leave_no_caches_on_their_node(
     image, node = Image(tmp_path / "image"), tmp_path / "node"
     node.mkdir(mode=0o700)
     (image.home / "platform.json").write_text(json.dumps({"name": "x", "caches": CACHES}))
-    mpiexec = tmp_path / "mpiexec"
-    mpiexec.write_text(MPIEXEC)
-    mpiexec.chmod(0o755)
+    write_mpiexec(tmp_path)
     needs = {"tasks": 2, "mpi": started == "by mpiexec"}
     image.add("ranks", script, runs="ranks", needs=needs, timeout_seconds=6)
     env = {"TMPDIR": str(node), "PATH": f"{tmp_path}:{PATH}"}
@@ -108,3 +121,15 @@ def test_ranks_leave_no_caches_on_their_node(
     assert image.left() == []
     if "the_place" in script:
         assert "in the_place" in ran.check("ranks")["reason"]
+
+
+def test_stacks_of_ranks_that_mpiexec_starts_are_apart(tmp_path: Path) -> None:
+    """Those of a rank are longer than a pipe holds."""
+    image = Image(tmp_path / "image")
+    write_mpiexec(tmp_path)
+    needs = {"tasks": 2, "mpi": True}
+    image.add("deep", DEEP, runs="ranks", needs=needs, timeout_seconds=6)
+    ran = image.run("--level", "full", PATH=f"{tmp_path}:{PATH}")
+    output = ran.check("deep")["output"]
+    frames = re.findall(r'(?m)^  File "\S+/deep.py", line 5 in deep$', output)
+    assert len(frames) == 2 * 40 * 50, output
