@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +17,11 @@ PASSED, FAILED, SKIPPED, ERROR = "passed", "failed", "skipped", "error"
 # From the best to the worst: of several ranks the worst is the check's.
 OUTCOMES = (PASSED, SKIPPED, FAILED, ERROR)
 _REASONS = 20  # lines of output that are shown as the reason
-# The innermost line of a stack that faulthandler prints; the main thread's is the last one.
-_INNERMOST = re.compile(r"(?m)\(most recent call first\):\n +(.+)$")
+# The innermost line of a stack that faulthandler prints: of any thread, the main one last, and of
+# the thread that got the signal, which is the main one unless that blocks it.
+_STACK = r"\(most recent call first\):\n +(.+)$"
+_INNERMOST = re.compile(f"(?m){_STACK}")
+_CURRENT = re.compile(f"(?m)^Current thread .*{_STACK}")
 _LONGEST = 400  # characters of a line of a reason
 OUTPUT = 1 << 20  # characters of output that are kept of all ranks together
 
@@ -123,7 +127,7 @@ def _state(ended: Ended, check: Check) -> tuple[str, str]:
     last = "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines)
     if ended.code is None:
         what = ended.why or f"not finished after {check['timeout_seconds']} s"
-        return FAILED, f"{what}\n{last}".strip()
+        return FAILED, "\n".join(filter(None, (what, *_hang(ended.output), last)))
     if ended.code == 0:
         return PASSED, ""
     if ended.code in (EXIT_SKIPPED, EXIT_FAILED):
@@ -131,6 +135,23 @@ def _state(ended: Ended, check: Check) -> tuple[str, str]:
         return state, last or "it gives no reason"
     how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
     return ERROR, f"ended with {how}\n{last}".strip()
+
+
+def _innermost(output: str) -> list[str]:
+    """Return where processes hang, a place for each."""
+    return _CURRENT.findall(output) or _INNERMOST.findall(output)[-1:]
+
+
+def _hang(output: str) -> list[str]:
+    """Return where processes hang in words, the rarest place first: others wait for these."""
+    places = Counter(_innermost(output))
+    total = sum(places.values())
+    if total == 1:
+        return [f"it hangs in: {place}" for place in places]
+    return [
+        f"{number} of {total} processes {'hangs' if number == 1 else 'hang'} in: {place}"
+        for place, number in sorted(places.items(), key=lambda item: item[1])
+    ]
 
 
 def judge(row: Mapping[str, Any], check: Check, architecture: str) -> dict[str, Any]:
@@ -251,8 +272,10 @@ def _apart(every: Sequence[Outcome]) -> str:
     """Return where ranks hang, the place with the fewest ranks first: others wait for these."""
     places: dict[str, list[Outcome]] = {}
     for one in every:
-        found = _INNERMOST.findall(one.output)
-        if found:
-            places.setdefault(found[-1], []).append(one)
+        for place in dict.fromkeys(_innermost(one.output)):
+            places.setdefault(place, []).append(one)
     ordered = sorted(places.items(), key=lambda item: len(item[1]))
-    return "\n".join(f"rank {_ranks(some)} is in: {place}" for place, some in ordered)
+    return "\n".join(
+        f"rank{'s' if some[1:] else ''} {_ranks(some)} {'are' if some[1:] else 'is'} in: {place}"
+        for place, some in ordered
+    )

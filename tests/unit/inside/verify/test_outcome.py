@@ -153,8 +153,31 @@ def test_the_rarest_place_of_a_hang_comes_first() -> None:
     ]
     assert together(every).reason.splitlines()[1:] == [
         "rank 2 is in: a.py in stuck",
-        "rank 0, 1, 3 is in: a.py in wait",
+        "ranks 0, 1, 3 are in: a.py in wait",
     ]
+
+
+STACK = "{} 0x1 (most recent call first):\n  {}\n  File b\n"
+IN_MAIN, IN_STUCK = STACK.format("Current thread", "main"), STACK.format("Current thread", "stuck")
+IN_WORKER = STACK.format("Thread", "worker")
+
+
+@pytest.mark.parametrize(
+    ("output", "places"),
+    [
+        ("silent\n", []),
+        (IN_WORKER + IN_MAIN, ["it hangs in: main"]),
+        (IN_WORKER, ["it hangs in: worker"]),
+        (
+            IN_MAIN * 2 + IN_STUCK,
+            ["1 of 3 processes hangs in: stuck", "2 of 3 processes hang in: main"],
+        ),
+    ],
+    ids=["no stack", "a thread", "no current thread", "several processes"],
+)
+def test_the_place_of_a_hang_comes_before_the_last_output(output: str, places: list[str]) -> None:
+    reason = came(None, output + "x\n" * 30).reason.splitlines()
+    assert reason == ["not finished after 9 s", *places, *["x"] * 20]
 
 
 def test_what_is_measured_says_on_which_rank() -> None:
