@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,9 @@ from lumicontainer.system.user_namespaces import namespace_command
 class Tree:
     """Hold a tree, its state, and the layers that were captured of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, start: Sequence[str] = ()) -> None:
         self.path, self.state, self.layers = folder / "tree", folder / "state", list[Path]()
+        self.start = start or namespace_command()
         self.path.mkdir()
         self.path.chmod(0o755)
 
@@ -38,7 +39,7 @@ class Tree:
 
     def _module(self, name: str, *words: Path | str) -> None:
         module = [sys.executable, "-X", "utf8", "-m", f"lumicontainer.build.tree.{name}"]
-        subprocess.run([*namespace_command(), *module, *words], check=True, input=b"")
+        subprocess.run([*self.start, *module, *words], check=True, input=b"")
 
     def seen(self) -> dict[str, tuple[int, int, bytes]]:
         """Return what a program sees of each path: mode, number of names, content."""
@@ -132,3 +133,58 @@ def test_a_path_that_python_has_seen_has_the_print_that_find_shows(tree: Tree) -
     prints = scan(tree.path)
     assert prints == {path: print_of((tree.path / path).lstat()) for path in prints}
     assert read_state(tree.state).prints == prints
+
+
+ORDINARY = ("unshare", "--user", "--map-user", "1000", "--map-group", "1000")
+"""Starts a program as an ordinary user, who owns this user's files."""
+CLOSED = (0o500, 0o311, 0o600, 0)
+
+
+@pytest.fixture
+def ordinary(tmp_path: Path) -> Tree:
+    """Capture folders and files that their owner cannot use, then the same with other modes."""
+    tree = Tree(tmp_path, ORDINARY)
+    # With this name, all layers are unpacked whenever it is missing.
+    (tree.path / "a\\b").touch()
+    for mode in CLOSED:
+        folder = tree.path / f"{mode:o}"
+        folder.mkdir()
+        (folder / "file").write_text("one")
+        (folder / "file").chmod(0)
+        folder.chmod(mode)
+    tree.capture()
+    for mode in CLOSED:
+        folder = tree.path / f"{mode:o}"
+        folder.chmod(0o700)
+        (folder / "file").chmod(0o644)
+        (folder / "file").write_text("two")
+        folder.chmod(0o755 if mode == 0o311 else mode)
+    tree.capture()
+    return tree
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["changed paths", "whole layers"])
+def test_an_ordinary_user_checks_out_closed_folders_and_files(ordinary: Tree, whole: bool) -> None:
+    after = ordinary.seen()
+    for number in (1, 2, 1, 2):
+        if whole:
+            (ordinary.path / "a\\b").unlink()
+        ordinary.check_out(number)
+        modes = {path: mode & 0o777 for path, (mode, *_) in ordinary.seen().items()}
+        if number == 2:
+            assert ordinary.seen() == after
+        else:
+            assert modes == {
+                "a\\b": 0o644,
+                **{f"{mode:o}": mode for mode in CLOSED},
+                **{f"{mode:o}/file": 0 for mode in CLOSED},
+            }
+    assert ordinary.capture() == set()
+
+
+def test_an_ordinary_user_reads_closed_files_of_a_tree_without_a_state(ordinary: Tree) -> None:
+    after = ordinary.seen()
+    ordinary.check_out(1)
+    ordinary.state.unlink()
+    ordinary.check_out(2)
+    assert ordinary.seen() == after

@@ -110,9 +110,12 @@ def _shows(path: Path, name: str, row: Row) -> bool:
 
 def compare(before: TreeState, given: argparse.Namespace) -> None:
     """Make the layer, and write the state of the tree."""
-    with without_root.opened(given.tree) as modes:
+    modes = without_root.open_closed(given.tree)
+    try:
         prints, now = _layer(before, given, modes)
-    prints |= {path: print_of((given.tree / path).lstat()) for path in modes}
+    finally:
+        closed = without_root.close(given.tree, modes)
+    prints |= closed
     snapshot.write_state(given.state, TreeState(prints, now))
 
 

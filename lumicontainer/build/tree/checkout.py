@@ -26,6 +26,7 @@ def check_out(tree: Path, folders: Sequence[Path], state: Path) -> snapshot.Tree
 
     ``state`` has the last known one.
     """
+    opened = without_root.open_closed(tree)
     with snapshot.scanning(tree) as scanned:
         known = snapshot.read_state(state)
         want = merge(read_index(folder / INDEX) for folder in folders)
@@ -36,15 +37,13 @@ def check_out(tree: Path, folders: Sequence[Path], state: Path) -> snapshot.Tree
     wrong = {p for p, row in want.rows.items() if p not in right or known.rows[p] != row}
     wrong = with_links(wrong, want.rows)
     if len(wrong) > _MANY or not all(map(_plain, wrong)):
-        with without_root.opened(tree):
-            _unpack_all(tree, folders)
-        without_root.set_modes(tree, want.rows)
-        return snapshot.TreeState(snapshot.scan(tree), want.rows)
-    with without_root.opened(tree):
+        _unpack_all(tree, folders)
+        now = snapshot.scan(tree)
+    else:
         _correct(tree, folders, want, prints, wrong)
-    without_root.set_modes(tree, want.rows)
-    now = {path: each for path, each in prints.items() if path in want.rows}
-    now |= {path: snapshot.print_of((tree / path).lstat()) for path in wrong}
+        now = {path: each for path, each in prints.items() if path in want.rows}
+        now |= {path: snapshot.print_of((tree / path).lstat()) for path in wrong}
+    now |= without_root.close(tree, without_root.modes_to_set(want.rows, opened))
     return snapshot.TreeState(now, want.rows)
 
 

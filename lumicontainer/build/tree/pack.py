@@ -24,11 +24,12 @@ def main() -> None:
     os.environ.pop("SOURCE_DATE_EPOCH", None)
     rows = read_state(state).rows if without_root.ORDINARY else {}
     command = squashfs.squash_command(tree, target, int(offset), compression)
-    with (
-        without_root.opened(tree) as modes,
-        without_root.pack_options(tree, rows, modes) as options,
-    ):
-        process.run([*command, *options])
+    modes = without_root.open_closed(tree)
+    try:
+        with without_root.pack_options(tree, rows, modes) as options:
+            process.run([*command, *options])
+    finally:
+        without_root.close(tree, modes)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Work in a tree as an ordinary user: its owners and some modes are in its state alone."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.build.tree.index import FOLDER, GONE, SYMLINK, Index, find_paths
+from lumicontainer.build.tree.index import FOLDER, GONE, SYMLINK, Index, Row, find_paths
+from lumicontainer.build.tree.snapshot import Prints, print_of
 from lumicontainer.system import process
 
 ORDINARY = os.geteuid() != 0
@@ -18,46 +20,62 @@ _CLOSED = (
 _MODE = ("-printf", r"%P\0%m\0")
 
 
-@contextmanager
-def opened(tree: Path) -> Iterator[dict[str, int]]:
-    """Open files and folders that their owner cannot read; yield their modes, and restore them."""
+def open_closed(tree: Path) -> dict[str, int]:
+    """Open the files and folders of a tree that their owner cannot read; return their modes."""
     if not ORDINARY:
-        yield {}
-        return
+        return {}
     opening = ("-exec", "chmod", "u+rwx", "{}", ";")
     found = find_paths(tree, "(", *_CLOSED, ")", *_MODE, *opening)
-    modes = {path: int(mode, 8) for path, mode in found.items()}
-    try:
-        yield modes
-    finally:
-        # A folder may close those below it, so it comes after them.
-        for path in sorted(modes, reverse=True):
-            if not (tree / path).is_symlink() and (tree / path).exists():
-                (tree / path).chmod(modes[path])
+    return {path: int(mode, 8) for path, mode in found.items()}
+
+
+def close(tree: Path, modes: Mapping[str, int]) -> Prints:
+    """Set the modes of paths that exist; return their new prints."""
+    prints: Prints = {}
+    # A folder may close those below it, so it comes after them.
+    for path in sorted(modes, reverse=True):
+        there = tree / path
+        if there.exists() and not there.is_symlink():
+            there.chmod(modes[path])
+            prints[path] = print_of(there.lstat())
+    return prints
 
 
 def unsquash(tree: Path, layer: Path, index: Index, *options: str) -> None:
-    """Unpack a layer over a tree; removed paths become whiteouts only for root."""
+    """Unpack a layer over a tree; removed paths become whiteouts, and folders closed, for root."""
     words = ["-force", "-quiet", "-no-progress", "-no-xattrs", "-dest", str(tree), *options]
     gone = [path for path, row in index.items() if row.kind == GONE]
     if not ORDINARY or not gone or options:
         process.capture(["unsquashfs", *words, str(layer)])
-        return
-    with tempfile.NamedTemporaryFile() as listed:
-        listed.write(os.fsencode("".join(f"{path}\n" for path in gone)))
-        listed.flush()
-        process.capture(
-            ["unsquashfs", *words, "-no-wildcards", "-exclude-file", listed.name, str(layer)]
-        )
+    else:
+        with tempfile.NamedTemporaryFile() as listed:
+            listed.write(os.fsencode("".join(f"{path}\n" for path in gone)))
+            listed.flush()
+            process.capture(
+                ["unsquashfs", *words, "-no-wildcards", "-exclude-file", listed.name, str(layer)]
+            )
+    for path in (path for path, row in index.items() if ORDINARY and _is_closed(row)):
+        (tree / path).chmod(index[path].mode | stat.S_IRWXU)
 
 
-def set_modes(tree: Path, rows: Index) -> None:
-    """Set the modes that unsquashfs sets only for root, and those of closed folders."""
-    for path in sorted(rows, reverse=True) if ORDINARY else ():
-        row = rows[path]
-        closed = row.kind == FOLDER and row.mode & 0o700 != 0o700
-        if row.kind not in (SYMLINK, GONE) and (row.mode & 0o6000 or closed):
-            (tree / path).chmod(row.mode)
+def _is_closed(row: Row) -> bool:
+    return row.kind == FOLDER and row.mode & stat.S_IRWXU != stat.S_IRWXU
+
+
+def modes_to_set(rows: Index, opened: Iterable[str]) -> dict[str, int]:
+    """Return the modes that unsquashfs does not set, and those of what was opened.
+
+    It sets setuid and setgid for root alone, and cannot fill a closed folder.
+    """
+    if not ORDINARY:
+        return {}
+    paths, special = set(opened), stat.S_ISUID | stat.S_ISGID
+    return {
+        path: row.mode
+        for path, row in rows.items()
+        if row.kind not in (SYMLINK, GONE)
+        and (path in paths or row.mode & special or _is_closed(row))
+    }
 
 
 @contextmanager
