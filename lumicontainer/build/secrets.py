@@ -4,7 +4,9 @@ import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import IO
 
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines.apptainer import DIVIDERS
@@ -70,16 +72,18 @@ def leaks(wheel: Path) -> list[str]:
     """
     if not masking.searched():
         return []
-    return list(dict.fromkeys(name for name, part in _parts(wheel) if masking.holds(part)))
+    return list(dict.fromkeys(name for name, part in _parts(wheel) if masking.holds_in(part)))
 
 
-def _parts(wheel: Path) -> Iterator[tuple[str, bytes]]:
-    yield wheel.name, os.fsencode(wheel.name)
+def _parts(wheel: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    yield wheel.name, BytesIO(os.fsencode(wheel.name))
     try:
         with zipfile.ZipFile(wheel) as archive:
-            yield wheel.name, archive.comment
+            yield wheel.name, BytesIO(archive.comment)
             for name in archive.namelist():
-                yield name, name.encode()
-                yield name, archive.read(name)
+                yield name, BytesIO(name.encode())
+                with archive.open(name) as file:
+                    yield name, file
     except zipfile.BadZipFile:
-        yield wheel.name, wheel.read_bytes()
+        with wheel.open("rb") as file:
+            yield wheel.name, file

@@ -41,6 +41,7 @@ cp /bin/true /opt/setuid && chown owner /opt/setuid && chmod 4755 /opt/setuid
 cp /bin/true /opt/cleared && chmod 4755 /opt/cleared && chown owner /opt/cleared
 touch /opt/one && ln /opt/one /opt/two && chown owner /opt/two
 mkdir /opt/closed && touch /opt/closed/file && chmod 000 /opt/closed/file && chmod 0500 /opt/closed
+mkdir /opt/hidden && touch /opt/hidden/file && chmod 0311 /opt/hidden
 ln -s nowhere /opt/link && chown -h owner /opt/link
 mkfifo /opt/fifo
 touch "/opt/a \\"quoted\\\\ name"
@@ -60,6 +61,7 @@ set -euo pipefail
 rm /opt/gone && rm -r /opt/emptied && mkdir /opt/emptied
 echo more >>/opt/owned
 chmod 0644 /opt/closed/file
+echo more >>/opt/hidden/file
 python3 -m zipfile -e "$wheels"/*.whl /opt
 stat -c '%n %s' /opt/owned >/opt/seen
 """,

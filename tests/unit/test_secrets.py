@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import pytest
 from lumicontainer.build.failures.scrub import _PIECE, IMAGE, scrub
 from lumicontainer.build.secrets import leaks, read_secrets
 from lumicontainer.build.tree.capture import leaking
-from lumicontainer.build.tree.index import GONE, Row
+from lumicontainer.build.tree.index import FILE, GONE, Row
 from lumicontainer.build.tree.snapshot import TreeState, scan, tree_state
 from lumicontainer.engines.apptainer import Apptainer, StepMounts
 from lumicontainer.errors import HostError, InputError
@@ -76,6 +77,25 @@ def test_a_secret_is_found_in_a_tree(tmp_path: Path, attack: Callable[[Path, str
     assert leaking(tmp_path, {**rows, found[1:]: Row(GONE)}) == []
 
 
+def test_a_large_file_is_searched_in_pieces(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    with (tree / "large").open("wb") as file:
+        file.seek(_PIECE * 16 - 5)
+        file.write(SECRETS[0])
+    with zipfile.ZipFile(tmp_path / "x-1-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tree / "large", "large")
+    tracemalloc.start()
+    try:
+        assert leaking(tree, {"large": Row(FILE)}) == ["/large"]
+        assert leaks(tmp_path / "x-1-py3-none-any.whl") == ["large"]
+        assert leaks(tree / "large") == ["large"]
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < _PIECE * 8
+
+
 def mark(path: Path, name: str, value: str) -> None:
     path.touch()
     os.setxattr(path, name, value.encode())
@@ -92,11 +112,12 @@ def test_what_is_kept_of_a_failure_is_scrubbed_of_secrets(tmp_path: Path) -> Non
     (folder / "link").symlink_to(f"/x/{canary}")
     (folder / "out").symlink_to(outside)
     mark(folder / "marked", "user.note", canary)
+    os.setxattr(folder, "user.note", canary.encode())
     os.mkfifo(folder / "fifo")
     scrub(str(tmp_path / "kept"), 0)
     assert (folder / "site.sh").read_text() == "export A=https://me:***@a.example/\nexport B=x\n"
     assert (folder / "link").readlink() == Path("/x/***")
-    assert os.listxattr(folder / "marked") == []
+    assert os.listxattr(folder / "marked") == os.listxattr(folder) == []
     for at, folders, names in os.walk(tmp_path / "kept"):
         assert canary not in "".join([at, *folders, *names])
     (inner,) = folder.glob("name-*/inner")
@@ -137,10 +158,12 @@ def test_an_ordinary_user_scrubs_folders_of_any_mode(tmp_path: Path, mode: int) 
     (folder / "file").write_text(canary)
     (folder / f"name-{canary}").mkdir()
     (folder / "link").symlink_to(canary)
+    os.setxattr(folder, "user.note", canary.encode())
     folder.chmod(mode)
     scrubbed(tmp_path, *ordinary())
     assert S_IMODE(folder.stat().st_mode) == mode
     folder.chmod(0o700)
+    assert os.listxattr(folder) == []
     assert (folder / "file").read_text() == "***"
     assert (folder / "link").readlink() == Path("***")
     assert len(list(folder.glob("name-[*][*][*]-*"))) == 1

@@ -14,13 +14,15 @@ from lumicontainer.build.tree.index import GONE, read_index
 from lumicontainer.build.tree.snapshot import print_of, read_state, scan
 from lumicontainer.system.user_namespaces import namespace_command
 
+from ..namespaces import ordinary
+
 
 class Tree:
     """Hold a tree, its state, and the layers that were captured of it."""
 
-    def __init__(self, folder: Path, start: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, start: Sequence[str] | None = None) -> None:
         self.path, self.state, self.layers = folder / "tree", folder / "state", list[Path]()
-        self.start = start or namespace_command()
+        self.start = namespace_command() if start is None else start
         self.path.mkdir()
         self.path.chmod(0o755)
 
@@ -135,15 +137,13 @@ def test_a_path_that_python_has_seen_has_the_print_that_find_shows(tree: Tree) -
     assert read_state(tree.state).prints == prints
 
 
-ORDINARY = ("unshare", "--user", "--map-user", "1000", "--map-group", "1000")
-"""Starts a program as an ordinary user, who owns this user's files."""
 CLOSED = (0o500, 0o311, 0o600, 0)
 
 
 @pytest.fixture
-def ordinary(tmp_path: Path) -> Tree:
+def closing(tmp_path: Path) -> Tree:
     """Capture folders and files that their owner cannot use, then the same with other modes."""
-    tree = Tree(tmp_path, ORDINARY)
+    tree = Tree(tmp_path, ordinary())
     # With this name, all layers are unpacked whenever it is missing.
     (tree.path / "a\\b").touch()
     for mode in CLOSED:
@@ -164,27 +164,27 @@ def ordinary(tmp_path: Path) -> Tree:
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["changed paths", "whole layers"])
-def test_an_ordinary_user_checks_out_closed_folders_and_files(ordinary: Tree, whole: bool) -> None:
-    after = ordinary.seen()
+def test_an_ordinary_user_checks_out_closed_folders_and_files(closing: Tree, whole: bool) -> None:
+    after = closing.seen()
     for number in (1, 2, 1, 2):
         if whole:
-            (ordinary.path / "a\\b").unlink()
-        ordinary.check_out(number)
-        modes = {path: mode & 0o777 for path, (mode, *_) in ordinary.seen().items()}
+            (closing.path / "a\\b").unlink()
+        closing.check_out(number)
+        modes = {path: mode & 0o777 for path, (mode, *_) in closing.seen().items()}
         if number == 2:
-            assert ordinary.seen() == after
+            assert closing.seen() == after
         else:
             assert modes == {
                 "a\\b": 0o644,
                 **{f"{mode:o}": mode for mode in CLOSED},
                 **{f"{mode:o}/file": 0 for mode in CLOSED},
             }
-    assert ordinary.capture() == set()
+    assert closing.capture() == set()
 
 
-def test_an_ordinary_user_reads_closed_files_of_a_tree_without_a_state(ordinary: Tree) -> None:
-    after = ordinary.seen()
-    ordinary.check_out(1)
-    ordinary.state.unlink()
-    ordinary.check_out(2)
-    assert ordinary.seen() == after
+def test_an_ordinary_user_reads_closed_files_of_a_tree_without_a_state(closing: Tree) -> None:
+    after = closing.seen()
+    closing.check_out(1)
+    closing.state.unlink()
+    closing.check_out(2)
+    assert closing.seen() == after

@@ -49,6 +49,8 @@ def _scrub_all(names: set[str], at: int, since: float) -> None:
             if stat.S_ISDIR(info.st_mode):
                 with _opened(name, at, info) as inner:
                     _scrub_all(_names(inner), inner, since)
+                    for attribute in list(_attributes(inner)):
+                        os.removexattr(inner, attribute)
             if info.st_ctime >= since:
                 _scrub(name, at, info)
 
@@ -103,7 +105,7 @@ def _scrub_file(name: str, at: int, mode: int) -> None:
 
 
 def _attributes(file: int) -> Iterator[str]:
-    """Yield the extended attributes of an open file that hold a secret."""
+    """Yield the extended attributes of an open file or folder that hold a secret."""
     for attribute in os.listxattr(file):
         if masking.holds(os.fsencode(attribute) + b"\0" + os.getxattr(file, attribute)):
             yield attribute
@@ -112,12 +114,7 @@ def _attributes(file: int) -> Iterator[str]:
 def _spans(file: BinaryIO) -> list[Span]:
     """Return where a file has secrets, in order; those that touch are one span."""
     spans: list[Span] = []
-    overlap = max(map(len, masking.searched()), default=1) - 1
-    end, piece = 0, b""
-    while more := file.read(_PIECE):
-        piece = piece[max(0, len(piece) - overlap) :] + more
-        end += len(more)
-        start = end - len(piece)
+    for start, piece in masking.pieces(file):
         spans = _joined([*spans, *((start + a, start + b) for a, b in masking.spans(piece))])
     return spans
 

@@ -105,7 +105,10 @@ def _shows(path: Path, name: str, row: Row) -> bool:
     attributes = os.listxattr(path, follow_symlinks=False)
     if any(masking.holds(os.fsencode(each) + os.getxattr(path, each)) for each in attributes):
         return True
-    return row.kind == FILE and masking.holds(path.read_bytes())
+    if row.kind != FILE:
+        return False
+    with path.open("rb") as file:
+        return masking.holds_in(file)
 
 
 def compare(before: TreeState, given: argparse.Namespace) -> None:

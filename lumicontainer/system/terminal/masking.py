@@ -8,12 +8,14 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import IO
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 SHORTEST = 6
 """Characters; a shorter text occurs in any file by chance."""
 MASK = b"***"
 _LONG_LINE = 4096
+_PIECE = 1 << 22
 _TOKEN = 16
 """Characters from which a user name without a password is a token."""
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s\"'<>]+)@")
@@ -92,6 +94,24 @@ def masked_bytes(text: bytes) -> bytes:
 def holds(content: bytes) -> bool:
     """Return whether bytes contain a secret that is searched for."""
     return any(secret in content for secret in searched())
+
+
+def holds_in(stream: IO[bytes]) -> bool:
+    """Return whether what is read from a stream contains a secret that is searched for."""
+    return any(holds(piece) for _, piece in pieces(stream))
+
+
+def pieces(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield where each piece of a stream begins, and the piece: a secret is whole in one of them.
+
+    A file of a layer can have several GB.
+    """
+    overlap = max(map(len, searched()), default=1) - 1
+    end, piece = 0, b""
+    while more := stream.read(_PIECE):
+        piece = piece[max(0, len(piece) - overlap) :] + more
+        end += len(more)
+        yield end - len(piece), piece
 
 
 def spans(content: bytes) -> Iterator[tuple[int, int]]:
