@@ -189,7 +189,7 @@ class Runner:
             at_once=lambda: self.stop.why,
             start=by_itself if files or before else self._start(check),
         )
-        if ranks and ended.code is None and not (before or self.stop.why):
+        if ranks and ended.code is None and not before:
             # With the program its guard was killed, which would have removed them.
             process.run([*entry, "true"], env, seconds=_REMOVAL)
         return ended

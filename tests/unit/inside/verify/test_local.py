@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from ....namespaces import prepared
 from .. import lumi_node
 from ..conftest import PATH
-from .verifying import Image, Ran
+from .verifying import Image, Ran, awaited
 
 SHOW = "import os; print(os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
 
@@ -74,6 +75,8 @@ trap 'kill -KILL $(jobs -p) 2>/dev/null' EXIT
 for rank in 0 1; do PMI_RANK=$rank PMI_SIZE=2 MPI_LOCALRANKID=$rank MPI_LOCALNRANKS=2 "$@" & done
 wait -n && wait -n
 """
+
+
 DEEP = """
 import threading, time
 
@@ -83,6 +86,14 @@ def deep(left):
 for _ in range(40):
     threading.Thread(target=deep, args=[49]).start()
 """
+
+
+def with_caches(folder: Path) -> tuple[Image, Path]:
+    """Return an image whose ranks have a cache on their node, and that node's folder for it."""
+    image, node = Image(folder / "image"), folder / "node"
+    node.mkdir(mode=0o700)
+    (image.home / "platform.json").write_text(json.dumps({"name": "x", "caches": CACHES}))
+    return image, node
 
 
 def write_mpiexec(folder: Path) -> None:
@@ -105,9 +116,7 @@ def write_mpiexec(folder: Path) -> None:
 def test_ranks_leave_no_caches_on_their_node(
     tmp_path: Path, script: str, state: str, started: str
 ) -> None:
-    image, node = Image(tmp_path / "image"), tmp_path / "node"
-    node.mkdir(mode=0o700)
-    (image.home / "platform.json").write_text(json.dumps({"name": "x", "caches": CACHES}))
+    image, node = with_caches(tmp_path)
     write_mpiexec(tmp_path)
     needs = {"tasks": 2, "mpi": started == "by mpiexec"}
     image.add("ranks", script, runs="ranks", needs=needs, timeout_seconds=6)
@@ -121,6 +130,25 @@ def test_ranks_leave_no_caches_on_their_node(
     assert image.left() == []
     if "the_place" in script:
         assert "in the_place" in ran.check("ranks")["reason"]
+
+
+@pytest.mark.parametrize("started", ["by hand", "by srun"])
+def test_interrupted_ranks_leave_no_caches_on_their_node(tmp_path: Path, started: str) -> None:
+    image, node = with_caches(tmp_path)
+    image.add("ranks", HANGS, runs="ranks", needs={"tasks": 2})
+    words, env = ("--level", "full", "--json", "-"), {"TMPDIR": str(node)}
+    if started == "by srun":
+        tasks = image.tasks("--json", "-", ranks=2, **env)
+    else:
+        tasks = [image.start(*words, **env)]
+    awaited(lambda: list(node.rglob("kernel")))
+    for task in tasks:
+        task.send_signal(signal.SIGTERM)
+    assert Ran(tasks[0]).code == 130
+    for task in tasks:
+        task.wait(60)
+    assert list(node.iterdir()) == []
+    assert image.left() == []
 
 
 def test_stacks_of_ranks_that_mpiexec_starts_are_apart(tmp_path: Path) -> None:
