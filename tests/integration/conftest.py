@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -95,16 +94,6 @@ def inside(image: Path, *command: object, options: Sequence[object] = (), **sett
     return check_output(*start, image, *command, **settings)
 
 
-def until(holds: Callable[[], object], patience: float) -> bool:
-    """Wait until something holds; return whether it did within ``patience`` seconds."""
-    end = time.monotonic() + patience
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def digest(path: Path) -> str:
     """Return the sha256 of a file."""
     with path.open("rb") as file:
@@ -128,34 +117,6 @@ def srun(
     words = ["timeout", LIMIT, "srun", f"--nodes={nodes}", f"--ntasks={tasks}", f"--mpi={mpi}"]
     words += [f"--ntasks-per-node={tasks // nodes}"]
     return run([*words, *command], cwd=ROOT, env=cluster)
-
-
-def name_of(folder: Path) -> str:
-    """Return a name for the jobs of a test, which has ``folder`` alone."""
-    return f"{os.getpid()}-{folder.name}"
-
-
-def job_of(cluster: dict[str, str], name: str) -> str:
-    """Return the number of the one job of that name; others' jobs are none of a test's business."""
-    words = ("squeue", "--noheader", "--format=%i", f"--name={name}")
-    (number,) = check_output(*words, env=cluster).split()
-    return number
-
-
-def processes_of(folder: Path) -> list[str]:
-    """Return the processes with the variable MARK of a test, once those on their way are gone."""
-    mark = f"MARK={folder}\0".encode()
-    until(lambda: not _marked(mark), 90)
-    return _marked(mark)
-
-
-def _marked(mark: bytes) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            if mark in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_text().replace("\0", " "))
-    return found
 
 
 TRAINING = ("pytorch/training", "deepspeed/training", "horovod/training")

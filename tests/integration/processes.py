@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..programs import run
@@ -32,11 +32,18 @@ def started(
             process.kill()
 
 
-def wait_for(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + SECONDS
+def until(holds: Callable[[], object], patience: float, pause: float = 0.02) -> bool:
+    """Look every ``pause`` seconds until something holds; return if it did within ``patience``."""
+    end = time.monotonic() + patience
     while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    assert until(holds, SECONDS, pause=0.1)
 
 
 def jobs_of(env: Env, folder: Path, form: str = "%i") -> list[str]:
@@ -44,3 +51,31 @@ def jobs_of(env: Env, folder: Path, form: str = "%i") -> list[str]:
     listed = run(["squeue", "--noheader", f"--format={form} %Z"], env=env).stdout
     rows = [line.rpartition(" ") for line in listed.splitlines()]
     return [head.strip() for head, _, sent_from in rows if Path(sent_from) == folder]
+
+
+def name_of(folder: Path) -> str:
+    """Return a name for the jobs of a test, which has ``folder`` alone."""
+    return f"{os.getpid()}-{folder.name}"
+
+
+def job_of(cluster: dict[str, str], name: str) -> str:
+    """Return the number of the one job of that name; others' jobs are none of a test's business."""
+    words = ("squeue", "--noheader", "--format=%i", f"--name={name}")
+    (number,) = run(words, env=cluster).stdout.split()
+    return number
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Return the processes with the variable MARK of a test, once those on their way are gone."""
+    mark = f"MARK={folder}\0".encode()
+    until(lambda: not _marked(mark), 90)
+    return _marked(mark)
+
+
+def _marked(mark: bytes) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if mark in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .conftest import until
+from .processes import until
 
 _CONFIGURATION = """\
 version: 0.1

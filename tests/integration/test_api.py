@@ -16,8 +16,8 @@ from spython.main import Client
 from lumicontainer import api, errors
 from lumicontainer.system.files.temporary import temporary_root
 
-from .conftest import processes_of, write_small
-from .processes import started
+from .conftest import write_small
+from .processes import processes_of, started
 
 SLOW = "layers/greet/install.sh", "echo it begins\ntail -f /dev/null\n"
 """An installation that never ends."""

@@ -15,8 +15,8 @@ import pytest
 
 from ..cli.conftest import refused, succeeded
 from ..namespaces import as_root, owned, prepared
-from .conftest import lumicontainer, name_of, processes_of, run, write_small
-from .processes import SECONDS, Env, jobs_of, started, wait_for
+from .conftest import lumicontainer, run, write_small
+from .processes import SECONDS, Env, jobs_of, name_of, processes_of, started, wait_for
 from .test_layers import COMPILED, compiled_layer
 
 NODES = {"nid005001", "nid005002"}

@@ -20,7 +20,8 @@ from lumicontainer.host.docker.container import invocation
 from lumicontainer.host.docker.daemon import LABEL
 from lumicontainer.image import variables
 
-from .conftest import BASE, SMALL, Docker, inside, lumicontainer, run, until, write_small
+from .conftest import BASE, SMALL, Docker, inside, lumicontainer, run, write_small
+from .processes import until
 
 TINY = SMALL["layers/tiny/layer.yaml"].replace("debian:bookworm", BASE)
 INSTALL = (

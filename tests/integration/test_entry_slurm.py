@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ..unit.inside.conftest import lay_out
-from .conftest import job_of, name_of, processes_of, run, srun
-from .processes import Env, started
+from .conftest import run, srun
+from .processes import Env, job_of, name_of, processes_of, started
 
 NODES = ("nid005001", "nid005002")
 PLACES = ("tmp", "shm")

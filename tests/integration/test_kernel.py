@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ..cli.conftest import refused, succeeded
-from .conftest import ENGINE, STRANGE_LINES, lumicontainer, pasted, processes_of, run, srun
-from .processes import Env
+from .conftest import ENGINE, STRANGE_LINES, lumicontainer, pasted, run, srun
+from .processes import Env, processes_of
 
 CLIENT = Path(__file__).with_name("notebook.py")
 RECIPE = {

@@ -17,7 +17,8 @@ from lumicontainer.host.docker.daemon import connect
 from lumicontainer.host.docker.image import ImageSpec, instructions
 
 from ..namespaces import as_root
-from .conftest import STRANGE_LINES, run, until
+from .conftest import STRANGE_LINES, run
+from .processes import until
 
 SECONDS = 60
 VALUES = {**STRANGE_LINES, "QUOTED": '"both"', "QUOTE": '"'}

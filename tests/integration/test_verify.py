@@ -13,8 +13,8 @@ import pytest
 from junitparser import JUnitXml
 
 from ..cli.conftest import succeeded
-from .conftest import lumicontainer, pasted, processes_of
-from .processes import started
+from .conftest import lumicontainer, pasted
+from .processes import processes_of, started
 from .proof import WAYS
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import job_of, name_of, processes_of, run
-from .processes import SECONDS, Env, started, wait_for
+from .conftest import run
+from .processes import SECONDS, Env, job_of, name_of, processes_of, started, wait_for
 
 HOME = "/opt/lumicontainer"
 RANK = "import os, sys, time\nrank = int(os.environ['RANK'])\n"

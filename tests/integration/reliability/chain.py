@@ -12,7 +12,8 @@ from pathlib import Path
 from lumicontainer.build.cache.store import Cache, prove
 
 from ...conftest import CHECK
-from ..conftest import check_output, digest, events, until, write_files
+from ..conftest import check_output, digest, events, write_files
+from ..processes import until
 
 LAYERS = ("one", "two", "three", "four")
 STEPS = (*LAYERS, "lumicontainer")

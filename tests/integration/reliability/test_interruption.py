@@ -9,7 +9,8 @@ import time
 from collections import Counter
 from dataclasses import replace
 
-from ..conftest import digest, until
+from ..conftest import digest
+from ..processes import until
 from .chain import Place
 
 REBUILDS = 2
