@@ -154,7 +154,8 @@ def ranks(**changes: Any) -> list[dict[str, Any]]:
     [
         ({}, ""),
         ({"cores": "48-55"}, ""),
-        ({"cores": "50"}, ""),
+        ({"cores": "50-51"}, ""),
+        ({"cores": "50"}, "rank 0 on nid1 runs on core 50 alone, and its GPU has 49-55"),
         ({"cores": "1-7"}, "next to 49-55: another CCD"),
         ({"cores": "0-63"}, "another CCD"),
         ({"cores": "57-63"}, "ranks 0, 1 on nid1 have the same cores: 57-63"),

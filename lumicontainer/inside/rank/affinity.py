@@ -4,12 +4,13 @@ The platform's table lists the cores of each GPU by its PCI address, so the orde
 sees GPUs does not matter. lumi-entry binds a rank that
 
 - may run on the GPU's cores and on others: it is not bound yet;
+- is bound to one core without ``srun -c``: that is Slurm's default on LUMI (autobind=threads);
 - is bound to other cores (srun -c 7 assigns CCDs in their own order, which is not that of the
   GPUs). Such a binding can be changed within the job's cgroup.
 
-It does not bind a rank that runs inside the CCD already; if the job does not have the GPU's cores
-(on a shared node Slurm assigns any cores); if ``srun -c`` asks for more cores than a CCD has;
-without a launcher; and with ``--no-bind``.
+It does not bind a rank that runs on several cores inside the CCD already; if the job does not have
+the GPU's cores (on a shared node Slurm assigns any cores); if ``srun -c`` asks for more cores than
+a CCD has; without a launcher; and with ``--no-bind``.
 """
 
 from __future__ import annotations
@@ -94,9 +95,7 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     seconds = _second_threads(node, own, now)
     # If the mask holds no second threads, srun -c counted cores.
     more = asked > len(ccd if seconds else own | reserved)
-    # A rank of torchrun inherits the mask of all its ranks.
-    narrow = context.launch.name == TORCHRUN and len(now) < len(own)
-    if (now <= ccd and not narrow) or more:
+    if more or (now <= ccd and not _widened(context, own, now)):
         if not asked and len(now) < len(own) and context.launch.name == "slurm":
             _note(context, now, f"its GPU's are {cpulist.written(own)} (srun -c {len(own)})")
         return Binding(now, now & own, changed=False)
@@ -111,6 +110,15 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
         others = f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now"
         _note(context, now, others)
     return Binding(may, may & own, changed=True)
+
+
+def _widened(context: Context, own: frozenset[int], now: frozenset[int]) -> bool:
+    """Return whether a rank gets more of its GPU's cores: nobody asked for the few that it has."""
+    node = context.node
+    # A rank of torchrun inherits the mask of all its ranks.
+    inherited = context.launch.name == TORCHRUN
+    one = not context.cpus_per_task() and now <= node.siblings(min(now))
+    return (inherited or one) and len(now) < len(own) and bool(node.permitted(own) - now)
 
 
 def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> frozenset[int]:

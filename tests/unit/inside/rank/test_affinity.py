@@ -63,6 +63,8 @@ def test_ranks_that_share_a_gpu_share_its_cores(tmp_path: Path) -> None:
     assert (rank.cores, rank.threads) == (OWN[1], "3")
 
 
+ONE_CORE = {"mask": "49", "cpuset": "49"}
+ASKED_ONE = task(0, SLURM_CPUS_PER_TASK="1")
 C_28 = task(0, of=2, SLURM_CPUS_PER_TASK="28")
 TWO = task(0, of=2, gpus=2)
 CGROUP = {"mask": "1-4", "cpuset": "1-4,49-52"}
@@ -74,7 +76,10 @@ FEW_OF_GPU = {"mask": "0-13,49-51", "cpuset": "0-13,49-51"}
     ("env", "masks", "cores", "note"),
     [
         pytest.param(task(0), {"mask": "47,49-54"}, OWN[0], "47,49-54", id="across two CCDs"),
-        pytest.param(task(0), {"mask": "49"}, "49", "srun -c 7", id="fewer cores than its GPU has"),
+        pytest.param(task(0), {"mask": "49"}, OWN[0], "49-55 now", id="one core, by default"),
+        pytest.param(task(0), ONE_CORE, "49", "srun -c 7", id="one core, and the job has no more"),
+        pytest.param(ASKED_ONE, {"mask": "49"}, "49", "", id="one core, as asked"),
+        pytest.param(task(0), {"mask": "49-50"}, "49-50", "srun -c 7", id="fewer than its GPU has"),
         pytest.param(C_28, {"mask": "0-27"}, "0-27", "", id="more cores than a CCD has"),
         pytest.param({"HIP_VISIBLE_DEVICES": "0"}, {}, "0-63", "", id="one process"),
         pytest.param(seen.mpiexec(1), {}, OWN[1], "", id="mpiexec"),
@@ -123,6 +128,7 @@ INSIDE = ("49-55", "48-55", BOTH, "48-55,112-119")
         pytest.param(task(0), "0-63", "49-55", "7", id="no second threads"),
         pytest.param(task(0), "0-127", BOTH, "7", id="second threads"),
         pytest.param(task(0), "1-7,65-71", BOTH, "7", id="second threads of another CCD"),
+        pytest.param(task(0), "49,113", BOTH, "7", id="both threads of one core"),
     ],
 )
 def test_second_threads_come_along_where_slurm_hands_them_out(
@@ -131,7 +137,7 @@ def test_second_threads_come_along_where_slurm_hands_them_out(
     lumi_node.write(tmp_path, smt=True)
     rank = Rank(tmp_path, env, mask=mask)
     assert (rank.cores, rank.threads) == (cores, threads)
-    assert bool(rank.notes) == (mask == "1-7,65-71")
+    assert bool(rank.notes) == (mask in ("1-7,65-71", "49,113"))
 
 
 def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None:

@@ -33,6 +33,8 @@ def _of_rank(row, place, interfaces):
             f"{who} runs on cores {row['cores']}, and its GPU {row['pci']} is next to "
             f"{place['cores']}: another CCD"
         )
+    elif len(on) == 1 < len(own):
+        yield f"{who} runs on core {row['cores']} alone, and its GPU has {place['cores']}"
     if interfaces and not row["nic"]:
         yield f"{who}: there is no interface {interfaces}* next to its GPU {row['pci']}"
     if row["nic"] and not row["nic_up"]:
