@@ -30,7 +30,7 @@ HERE = (
 """What a script for LUMI needs to run on two nodes without GPUs."""
 SITE = (
     (
-        "--platform lumi-g --on small --time 12h --account project_465000001 --jobs 16",
+        "--platform lumi-g --on small --time 2d --account project_465000001 --jobs 16",
         "--platform workstation --on standard-g --time 20m --jobs 2",
     ),
     ("$PWD/lumicontainer", str(cache_root())),
