@@ -175,9 +175,10 @@ def require_guarded(url: str, mirrors: Mapping[str, str]) -> None:
 def whole_image(image: str) -> str:
     """Return the name of an image with its registry."""
     first, slash, _ = image.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
+    if slash and first != _HUB and ("." in first or ":" in first or first == "localhost"):
         return image
-    return f"{_HUB}/{image}" if slash else f"{_HUB}/library/{image}"
+    name = image.removeprefix(f"{_HUB}/")
+    return f"{_HUB}/{name}" if "/" in name else f"{_HUB}/library/{name}"
 
 
 def plain_registry(image: str, mirrors: Mapping[str, str]) -> bool:

@@ -112,6 +112,7 @@ def test_what_is_wrong_with_the_file_is_reported_at_its_place(file: Path) -> Non
     [
         ("ubuntu:1", "docker://docker.io/", f"{HERE}/", "127.0.0.1:5000/library/ubuntu:1"),
         ("ubuntu:1", "docker://docker.io/", "http://localhost/", "localhost/library/ubuntu:1"),
+        ("docker.io/ubuntu:1", "docker://docker.io/", "https://h/", "h/library/ubuntu:1"),
         ("a/b:c", "docker://docker.io/", "docker://h/d/", "h/d/a/b:c"),
         ("ubuntu@sha256:12", "docker://docker.io/library/", "https://h/", "h/ubuntu@sha256:12"),
         ("quay.io/a/b", "docker://docker.io/", "https://h/", "quay.io/a/b"),

@@ -158,7 +158,9 @@ def registry() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("image", ["ubuntu:noble", "docker.io/library/ubuntu:noble"])
+@pytest.mark.parametrize(
+    "image", ["ubuntu:noble", "docker.io/ubuntu:noble", "docker.io/library/ubuntu:noble"]
+)
 def test_a_tag_becomes_the_digest_of_what_the_registry_has(registry: str, image: str) -> None:
     pin = pinned_image(image, {"docker://docker.io/": registry}, None)
     assert pin == f"{image.removesuffix(':noble')}@sha256:{hashlib.sha256(MANIFEST).hexdigest()}"
