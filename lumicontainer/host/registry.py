@@ -5,11 +5,12 @@ import json
 import re
 import shutil
 import ssl
-from collections.abc import Mapping, Sequence
-from http.client import HTTPException, HTTPResponse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.error import HTTPError
+from typing import Any, NamedTuple, TypeVar
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
@@ -24,9 +25,16 @@ _TYPES = (
     "application/vnd.docker.distribution.manifest.v2+json"
 )
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-_SECONDS = 30
+SECONDS = 30
+"""How long a registry may send nothing."""
+PAUSES = (1, 2, 4, 8)
+"""Seconds before a download is repeated. They, and ``_BUSY``, are those of curl --retry 4."""
+_BUSY = {408, 429, 500, 502, 503, 504}
+_LONGEST = 60
+"""Seconds: a registry that asks for a longer pause is not waited for."""
 _MOST = 4 << 20
 """The largest manifest that registries accept, in bytes."""
+T = TypeVar("T")
 
 
 def pinned_image(image: str, mirrors: Mapping[str, str], trust: Path | None) -> str:
@@ -81,27 +89,70 @@ def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> byt
     name, tag = _parted(where)
     url = _url(name, "manifests", tag, plain=plain)
     try:
-        with _answer(url, {"Accept": _TYPES}, trust) as answer:
-            manifest = answer.read(_MOST)
+        manifest, named = _repeated(lambda: _read_manifest(url, trust))
     except (OSError, ValueError, HTTPException) as error:
         raise _unread(f"cannot read the digest of '{image}'", url, str(error)) from error
+    sha256 = hashlib.sha256(manifest).hexdigest()
+    if named.startswith("sha256:"):
+        _require_digest(sha256, named, url)
     if "@" in where:
-        _require_digest(hashlib.sha256(manifest).hexdigest(), tag, url)
+        _require_digest(sha256, tag, url)
     return manifest
+
+
+def _read_manifest(url: str, trust: Path | None) -> tuple[bytes, str]:
+    """Return a manifest, and the digest that its registry names, if any."""
+    with _answer(url, {"Accept": _TYPES}, trust) as answer:
+        body = _read(answer)
+        named = answer.headers.get("Docker-Content-Digest", "")
+    found = _fields(body)
+    is_list = (isinstance(found.get(rows), list) for rows in ("manifests", "layers"))
+    if "schemaVersion" not in found or not any(is_list):
+        # A proxy may answer in place of the registry, with a page that asks to log in.
+        start = body[:60].decode("utf-8", "replace")
+        raise ValueError(f"the answer is not a manifest: {start!r}")
+    return body, named
 
 
 def _save_blob(name: str, digest: str, file: Path, *, plain: bool, trust: Path | None) -> None:
     """Download a blob to a file; it may be larger than the memory."""
     url = _url(name, "blobs", digest, plain=plain)
     try:
-        with _answer(url, {}, trust) as answer, file.open("wb") as copy:
-            shutil.copyfileobj(answer, copy, 1 << 20)
+        _repeated(lambda: _copy(url, file, trust))
     except (OSError, ValueError, HTTPException) as error:
         if isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError):
             raise
         raise _unread(f"cannot download a layer of '{name}'", url, str(error)) from error
     with file.open("rb") as copy:
         _require_digest(hashlib.file_digest(copy, "sha256").hexdigest(), digest, url)
+
+
+def _copy(url: str, file: Path, trust: Path | None) -> None:
+    with _answer(url, {}, trust) as answer, file.open("wb") as copy:
+        shutil.copyfileobj(answer, copy, 1 << 20)
+        _require_whole(answer, copy.tell())
+
+
+def _read(answer: HTTPResponse) -> bytes:
+    body = answer.read(_MOST)
+    _require_whole(answer, len(body))
+    return body
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    """Return the object that a body is in JSON; empty if it is none."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _require_whole(answer: HTTPResponse, got: int) -> None:
+    # A read of some bytes does not notice that the connection ended early.
+    size = int(answer.headers.get("Content-Length", got))
+    if got != size:
+        raise ConnectionError(f"expected {size} bytes, got {got}")
 
 
 def _require_digest(sha256: str, named: str, url: str) -> None:
@@ -134,6 +185,29 @@ def _parted(image: str) -> tuple[str, str]:
     return f"{folder}{slash}{name}", tag or "latest"
 
 
+def _repeated(download: Callable[[], T]) -> T:
+    """Return what is downloaded; repeat it while the registry is busy or the connection breaks."""
+    for pause in PAUSES:
+        try:
+            return download()
+        except (OSError, HTTPException) as error:
+            wait = _wait(error, pause)
+            if wait is None:
+                raise
+        time.sleep(wait)
+    return download()
+
+
+def _wait(error: Exception, pause: int) -> int | None:
+    """Return the seconds until a download that failed is repeated; None if that is useless."""
+    if isinstance(error, HTTPError):
+        asked = error.headers.get("Retry-After", "")
+        pause = int(asked) if asked.isdecimal() else pause
+        return pause if error.code in _BUSY and pause <= _LONGEST else None
+    why = error.reason if isinstance(error, URLError) else error
+    return pause if isinstance(why, (ConnectionError, TimeoutError, IncompleteRead)) else None
+
+
 def _answer(url: str, headers: Mapping[str, str], trust: Path | None) -> HTTPResponse:
     try:
         return _opened(url, headers, trust)
@@ -146,9 +220,16 @@ def _answer(url: str, headers: Mapping[str, str], trust: Path | None) -> HTTPRes
     # Anyone gets such a token. Still, it is not requested over a weaker protocol than the manifest.
     if realm.partition(":")[0] not in ("https", url.partition(":")[0]):
         raise ValueError(f"the registry asks to log in at '{realm}'")
+    return _opened(url, headers, trust, f"Bearer {_token(realm, fields, trust)}")
+
+
+def _token(realm: str, fields: Mapping[str, str], trust: Path | None) -> str:
     with _opened(f"{realm}?{urlencode(fields)}", {}, trust) as given:
-        token = json.loads(given.read(_MOST))
-    return _opened(url, headers, trust, f"Bearer {token.get('token') or token.get('access_token')}")
+        found = _fields(_read(given))
+    token = found.get("token") or found.get("access_token")
+    if not isinstance(token, str):
+        raise ValueError(f"'{realm}' did not return a token")
+    return token
 
 
 def _opened(
@@ -159,5 +240,5 @@ def _opened(
     if authorization:
         # A registry redirects to a store of others, which gets no token.
         request.add_unredirected_header("Authorization", authorization)
-    found: HTTPResponse = urlopen(request, timeout=_SECONDS, context=context)  # noqa: S310
+    found: HTTPResponse = urlopen(request, timeout=SECONDS, context=context)  # noqa: S310
     return found
