@@ -104,7 +104,8 @@ def run(job: CommandJob, listener: Listener) -> int:
     """
     path = job.folder / COMMAND
     path.touch(mode=0o600)
-    path.write_text(_script(job))
+    # A variable may hold any bytes.
+    path.write_bytes(os.fsencode(_script(job)))
     asked = replace(job.asked, more=(*job.asked.more, "--export=NIL", "--no-requeue"))
     text = fill("job.sh.j2", script=str(path), options=job.resources.options())
     try:

@@ -4,6 +4,7 @@ The script writes its exit code to the file ``ended`` as its last act.
 """
 
 import contextlib
+import os
 import tempfile
 import threading
 import time
@@ -69,7 +70,7 @@ def run(folder: Path, text: str, asked: Asked, listener: Listener, *, name: str 
     """
     name = name or folder.name
     path = folder / SCRIPT
-    path.write_text(text)
+    path.write_bytes(os.fsencode(text))
     options = [f"--job-name={name}", f"--output={str(folder / LOG).replace('%', '%%')}"]
     options += [*asked.options(), str(path)]
     slurm.check(options, asked.partition)

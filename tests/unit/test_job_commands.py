@@ -1,0 +1,45 @@
+"""A job gets the command and the environment of the program that sends it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.jobs import command
+from lumicontainer.jobs.command import CommandJob, Resources
+from lumicontainer.jobs.follow import Asked, Listener
+
+# As with --export=NIL, a job has no variable of ours.
+SBATCH = r"""#!/bin/bash
+for word; do
+    case $word in
+    --test-only) exit ;;
+    --output=*) log=${word#*=} ;;
+    esac
+done
+env -i PATH="$PATH" bash "$word" &>"$log" &
+echo 7
+"""
+
+
+@pytest.fixture
+def one_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run batch scripts at once, on this host."""
+    programs = {"sbatch": SBATCH, "squeue": "#!/bin/sh\necho RUNNING None\n"}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("one_node")
+def test_variables_and_folders_that_are_not_utf_8_reach_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = os.fsdecode(b"J\xf6rg")
+    monkeypatch.setenv("NAME", name)
+    folder = tmp_path / name
+    folder.mkdir()
+    job = CommandJob(["printenv", "NAME"], folder, Asked(), Resources(1, 1 << 30))
+    assert command.run(job, Listener(lambda _: None)) == 0
+    assert (folder / command.RESULT).read_bytes() == b"J\xf6rg\n"
