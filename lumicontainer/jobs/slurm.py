@@ -1,5 +1,6 @@
 """Ask Slurm about a job: whether it can run, why it waits, how it ended."""
 
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -38,6 +39,13 @@ _LONG_TIME = re.compile(r"(?a)(?:\d{1,3}-)?\d{1,4}:[0-5]\d:[0-5]\d")
 _MINUTES = (("d", 1440), ("h", 60), ("m", 1))
 _HELD = ("REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 """States of jobs that Slurm requeued, and holds."""
+_UNFINISHED = re.compile(
+    "PENDING|RUNNING|SUSPENDED|CONFIGURING|COMPLETING|REQUEUED|RESIZING|SIGNALING|STAGE_OUT|STOPPED"
+    f"|{'|'.join(_HELD)}"
+)
+"""States of jobs that are not over (https://slurm.schedmd.com/job_state_codes.html)."""
+_DEFAULTS = re.compile(r"(SQUEUE|SCANCEL|SINFO|SCONTROL)_.*|SBATCH_(ARRAY_INX|CLUSTERS|ERROR|WAIT)")
+"""Variables with a user's defaults that hide a job from us, or make it another kind of job."""
 _HINTS = (
     ("Time|Wall", f"set --time or SBATCH_TIMELIMIT to what the partition allows; {_LISTED}"),
     ("Partition|Node|Constraints", f"change --nodes or --partition; {_LISTED}"),
@@ -94,7 +102,7 @@ def check(options: Sequence[str], partition: str) -> None:
     If nodes are out of service, Slurm cannot distinguish a job that waits from one that is too
     large. The reason in the queue then decides.
     """
-    done = process.finished(["sbatch", "--test-only", *options])
+    done = _finished("sbatch", "--test-only", *options)
     why = clean(done.stderr).strip()
     if done.returncode and not (_NOT_NOW.search(why) and _out_of_service(partition)):
         raise refused(why)
@@ -102,7 +110,7 @@ def check(options: Sequence[str], partition: str) -> None:
 
 def _out_of_service(partition: str) -> bool:
     of = [f"--partition={partition}"] if partition else []
-    listed = process.finished(["sinfo", "--noheader", "--format=%a %T", *of])
+    listed = _finished("sinfo", "--noheader", "--format=%a %T", *of)
     lines = listed.stdout.splitlines()
     return any(not _IN_SERVICE.fullmatch(line.strip()) for line in lines)
 
@@ -110,7 +118,7 @@ def _out_of_service(partition: str) -> bool:
 def submit(options: Sequence[str]) -> str:
     """Submit a job; return its number."""
     try:
-        printed = process.capture(["sbatch", "--parsable", *options])
+        printed = _capture("sbatch", "--parsable", *options)
     except process.ProgramError as error:
         raise refused(error.problems[0].why) from error
     return printed.strip().partition(";")[0]
@@ -118,14 +126,14 @@ def submit(options: Sequence[str]) -> str:
 
 def cancel(words: Sequence[str]) -> None:
     """Cancel jobs; ``words`` are those of scancel, which name them."""
-    process.capture(["scancel", *words])
+    _capture("scancel", *words)
 
 
 def wait_for_end(words: Sequence[str]) -> None:
     """Wait until no job that the words of squeue name is in the queue, a minute at most."""
     end = time.monotonic() + _LONGEST_END
     while time.monotonic() < end:
-        listed = process.finished(["squeue", "--noheader", "--format=%i", *words])
+        listed = _finished("squeue", "--noheader", "--format=%i", *words)
         if not listed.stdout.strip():
             return
         time.sleep(_TURN)
@@ -151,20 +159,46 @@ def _hint(reason: str, default: str) -> str:
 
 def look(number: str) -> JobState:
     """Return the state of a job; ``UNKNOWN`` if Slurm is too busy to answer."""
-    command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"]
     try:
-        state, _, reason = process.capture(command).strip().partition(" ")
+        printed = _capture("squeue", "--noheader", f"--jobs={number}", "--format=%T %r")
     except process.ProgramError as error:
         return GONE if "Invalid job id" in str(error) else UNKNOWN
+    state, _, reason = printed.strip().partition(" ")
+    if not state:
+        # A queue that does not show a job does not prove its end.
+        state = _shown(number).get("JobState", "")
+        return JobState(state) if _UNFINISHED.fullmatch(state) else GONE
     return JobState(state, "" if reason == "None" else reason)
 
 
 def last_state(number: str) -> str:
     """Return in words how a job ended."""
-    try:
-        printed = process.capture(["scontrol", "--oneliner", "show", "job", number])
-    except process.ProgramError:
+    fields = _shown(number)
+    if not fields:
         return "it ended, and Slurm no longer knows it"
-    fields = dict(word.split("=", 1) for word in printed.split() if "=" in word)
     state, reason = fields.get("JobState", "it ended"), fields.get("Reason", "None")
     return state if reason == "None" else f"{state}, reason {reason}"
+
+
+def _shown(number: str) -> dict[str, str]:
+    """Return what Slurm knows of a job; empty if it no longer knows the job."""
+    try:
+        printed = _capture("scontrol", "--oneliner", "show", "job", number)
+    except process.ProgramError:
+        return {}
+    return dict(word.split("=", 1) for word in printed.split() if "=" in word)
+
+
+def _finished(*command: str) -> process.Finished:
+    return process.finished(command, env=_environment())
+
+
+def _capture(*command: str) -> str:
+    return process.capture(command, env=_environment())
+
+
+def _environment() -> dict[str, str]:
+    found = {name: value for name, value in os.environ.items() if not _DEFAULTS.fullmatch(name)}
+    # Only sbatch reads SBATCH_CLUSTERS; the others would look for the job in another cluster.
+    clusters = os.environ.get("SBATCH_CLUSTERS")
+    return {**found, "SLURM_CLUSTERS": clusters} if clusters else found

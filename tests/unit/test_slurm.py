@@ -1,8 +1,15 @@
-"""Which states of a job end by themselves, and what is said of those that do not."""
+"""Which states of a job end, and what is said of those that do not; what Slurm is asked."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from lumicontainer.jobs.slurm import JobState, refused, stuck, time_limit
+from lumicontainer.jobs import slurm
+from lumicontainer.jobs.slurm import GONE, JobState, refused, stuck, time_limit
+
+Program = Callable[[str, str], None]
 
 NEVER = (
     *("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints"),
@@ -66,3 +73,88 @@ def test_a_time_limit_is_read_as_people_write_it(text: str, asked: str) -> None:
 def test_a_time_limit_that_slurm_could_read_as_another_one_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a time such as 2h"):
         time_limit(text)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Put a program of Slurm on PATH, which is a shell script."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def write(name: str, script: str) -> None:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("state", "over"),
+    [
+        *((state, False) for state in ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")),
+        *((state, True) for state in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")),
+    ],
+)
+def test_a_job_that_the_queue_does_not_show_may_still_run(
+    program: Program, state: str, over: bool
+) -> None:
+    program("squeue", "exit 0")
+    program("scontrol", f"echo JobId=7 JobState={state} Reason=None")
+    assert slurm.look("7") == (GONE if over else JobState(state))
+
+
+def test_a_job_that_slurm_has_forgotten_is_over(program: Program) -> None:
+    program("squeue", "exit 0")
+    program("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    assert slurm.look("7") == GONE
+    assert "no longer knows it" in slurm.last_state("7")
+
+
+ASKING: dict[str, Callable[[], object]] = {
+    "sbatch": lambda: slurm.submit(["job.sh"]),
+    "squeue": lambda: slurm.look("7"),
+    "scancel": lambda: slurm.cancel(["7"]),
+    "scontrol": lambda: slurm.last_state("7"),
+}
+
+
+@pytest.fixture(params=ASKING)
+def variables(
+    request: pytest.FixtureRequest, program: Program, tmp_path: Path
+) -> Callable[[], dict[str, str]]:
+    """Return the variables that a program of Slurm gets."""
+    program(request.param, f"env >{tmp_path}/seen; echo RUNNING")
+
+    def ask() -> dict[str, str]:
+        ASKING[request.param]()
+        lines = (tmp_path / "seen").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if line.startswith("S"))
+
+    return ask
+
+
+def test_a_user_s_defaults_hide_no_job_and_change_no_request(
+    variables: Callable[[], dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"SQUEUE_STATES", "SQUEUE_FORMAT2", "SCANCEL_STATE", "SINFO_SORT", "SCONTROL_LOCAL"}
+    names |= {"SBATCH_ARRAY_INX", "SBATCH_WAIT", "SBATCH_ERROR"}
+    for name in names:
+        monkeypatch.setenv(name, "1")
+    assert names.isdisjoint(variables())
+
+
+def test_a_user_s_defaults_of_what_a_job_asks_for_stay(
+    variables: Callable[[], dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"SBATCH_ACCOUNT": "a", "SBATCH_WAIT_ALL_NODES": "1", "SLURM_CONF": "b"}
+    for name, value in kept.items():
+        monkeypatch.setenv(name, value)
+    assert kept.items() <= variables().items()
+
+
+def test_all_requests_go_to_the_cluster_of_the_job(
+    variables: Callable[[], dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CLUSTERS", "first")
+    assert variables()["SLURM_CLUSTERS"] == "first"
+    monkeypatch.setenv("SBATCH_CLUSTERS", "second")
+    assert variables()["SLURM_CLUSTERS"] == "second"
