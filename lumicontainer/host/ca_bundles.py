@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from lumicontainer.engines.apptainer import DIVIDERS
 from lumicontainer.host.host_libraries import Mount
+from lumicontainer.host.site import is_bundle
 
 FOLDER = "/opt/lumicontainer/trust"
 VARIABLES = (
@@ -37,13 +38,14 @@ def trust_of(environment: Mapping[str, str]) -> Trust:
     """Return the binds and variables for the bundles that an environment names.
 
     A variable is left out if the user set another value for the container, or if its path is not a
-    file of this host: ``REQUESTS_CA_BUNDLE`` may be a folder, too.
+    file of this host: ``REQUESTS_CA_BUNDLE`` may be a folder, too. Raises ``HostError`` for a file
+    that the user may not read.
     """
     named = {"PIP_CERT": pip_cert(environment), **environment}
     files = {
         name: os.path.realpath(named[name])
         for name in VARIABLES
-        if _is_bundle(named.get(name, ""))
+        if _can_be_bound(named.get(name, ""), name)
         and not any(f"{prefix}{name}" in environment for prefix in _PREFIXES)
     }
     # Programs derive the format of a file from its suffix.
@@ -71,6 +73,6 @@ def pip_cert(environment: Mapping[str, str]) -> str:
         return ""
 
 
-def _is_bundle(path: str) -> bool:
+def _can_be_bound(path: str, name: str) -> bool:
     real = os.path.realpath(path) if path else ""
-    return bool(real) and Path(real).is_file() and not any(sign in real for sign in DIVIDERS)
+    return is_bundle(real, name) and not any(sign in real for sign in DIVIDERS)

@@ -16,6 +16,8 @@ from lumicontainer.core.apptainer_syntax import fits_a_line
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.host.mirrors import VARIABLE, folder_of, mirror_lines, mirrored, missing_folder
 from lumicontainer.system import process
+from lumicontainer.system.files.regular import kind, open_regular
+from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal import masking
 
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -98,9 +100,27 @@ def _pip_config() -> str:
 
 
 def _trust(pip: Mapping[str, str]) -> Path | None:
-    named = [pip.get("cert", ""), *(os.environ.get(name, "") for name in _CA_VARIABLES)]
-    files = (Path(name) for name in (*named, *_CA_FILES) if name)
-    return next((each.resolve() for each in files if each.is_file()), None)
+    named = [("pip's option cert", pip.get("cert", ""))]
+    named += [(name, os.environ.get(name, "")) for name in _CA_VARIABLES]
+    named += [("the system", path) for path in _CA_FILES]
+    return next((Path(path).resolve() for name, path in named if is_bundle(path, name)), None)
+
+
+def is_bundle(path: str, name: str) -> bool:
+    """Return whether there is a file at a path, which ``name`` gives.
+
+    Raises ``HostError`` where that cannot be seen, or where the user may not read the file.
+    """
+    try:
+        if not path or kind(Path(path).stat().st_mode):
+            return False
+        open_regular(Path(path)).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        hint = "let your account read the file, or name another one"
+        raise refused(error, f"cannot read the CA bundle of {name}", path, hint) from error
+    return True
 
 
 def _local_folders(values: Iterable[str]) -> Iterable[Path]:

@@ -1,10 +1,17 @@
 """A container finds the CA bundles that the host's variables name, wherever these lie."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from lumicontainer.errors import HostError
 from lumicontainer.host.ca_bundles import FOLDER, VARIABLES, trust_of
+from lumicontainer.host.site import read_site
+
+from ..namespaces import ordinary
 
 
 @pytest.fixture
@@ -36,6 +43,35 @@ def test_what_no_engine_can_bind_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a,b.pem").touch()
     for value in ("", "/nowhere/ca.pem", str(tmp_path), str(tmp_path / "a,b.pem")):
         assert trust_of({"REQUESTS_CA_BUNDLE": value}) == ((), {})
+
+
+def test_a_bundle_that_cannot_be_looked_up_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"/{'a' * 300}.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", path)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv("PIP_CERT", raising=False)
+    for ask in (lambda: trust_of(os.environ), lambda: read_site("")):
+        with pytest.raises(HostError, match="cannot read the CA bundle of SSL_CERT_FILE") as error:
+            ask()
+        (problem,) = error.value.problems
+        assert (problem.where, problem.why) == (path, "File name too long")
+
+
+@pytest.mark.parametrize("closed", ["folder", "file"])
+def test_a_bundle_that_the_user_may_not_read_is_reported(bundle: Path, closed: str) -> None:
+    (bundle if closed == "file" else bundle.parent).chmod(0)
+    program = (
+        "import os; from lumicontainer.errors import HostError\n"
+        "from lumicontainer.host.ca_bundles import trust_of\n"
+        "try: trust_of(os.environ)\n"
+        "except HostError as error: print(error)\n"
+    )
+    command = [*ordinary(), sys.executable, "-c", program]
+    env = {**os.environ, "SSL_CERT_FILE": str(bundle)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    bundle.parent.chmod(0o700)
+    assert "cannot read the CA bundle of SSL_CERT_FILE" in done.stdout, done.stderr
+    assert "why: Permission denied" in done.stdout
 
 
 @pytest.mark.parametrize("place", [".pip/pip.conf", ".config/pip/pip.conf", "elsewhere"])
