@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from packaging.markers import default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer import inside
+from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
@@ -91,9 +91,7 @@ class Facts(NamedTuple):
         marker = requirement.marker
         if marker is None:
             return True
-        host = {key: str(value) for key, value in default_environment().items()}
-        full = dict.fromkeys(("python_full_version", "implementation_version"), f"{self.python}.0")
-        return marker.evaluate({**host, **full, "python_version": self.python, "extra": ""})
+        return marker.evaluate({**marker_values(self.python), "extra": ""})
 
 
 def _parsed(text: str) -> Requirement | None:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from lumicontainer.core.model.requirements import requirement, requirement_lines
+from lumicontainer.core.model.requirements import marker_values, requirement, requirement_lines
 from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
 from lumicontainer.importing.replacements import table
@@ -107,9 +107,7 @@ def add_requirement(line: FileLine, given: str) -> None:
 
 def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:
     python = line.draft.goal.python
-    # What may differ between the image and this host.
-    full = dict.fromkeys(("implementation_version", "python_full_version"), f"{python}.0")
-    if read.marker and not read.marker.evaluate({**full, "python_version": python}):
+    if read.marker and not read.marker.evaluate(marker_values(python)):
         line.note(NOT_NEEDED, f"not for Python {python} on Linux")
         return
     asked = f"{read.specifier} was asked for" if read.specifier else ""

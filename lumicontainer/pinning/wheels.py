@@ -11,6 +11,7 @@ from packaging.markers import default_environment
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.core.model.wheel_names import OLD_GLIBC, normal
 from lumicontainer.host.uv import write_stand_in
 
@@ -48,10 +49,9 @@ class Target(NamedTuple):
         ]
 
     def environment(self) -> dict[str, str]:
-        """Return the values of markers in the image, on the kind of machine of this host."""
-        full = dict.fromkeys(("python_full_version", "implementation_version"), f"{self.python}.0")
+        """Return the values of markers in the image, with the kernel of this host."""
         host = {name: str(value) for name, value in default_environment().items()}
-        return {**host, **full, "python_version": self.python}
+        return {**host, **marker_values(self.python)}
 
     def _glibc(self) -> tuple[int, int]:
         found = re.match(r"([0-9]+)\.([0-9]+)", self.glibc)

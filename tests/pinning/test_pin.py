@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.lock import Lock, faults
+from lumicontainer.core.lock import Lock, apply_lock, faults
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
@@ -121,6 +121,43 @@ def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: 
     indexes = {each.name: each.index_url for each in lock.of("one")}
     assert indexes == {"lib==1.5": "", "torch==1.0": "https://wheels.example/cpu"}
     assert faults(lock, found) == []
+
+
+CONDITIONS = """\
+tool==1.0
+lib==1.4; python_version < "3.11"
+lost==1.0; sys_platform == "win32"
+more==1.0; python_version >= "3.11"
+"""
+
+
+@pytest.mark.parametrize("program", ["uv", "pip"])
+def test_a_line_for_another_python_or_system_is_not_pinned(
+    locked: Locked, offer: Offer, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    if program == "pip":
+        monkeypatch.setattr("lumicontainer.pinning.uv.find_uv", lambda: None)
+    offer_all(offer, "tool 1.0 lib", "lib 1.4", "lib 1.5", "more 1.0")
+    layers = {
+        "one/layer.yaml": "summary: x\n",
+        "one/requirements.txt": CONDITIONS,
+        "one/install.sh": "pip install -r requirements.txt\n",
+    }
+    lock, found = locked(layers)
+    more = CONDITIONS.splitlines()[-1]
+    assert pins(lock, "one") == {"tool==1.0": "tool==1.0", more: "more==1.0", "(lib)": "lib==1.5"}
+    assert faults(lock, found) == []
+
+
+def test_a_file_for_other_systems_alone_stays_as_it_is(locked: Locked, offer: Offer) -> None:
+    offer_all(offer, "lib 1.5")
+    text = 'lost==1.0; sys_platform == "win32"\n'
+    layers = {"one/layer.yaml": python("lib"), "one/requirements.txt": text}
+    lock, found = locked({**layers, "one/install.sh": "pip install -r requirements.txt\n"})
+    assert pins(lock, "one") == {"lib": "lib==1.5"}
+    assert faults(lock, found) == []
+    (file,) = [each for each in apply_lock(found, lock).layers[1].files if each.name[-1] == "t"]
+    assert file.content.decode() == text
 
 
 def test_what_no_index_has_is_open(locked: Locked, offer: Offer, printed: io.StringIO) -> None:

@@ -53,6 +53,23 @@ def _unread(text: str, what: str) -> Fault | None:
     return None
 
 
+def marker_values(python: str) -> dict[str, str]:
+    """Return the values that markers (PEP 508) have in an image with a Python such as 3.11."""
+    values = {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+    values |= {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
+    full = dict.fromkeys(("python_full_version", "implementation_version"), f"{python}.0")
+    return {**values, **full, "platform_machine": "x86_64", "python_version": python}
+
+
+def applies(text: str, python: str) -> bool:
+    """Return whether pip installs a requirement in an image with this Python."""
+    try:
+        marker = Requirement(text).marker
+    except InvalidRequirement:  # Pip reports it.
+        return True
+    return marker is None or marker.evaluate(marker_values(python))
+
+
 requirement = checked(text, fault, pattern=r"^[A-Za-z0-9][^@/\\;]*$")
 
 

@@ -82,6 +82,12 @@ class Resolved(NamedTuple):
         """Return the layers that are built on this platform."""
         return tuple(layer for layer in self.layers if not layer.omitted)
 
+    def python(self) -> str:
+        """Return the version of its Python, such as 3.11; empty if no layer states it."""
+        contents = [layer.content for layer in self.included()]
+        stated = ({**each.apt_versions, **each.provides}.get("python", "") for each in contents)
+        return next(filter(None, stated), "")
+
     def binds(self) -> tuple[model.Bind, ...]:
         """Return what of the host its containers need: the platform's binds, then the layers'."""
         layers = (bind for layer in self.included() for bind in layer.content.binds)

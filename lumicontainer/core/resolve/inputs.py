@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from lumicontainer.core.model import Bootstrap, LayerFile
-from lumicontainer.core.model.requirements import has_hashes, is_file_of, requirement_lines
+from lumicontainer.core.model.requirements import (
+    applies,
+    has_hashes,
+    is_file_of,
+    requirement_lines,
+)
 from lumicontainer.core.model.source import APT, DEBOOTSTRAP, IMAGE, PYTHON, Input
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 
@@ -32,7 +37,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
         index = str(layer.values().get(each.index_parameter, ""))
         yield Input(layer.name, PYTHON, requirement, label=f"Python {requirement}", index_url=index)
     for file in requirement_files(layer.files):
-        for requirement in (line.text for line in requirement_lines(file.content)):
+        for requirement in _wanted(resolved, file):
             label_as = f"Python {requirement} ({file.name})"
             yield Input(layer.name, PYTHON, requirement, where=file.name, label=label_as)
 
@@ -51,6 +56,14 @@ def base_label(bootstrap: Bootstrap) -> str:
 def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
     """Yield the files of a layer that are pip's requirements and hold no hashes of their own."""
     return (file for file in files if is_file_of(file) and not has_hashes(file))
+
+
+def _wanted(resolved: Resolved, file: LayerFile) -> Iterator[str]:
+    """Yield the requirements of a file, except those that are not for the image's Python."""
+    python = resolved.python()
+    for each in requirement_lines(file.content):
+        if not python or applies(each.text, python):
+            yield each.text
 
 
 def _base(layer: str, bootstrap: Bootstrap) -> Input:
