@@ -13,7 +13,7 @@ _FILE = re.compile(r'(?:[a-z]+ = )?\{ url = [^{}]*hashes = \{ sha256 = "([0-9a-f
 _NO_WHEELS = re.compile(r"wheels = \[\s*\]\n?")
 
 
-def of_line(line: str, place: Place, problems: Problems) -> Iterator[str]:
+def of_line(line: str, place: Place | str, problems: Problems) -> Iterator[str]:
     """Yield the hashes that a line of a requirements.txt gives."""
     for word in _OPTION.findall(line):
         if known := _SHA256.fullmatch(word):

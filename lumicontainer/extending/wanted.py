@@ -1,20 +1,26 @@
 """Read what users want to add: packages, requirements.txt, pyproject.toml, pylock.toml, conda."""
 
-import tomllib
+import codecs
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from lumicontainer.core.model.requirements import requirement_lines
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Place, Problems
-from lumicontainer.extending import conda, hashes
+from lumicontainer.extending import conda, hashes, toml_files
+from lumicontainer.extending.lines import Line
 from lumicontainer.system.files.regular import open_regular
 
-_HASH = " --hash=sha256:"
+_HASH = re.compile(r"\s--hash[= ]")
+_OPTION = re.compile(r"(--[\w-]+|-\w)[=\s]*([^\0]*)")
 _MOST = 1 << 20
 """The largest file of requirements, in bytes."""
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Wanted(NamedTuple):
@@ -41,121 +47,123 @@ def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequenc
     if not lines and not problems.found:
         hint = "name packages, or a file with -r"
         problems.add("nothing to add", "", hint=hint)
+    pythons = [each for each in lines if each.text.startswith(conda.PYTHON)]
+    python = _python(pythons, problems)
     problems.raise_if_any()
-    python = [line for line in lines if line.startswith(conda.PYTHON)]
-    split = [line.split(_HASH) for line in lines if line not in python]
-    plain = dict.fromkeys(line for line, *_ in split)
-    return Wanted(tuple(plain), _hashes(split), tuple(code), "".join(python)[len(conda.PYTHON) :])
+    lines = [each for each in lines if each not in pythons]
+    plain = dict.fromkeys(each.text for each in lines)
+    return Wanted(tuple(plain), _hashes(lines), tuple(code), python)
 
 
-def _hashes(lines: Iterable[Sequence[str]]) -> dict[str, frozenset[str]]:
+def _python(lines: Iterable[Line], problems: Problems) -> str:
+    """Return the version of Python that environments name; empty if none does."""
+    named = {each.text.removeprefix(conda.PYTHON): each.where for each in lines}
+    first, *others = named or [""]
+    for other in others:
+        what, hint = f"the files name Python {first} and {other}", "name the image's in all files"
+        problems.add(what, named[other], hint=hint)
+    return first
+
+
+def _hashes(lines: Iterable[Line]) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
-    for line, *given in lines:
-        if given:
-            name = normal(Requirement(line).name)
-            found[name] = found.get(name, frozenset()).union(given)
+    for line in lines:
+        if line.hashes:
+            name = normal(Requirement(line.text).name)
+            found[name] = found.get(name, frozenset()).union(line.hashes)
     return found
 
 
-def _packages(packages: Sequence[str], problems: Problems) -> Iterator[str]:
+def _packages(packages: Sequence[str], problems: Problems) -> Iterator[Line]:
     for word in packages:
         if word.endswith((".txt", ".toml", ".yml", ".yaml")):
             problems.add(f"'{word}' is a file", "", hint=f"write -r {word}")
             continue
-        yield from _requirement(word, "", problems)
+        yield from _requirement(Line(word), problems)
 
 
-def _requirement(
-    text: str, where: Place | str, problems: Problems, given: Iterable[str] = ()
-) -> Iterator[str]:
+def _requirement(line: Line, problems: Problems) -> Iterator[Line]:
+    why = ""
     try:
-        yield _HASH.join([str(Requirement(text)), *given])
+        plain = str(Requirement(line.text))
     except InvalidRequirement as error:
         why = str(error).splitlines()[0]
+    else:
+        # uv would read each line of a URL by itself.
+        why = "it has a line break" if plain.splitlines()[1:] else ""
+    if why:
         hint = "write NAME, NAME==VERSION or NAME @ URL"
-        problems.add(f"invalid requirement '{text}'", where, why=why, hint=hint)
+        problems.add(f"invalid requirement {line.text!r}", line.where, why=why, hint=hint)
+    else:
+        yield line._replace(text=plain)
 
 
-def _of_file(file: Path, problems: Problems) -> list[str]:
+def _of_file(file: Path, problems: Problems, above: Sequence[Path] = ()) -> Iterator[Line]:
+    """Yield the lines of a file, and of those that it names; ``above`` are those that led to it."""
     text = _text(file, problems)
     if text is None:
-        return []
-    if file.suffix in (".yml", ".yaml"):
-        return conda.requirements(text, str(file), problems)
+        return
     if file.suffix == ".toml":
-        return [*_of_toml(file, text, problems)]
-    return [*_of_text(file, text, problems)]
+        for line in toml_files.requirements(text, str(file), problems):
+            yield from _requirement(line, problems)
+        return
+    if file.suffix in (".yml", ".yaml"):
+        lines = iter(conda.requirements(text, str(file), problems))
+    else:
+        rows = requirement_lines(text.encode())
+        lines = (Line(each.text, Place(str(file), each.line, each.column)) for each in rows)
+    for line in lines:
+        yield from _of_line(line, (*above, file), problems)
 
 
 def _text(file: Path, problems: Problems) -> str | None:
+    what = "cannot read the file of requirements"
     try:
         with open_regular(file) as stream:
-            return stream.read(_MOST).decode()
+            content = stream.read(_MOST + 1)
+        # Pip knows these encodings by their byte order marks, too.
+        text = content.decode("utf-16" if content.startswith(_UTF_16) else "utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        problems.add("cannot read the file of requirements", str(file), why=why, hint="name a file")
+        problems.add(what, str(file), why=why, hint="name a file")
         return None
+    if len(content) > _MOST:
+        why = f"it has more than {_MOST} bytes"
+        problems.add(what, str(file), why=why, hint="name parts of it with several -r")
+        return None
+    return text
 
 
-def _of_text(file: Path, text: str, problems: Problems) -> Iterator[str]:
-    """Yield the lines of a requirements.txt, with those of the files that it names."""
-    joined = text.replace("\\\n", " ")
-    for number, raw in enumerate(joined.splitlines(), start=1):
-        line = raw.partition(" #")[0].strip()
-        option, _, value = line.partition(" ")
-        if not line or line.startswith("#"):
-            continue
-        if option in ("-r", "--requirement"):
-            yield from _of_file(file.parent / value.strip(), problems)
-        elif option.startswith("-"):
-            hint = (
-                "remove the line; indexes come from pip's configuration, --editable DIR adds code"
-            )
-            problems.add(
-                f"the option {option} is not read here", Place(str(file), number), hint=hint
-            )
+def _of_line(line: Line, files: Sequence[Path], problems: Problems) -> Iterator[Line]:
+    """Yield a line of a requirements.txt, or the lines of the file that it names."""
+    if line.text.startswith(conda.PYTHON):
+        yield line
+    elif not (option := _OPTION.fullmatch(line.text)):
+        given = tuple(hashes.of_line(line.text, line.where, problems))
+        bare = _HASH.split(line.text)[0]
+        yield from _requirement(line._replace(text=bare, hashes=given), problems)
+    elif option[1] not in ("-r", "--requirement"):
+        hint = "remove the line; indexes come from pip's configuration, --editable DIR adds code"
+        problems.add(f"the option {option[1]} is not read here", line.where, hint=hint)
+    else:
+        named = files[-1].parent / option[2]
+        if os.path.realpath(named) in map(os.path.realpath, files):
+            what = "the file of requirements names itself"
+            problems.add(what, line.where, hint="remove the line")
         else:
-            place, bare = Place(str(file), number), line.partition(" --hash")[0]
-            given = hashes.of_line(line, place, problems)
-            yield from _requirement(bare, place, problems, given)
+            yield from _of_file(named, problems, files)
 
 
-def _toml(file: Path, text: str, problems: Problems) -> Mapping[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        problems.add("this is not TOML", str(file), why=str(error), hint="correct the line")
-        return None
-
-
-def _of_toml(file: Path, text: str, problems: Problems) -> Iterator[str]:
-    data = _toml(file, text, problems)
-    if data is None:
-        return
-    if isinstance(data.get("packages"), list):
-        for row in data["packages"]:
-            pin, given = f"{row.get('name')}=={row.get('version')}", hashes.of_package(row)
-            yield from _requirement(pin, str(file), problems, given)
-        return
-    project = data.get("project", {})
-    if "dependencies" not in project:
-        hint = "list them in [project] (PEP 621), or write a requirements.txt"
-        problems.add("the file names no dependencies", str(file), hint=hint)
-        return
-    for each in project["dependencies"]:
-        yield from _requirement(str(each), str(file), problems)
-
-
-def _of_code(folder: Path, problems: Problems) -> Iterator[str]:
+def _of_code(folder: Path, problems: Problems) -> Iterator[Line]:
     """Yield what installs the user's own code, and what its build needs."""
     file = folder / "pyproject.toml"
     if not file.is_file() and not (folder / "setup.py").is_file():
         hint = "write a pyproject.toml; setuptools documents a minimal one"
         problems.add("the folder has no pyproject.toml", str(folder), hint=hint)
         return
-    yield f"-e {folder}"
+    yield Line(f"-e {folder}")
     text = _text(file, problems) if file.is_file() else ""
-    data = _toml(file, text or "", problems) or {}
-    for each in data.get("build-system", {}).get("requires", ()):
-        yield from _requirement(str(each), str(file), problems)
-        yield from ["editables"] if str(each).startswith("hatchling") else []  # Its code needs it.
+    for each in toml_files.build_requirements(text or "", str(file), problems):
+        yield from _requirement(each, problems)
+        if each.text.startswith("hatchling"):  # Its code needs it.
+            yield Line("editables")

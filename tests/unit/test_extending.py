@@ -33,7 +33,7 @@ dependencies:
   - pip
   - pip: [trl==1.0]
 """
-FROM_CONDA = "pandas==2.1.* torch>=2.0,<3 tqdm scipy==1.11.4.* trl==1.0"
+FROM_CONDA = "pandas==2.1.* torch<3,>=2.0 tqdm scipy==1.11.4.* trl==1.0"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,138 @@ def test_every_wrong_line_is_reported_with_its_place(tmp_path: Path) -> None:
         ("invalid requirement 'not a package'", f"{file}:3:1"),
         ("cannot read the file of requirements", str(tmp_path / "none.txt")),
     ]
+
+
+def problems_of(folder: Path, name: str, text: str) -> list[tuple[str, str]]:
+    """Return what is wrong with a file, and where in it."""
+    with pytest.raises(InputError) as refused:
+        wanted(folder, name, text)
+    assert all(each.hint for each in refused.value.problems)
+    found = refused.value.problems
+    return [(each.what, each.where.removeprefix(f"{folder}/")) for each in found]
+
+
+def test_a_file_that_names_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("rich\n\n-r a.txt\n")
+    found = problems_of(tmp_path, "a.txt", "-r b.txt\n--requirement=a.txt\n")
+    what = "the file of requirements names itself"
+    assert found == [(what, "b.txt:3:1"), (what, "a.txt:2:1")]
+
+
+@pytest.mark.parametrize(
+    ("text", "whats"),
+    [
+        ("project = 3", ["expected a table 'project', got 3"]),
+        (
+            "project.dependencies = 'numpy'",
+            ["expected a list 'project.dependencies', got 'numpy'"],
+        ),
+        (
+            "project.dependencies = ['rich', 1, 'a b', {}]",
+            [
+                "expected text in 'project.dependencies', got 1",
+                "expected text in 'project.dependencies', got {}",
+                "invalid requirement 'a b'",
+            ],
+        ),
+        ("packages = [1]", ["expected a table in 'packages', got 1"]),
+        ("packages = [{name = 'rich'}]", ["the lock has no version of 'rich'"]),
+        ("packages = [{version = '1'}]", ["expected the name of a package, got None"]),
+        ("packages = [{name = 'a', version = '1', marker = 3}]", ["invalid requirement 'a==1; 3'"]),
+        (
+            "packages = [{name = 'mine', version = '1', vcs = {url = 'x'}}, "
+            "{name = 'own', directory = {path = '.'}}]",
+            ["cannot install 'mine' of the lock", "cannot install 'own' of the lock"],
+        ),
+    ],
+)
+def test_what_is_wrong_in_toml_is_reported(tmp_path: Path, text: str, whats: list[str]) -> None:
+    found = problems_of(tmp_path, "file.toml", text)
+    assert sorted(found) == sorted((what, "file.toml") for what in whats)
+
+
+def test_what_the_build_of_own_code_needs_is_a_list(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = 'hatchling'\n")
+    with pytest.raises(InputError, match=r"expected a list 'build-system\.requires', got 'hatch"):
+        read_wanted([], [], [tmp_path])
+
+
+LOCKED = """\
+default-groups = ["main"]
+packages = [
+    {name = "pywin32", version = "306", marker = "sys_platform == 'win32'"},
+    {name = "numpy", version = "1.26", marker = "python_version < '3.12'"},
+    {name = "numpy", version = "2.3", marker = "python_version >= '3.12'"},
+    {name = "rich", version = "15.0", marker = "'main' in dependency_groups"},
+    {name = "pytest", version = "9.0", marker = "'dev' in dependency_groups"},
+    {name = "gui", version = "1", marker = "'gui' in extras or 'gui' not in extras"},
+]
+"""
+
+
+def test_uv_judges_the_markers_of_a_lock_in_the_image(tmp_path: Path) -> None:
+    assert wanted(tmp_path, "pylock.toml", LOCKED).lines == (
+        'pywin32==306; sys_platform == "win32"',
+        'numpy==1.26; python_version < "3.12"',
+        'numpy==2.3; python_version >= "3.12"',
+        'rich==15.0; python_version >= "0"',
+        'pytest==9.0; python_version < "0"',
+        'gui==1; python_version < "0" or python_version >= "0"',
+    )
+
+
+SHIFTED = f"""\
+dependencies:
+  - numpy=1.2|1.3
+  - pip:
+      - --extra-index-url=https://x:y@evil.example/simple
+      - -e . --hash=sha256:aa
+      - "a @ https://x.example/a.whl\\n-e./x"
+      - einops==0.8.0 --hash=sha256:{ZEROS}
+      - -r none.txt
+"""
+
+
+def test_each_line_of_an_environment_is_checked_as_one_of_requirements(tmp_path: Path) -> None:
+    assert problems_of(tmp_path, "environment.yml", SHIFTED) == [
+        ("invalid requirement 'numpy=1.2|1.3'", "environment.yml:2:5"),
+        ("the option --extra-index-url is not read here", "environment.yml:4:9"),
+        ("the option -e is not read here", "environment.yml:5:9"),
+        (r"invalid requirement 'a @ https://x.example/a.whl\n-e./x'", "environment.yml:6:9"),
+        ("cannot read the file of requirements", "none.txt"),
+    ]
+
+
+def test_an_environment_may_name_a_file_of_requirements_and_hold_hashes(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("rich\n")
+    pip = f"einops==0.8.0 --hash=sha256:{ZEROS}"
+    text = f"dependencies: [numpy==1.26.4=py311*, pip: [-r more.txt, '{pip}']]\n"
+    found = wanted(tmp_path, "environment.yml", text)
+    assert found.lines == ("numpy==1.26.4", "rich", "einops==0.8.0")
+    assert found.hashes == {"einops": {ZEROS}}
+
+
+def test_environments_agree_on_one_python(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.yml" for name in "abc"]
+    for file, version in zip(files, ("3.11", "3.11.4", "3.12"), strict=True):
+        file.write_text(f"dependencies: [rich, python={version}]\n")
+    assert read_wanted([], files[:2], []) == Wanted(("rich",), python="3.11")
+    with pytest.raises(InputError, match=r"the files name Python 3\.11 and 3\.12") as refused:
+        read_wanted([], files, [])
+    assert [each.where for each in refused.value.problems] == [f"{files[2]}:1:22"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_files_of_windows_are_read_as_pip_reads_them(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "requirements.txt"
+    text = f"rich # \u00fc\r\neinops==0.8.0 \\\r\n    --hash=sha256:{ZEROS}\r\n"
+    file.write_bytes(text.encode(encoding))
+    assert read_wanted([], [file], []) == Wanted(("rich", "einops==0.8.0"), {"einops": {ZEROS}})
+
+
+def test_a_file_that_is_too_large_is_not_read_in_part(tmp_path: Path) -> None:
+    found = problems_of(tmp_path, "requirements.txt", "rich\n" + "#" * (1 << 20))
+    assert found == [("cannot read the file of requirements", "requirements.txt")]
 
 
 def test_packages_of_conda_that_pypi_does_not_have_are_refused_with_the_reason() -> None:

@@ -1,0 +1,94 @@
+"""Read requirements in TOML: a project's (PEP 621), its build's (PEP 518), a lock's (PEP 751)."""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from lumicontainer.errors import Problems
+from lumicontainer.extending import hashes
+from lumicontainer.extending.lines import Line
+
+_CHOICE = re.compile(r"""(['"])([^'"]*)\1\s+(not\s+)?in\s+(extras|dependency_groups)""")
+"""The conditions in markers that only locks have."""
+
+
+def requirements(text: str, file: str, problems: Problems) -> Iterator[Line]:
+    """Yield the dependencies of a project, or the packages of a lock."""
+    data = _read(text, file, problems)
+    if data is None:
+        return
+    packages, project = data.get("packages"), data.get("project", {})
+    if isinstance(packages, list):
+        groups = data.get("default-groups", [])
+        chosen = {each for each in groups if isinstance(each, str)}
+        for row in packages:
+            yield from _locked(row, chosen, file, problems)
+    elif isinstance(project, dict) and "dependencies" not in project:
+        hint = "list them in [project] (PEP 621), or write a requirements.txt"
+        problems.add("the file names no dependencies", file, hint=hint)
+    else:
+        yield from _listed(data, "project", "dependencies", file, problems)
+
+
+def build_requirements(text: str, file: str, problems: Problems) -> Iterator[Line]:
+    """Yield what the build of a project needs."""
+    data = _read(text, file, problems) or {}
+    yield from _listed(data, "build-system", "requires", file, problems)
+
+
+def _read(text: str, file: str, problems: Problems) -> Mapping[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        problems.add("this is not TOML", file, why=str(error), hint="correct the line")
+        return None
+
+
+def _listed(
+    data: Mapping[str, Any], table: str, key: str, file: str, problems: Problems
+) -> Iterator[Line]:
+    section, name, hint = data.get(table, {}), f"{table}.{key}", f'write {key} = ["NAME==VERSION"]'
+    if not isinstance(section, dict):
+        problems.add(f"expected a table '{table}', got {section!r}", file, hint=f"write [{table}]")
+        return
+    listed = section.get(key, [])
+    if not isinstance(listed, list):
+        problems.add(f"expected a list '{name}', got {listed!r}", file, hint=hint)
+        return
+    for each in listed:
+        if isinstance(each, str):
+            yield Line(each, file)
+        else:
+            problems.add(f"expected text in '{name}', got {each!r}", file, hint=hint)
+
+
+def _locked(row: Any, groups: Collection[str], file: str, problems: Problems) -> Iterator[Line]:
+    if not isinstance(row, dict):
+        hint = "let uv, pip or pdm write the lock"
+        problems.add(f"expected a table in 'packages', got {row!r}", file, hint=hint)
+        return
+    name, version, marker = (row.get(each) for each in ("name", "version", "marker"))
+    if not isinstance(name, str):
+        hint = "let uv, pip or pdm write the lock"
+        problems.add(f"expected the name of a package, got {name!r}", file, hint=hint)
+    elif kind := next((each for each in ("vcs", "directory") if each in row), ""):
+        hint = "take the entry out; --editable DIR adds code of your own"
+        why = f"its entry is of the kind '{kind}'; only files of an index are installed so"
+        problems.add(f"cannot install '{name}' of the lock", file, why=why, hint=hint)
+    elif not isinstance(version, str):
+        hint = f"take the entry out, and name it in a requirements.txt: {name} @ URL"
+        problems.add(f"the lock has no version of '{name}'", file, hint=hint)
+    else:
+        condition = "" if marker is None else f"; {_for_uv(str(marker), groups)}"
+        yield Line(f"{name}=={version}{condition}", file, tuple(hashes.of_package(row)))
+
+
+def _for_uv(marker: str, groups: Collection[str]) -> str:
+    """Return a marker of a lock as one of a requirement: no extra is chosen, and ``groups`` are."""
+
+    def decided(found: re.Match[str]) -> str:
+        chosen = found[4] == "dependency_groups" and found[2] in groups
+        return f"python_version {'<' if chosen == bool(found[3]) else '>='} '0'"
+
+    return _CHOICE.sub(decided, marker)
