@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer.build import pipeline
@@ -11,7 +12,6 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.extending import extension, into
 from lumicontainer.extending.extension import Order
-from lumicontainer.extending.record import read_record
 from lumicontainer.extending.wanted import read_wanted
 from lumicontainer.image import sif
 from lumicontainer.system import units
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         pipeline.check_output(output)
         into.check_image(order)
     else:
-        _check_output(output)
+        _check_output(output, arguments.requirement)
     kind = into if arguments.into else extension
     if kind.is_current(order, output):
         say(f"{output.name} is up to date")
@@ -67,9 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _check_output(output: Path) -> None:
+def _check_output(output: Path, inputs: Sequence[Path]) -> None:
     if output.suffix == ".sif":
         hint = f"name it {output.with_suffix('.sqsh').name}, or write --into {output.name}"
         raise InputError(Problem("an extension is not an image", str(output), hint=hint))
-    if output.exists():
-        read_record(output)  # Another file is not replaced.
+    extension.check_output(output, inputs)

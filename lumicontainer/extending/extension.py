@@ -1,7 +1,7 @@
 """Make an extension: resolve, install and pack what it adds to an image."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -61,6 +61,30 @@ def lock_path(output: Path) -> Path:
     return output.with_name(f"pylock.{output.stem.replace('.', '-')}.toml")
 
 
+def head(output: Path) -> str:
+    """Return how the lock of an extension begins; other locks begin otherwise."""
+    return f"# lumicontainer extend wrote this lock of {output.name!a}.\n"
+
+
+def check_output(output: Path, inputs: Sequence[Path]) -> None:
+    """Raise ``InputError`` if an extension or its lock would replace another file."""
+    recorded = read_record(output).lock if output.exists() else ""
+    lock, hint = lock_path(output), "name another output with -o, or move the file"
+    try:
+        content = lock.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise refused(error, "cannot read the old lock", str(lock), hint) from error
+    if any(lock.samefile(each) for each in inputs):
+        what, why = "the lock of the output is an input", "the new lock would replace it"
+        raise InputError(Problem(what, str(lock), why, hint))
+    own = content.startswith(head(output).encode())
+    if not own and hashlib.sha256(content).hexdigest() != recorded:
+        what, why = "the name of the lock is taken", f"the file is not the lock of {output.name}"
+        raise InputError(Problem(what, str(lock), why, hint))
+
+
 def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write an extension and its lock; the old files stay until the new ones are whole.
 
@@ -68,7 +92,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     built, and ``SpaceError`` on a full disk.
     """
     remove_leftovers(output)
-    with built(order, progress) as (tree, lock, record), partial_file(output) as partial:
+    with built(order, output, progress) as (tree, lock, record), partial_file(output) as partial:
         try:
             with progress.step("pack"):
                 squashfs.pack_as_root(tree, partial, squashfs.compression(order.image))
@@ -82,14 +106,14 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
 
 
 @contextmanager
-def built(order: Order, progress: Progress) -> Iterator[tuple[Path, str, Record]]:
+def built(order: Order, output: Path, progress: Progress) -> Iterator[tuple[Path, str, Record]]:
     """Yield the tree of an extension, the text of its lock, and its record."""
     with working_folder() as folder:
         container = open_container(order.image, folder, order.wanted.code)
         with progress.step("resolve"):
             facts = read_facts(order.image)
             _check(order, facts)
-            lock = _resolved(container, facts, order)
+            lock = f"{head(output)}{_resolved(container, facts, order)}"
         count = units.count(len(install.rows(lock)), "package")
         with progress.step(f"install {count}"):
             installation = Installation(container, facts)

@@ -48,7 +48,7 @@ def is_current(order: Order, output: Path) -> bool:
 def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write a new image, and rename it when it is whole; raise what ``extension.make`` does."""
     remove_leftovers(output)
-    with built(order, progress) as (tree, _, record), partial_file(output) as partial:
+    with built(order, output, progress) as (tree, _, record), partial_file(output) as partial:
         try:
             with progress.step("pack"):
                 layer = tree.with_name("layer")
