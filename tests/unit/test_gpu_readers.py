@@ -40,6 +40,7 @@ with pytest.MonkeyPatch.context() as patch:
             *("rccl-tests/checks/_rccl_tests.py", "osu/checks/_osu.py"),
         )
     )
+SELECTED = "NET/OFI Selected provider is cxi, fabric is cxi\n"
 
 
 def test_each_mapped_file_is_reported_once() -> None:
@@ -81,13 +82,28 @@ def test_both_spellings_of_the_provider_are_read(word: str) -> None:
         ("NET/Socket : Using [0]hsn0", "goes through sockets: NET/Socket : Using [0]hsn0"),
         ("Using network Socket", "goes through sockets"),
         ("NET/Plugin: No plugin found (librccl-net.so)", "finds no network plugin"),
+        ("NET/Plugin: Could not find: librccl-net.so", "finds no network plugin"),
         ("NET/Plugin: using internal implementation", "takes no network plugin"),
+        ("NET/Plugin: Using internal network plugin.", "takes no network plugin"),
     ],
 )
 def test_bad_lines_are_reported_as_they_are(line: str, message: str) -> None:
-    log = f"NET/OFI Selected provider is cxi, fabric is cxi\nnid1:1:1 NCCL INFO {line}\n"
+    log = f"{SELECTED}nid1:1:1 NCCL INFO {line}\n"
     problems = [each.replace("nid1:1:1 NCCL INFO ", "") for each in rccl.wrong_network(log)]
     assert any(message in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "TUNER/Plugin: No plugin found (librccl-tuner.so)",
+        "TUNER/Plugin: Could not find: librccl-tuner.so. Using internal tuner plugin.",
+        "PROFILER/Plugin: Could not find: librccl-profiler.so.",
+        "MSCCL: No external scheduler found, using internal implementation",
+    ],
+)
+def test_what_rccl_has_no_plugin_for_beside_its_network_is_not_wrong(line: str) -> None:
+    assert list(rccl.wrong_network(f"{SELECTED}nid1:1:1 NCCL INFO {line}\n")) == []
 
 
 def test_a_log_that_says_nothing_is_wrong() -> None:

@@ -15,8 +15,11 @@ IMAGE = os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib")
 PROVIDER = re.compile(r"NET/OFI Selected provider is (\w+)", re.IGNORECASE)
 BAD = (
     (re.compile(r"NET/Socket|Using network Socket", re.IGNORECASE), "RCCL goes through sockets"),
-    (re.compile(r"No plugin found", re.IGNORECASE), "RCCL finds no network plugin"),
-    (re.compile(r"using internal implementation", re.IGNORECASE), "RCCL takes no network plugin"),
+    (
+        re.compile(r"NET/Plugin\b.*(No plugin found|Could not find)", re.IGNORECASE),
+        "RCCL finds no network plugin",
+    ),
+    (re.compile(r"NET/Plugin\b.*using internal", re.IGNORECASE), "RCCL takes no network plugin"),
 )
 CONNECTED = ("rings", "trees")
 
