@@ -59,6 +59,12 @@ def test_what_the_user_exported_stays() -> None:
     assert (found.get("A"), found["B"]) == (None, "~/b")
 
 
+@pytest.mark.parametrize("name", ["LANG", "LC_ALL", "LD_PRELOAD", "ROCM_PATH", "ROCM_HOME"])
+def test_what_only_the_image_has_wins_over_what_the_user_exported(name: str) -> None:
+    before = f"export __exported_env__='{name}=the-hosts'"
+    assert seen({name: "the-images"}, before=before)[name] == "the-images"
+
+
 def test_no_value_is_a_line_of_the_definition_s_own() -> None:
     text = subject(STRANGE).fill("apptainer.def.j2", mirror="", programs=())
     sections = [line for line in text.splitlines() if line.startswith("%")]

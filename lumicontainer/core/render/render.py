@@ -15,12 +15,13 @@ from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.shipped import step_script
 from lumicontainer.errors import InputError, Problem
 
-_CONSTANT = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|LD_[A-Z_]+")
+_CONSTANT = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|LD_[A-Z_]+|ROCM_(PATH|HOME)")
 """The variables for which the value of the image wins over that of the host.
 
 Nearly every login shell exports LANG, often as a locale that the image does not have: each program
 would complain. LD_LIBRARY_PATH and LD_PRELOAD name files of the host. Engines do not pass the
-host's LD_LIBRARY_PATH on, so a default would leave neither value. Users change a constant by
+host's LD_LIBRARY_PATH on, so a default would leave neither value. A module of the host's ROCm
+exports ROCM_PATH, often with a version that the image does not have. Users change a constant by
 SINGULARITYENV_LANG or --env, which win.
 """
 
