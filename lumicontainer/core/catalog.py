@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -90,6 +90,7 @@ class Catalog:
             if use.layer not in known:
                 problems.unknown("layer", use.layer, use.place, known)
         layers = self._used_layers([use for use in uses if use.layer in known], problems)
+        self._check_variants(uses, layers, where, problems)
         checks = self.checks(problems)
         problems.raise_if_any()
         rules = tuple(self.rules().values())
@@ -133,6 +134,28 @@ class Catalog:
             except InputError as error:
                 problems.found += error.problems
         return read
+
+    def _check_variants(
+        self,
+        uses: Sequence[model.LayerUse],
+        layers: Mapping[str, model.Layer],
+        platform: model.Platform,
+        problems: Problems,
+    ) -> None:
+        """Note layers that are for other accelerators, before what others require of them."""
+        wanted = platform.accelerator
+        for layer, place in ((layers.get(use.layer), use.place) for use in uses):
+            if layer is None or not layer.variants or wanted in layer.variants:
+                continue
+            others = map(self.platform, self.names("platform"))
+            fitting = [each.name for each in others if each.accelerator in layer.variants]
+            there = ", ".join(sorted(layer.variants))
+            what = f"layer '{layer.name}' has no variant for the accelerator '{wanted}'"
+            why = f"it has variants for {there}, and platform '{platform.name}' wants '{wanted}'"
+            hint = f"add variants.{wanted} to {layer.place.file}"
+            if fitting:
+                hint = f"use --platform {' or '.join(fitting)}, or {hint}"
+            problems.add(what, place, why=why, hint=hint)
 
     def lock(self, name: str) -> File | None:
         """Return the lock of this file name, if there is one."""

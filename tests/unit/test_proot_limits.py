@@ -54,7 +54,7 @@ def test_what_proot_can_do_is_not(resolved: Resolve, text: str) -> None:
     assert whys(resolved, text) == []
 
 
-FOR_LUMI = ("jax", "megatron-deepspeed", "pytorch", "pytorch-deepspeed", "rocm")
+FOR_LUMI = ("megatron-deepspeed", "pytorch", "pytorch-deepspeed", "rocm")
 
 
 @pytest.mark.parametrize("recipe", FOR_LUMI)

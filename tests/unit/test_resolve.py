@@ -119,6 +119,18 @@ def test_layers_that_make_no_image_are_refused(
     assert [each for each in complaints if each not in text] == []
 
 
+def test_a_layer_for_another_accelerator_names_the_platforms_that_have_it(
+    resolved: Resolve,
+) -> None:
+    files = {
+        "layers/greet/layer.yaml": "summary: x\nrequires: [driver]\nvariants: {rocm: {}}\n",
+        "layers/driver/layer.yaml": "summary: x\n",
+    }
+    text = error_of(resolved, files)
+    assert "hint: use --platform lumi-g or rocm-debian, or add variants.cpu to " in text
+    assert text.count("error: ") == 1, "what it requires is missing for the same reason"
+
+
 FRAMEWORKS = {
     "layers/greet/layer.yaml": (
         "summary: x\nparameters:\n  uses: {type: layers, default: [one], choices: [one, two]}\n"

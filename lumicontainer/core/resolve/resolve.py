@@ -74,12 +74,6 @@ def _read_options(
 def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
     layer, accelerator = context.materials.layers[use.layer], context.accelerator
     variant = layer.variants.get(accelerator, Variant())
-    if layer.variants and accelerator not in layer.variants:
-        there, platform = ", ".join(sorted(layer.variants)), context.materials.platform.name
-        what = f"layer '{layer.name}' has no variant for the accelerator '{accelerator}'"
-        why = f"it has variants for {there}, and platform '{platform}' wants '{accelerator}'"
-        hint = f"add variants.{accelerator} to {layer.place.file}, or choose another --platform"
-        context.problems.add(what, use.place, why=why, hint=hint)
     if variant.omit:
         return ResolvedLayer(layer.name, layer.summary, omitted=variant.omit)
     settings = _settings(use, layer, variant, context)
