@@ -1,7 +1,7 @@
 # /// check
 # summary: the variables that the recipe and the platform promise are set to their values, and
 #   every mount point of the platform's binds is there
-# hint: unset the variable outside, or rebuild the image
+# hint: unset the variable outside; rebuild an image without mount points
 # start_modes: [run, shell, cleanenv, containall, no-home, umask]
 # ///
 

@@ -19,7 +19,7 @@ WITHOUT = {
     "mpich/built_with_hip": "MPICH was configured without",
     "rccl-tests/whole": "all_reduce_perf not found on PATH",
     "rocm/compiles": "hipcc: command not found",
-    "rocm/mount_points": "/var/spool/slurmd not found, which LUMI binds",
+    "rocm/mount_points": "/user-software not found, which LUMI's modules bind",
     "slingshot/libfabric": "libfabric.so.1 was built without libcxi: it cannot reach Slingshot",
     "training-packages/language_models": "No module named 'datasets'",
 }

@@ -12,6 +12,7 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import make_plan
+from lumicontainer.core.plan.seal import mount_points
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import DOWNLOAD_FAILED
 from lumicontainer.host.site import read_site, stage_site
@@ -238,9 +239,13 @@ def test_links_between_the_programs_hold(sandbox: Sandbox) -> None:
     assert (written / programs[0]).read_text() == TRUE_TOOL
 
 
-def test_the_folders_that_lumi_binds_are_made(debian: Sandbox) -> None:
-    binds = open_catalog(None).platform("lumi-g").binds
-    assert "/boot" in {bind.path for bind in binds}, "RCCL reads the kernel's configuration there"
-    for bind in binds:
-        assert debian.written(bind.path).is_dir(), bind.path
+def test_the_folders_that_lumi_and_its_modules_bind_are_made(debian: Sandbox) -> None:
+    options = [f"{layer}.provider=host" for layer in ("slingshot", "mpich")]
+    binds = resolve(open_catalog().materials("rocm", "lumi-g"), options).binds()
+    paths = {bind.path for bind in binds}
+    assert "/boot" in paths, "RCCL reads the kernel's configuration there"
+    assert {"/opt/cray", "/run/cxi"} < paths, "Cray MPICH and Slingshot's libraries are there"
+    passed(debian.enter(["bash", "-euc", mount_points(binds)]))
+    for path in paths:
+        assert debian.written(path).is_dir(), path
     passed(check(debian, "mount_points.sh"))

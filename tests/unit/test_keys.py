@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lumicontainer.core import model
+from lumicontainer.core.model.layer import HostLibrary
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Materials
@@ -24,7 +25,7 @@ CASE = "case"
 
 FIELDS = {
     **dict.fromkeys(("Bind", "CacheFolder", "Check", "CheckNeeds", "Checks"), RECORD),
-    **dict.fromkeys(("Discouraged", "Gpu", "Threshold", "Variable"), RECORD),
+    **dict.fromkeys(("Discouraged", "Gpu", "HostLibrary", "Threshold", "Variable"), RECORD),
     **dict.fromkeys(("GitSource", "Packages", "SdistSource", "UrlSource"), STEP),
     "Bootstrap": BASE,
     **dict.fromkeys(("Bootstrap.image", "Bootstrap.sha256"), NOTHING),
@@ -167,7 +168,7 @@ LAYER = model.Layer(
         provides={"glibc": "2.36"},
         apt_versions={"python": "3.11"},
         binds=(model.Bind("/x", "why"),),
-        host_libraries=(model.Bind("/y", "why"),),
+        host_libraries=(HostLibrary("/y", "why"),),
         pip_installs=(model.PipInstall("wheel", "index"),),
         locked=("idna==3.1",),
         indexed={"https://wheels.example": ("torch==2.9",)},

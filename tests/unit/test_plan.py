@@ -2,15 +2,17 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from lumicontainer.core.model import LayerFile, SdistSource
+from lumicontainer.core.model import Bind, LayerFile, SdistSource
 from lumicontainer.core.model.source import requirement
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.records import record_files, resolved_record
-from lumicontainer.core.plan.seal import MAX_SECTION
+from lumicontainer.core.plan.seal import MAX_SECTION, mount_points
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
 
@@ -111,3 +113,32 @@ def test_what_layers_put_right_is_run_by_the_last_step_in_their_order(resolved: 
     assert [line.partition(" && ")[0].rpartition("/")[2] for line in calls] == ["greet", "wave"]
     assert "finish/greet/kept.txt" in seal.program
     assert "".join(seal.documents).count("rm -f /opt/greeting\n") == 1
+
+
+def test_the_last_step_makes_what_the_platform_and_the_layers_bind(resolved: Resolve) -> None:
+    files = {"layers/greet/layer.yaml": f"{LAYER}binds: [{{path: /run/greet, reason: x}}]\n"}
+    plain = resolved(files)
+    binds = (Bind("/pfs", "data"), Bind("/etc/site.conf", "its settings", file=True))
+    bound = plain._replace(platform=plain.platform._replace(binds=binds))
+    assert [bind.path for bind in bound.binds()] == ["/pfs", "/etc/site.conf", "/run/greet"]
+    seal = make_plan(bound, ()).steps[-1]
+    for program in (seal.program, seal.documents[-1]):
+        assert mount_points(bound.binds()) in program
+    assert seal.key != make_plan(plain, ()).steps[-1].key
+    assert "file" not in resolved_record(bound)["binds"][1], "engines see what is there"
+
+
+def test_mount_points_are_made_where_nothing_is_and_never_through_links(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("kept\n")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    binds = [
+        *(Bind(f"{tmp_path}/{name}", "x") for name in ("a/b", "a", "kept", "link")),
+        *(Bind(f"{tmp_path}/{name}", "x", file=True) for name in ("c/d.so", "kept", "link")),
+    ]
+    for _ in range(2):
+        subprocess.run(["bash", "-euc", mount_points(binds)], check=True)
+    found = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*")}
+    assert found == {"a", "a/b", "c", "c/d.so", "kept", "link"}
+    assert (tmp_path / "a/b").is_dir()
+    assert (tmp_path / "c/d.so").read_bytes() == b""
+    assert (tmp_path / "kept").read_text() == "kept\n"

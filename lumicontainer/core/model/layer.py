@@ -57,6 +57,9 @@ class Bind(NamedTuple):
     """The reason."""
     source: Line = ""
     """The document that says so."""
+    file: bool = False
+    """Whether it is a file; without it, it is a folder. The image gets an empty one to mount it on,
+    where it has nothing at that path."""
 
 
 ABind: TypeAlias = Annotated[Bind, fields_of("a bind", Bind)]

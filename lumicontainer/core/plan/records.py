@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lumicontainer.core.model import Check, CheckNeeds, LayerFile, Platform
+from lumicontainer.core.model import Bind, Check, CheckNeeds, LayerFile, Platform
 from lumicontainer.core.model.check import FOLDER, IMAGE
 from lumicontainer.core.model.source import python_packages
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
@@ -104,9 +104,13 @@ def resolved_record(resolved: Resolved) -> dict[str, Any]:
 def _of_the_host(resolved: Resolved) -> dict[str, Any]:
     return {
         "profile": resolved.profile.name if resolved.profile else "",
-        "binds": [_given(bind._asdict()) for bind in resolved.binds()],
-        "host_libraries": [_given(each._asdict()) for each in resolved.host_libraries()],
+        "binds": [_bind_record(bind) for bind in resolved.binds()],
+        "host_libraries": [_bind_record(each) for each in resolved.host_libraries()],
     }
+
+
+def _bind_record(bind: Bind) -> dict[str, Any]:
+    return _given({"path": bind.path, "reason": bind.reason, "source": bind.source})
 
 
 def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:

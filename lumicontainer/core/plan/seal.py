@@ -1,10 +1,11 @@
 """Plan the last step: it bakes in lumi-entry and the record of what the image holds."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from lumicontainer.constants import HOME, MANIFEST, PROGRAMS, STAGE, search_path
 from lumicontainer.core import shell
-from lumicontainer.core.model import LayerFile
+from lumicontainer.core.model import Bind, LayerFile
 from lumicontainer.core.plan.base import remove_traces
 from lumicontainer.core.plan.records import record_files
 from lumicontainer.core.plan.steps import Step, digests, make_step, program_of
@@ -33,6 +34,13 @@ for file in /etc/hosts /etc/resolv.conf; do
     [ -e "$file" ] || : >"$file"
 done
 """
+# Engines that run without privileges cannot make what the image does not have. Nothing is written
+# through a link, which may lead elsewhere.
+_MOUNT_POINTS = """\
+for path in {paths}; do
+    if [ ! -e "$path" ] && [ ! -L "$path" ]; then {make} "$path"; fi
+done
+"""
 _FIND_SETUID = """\
 find /usr /opt -xdev -ignore_readdir_race -type f -perm /6000 -exec chmod ug-s {} + &
 """
@@ -57,6 +65,17 @@ _HASH = f"""\
 """
 
 
+def mount_points(binds: Iterable[Bind]) -> str:
+    """Return shell text that makes folders and empty files for ``binds``, where nothing is."""
+    made: dict[str, list[str]] = {}
+    for bind in binds:
+        make = "install -D --mode 644 /dev/null" if bind.file else "mkdir -p"
+        made.setdefault(make, []).append(bind.path)
+    return "".join(
+        _MOUNT_POINTS.format(paths=shlex.join(paths), make=make) for make, paths in made.items()
+    )
+
+
 def seal_step(
     resolved: Resolved, parent: str, *, inside: Iterable[LayerFile], path: tuple[str, ...]
 ) -> Step:
@@ -71,7 +90,8 @@ def seal_step(
     inputs = {"parent": parent, "path": path, "files": digests(files)}
     inputs |= {"finish": finished} if finished else {}
     finish = "".join(f"(cd {STAGE}/finish/{name} && bash ./{FINISH})\n" for name in finishing)
-    first = finish + _SEAL_FIRST + remove_traces(resolved.bootstrap)
+    first = finish + _SEAL_FIRST + mount_points(resolved.binds())
+    first += remove_traces(resolved.bootstrap)
     work = first + _FIND_SETUID + _INSTALL + _WAIT + _HASH
     exported = LayerFile("values.sh", 0o644, shell.exports({"PATH": search_path(path)}).encode())
     staged = [

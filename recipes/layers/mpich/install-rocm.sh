@@ -29,7 +29,3 @@ fi
 make -j "$jobs"
 make install
 ldconfig
-if [[ $provider == host ]]; then
-    # The mount points of the host's files.
-    mkdir -p /opt/cray /run/cxi
-fi

@@ -41,8 +41,9 @@ check_debian_version() {
 
 if [[ $provider == debian ]]; then check_debian_version; else check_version; fi
 
-# What LUMI binds: engines that build or run without privileges cannot make the folders later.
-mkdir -p /var/spool/slurmd /boot /pfs /scratch /projappl /project /flash /appl /user-software /runscripts
+# What LUMI's modules bind beside the platform's paths: engines that run without privileges cannot
+# make the folders later.
+mkdir -p /user-software /runscripts
 
 . ./gpu-tools.sh
 gpu_tools | while read -r tool; do

@@ -42,8 +42,6 @@ install_for_host() {
         --strip-components 1 --no-same-owner
     install_tree "$TMPDIR/libfabric" --enable-only --enable-shm --enable-rxm --enable-tcp \
         --with-rocr="$ROCM_PATH" LDFLAGS=-Wl,--build-id
-    # The mount point of the host's libraries.
-    mkdir -p /opt/cray
 }
 
 case "$provider" in
