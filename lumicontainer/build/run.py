@@ -139,9 +139,13 @@ class Run(StepRun):
         # Nothing of the host is bound while the base is built.
         mounts = [f"--drop={each}" for each in self.builder.site.folders if self.below]
         owners = f"--owners={self.root / OWNERS}"
-        options = ["--clear-setuid"] * (self.name == SEAL)
+        options = self._of_the_seal() if self.name == SEAL else []
         name = "lumicontainer.build.tree.capture"
         await self.module(name, *places, owners, *options, *mounts, given=secrets)
+
+    def _of_the_seal(self) -> list[str]:
+        binds = self.builder.plan.resolved.binds()
+        return ["--clear-setuid", *(f"--keep={bind.path}" for bind in binds)]
 
     async def module(self, name: str, *words: str, given: Awaitable[bytes] | None = None) -> None:
         """Run a module of this package that reads and writes the tree."""

@@ -112,6 +112,16 @@ def test_the_last_layer_clears_setuid_of_programs_alone(tree: Tree) -> None:
     assert modes == [0o755, 0o711, 0o4755]
 
 
+def test_what_a_mirror_was_mounted_on_is_left_out_and_mount_points_of_the_image_are_kept(
+    tree: Tree,
+) -> None:
+    for folder in ("scratch/project/mirror", "home/mirror"):
+        (tree.path / folder).mkdir(parents=True)
+    mounts = ("--drop=/scratch/project/mirror", "--drop=/home/mirror")
+    assert tree.capture(*mounts) == set()
+    assert tree.capture(*mounts, "--keep=/scratch", "--keep=/pfs") == {"scratch"}
+
+
 def test_a_check_out_corrects_what_changed_since(tree: Tree) -> None:
     before = tree.seen()
     (tree.path / "a/file").write_text("two")

@@ -65,10 +65,17 @@ def collect(tree: Path, upper: Path, now: Index, rows: Index) -> None:
             os.link(tree / path, upper / path, follow_symlinks=False)
 
 
-def layer_rows(now: Index, below: Index, drop: Iterable[str]) -> dict[str, Row]:
-    """Return the index of the layer that turns ``below`` into ``now``."""
+def layer_rows(
+    now: Index, below: Index, drop: Iterable[str], keep: Iterable[str] = ()
+) -> dict[str, Row]:
+    """Return the index of the layer that turns ``below`` into ``now``.
+
+    The folders ``keep`` are in it even if they hold a mount point, which earlier layers left out.
+    """
     changed = with_links({path for path, row in now.items() if below.get(path) != row}, now)
     rows = {path: now[path] for path in without_mounts(changed, now, below, drop)}
+    kept = (path.strip("/") for path in keep)
+    rows |= {path: now[path] for path in kept if path in now and now[path].kind == FOLDER}
     for path in below.keys() - now.keys():
         folder = path.rpartition("/")[0]
         if not folder or (folder in now and now[folder].kind == FOLDER):
@@ -131,7 +138,7 @@ def _layer(
     now.rows.update({path: now.rows[path]._replace(mode=mode) for path, mode in modes.items()})
     if given.clear_setuid:
         _clear_setuid(tree, now.rows, modes)
-    rows = layer_rows(now.rows, before.rows, given.drop)
+    rows = layer_rows(now.rows, before.rows, given.drop, given.keep)
     if names := sorted(path for path in rows if path.rpartition("/")[2].startswith(_MARK)):
         named = "".join(f"\n  /{path}" for path in names)
         sys.exit(f"error: engines read names that begin with {_MARK} as removals:{named}")
@@ -174,7 +181,8 @@ def main(words: Sequence[str] | None = None) -> None:
         parser.add_argument(name, type=Path)
     parser.add_argument("--owners", type=Path, default=Path("/nonexistent"))
     parser.add_argument("--clear-setuid", action="store_true")
-    parser.add_argument("--drop", action="append", default=[])
+    for name in ("--drop", "--keep"):
+        parser.add_argument(name, action="append", default=[])
     given = parser.parse_args(words)
     before = snapshot.read_state(given.state)
     masking.load(sys.stdin.buffer.read())
