@@ -17,6 +17,7 @@ CUDA = "CUDA_VISIBLE_DEVICES"
 # The GPUs of all tasks of the step on this node (gres_common_gpu_set_env in Slurm,
 # src/plugins/gres/common/gres_common.c).
 GRANTED = "SLURM_GPUS_ON_NODE"
+OF_STEP = "SLURM_STEP_GPUS"  # the list of these
 
 
 # Three filters hide GPUs, from the outside in: Slurm's cgroup; ROCR_VISIBLE_DEVICES for the runtime

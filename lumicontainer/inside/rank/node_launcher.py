@@ -16,7 +16,7 @@ from ..errors import UNFIT, LaunchError, misused
 from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, Launch, one_a_node
 from ..launch.program import interpreter
 from .context import AUTO, DIRECT, Context, Start
-from .gpus import CUDA, GRANTED, HIP, ROCR, Visible
+from .gpus import CUDA, GRANTED, HIP, OF_STEP, ROCR, Visible
 
 # Programs and modules that start ranks.
 _LAUNCHERS = (
@@ -81,9 +81,11 @@ def _lost_gpus(context: Context) -> int:
     """Return how many of the GPUs that Slurm granted here the kernel does not show, if any."""
     if context.platform.get("accelerator") != "rocm":
         return 0
-    # A step without GPUs (--gres=none) may inherit the number of its job, and sees none.
     shown, granted = len(Visible(context).by_kernel), optional_number(context.env, GRANTED) or 0
-    return granted - shown if 0 < shown < granted else 0
+    # A step without GPUs (--gres=none) may inherit the number of its job, but no list of them.
+    of_step = shown or context.env.get(ROCR, context.env.get(OF_STEP, ""))
+    # A node without GPUs starts one rank.
+    return granted - shown if of_step and max(shown, 1) < granted else 0
 
 
 def _check_whole(context: Context, lost: int) -> None:
@@ -93,6 +95,8 @@ def _check_whole(context: Context, lost: int) -> None:
     what = f"{lost} of the {granted} GPUs that Slurm granted cannot be used"
     why = "this node would start fewer ranks than the others, which would wait for them"
     hint = f"leave the node out (sbatch --exclude={host}), or set the number of ranks by --nproc"
+    if lost == int(granted):
+        hint = f"check that /sys and /dev/dri are in the container (--rocm); if so, {hint}"
     raise LaunchError(what, f"{GRANTED}={granted} on {host}", why, hint, code=UNFIT, local=True)
 
 

@@ -87,7 +87,7 @@ def test_otherwise_a_task_is_a_rank(env: Env, program: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"launcher": "deepspeed"}, {"launcher": "accelerate"}])
-@pytest.mark.parametrize("left", [7, 1])
+@pytest.mark.parametrize("left", [7, 1, 0])
 def test_a_node_that_has_lost_a_gpu_does_not_start_fewer_ranks_than_the_others(
     tmp_path: Path, options: dict[str, str], left: int
 ) -> None:
@@ -99,8 +99,42 @@ def test_a_node_that_has_lost_a_gpu_does_not_start_fewer_ranks_than_the_others(
     assert error.what == f"{8 - left} of the 8 GPUs that Slurm granted cannot be used"
     assert (error.code, error.local) == (3, True)
     assert "--nproc" in error.hint
-    for own in (Options(nproc=left), Options(launcher="direct")):
-        assert decide(one_task(1), options=own, **given).context.start.workers in (left, 1)
+    assert ("/dev/dri" in error.hint) == (left == 0)
+    for own in (Options(nproc=left or 8), Options(launcher="direct")):
+        assert decide(one_task(1), options=own, **given).context.start.workers in (left or 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("lists", "options", "ranks"),
+    [
+        pytest.param({"ROCR_VISIBLE_DEVICES": ""}, {}, ("direct", 1), id="a step without GPUs"),
+        pytest.param(
+            {"ROCR_VISIBLE_DEVICES": ""},
+            {"launcher": "torchrun"},
+            ("torchrun", 1),
+            id="a step without GPUs, with a launcher",
+        ),
+        pytest.param(
+            {"ROCR_VISIBLE_DEVICES": "", "SLURM_STEP_GPUS": "0,1,2,3,4,5,6,7"},
+            {"launcher": "torchrun"},
+            ("torchrun", 1),
+            id="the user hides all GPUs on every node",
+        ),
+        pytest.param(
+            {"ROCR_VISIBLE_DEVICES": "0", "SLURM_GPUS_ON_NODE": "1"},
+            {"launcher": "torchrun"},
+            ("torchrun", 1),
+            id="one GPU, and so one rank on every node",
+        ),
+    ],
+)
+def test_a_node_without_gpus_that_starts_as_many_ranks_as_the_others_may_start(
+    tmp_path: Path, lists: Env, options: dict[str, str], ranks: tuple[str, int]
+) -> None:
+    lumi_node.write(tmp_path, buses=())
+    given = {"node": Machine(tmp_path), "platform": PLATFORM, "program": SCRIPT}
+    decision = decide(one_task(1, **lists), options=Options(**options), **given)
+    assert decision.context.start[::2] == ranks
 
 
 def test_gpus_that_the_user_hides_are_not_lost(whole: Path) -> None:
