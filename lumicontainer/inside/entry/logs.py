@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from ..errors import UNFIT, LaunchError
+from ..launch.program import absolute
 from ..rank.context import Context
 
 
@@ -26,7 +27,7 @@ def redirect(context: Context) -> None:
             os.ftruncate(descriptor, 0)
     except OSError as error:
         what = f"cannot write logs to '{folder}': {error.strerror}"
-        where = f"{error.filename or os.path.abspath(folder)} on {os.uname().nodename}"
+        where = f"{absolute(error.filename or folder)} on {os.uname().nodename}"
         why = "with --log-dir each rank creates two files there"
         hint = "choose a folder that every node can write to, with free space"
         raise LaunchError(what, where, why, hint, code=UNFIT, alone=True) from None

@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from ..errors import UNFIT, LaunchError, misused
-from ..launch.program import find, interpreter
+from ..launch.program import absolute, find, interpreter
 from ..node import cpulist
 from ..rank.context import Context
 from .logs import numbered
@@ -63,7 +63,7 @@ def _tool(name: str, context: Context) -> str:
 
 
 def _new_folder(context: Context) -> str:
-    parent = context.options.log_dir or os.getcwd()
+    parent = context.options.log_dir or os.curdir
     folders = numbered(os.path.join(parent, f"{context.rank_stem()}.profile"))
     try:
         os.makedirs(parent, exist_ok=True)
@@ -74,7 +74,7 @@ def _new_folder(context: Context) -> str:
                 return os.path.abspath(folder)
     except OSError as error:
         what = f"cannot create a folder for the profile: {error.strerror}"
-        where = f"{error.filename or parent} on {os.uname().nodename}"
+        where = f"{absolute(error.filename or parent)} on {os.uname().nodename}"
         why = "each profiled rank writes to its own folder in --log-dir, or else here"
         hint = "choose a writable folder with --log-dir, or change to one"
         raise LaunchError(what, where, why, hint, code=UNFIT, alone=True) from None

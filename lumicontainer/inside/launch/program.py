@@ -11,6 +11,7 @@ from typing import NoReturn
 from ..errors import LaunchError
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # a shell's exit codes
+_REMOVED = "a folder that was removed"
 
 
 def restore_signals() -> None:
@@ -42,8 +43,10 @@ def activated(env: Mapping[str, str]) -> str:
     # VIRTUAL_ENV alone proves nothing: engines pass on the host's, but not the host's PATH.
     own = env.get("VIRTUAL_ENV", "")
     python = find("python3", env) if own else ""
-    bin_folder = os.path.realpath(os.path.join(own, "bin"))
-    return python if os.path.realpath(os.path.dirname(python)) == bin_folder else ""
+    with contextlib.suppress(OSError):  # one of the folders does not exist
+        if python and os.path.samefile(os.path.join(own, "bin"), os.path.dirname(python)):
+            return python
+    return ""
 
 
 def unusable(env: Mapping[str, str]) -> str:
@@ -75,7 +78,7 @@ def check_readable(script: str) -> None:
         what, why = "script not found:", "there is no file of this name in the container"
         hint = "use its path in the container, and bind its folder; a command follows '--'"
     local = _may_be_local(script)
-    raise LaunchError(f"{what} '{script}'", where=_here(), why=why, hint=hint, local=local)
+    raise LaunchError(f"{what} '{script}'", where=here(), why=why, hint=hint, local=local)
 
 
 def _may_be_local(path: str) -> bool:
@@ -107,13 +110,22 @@ def become(command: list[str], env: Mapping[str, str]) -> NoReturn:
         what, code = f"cannot run '{name}': {error.strerror}", _NOT_EXECUTABLE
         why = "the system refuses to execute the file"
         hint = "a script needs chmod +x and a first line like #!/bin/sh"
-    where = _here() if is_path or code != _NOT_FOUND else f"PATH={env.get('PATH', '')}"
+    where = here() if is_path or code != _NOT_FOUND else f"PATH={env.get('PATH', '')}"
     local = is_path and _may_be_local(name)
     raise LaunchError(what, where=where, why=why, hint=hint, code=code, local=local)
 
 
-def _here() -> str:
+def here() -> str:
+    """Return the working folder, for a message."""
     try:
         return os.getcwd()
     except OSError:
-        return "a folder that was removed"
+        return _REMOVED
+
+
+def absolute(path: str) -> str:
+    """Return a path in its absolute form, for a message."""
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        return f"{os.path.normpath(path)} in {_REMOVED}"

@@ -211,7 +211,10 @@ def recorder_prefix(context: Context) -> tuple[str | None, str]:
     """
     stem = f"{context.run_id()}-{_RECORDER}-rank".lstrip("-")
     if context.options.log_dir:
-        return os.path.join(os.path.abspath(context.options.log_dir), stem), "--log-dir"
+        try:
+            return os.path.join(os.path.abspath(context.options.log_dir), stem), "--log-dir"
+        except FileNotFoundError:  # the logs are refused later
+            return None, "the working folder was removed"
     home, why = on_scratch(context)
     if not home:
         return None, why

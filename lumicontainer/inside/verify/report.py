@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 from .. import __version__
 from ..checking import record
 from ..errors import LaunchError
+from ..launch.program import here
 from .outcome import ERROR, FAILED, OUTCOMES, PASSED, SKIPPED, Outcome
 from .resources import Check, Place
 
@@ -220,7 +221,7 @@ def _is_stdout(file: str) -> bool:
 def _unwritable(file: str, error: OSError) -> LaunchError:
     why = "the pipe has no reader" if error.errno == errno.ENXIO else error.strerror or ""
     hint = "choose a file in an existing, bound and writable folder, or - for stdout"
-    return LaunchError(f"cannot write '{file}'", os.getcwd(), why, hint)
+    return LaunchError(f"cannot write '{file}'", here(), why, hint)
 
 
 def as_json(results: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ import lumicontainer
 from lumicontainer import inside
 
 from .. import seen
-from ..conftest import PATH, Entry, Env, run
+from ..conftest import PATH, Done, Entry, Env, run
 
 PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
 ARGUMENTS = [
@@ -161,11 +161,42 @@ def test_it_imports_nothing_of_the_folder_or_the_user_s_path(entry: Entry, tmp_p
     assert done.returncode == 0, done.stderr
 
 
-def test_it_starts_in_a_folder_that_is_gone(launcher: Path, tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
+def from_a_removed_folder(launcher: Path, folder: Path, *words: object, env: Env) -> Done:
+    """Run lumi-entry in a folder below ``folder`` that is removed before it starts."""
+    gone = folder / "gone"
     gone.mkdir()
-    done = run("sh", "-c", 'rmdir "$PWD"; exec "$0" -- echo here', launcher, cwd=gone)
-    assert (done.returncode, done.stdout) == (0, "here\n")
+    return run("sh", "-c", 'rmdir "$PWD"; exec "$0" "$@"', launcher, *words, cwd=gone, env=env)
+
+
+@pytest.mark.parametrize("program", [("--", "echo", "here"), ("{}/x.py",), ("-m", "x")])
+@pytest.mark.parametrize("venv", [{}, {"VIRTUAL_ENV": "/of-the-host"}])
+def test_it_starts_in_a_folder_that_is_gone(
+    launcher: Path, tmp_path: Path, program: tuple[str, ...], venv: Env
+) -> None:
+    script(tmp_path, "print('here')", "x.py")
+    words = (word.format(tmp_path) for word in program)
+    env = {"PYTHONPATH": str(tmp_path), **venv}
+    done = from_a_removed_folder(launcher, tmp_path, *words, env=env)
+    assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("x.py",), 2),
+        (("--log-dir", "logs", "--", "true"), 3),
+        (("--profile", "all", "--", "true"), 3),
+        (("--profile", "all", "--log-dir", "logs", "--", "true"), 3),
+    ],
+)
+def test_what_needs_the_folder_that_is_gone_is_refused(
+    launcher: Path, tmp_path: Path, words: tuple[str, ...], code: int
+) -> None:
+    Path(script(tmp_path, "#!/bin/sh\n", "rocprofv3")).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{PATH}"}
+    done = from_a_removed_folder(launcher, tmp_path, *words, env=env)
+    assert done.returncode == code, done.stderr
+    assert "a folder that was removed" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,18 @@ def test_the_flight_recorder_is_on_by_the_names_of_its_pytorch(
     assert lumi.settings(STEP)["TORCH_NCCL_DUMP_ON_TIMEOUT"].value == "1"
 
 
+def test_logs_in_a_folder_that_is_gone_have_no_recorder(
+    lumi: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lumi.layers["pytorch"] = "2.9.1"
+    gone = lumi.root / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert recorder(lumi, STEP, "logs") == {NEW[0]: "2000"}
+    assert recorder(lumi, STEP, "/logs")[NEW[1]] == "/logs/1.0-flight-recorder-rank"
+
+
 @pytest.mark.parametrize(
     ("env", "version"),
     [

@@ -282,6 +282,17 @@ def test_a_folder_that_cannot_be_written_gives_way_to_another(image: Image, own:
         assert ran.states == {"one": "passed"}, f"{folder}: {ran.stderr}"
 
 
+def test_in_a_folder_that_is_gone_checks_run_and_files_are_refused(image: Image, own: Path) -> None:
+    image.add("one", HOLDS)
+    image.add("two", HOLDS, runs="ranks", needs={"tasks": 2})
+    gone = ("sh", "-c", f'mkdir -p {own}/x; cd {own}/x; rmdir {own}/x; exec "$0" "$@"')
+    ran = Ran(image.start("--json", str(own / "out.json"), before=gone))
+    assert ran.code == 0, ran.stdout
+    refused = Ran(image.start("--json", "out.json", before=gone))
+    assert (refused.code, refused.stdout) == (2, "")
+    assert "where: a folder that was removed" in refused.stderr
+
+
 def test_without_a_folder_to_write_to_it_says_what_each_refused(image: Image) -> None:
     image.add("one", HOLDS)
     sealed = " && ".join(f"mount -t tmpfs -o ro none {place}" for place in ("/var/tmp", "/dev/shm"))
