@@ -157,7 +157,7 @@ def _more(context: Context) -> list[str]:
 # several names or interfaces.
 def _torchrun(context: Context, place: list[str]) -> tuple[str, list[str]]:
     nodes, rank, address, port = place
-    name = ".".join(context.env[name] for name in context.launch.ids)
+    name = context.run_id()
     flags = [
         *("--nnodes", nodes, "--node-rank", rank, "--nproc-per-node", str(context.start.workers)),
         *("--rdzv-backend", "static", "--master-addr", address, "--master-port", port),

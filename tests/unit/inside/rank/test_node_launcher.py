@@ -196,6 +196,14 @@ def test_the_place_of_meeting_that_the_user_set_wins() -> None:
     assert "--master-addr 10.0.0.1 --master-port 4711 " in made
 
 
+def test_without_the_job_s_number_torchrun_gets_no_id() -> None:
+    env = one_task(1, MASTER_PORT="4711")
+    del env["SLURM_JOB_ID"]
+    made = command(env)
+    assert "--master-port 4711 " in made
+    assert "--rdzv-id" not in made
+
+
 def test_accelerate_counts_the_ranks_of_all_nodes() -> None:
     made = command(one_task(1), launcher="accelerate")
     assert "--num_machines 2 --machine_rank 1 --num_processes 16 " in made
