@@ -4,7 +4,8 @@ The platform's table lists the cores of each GPU by its PCI address, so the orde
 sees GPUs does not matter. lumi-entry binds a rank that
 
 - may run on the GPU's cores and on others: it is not bound yet;
-- is bound to one core without ``srun -c``: that is Slurm's default on LUMI (autobind=threads);
+- is bound to one core and did not ask for so few: that is the default of srun on LUMI
+  (autobind=threads), which ignores ``sbatch -c``;
 - is bound to other cores (srun -c 7 assigns CCDs in their own order, which is not that of the
   GPUs). Such a binding can be changed within the job's cgroup.
 
@@ -95,7 +96,7 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     seconds = _second_threads(node, own, now)
     # If the mask holds no second threads, srun -c counted cores.
     more = asked > len(ccd if seconds else own | reserved)
-    if more or (now <= ccd and not _widened(context, own, now)):
+    if (more or now <= ccd) and not _widened(context, own, now):
         if not asked and len(now) < len(own) and context.launch.name == "slurm":
             _note(context, now, f"its GPU's are {cpulist.written(own)} (srun -c {len(own)})")
         return Binding(now, now & own, changed=False)
@@ -117,7 +118,8 @@ def _widened(context: Context, own: frozenset[int], now: frozenset[int]) -> bool
     node = context.node
     # A rank of torchrun inherits the mask of all its ranks.
     inherited = context.launch.name == TORCHRUN
-    one = not context.cpus_per_task() and now <= node.siblings(min(now))
+    asked = context.cpus_per_task()
+    one = (not asked or asked > len(now)) and now <= node.siblings(min(now))
     return (inherited or one) and len(now) < len(own) and bool(node.permitted(own) - now)
 
 

@@ -64,7 +64,7 @@ def test_ranks_that_share_a_gpu_share_its_cores(tmp_path: Path) -> None:
 
 
 ONE_CORE = {"mask": "49", "cpuset": "49"}
-ASKED_ONE = task(0, SLURM_CPUS_PER_TASK="1")
+C_1 = task(0, SLURM_CPUS_PER_TASK="1")
 C_28 = task(0, of=2, SLURM_CPUS_PER_TASK="28")
 TWO = task(0, of=2, gpus=2)
 CGROUP = {"mask": "1-4", "cpuset": "1-4,49-52"}
@@ -78,7 +78,10 @@ FEW_OF_GPU = {"mask": "0-13,49-51", "cpuset": "0-13,49-51"}
         pytest.param(task(0), {"mask": "47,49-54"}, OWN[0], "47,49-54", id="across two CCDs"),
         pytest.param(task(0), {"mask": "49"}, OWN[0], "49-55 now", id="one core, by default"),
         pytest.param(task(0), ONE_CORE, "49", "srun -c 7", id="one core, and the job has no more"),
-        pytest.param(ASKED_ONE, {"mask": "49"}, "49", "", id="one core, as asked"),
+        pytest.param(C_1, {"mask": "49"}, "49", "", id="one core, as asked"),
+        pytest.param(
+            C_28, {"mask": "1"}, OWN[0], "49-55 now", id="one core, as sbatch -c leaves it"
+        ),
         pytest.param(task(0), {"mask": "49-50"}, "49-50", "srun -c 7", id="fewer than its GPU has"),
         pytest.param(C_28, {"mask": "0-27"}, "0-27", "", id="more cores than a CCD has"),
         pytest.param({"HIP_VISIBLE_DEVICES": "0"}, {}, "0-63", "", id="one process"),
@@ -112,6 +115,7 @@ def test_slurm_s_own_order_of_ccds_is_reported_and_corrected(whole: Path) -> Non
         assert rank.notes == ([] if local in (2, 3) else [note])
 
 
+C_2 = task(0, SLURM_CPUS_PER_TASK="2")
 C_7 = task(0, SLURM_CPUS_PER_TASK="7")
 C_14 = task(0, of=4, SLURM_CPUS_PER_TASK="14")
 BOTH = "49-55,113-119"
@@ -122,7 +126,9 @@ INSIDE = ("49-55", "48-55", BOTH, "48-55,112-119")
     ("env", "mask", "cores", "threads"),
     [
         *(pytest.param(C_7, mask, mask, "7", id=f"{mask} is inside the CCD") for mask in INSIDE),
-        pytest.param(C_7, "51", "51", "1", id="one core inside the CCD"),
+        pytest.param(C_7, "51", "49-55", "7", id="one core, as sbatch -c leaves it"),
+        pytest.param(C_2, "49,113", "49,113", "2", id="two threads, as asked"),
+        pytest.param(C_1, "49,113", "49,113", "1", id="one core, as asked"),
         pytest.param(C_14, "1-7,9-15", "1-7,9-15", "14", id="srun counts cores"),
         pytest.param(C_14, "1-7,65-71", BOTH, "7", id="srun counts threads"),
         pytest.param(task(0), "0-63", "49-55", "7", id="no second threads"),
@@ -137,7 +143,7 @@ def test_second_threads_come_along_where_slurm_hands_them_out(
     lumi_node.write(tmp_path, smt=True)
     rank = Rank(tmp_path, env, mask=mask)
     assert (rank.cores, rank.threads) == (cores, threads)
-    assert bool(rank.notes) == (mask in ("1-7,65-71", "49,113"))
+    assert bool(rank.notes) == (not cpulist.parse_cpus(cores) <= cpulist.parse_cpus(mask))
 
 
 def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None:
