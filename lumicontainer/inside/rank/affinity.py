@@ -107,7 +107,9 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
         others = f"of its GPU's cores {cpulist.written(own)} the job has {cores}"
         _note(context, now, f"{others}: not bound (use whole nodes: --exclusive)")
         return Binding(now, now & own, changed=False)
-    if not may <= now:
+    # Nearly every job has srun's default.
+    quiet = not asked and _by_default(context, now)
+    if not may <= now and not quiet:
         others = f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now"
         _note(context, now, others)
     return Binding(may, may & own, changed=True)
@@ -115,12 +117,15 @@ def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
 
 def _widened(context: Context, own: frozenset[int], now: frozenset[int]) -> bool:
     """Return whether a rank gets more of its GPU's cores: nobody asked for the few that it has."""
-    node = context.node
     # A rank of torchrun inherits the mask of all its ranks.
-    inherited = context.launch.name == TORCHRUN
+    few = context.launch.name == TORCHRUN or _by_default(context, now)
+    return few and len(now) < len(own) and bool(context.node.permitted(own) - now)
+
+
+def _by_default(context: Context, now: frozenset[int]) -> bool:
+    """Return whether a rank has the one core that srun gives to a task without ``-c``."""
     asked = context.cpus_per_task()
-    one = (not asked or asked > len(now)) and now <= node.siblings(min(now))
-    return (inherited or one) and len(now) < len(own) and bool(node.permitted(own) - now)
+    return (not asked or asked > len(now)) and now <= context.node.siblings(min(now))
 
 
 def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> frozenset[int]:
