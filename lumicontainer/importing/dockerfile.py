@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from lumicontainer.core.apptainer_syntax import hazard
@@ -18,12 +19,35 @@ from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draf
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import expand_variables
+from lumicontainer.importing.shell_split import expand_variables, is_shell
 from lumicontainer.importing.spython_parsers import instruction as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
-_HEREDOC = re.compile(r"<<(-?)\s*([\"']?)(\w+)\2")
+_WORD = re.compile(
+    r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\S)+""", re.DOTALL
+)
+"""A word of a shell, with its quotes and arithmetic."""
+_HEREDOC = re.compile(
+    r"""\d*<<(?P<tabs>-?)(?P<quote>["']?)(?P<escape>\\?)([^<\s"'\\]+)(?P=quote)"""
+)
+"""A word that begins a heredoc of a Dockerfile: none of another form does."""
+_WITH_HEREDOCS = ("RUN", "COPY", "ADD", "ONBUILD")
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
+
+
+class Heredoc(NamedTuple):
+    """Hold a heredoc."""
+
+    word: str
+    quoted: bool
+    tabs: bool
+    """Whether tabs that begin its lines are no part of it."""
+    lines: tuple[str, ...] = ()
+
+    def content(self) -> str:
+        """Return its text."""
+        removed = "\t" if self.tabs else ""
+        return "".join(line.lstrip(removed) + "\n" for line in self.lines)
 
 
 class Instruction(NamedTuple):
@@ -34,8 +58,7 @@ class Instruction(NamedTuple):
     name: str
     text: str
     """What stands behind the name, with its line breaks."""
-    bodies: tuple[str, ...] = ()
-    """The content of its heredocs."""
+    heredocs: tuple[Heredoc, ...] = ()
 
 
 def instructions(text: str) -> Iterator[Instruction]:
@@ -53,12 +76,23 @@ def instructions(text: str) -> Iterator[Instruction]:
             whole = f"{whole.rstrip()[:-1]}\\\n{following}"
             at += 1
         name, _, rest = whole.lstrip().partition(" ")
-        bodies = []
-        for _, _, word in _HEREDOC.findall(rest) if name.upper() in ("RUN", "COPY", "ADD") else ():
-            end = next((n for n in range(at, len(lines)) if lines[n].strip() == word), len(lines))
-            bodies.append("".join(f"{line}\n" for line in lines[at:end]))
-            at = end + 1
-        yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(bodies))
+        found = [*_heredocs(rest, lines[at:])] if name.upper() in _WITH_HEREDOCS else []
+        at += sum(len(each.lines) + 1 for each in found)
+        yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(found))
+
+
+def _heredocs(text: str, below: Sequence[str]) -> Iterator[Heredoc]:
+    """Yield the heredocs of an instruction whose ends stand in the lines below it."""
+    at = 0
+    for word in _WORD.findall(text.replace("\\\n", "")):
+        if found := _HEREDOC.fullmatch(word):
+            quoted = bool(found["quote"] or found["escape"])
+            begun = Heredoc(found[4], quoted, bool(found["tabs"]))
+            ends = (line.lstrip("\t") if begun.tabs else line for line in below[at:])
+            size = next((n for n, line in enumerate(ends) if line == begun.word), None)
+            if size is not None:
+                yield begun._replace(lines=tuple(below[at : at + size]))
+                at += size + 1
 
 
 def _exec_form(text: str) -> list[str]:
@@ -232,8 +266,14 @@ class _Reader(ShellReader):
         lines = "\n" * each.text.count("\n", 0, len(each.text) - len(rest))
         if words := _exec_form(rest):
             rest = shlex.join(words)
-        elif each.bodies:
-            lines, rest = "\n", "".join(each.bodies)
+        elif each.heredocs and _HEREDOC.fullmatch(rest):
+            lines, rest = "\n" * (each.text.count("\n") + 1), each.heredocs[0].content()
+            if (program := rest.partition("\n")[0]).startswith("#!") and not is_shell(program[2:]):
+                line.refuse(f"it is a script of '{program[2:].strip()}', not of a shell")
+                return
+        else:
+            bodies = ((*each.lines, each.word) for each in each.heredocs)
+            rest = "\n".join([rest, *chain.from_iterable(bodies)])
         self.read_shell(lines + rest, each.line, self.values)
 
     def _copy(self, line: FileLine, each: Instruction) -> None:
@@ -245,8 +285,8 @@ class _Reader(ShellReader):
                 line.refuse(why)
                 return
         rest = expand_variables(rest, self.values)
-        if each.bodies:
-            self.copies.add_text(line, each.bodies[0], self._target(rest.split()[-1]))
+        if each.heredocs:
+            self._copy_heredoc(line, each.heredocs[0], rest)
             return
         *sources, target = _exec_form(rest) or shlex.split(rest)
         many = len(sources) > 1
@@ -259,6 +299,17 @@ class _Reader(ShellReader):
                 part.refuse("unpack it in a RUN line, or name it as a source")
             else:
                 self.copies.add(part, source, place)
+
+    def _copy_heredoc(self, line: FileLine, only: Heredoc, rest: str) -> None:
+        *_, target = words = rest.split()
+        if len(words) > len(("<<WORD", target)):
+            line.refuse("only one heredoc, and no other file beside it, can be carried over")
+        elif not only.quoted and any(mark in only.content() for mark in "$\\"):
+            why = "an unquoted heredoc's '$' and backslashes are Docker's"
+            line.refuse(f"{why}: quote its word, or copy a file")
+        else:
+            place = self._target(target)
+            self.copies.add_text(line, only.content(), place + only.word * place.endswith("/"))
 
     def _target(self, path: str) -> str:
         end = "/" if path.endswith("/") or path in (".", "./") else ""

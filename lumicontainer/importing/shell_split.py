@@ -2,12 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`|(?<!\S)\#[^\n]*"""
-    r"""|<<<|<<-?\s*(?P<quote>["']?)(?P<word>[\w.]+)(?P=quote)|&&|;;|[;\n(){}]""",
+    r"""|\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|<<<|&&|;;|[;\n(){}]"""
+    r"""|<<(?P<tabs>-?)[ \t]*(?P<quote>["']?)\\?(?P<word>[^\s|&;<>()"'`\\]+)(?P=quote)""",
     re.DOTALL,
 )
 _DEPTH = {"(": 1, "{": 1, ")": -1, "}": -1}
@@ -17,6 +19,13 @@ _END = re.compile(r"(?:fi|done|esac)\b")
 _TEST = re.compile(r"(?:\[|test\b|!)")
 _SPECIAL = set("|&<>`(){}\n")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+
+
+def is_shell(program: str) -> bool:
+    """Return whether a program, as behind ``#!``, reads the shell text that is read here."""
+    words = program.split()
+    names = [PurePosixPath(word).name for word in words if word != "-S"]
+    return any(name in ("sh", "bash", "dash") for name in names[names[:1] == ["env"] :][:1])
 
 
 class ShellCommand(NamedTuple):
@@ -72,24 +81,25 @@ def _command(text: str, start: int, end: int) -> Iterator[ShellCommand]:
 def _ends(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a command ends, and how many characters separate it from the next one."""
     at = depth = 0
-    words: list[str] = []
+    words: list[tuple[str, str]] = []
     while found := _TOKEN.search(text, at):
         mark, at = found[0], found.end()
         if found["word"]:
-            words.append(found["word"])
+            words.append((found["tabs"] and r"\t*", found["word"]))
         elif mark in _DEPTH:
             depth = max(0, depth + _DEPTH[mark])
         elif mark == "\n" and words:
             at = _after_heredocs(text, found.start(), words)
             words = []
-        elif mark in _SEPARATORS and not depth:
+        # The body of a heredoc stands behind the whole line.
+        elif mark in _SEPARATORS and not depth and not words:
             yield found.start(), len(mark)
 
 
-def _after_heredocs(text: str, at: int, words: list[str]) -> int:
+def _after_heredocs(text: str, at: int, words: Sequence[tuple[str, str]]) -> int:
     """Return where the line ends that ends the last of the heredocs that begin behind ``at``."""
-    for word in words:
-        found = re.compile(rf"^\t*{re.escape(word)}$", re.MULTILINE).search(text, at)
+    for tabs, word in words:
+        found = re.compile(rf"^{tabs}{re.escape(word)}$", re.MULTILINE).search(text, at)
         at = found.end() if found else len(text)
     return at
 

@@ -23,6 +23,10 @@ HEREDOC = "cat <<'END' >/x\nfor x in; &&\nEND"
         ("[ -e x ] && a; b", ["[ -e x ] && a", "b"]),
         ("# note\na # other; b\n# last", ["a # other; b"]),
         ("a <<<b; c", ["a <<<b", "c"]),
+        ("a $((1<<3)); (( b <<c )); d\ne", ["a $((1<<3))", "(( b <<c ))", "d", "e"]),
+        ("((a; b) && c); d", ["((a; b) && c)", "d"]),
+        ("a && b <<E && c; d\nx && y\n\tE\nE\nz", ["a", "b <<E && c; d\nx && y\n\tE\nE", "z"]),
+        ("a <<-'E-F' <<\\G; b\n\tE-F\n E\nG\nz", ["a <<-'E-F' <<\\G; b\n\tE-F\n E\nG", "z"]),
     ],
 )
 def test_a_command_ends_where_bash_ends_it(text: str, commands: list[str] | None) -> None:

@@ -1,0 +1,136 @@
+"""Lines of other tools' files become what they mean there, or are reported as not carried."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.importing.draft import Draft, Goal
+from lumicontainer.importing.read import reader_of
+
+Import = Callable[..., Draft]
+ONE = "an unquoted heredoc's '$' and backslashes are Docker's: quote its word, or copy a file"
+MANY = "only one heredoc, and no other file beside it, can be carried over"
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Import:
+    """Return the draft of a file with a text, beside other files of the same folder."""
+
+    def read(name: str, text: str, **others: str) -> Draft:
+        for file, content in {name: text, **others}.items():
+            (tmp_path / file).write_text(content, newline="")
+        draft = Draft(tmp_path, Goal("cpu", "debian bookworm", "3.11"), "mine")
+        reader_of(Path(name))(draft, name)
+        return draft
+
+    return read
+
+
+@pytest.fixture
+def dockerfile(imported: Import) -> Import:
+    """Return the draft of a Dockerfile whose first line is ``FROM debian``."""
+
+    def read(text: str, **others: str) -> Draft:
+        return imported("Dockerfile", f"FROM debian\n{text}\n", **others)
+
+    return read
+
+
+def rows(draft: Draft) -> list[tuple[int, str, str]]:
+    """Return the line, the outcome and the text of what became of a file, but for FROM."""
+    found = ((each.line, each.outcome, each.text) for each in draft.lines)
+    return [each for each in found if not each[2].startswith("FROM")]
+
+
+def notes(draft: Draft) -> list[str]:
+    """Return why lines are not carried over."""
+    return [each.note for each in draft.lines if each.outcome == "not carried"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $((1<<3)) >/opt/n",
+        "echo $((1 <<3)) >/opt/n",
+        "cat <<<word",
+        "echo '<<EOF'",
+        'echo "a <<EOF b"',
+        "echo a<<EOF",
+    ],
+)
+def test_what_is_not_a_heredoc_ends_with_its_line(dockerfile: Import, command: str) -> None:
+    found = rows(dockerfile(f"RUN {command}\nRUN echo hi >/opt/h\nENV A=b"))
+    assert found[0][2] == command
+    assert found[1:] == [(3, "carried", "echo hi >/opt/h"), (4, "carried", "A=b")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 <<EOF\nimport os\nEOF",
+        "cat <<EOF >/etc/foo.conf\nmkdir -p /opt/zz\nEOF",
+        "cat <<'EOF' >/x && touch /y\n  EOF\n\tEOF\n$A\nEOF",
+        "cat <<-EOF >/x; touch /y\n  EOF\nEOF",
+        "cat <<A-B <<\\C.D >/x\nA\nA-B\nid\nC.D",
+    ],
+)
+def test_a_command_keeps_its_heredoc(imported: Import, command: str) -> None:
+    post = "".join(f"{line}\n" for line in command.split("\n"))
+    docker = imported("Dockerfile", f"FROM debian\nRUN {command}\nRUN id\n")
+    after = 3 + command.count("\n")
+    assert rows(docker) == [(2, "carried", command), (after, "carried", "id")]
+    assert f"(\n{command}\n)" in docker.script[0]
+    apptainer = imported("a.def", f"Bootstrap: docker\nFrom: debian\n%post\n{post}id\n")
+    assert rows(apptainer)[1:] == [(4, "carried", command), (after + 2, "carried", "id")]
+
+
+def test_a_heredoc_alone_is_a_script(dockerfile: Import) -> None:
+    draft = dockerfile("RUN --mount=type=cache,target=/c \\\n  <<-'EOF'\n\tmkdir /a\n\tid\n\tEOF")
+    assert rows(draft) == [(4, "carried", "mkdir /a"), (5, "carried", "id")]
+
+
+def test_a_script_of_another_language_is_not_carried(dockerfile: Import) -> None:
+    draft = dockerfile("RUN <<EOF\n#!/usr/bin/env python3\nimport os\nEOF\nRUN id")
+    assert rows(draft) == [(2, "not carried", "RUN <<EOF"), (6, "carried", "id")]
+    assert notes(draft) == ["it is a script of '/usr/bin/env python3', not of a shell"]
+
+
+def test_a_heredoc_without_an_end_leaves_the_next_lines(dockerfile: Import) -> None:
+    draft = dockerfile("RUN cat <<EOF\nENV A=b")
+    assert rows(draft) == [(2, "not carried", "cat <<EOF"), (3, "carried", "A=b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "target"),
+    [
+        ("<<EOF /etc/a\nx\n EOF\nEOF", b"x\n EOF\n", "/etc/a"),
+        ("<<-'EOF' /etc/a\n\tx $A \\\n\tEOF", b"x $A \\\n", "/etc/a"),
+        ("<<name /etc/\nx\nname", b"x\n", "/etc/name"),
+    ],
+)
+def test_a_copied_heredoc_is_a_file(
+    dockerfile: Import, text: str, content: bytes, target: str
+) -> None:
+    draft = dockerfile(f"COPY {text}\nENV A=b")
+    assert [outcome for _, outcome, _ in rows(draft)] == ["carried", "carried"]
+    assert [each.content for each in draft.files.values()] == [content]
+    assert draft.script[0].endswith(f" {target}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("<<EOF /etc/a\nv=$V\nEOF", ONE),
+        ("<<EOF /etc/a\na \\n\nEOF", ONE),
+        ("<<a <<b /d/\n1\na\n2\nb", MANY),
+        ("x.txt <<a /d/\n1\na", MANY),
+    ],
+)
+def test_a_heredoc_that_docker_would_change_is_not_carried(
+    dockerfile: Import, text: str, why: str
+) -> None:
+    draft = dockerfile(f"COPY {text}\nENV A=b")
+    assert [outcome for _, outcome, _ in rows(draft)] == ["not carried", "carried"]
+    assert notes(draft) == [why]
+    assert draft.files == {}
