@@ -154,7 +154,7 @@ class _Reader(ShellReader):
             name, _, given = word.partition("=")
             value = expand_variables(given, self.draft.environment)
             if name == "PATH" or name.endswith("_PATH"):
-                add_path(line, name, value)
+                add_path(line, name, given, {})
             elif "$" in value:
                 line.part(word).refuse("it has a variable without a known value")
             else:

@@ -16,10 +16,10 @@ from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml.validators import RESERVED
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine
-from lumicontainer.importing.environment import add_path, add_variable
+from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import expand_variables, is_shell
+from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables, is_shell
 from lumicontainer.importing.spython_parsers import instruction as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
@@ -232,9 +232,13 @@ class _Reader(ShellReader):
     def _env(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
             if name == "PATH" or name.endswith("_PATH"):
-                add_path(line, name, expand_variables(value, self.values))
+                add_path(line, name, value, self.values)
                 continue
-            known = re.sub(r"\$\{?\w+\}?", "", expand_variables(value, self.values))
+            known = expand_variables(value, self.values)
+            if OTHER_EXPANSION.search(known):
+                line.part(f"{name}={value}").refuse(UNKNOWN_EXPANSION)
+                continue
+            known = re.sub(r"\$(\{\w+\}|\w+)", "", known)
             self.values[name] = known
             self.draft.parameters.pop(name, None)
             add_variable(line, name, known)
@@ -287,6 +291,9 @@ class _Reader(ShellReader):
         rest = expand_variables(rest, self.values)
         if each.heredocs:
             self._copy_heredoc(line, each.heredocs[0], rest)
+            return
+        if "$" in rest:
+            line.refuse("it has a variable without a known value")
             return
         *sources, target = _exec_form(rest) or shlex.split(rest)
         many = len(sources) > 1

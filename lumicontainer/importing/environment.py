@@ -1,11 +1,15 @@
 """Add variables of the image, and lists of folders such as PATH."""
 
+import re
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from lumicontainer.core.yaml.validators import absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, FileLine, fault
 from lumicontainer.importing.replacements import table
+from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables
 
+UNKNOWN_EXPANSION = "it has an expansion whose value is not known"
 _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/bin", "/sbin")}
 
 
@@ -21,15 +25,23 @@ def add_variable(line: FileLine, name: str, value: str) -> None:
     line.note(CARRIED)
 
 
-def add_path(line: FileLine, name: str, value: str) -> None:
+def add_path(line: FileLine, name: str, given: str, values: Mapping[str, str]) -> None:
     """Add a variable that lists folders, but those that the image does not have."""
-    line, draft = line.part(f"{name}={value}"), line.draft
-    given = [each for each in value.split(":") if each and "$" not in each]
+    draft = line.draft
+    # With its separator, the former value of the list is one more folder of it.
+    plain = re.escape(name)
+    own = rf"\$\{{{plain}:?\+(:?\$(?:{plain}|\{{{plain}\}}):?)\}}"
+    listed = re.sub(own, r"\1", given)
+    value = expand_variables(listed, {**draft.environment, **values})
+    line = line.part(f"{name}={value}")
+    folders = [each for each in value.split(":") if each and "$" not in each]
     absent = table()["folders"]
-    there = [each for each in given if not any(fnmatchcase(each, known) for known in absent)]
+    there = [each for each in folders if not any(fnmatchcase(each, known) for known in absent)]
     if line.decided("environment", name):
         return
-    if given and not there:
+    if OTHER_EXPANSION.search(value):
+        line.refuse(UNKNOWN_EXPANSION)
+    elif folders and not there:
         line.note(NOT_NEEDED, "the image does not have these folders")
     elif name != "PATH":
         add_variable(line, name, ":".join(there))

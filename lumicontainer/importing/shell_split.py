@@ -18,7 +18,11 @@ _BEGIN = re.compile(r"(?:(?:do|then|else|elif|!|time)\s+)*(?:if|for|while|until|
 _END = re.compile(r"(?:fi|done|esac)\b")
 _TEST = re.compile(r"(?:\[|test\b|!)")
 _SPECIAL = set("|&<>`(){}\n")
-_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+_VARIABLE = re.compile(
+    r"\$(?:\{(?P<name>\w+)(?:(?P<mark>:?[-+])(?P<other>(?:[^{}]|\$\{[^{}]*\})*))?\}|(?P<bare>\w+))"
+)
+OTHER_EXPANSION = re.compile(r"\$\{(?!\w+\})")
+"""Begins an expansion that is more than the value of a variable."""
 
 
 def is_shell(program: str) -> bool:
@@ -128,11 +132,15 @@ def command_words(text: str, values: Mapping[str, str]) -> list[str] | None:
 
 
 def expand_variables(text: str, values: Mapping[str, str]) -> str:
-    """Put in the values of known variables; ``${NAME:-other}`` of an unknown one is its other."""
+    """Put in the values of known variables; ``${NAME:-other}`` of an unknown one is its other.
+
+    ``${NAME:+other}`` of an unknown one stays, as it may have a value that is not known.
+    """
 
     def value(found: re.Match[str]) -> str:
-        name = found[1] or found[3]
-        default = found[2]
-        return values.get(name) or (found[0] if default is None else default)
+        known, mark = values.get(found["name"] or found["bare"]), found["mark"] or ""
+        if mark.endswith("+") if known else mark.endswith("-"):
+            return expand_variables(found["other"], values)
+        return found[0] if "+" in mark else known or found[0]
 
     return _VARIABLE.sub(value, text)

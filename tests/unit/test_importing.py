@@ -10,6 +10,7 @@ from lumicontainer.importing.read import reader_of
 
 Import = Callable[..., Draft]
 ONE = "an unquoted heredoc's '$' and backslashes are Docker's: quote its word, or copy a file"
+EXPANSION = "it has an expansion whose value is not known"
 MANY = "only one heredoc, and no other file beside it, can be carried over"
 
 
@@ -134,3 +135,59 @@ def test_a_heredoc_that_docker_would_change_is_not_carried(
     assert [outcome for _, outcome, _ in rows(draft)] == ["not carried", "carried"]
     assert notes(draft) == [why]
     assert draft.files == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("A_PATH=/opt/a${A_PATH:+:$A_PATH}", "/opt/a"),
+        ("A_PATH=${A_PATH:+${A_PATH}:}/opt/a", "/opt/a"),
+        ("A_PATH=/opt/b\nENV A_PATH=/opt/a${A_PATH:+:${A_PATH}}", "/opt/a:/opt/b"),
+        ("A_PATH=/opt/b\nENV A_PATH=/opt/a:$A_PATH", "/opt/a:/opt/b"),
+        ("A_PATH=${B_PATH:-/opt/a}", "/opt/a"),
+        ("B=b\nENV A_PATH=/x${B:+/$B}:${C:-/${B}}", "/x/b:/b"),
+    ],
+)
+def test_a_path_is_extended(dockerfile: Import, text: str, value: str) -> None:
+    draft = dockerfile(f"ENV {text}")
+    assert notes(draft) == []
+    assert draft.environment["A_PATH"] == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A=a${B:+x}",
+        "A=${B:+${C}}x",
+        "A=${B:?none}",
+        "A=${B##*/}",
+        "A_PATH=/a:${B:+/x}:/b",
+        "A_PATH=/a${B_PATH:+:$B_PATH}",
+        "PATH=${B%/x}/bin:$PATH",
+    ],
+)
+def test_an_expansion_without_a_known_value_is_not_carried(dockerfile: Import, text: str) -> None:
+    draft = dockerfile(f"ENV {text}")
+    assert (rows(draft), notes(draft)) == ([(2, "not carried", text)], [EXPANSION])
+    assert (draft.environment, draft.path) == ({}, [])
+
+
+def test_a_copy_to_an_unknown_place_is_not_carried(dockerfile: Import) -> None:
+    draft = dockerfile("COPY a /opt/${B:+x}/", a="")
+    assert notes(draft) == ["it has a variable without a known value"]
+
+
+def test_variables_of_a_definition_are_expanded_as_those_of_a_dockerfile(imported: Import) -> None:
+    draft = imported(
+        "a.def",
+        "Bootstrap: docker\nFrom: debian\n%environment\n"
+        "    export LD_LIBRARY_PATH=/opt/a${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\n"
+        "    export PATH=/opt/a/bin${PATH:+:${PATH}}\n"
+        "    export A=a${B:+x} B_PATH=${C:+/c}\n",
+    )
+    assert draft.environment == {"LD_LIBRARY_PATH": "/opt/a"}
+    assert draft.path == ["/opt/a/bin"]
+    assert [text for _, outcome, text in rows(draft) if outcome == "not carried"] == [
+        "A=a${B:+x}",
+        "B_PATH=${C:+/c}",
+    ]

@@ -45,3 +45,17 @@ def test_known_variables_are_put_in_and_others_are_not_guessed() -> None:
     assert expand_variables("$A ${B} ${C:-c} $D", values) == "1 2 b c $D"
     assert command_words("x \"$A\" 'y $Z'", values) == ["x", "1 2", "y $Z"]
     assert command_words("x $D", values) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("${A:-x}${C:-x}${C-${A}}", "axa"),
+        ("${A:+x}${A+y$A}", "xya"),
+        ("${A:+${C:-z}}", "z"),
+        ("${C:+x}", "${C:+x}"),
+        ("${A%b} ${A:?x} ${#A}", "${A%b} ${A:?x} ${#A}"),
+    ],
+)
+def test_expansions_of_known_meaning_are_put_in(text: str, expanded: str) -> None:
+    assert expand_variables(text, {"A": "a"}) == expanded
