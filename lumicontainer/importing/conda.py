@@ -1,18 +1,19 @@
 """Read environments of conda, which are also cotainr's files."""
 
+import getopt
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import yaml
 
-from lumicontainer.core.model.requirements import requirement
+from lumicontainer.core.model.requirements import requirement, requirement_lines
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.replacements import conda_name, table
 from lumicontainer.importing.requirements import add_line, add_requirement
-from lumicontainer.system.files.recipe_folder import read_text
+from lumicontainer.system.files.recipe_folder import read_bytes, read_text
 
 _SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*(.*)")
 
@@ -61,10 +62,37 @@ def _add_dependencies(line: FileLine, node: Any) -> None:
             _at(line, item).refuse("expected a package, or 'pip' with a list")
 
 
+class Wanted(NamedTuple):
+    """Hold what a command of conda names."""
+
+    packages: Sequence[str]
+    files: Sequence[str]
+    unknown: str
+    """An option that may change what it installs; empty if there is none."""
+
+
+def wanted(words: Sequence[str]) -> Wanted:
+    """Return what the words behind ``conda install`` or ``conda env create`` name."""
+    flags, settings = table()["conda_flags"], table()["conda_settings"]
+    known = [*flags, *(f"{name}=" for name in ("file", *settings))]
+    try:
+        given, packages = getopt.gnu_getopt(list(words), "yqvf:c:n:p:r:", known)
+    except getopt.GetoptError as error:
+        return Wanted((), (), f"{'--' if len(error.opt) > 1 else '-'}{error.opt}")
+    files = [value.removeprefix("=") for name, value in given if name in ("-f", "--file")]
+    return Wanted(packages, files, "")
+
+
+def read_specs(draft: Draft, name: str) -> None:
+    """Add the lines of a file with a package of conda in each."""
+    for each in requirement_lines(read_bytes(draft.folder, name)):
+        add_package(FileLine(draft, name, each.line, each.text))
+
+
 def add_package(line: FileLine) -> None:
     """Add a package of conda: a layer, a Python package or a Debian package."""
     parts = _SPEC.fullmatch(line.text.strip())
-    if not parts:
+    if not parts or "://" in line.text:
         line.refuse("expected a name with a version")
         return
     name, version = parts[1].lower(), _version(parts[2])

@@ -198,7 +198,7 @@ class _Reader(ShellReader):
         self._line(stage.first).note(NOT_CARRIED if read else NOT_NEEDED, why)
 
     def _line(self, each: Instruction) -> FileLine:
-        return self.line(each.line, f"{each.name} {each.text}")
+        return self.line(each.line, f"{each.name} {each.text}".strip())
 
     def _from(self, stage: _Stage) -> None:
         line = self._line(stage.first)
@@ -208,7 +208,7 @@ class _Reader(ShellReader):
             line.replace_image(stage.base)
 
     def _instruction(self, each: Instruction) -> None:
-        line = self._line(each)
+        line, before = self._line(each), len(self.draft.lines)
         try:
             if read := self._READERS.get(each.name):
                 read(self, line, each)
@@ -216,6 +216,8 @@ class _Reader(ShellReader):
                 line.decided("instructions", each.name)
         except (ValueError, IndexError) as error:
             line.refuse(f"it cannot be read: {error}")
+        if len(self.draft.lines) == before:
+            line.refuse("it names nothing")
 
     def _arg(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):

@@ -1,7 +1,8 @@
 """Read requirements of Python packages: single ones, and the lines of ``requirements.txt``."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -37,7 +38,8 @@ def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
     found = re.fullmatch(r"(--[\w-]+|-\w)[=\s]*(.*)", line.text)
     option, value = (found[1], found[2]) if found else (line.text, "")
     if option in _REQUIREMENT:
-        read_named(line, inner_name(str(PurePosixPath(line.file).parent / value)), seen)
+        named = inner_name(str(PurePosixPath(line.file).parent / value))
+        read_named(line, named, partial(read_requirements, seen=seen), seen)
     else:
         add_option(line, option, value)
 
@@ -55,7 +57,9 @@ def inner_name(path: str) -> str:
     return "/".join(parts)
 
 
-def read_named(line: FileLine, name: str, seen: Sequence[str] = ()) -> None:
+def read_named(
+    line: FileLine, name: str, read: Callable[[Draft, str], None], seen: Sequence[str] = ()
+) -> None:
     """Add the lines of a file that a line names; refuse the line if it cannot be read."""
     if not name:
         line.refuse("the file is not below the folder of what is imported")
@@ -66,7 +70,7 @@ def read_named(line: FileLine, name: str, seen: Sequence[str] = ()) -> None:
     rows = line.draft.lines
     before = len(rows)
     try:
-        read_requirements(line.draft, name, seen)
+        read(line.draft, name)
     except InputError as error:
         problem = error.problems[0]
         line.refuse(f"{problem.what}: {problem.where} {problem.why}".strip())

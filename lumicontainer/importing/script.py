@@ -78,8 +78,10 @@ class ShellReader:
             unknown = not compound and bool(re.search(table()["downloads"], line.text))
             why = _UNKNOWN if unknown else replacement_for("commands", plain).get("refuse", "")
             return self._is_other_kept(line, expand_variables(plain, values), why)
-        found = _without_options(found)
+        found, before = _without_options(found), len(self.draft.lines)
         if not found or self._read_installer(line, found):
+            if len(self.draft.lines) == before:
+                line.note(NOT_NEEDED, "nothing is left to do")
             return False
         if line.decided("commands", " ".join(found)):
             return False
@@ -91,9 +93,12 @@ class ShellReader:
             _add_apt(line, found[found.index("install") + 1 :])
         elif _PIP.match(joined):
             for path in requirements.add_pip(line, found[found.index("install") + 1 :]):
-                requirements.read_named(line.part(f"pip install -r {path}"), self._file(path))
+                part = line.part(f"pip install -r {path}")
+                requirements.read_named(part, self._file(path), requirements.read_requirements)
         elif conda_verb := _CONDA.match(joined):
-            self._add_conda(line, found[2 if conda_verb[1] in ("install", "create") else 3 :])
+            verb = conda_verb[1].split()
+            files = ["environment.yml"] if len(verb) > 1 else []
+            self._add_conda(line, found[1 + len(verb) :], files)
         else:
             return False
         return True
@@ -102,23 +107,17 @@ class ShellReader:
         """Return the name in the folder of what a path of the image was copied from."""
         return self.copies.find(str(PurePosixPath(self.folder or "/") / path))
 
-    def _add_conda(self, line: FileLine, found: Sequence[str]) -> None:
-        left = list(found)
-        while left:
-            word = left.pop(0)
-            if word in ("-f", "--file") and left:
-                self._read_environment(line, self._file(left.pop(0)))
-            elif word in ("-c", "--channel", "-n", "--name", "-p", "--prefix"):
-                left = left[1:]
-            elif not word.startswith("-"):
-                conda.add_package(line.part(word))
-
-    def _read_environment(self, line: FileLine, name: str) -> None:
-        if not name:
-            line.refuse("the file is not below the folder of what is imported")
+    def _add_conda(self, line: FileLine, words: Sequence[str], files: Sequence[str]) -> None:
+        """Add what conda installs; ``files`` are those that it reads if none is named."""
+        wanted = conda.wanted(words)
+        if wanted.unknown:
+            line.refuse(f"the option '{wanted.unknown}' of conda has no counterpart")
             return
-        conda.read_environment(self.draft, name)
-        line.note(CARRIED, f"the lines of {name} are above")
+        for path in wanted.files or files:
+            read = conda.read_specs if path.endswith(".txt") else conda.read_environment
+            requirements.read_named(line, self._file(path), read)
+        for word in wanted.packages:
+            conda.add_package(line.part(word))
 
     def _is_other_kept(self, line: FileLine, plain: str, why: str = "") -> bool:
         """Add what becomes of a command that installs no packages by name."""

@@ -191,3 +191,65 @@ def test_variables_of_a_definition_are_expanded_as_those_of_a_dockerfile(importe
         "A=a${B:+x}",
         "B_PATH=${C:+/c}",
     ]
+
+
+CONDA = "name: x\ndependencies: [polars]\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "conda env create --file=environment.yml",
+        "mamba env update -f=environment.yml",
+        "micromamba install -yqnbase -fenvironment.yml",
+        "conda env update --name base --prune",
+    ],
+)
+def test_each_form_of_an_environment_of_conda_is_read(dockerfile: Import, words: str) -> None:
+    draft = dockerfile(f"COPY environment.yml .\nRUN {words}", **{"environment.yml": CONDA})
+    assert draft.python == {"polars": None}
+    assert rows(draft)[1] == (3, "carried", words)
+
+
+def test_specs_of_conda_are_read_from_a_text_file(dockerfile: Import) -> None:
+    specs = "# platform: linux-64\npolars=1.2.*=py3\nhttps://example.org/a.conda\n"
+    words = "conda install --yes --file requirements.txt numpy"
+    text = f"COPY requirements.txt /tmp/\nWORKDIR /tmp\nRUN {words}"
+    draft = dockerfile(text, **{"requirements.txt": specs})
+    assert [*draft.python] == ["polars==1.2.*", "numpy"]
+    assert rows(draft)[2:] == [
+        (4, "carried", words),
+        (2, "carried", "polars=1.2.*=py3"),
+        (3, "not carried", "https://example.org/a.conda"),
+        (4, "carried", "numpy"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("conda install --no-deps numpy", "the option '--no-deps' of conda has no counterpart"),
+        ("conda create --clone base", "the option '--clone' of conda has no counterpart"),
+        ("conda env create -f", "the option '-f' of conda has no counterpart"),
+        ("conda env create -f other.yml", "the file is not below the folder of what is imported"),
+        ("conda env create", "the file is not below the folder of what is imported"),
+        ("conda env create -f a.yml", "expected an environment of conda: a.yml"),
+    ],
+)
+def test_a_command_of_conda_that_cannot_be_read_is_not_carried(
+    dockerfile: Import, words: str, why: str
+) -> None:
+    draft = dockerfile(f"COPY a.yml .\nRUN {words} && id", **{"a.yml": "a: b\n"})
+    assert rows(draft)[1:] == [(3, "not carried", words), (3, "carried", "id")]
+    assert notes(draft) == [why]
+    assert draft.python == {}
+
+
+@pytest.mark.parametrize("text", ["ADD a", "COPY []", "COPY", "ENV", "RUN", "RUN # x"])
+def test_an_instruction_that_names_nothing_is_reported(dockerfile: Import, text: str) -> None:
+    assert rows(dockerfile(text)) == [(2, "not carried", text)]
+
+
+@pytest.mark.parametrize("text", ["apt-get install -y", "pip install -q", "conda create -n x"])
+def test_a_command_that_installs_nothing_is_not_needed(dockerfile: Import, text: str) -> None:
+    assert rows(dockerfile(f"RUN {text}")) == [(2, "not needed", text)]
