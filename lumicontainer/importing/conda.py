@@ -3,63 +3,74 @@
 import getopt
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-import yaml
+from typing import NamedTuple
 
 from lumicontainer.core.model.requirements import requirement, requirement_lines
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.core.yaml import nodes
+from lumicontainer.core.yaml.parse import parse_yaml
+from lumicontainer.errors import InputError, Problem, Problems
 from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.replacements import conda_name, table
 from lumicontainer.importing.requirements import add_line, add_requirement
-from lumicontainer.system.files.recipe_folder import read_bytes, read_text
+from lumicontainer.system.files.recipe_folder import display, read_bytes, read_text
 
+_LIST = "dependencies"
 _SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*(.*)")
 
 
 def read_environment(draft: Draft, name: str) -> None:
     """Add the lines of an environment; raise ``InputError`` if the file is none."""
-    text = read_text(draft.folder, name)
-    try:
-        root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        why = str(error).splitlines()[0]
-        raise InputError(Problem("cannot read YAML", name, why)) from error
-    keys = {key.value: value for key, value in root.value} if _is(root, "mapping") else {}
-    if not _is(keys.get("dependencies"), "sequence"):
+    shown, problems = display(draft.folder / name), Problems()
+    root = parse_yaml(read_text(draft.folder, name), shown, problems)
+    problems.raise_if_any()
+    entries = root.entries if isinstance(root, nodes.Mapping) else ()
+    if not any(key.text == _LIST and isinstance(node, nodes.Sequence) for key, node in entries):
         hint = "name a file of conda or cotainr, with a list of dependencies"
         raise InputError(Problem("expected an environment of conda", name, hint=hint))
-    for key, value in keys.items():
-        line = FileLine(draft, name, value.start_mark.line + 1, f"{key}:")
-        if key == "dependencies":
-            _add_dependencies(line, value)
-        elif key == "variables" and _is(value, "mapping"):
-            for variable, given in value.value:
-                add_variable(_at(line, variable), variable.value, str(given.value))
+    for key, node in entries:
+        line = FileLine(draft, name, node.place.line, f"{key.text}:")
+        if isinstance(node, nodes.Sequence) and key.text == _LIST:
+            _add_dependencies(line, node)
+        elif isinstance(node, nodes.Mapping) and key.text == "variables":
+            for variable, given in node.entries:
+                _add_variable(_at(line, variable), given)
         else:
-            line.decided("conda_keys", key)
+            line.decided("conda_keys", key.text)
 
 
-def _is(node: Any, kind: str) -> bool:
-    return bool(node is not None and node.id == kind)
-
-
-def _at(line: FileLine, node: Any) -> FileLine:
+def _at(line: FileLine, node: nodes.Node) -> FileLine:
     """Return the line at which a node begins, with the node's text if it is one."""
-    text = node.value if _is(node, "scalar") else line.text
-    return line._replace(number=node.start_mark.line + 1, text=text)
+    text = node.text if isinstance(node, nodes.Scalar) else line.text
+    return line._replace(number=node.place.line, text=text)
 
 
-def _add_dependencies(line: FileLine, node: Any) -> None:
-    for item in node.value:
-        if _is(item, "scalar"):
+def _add_variable(line: FileLine, given: nodes.Node) -> None:
+    if isinstance(given, nodes.Scalar):
+        add_variable(line, line.text, given.text)
+    else:
+        line.refuse("expected a text")
+
+
+def _add_dependencies(line: FileLine, listed: nodes.Sequence) -> None:
+    for item in listed.items:
+        if isinstance(item, nodes.Scalar):
             add_package(_at(line, item))
-        elif _is(item, "mapping") and [key.value for key, _ in item.value] == ["pip"]:
-            for each in item.value[0][1].value:
+        elif (found := _of_pip(item)) is not None:
+            for each in found:
                 add_line(_at(line, each))
         else:
             _at(line, item).refuse("expected a package, or 'pip' with a list")
+
+
+def _of_pip(item: nodes.Node) -> list[nodes.Scalar] | None:
+    """Return the lines for pip; None if the item is anything else."""
+    entries = item.entries if isinstance(item, nodes.Mapping) else ()
+    if [key.text for key, _ in entries] != ["pip"] or not isinstance(entries[0][1], nodes.Sequence):
+        return None
+    items = entries[0][1].items
+    found = [each for each in items if isinstance(each, nodes.Scalar)]
+    return found if len(found) == len(items) else None
 
 
 class Wanted(NamedTuple):

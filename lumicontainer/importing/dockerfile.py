@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml.validators import RESERVED
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.requirements import url_source
@@ -97,7 +97,7 @@ def _heredocs(text: str, below: Sequence[str]) -> Iterator[Heredoc]:
 
 def _exec_form(text: str) -> list[str]:
     """Return the words of ``["a", "b"]``; nothing for other text."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(text)
         if isinstance(found, list):
             return list(map(str, found))
@@ -131,7 +131,7 @@ def read_dockerfile(draft: Draft, name: str) -> None:
             stages[-1].body.append(each)
         else:
             before.append(each)
-            values |= dict(_assignments(each.text)) if each.name == "ARG" else {}
+            values |= _defaults(each, name) if each.name == "ARG" else {}
     if not stages:
         hint = "name a Dockerfile, a definition, requirements.txt or environment.yml"
         raise InputError(Problem("expected a Dockerfile with FROM", name, hint=hint))
@@ -154,6 +154,15 @@ def _assignments(text: str) -> Iterator[tuple[str, str]]:
     for word in shlex.split(joined):
         name, _, value = word.partition("=")
         yield name, value
+
+
+def _defaults(each: Instruction, file: str) -> dict[str, str]:
+    try:
+        return dict(_assignments(each.text))
+    except ValueError as error:
+        place = str(Place(file, each.line))
+        problem = Problem("cannot read ARG", place, str(error), "close the quote, or remove it")
+        raise InputError(problem) from error
 
 
 class _Reader(ShellReader):
@@ -327,9 +336,10 @@ class _Reader(ShellReader):
         return f"/{'/'.join(parts)}{end}" if parts else "/"
 
     def _start(self, line: FileLine, each: Instruction) -> None:
-        recipe = parsed(each.name, each.text.replace("\\\n", " "))
+        text = each.text.replace("\\\n", " ")
+        recipe = parsed(each.name, text)
         found: Any = recipe.cmd or recipe.entrypoint
-        line.start(shlex.join(found) if isinstance(found, list) else str(found))
+        line.start(shlex.join(map(str, found)) if isinstance(found, list) else text)
 
     _READERS: Mapping[str, Any] = {
         "ARG": _arg,

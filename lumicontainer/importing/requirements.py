@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -111,7 +112,12 @@ def add_requirement(line: FileLine, given: str) -> None:
 
 def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:
     python = line.draft.goal.python
-    if read.marker and not read.marker.evaluate(marker_values(python)):
+    try:
+        meant = not read.marker or read.marker.evaluate(marker_values(python))
+    except (UndefinedComparison, UndefinedEnvironmentName) as error:
+        line.refuse(f"its condition has no meaning: {error}")
+        return
+    if not meant:
         line.note(NOT_NEEDED, f"not for Python {python} on Linux")
         return
     asked = f"{read.specifier} was asked for" if read.specifier else ""

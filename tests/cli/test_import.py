@@ -118,7 +118,7 @@ def test_a_second_import_overwrites_nothing(lumicontainer: Run, tmp_path: Path) 
         ("Dockerfile", "RUN true\n", "expected a Dockerfile with FROM"),
         ("a.def", "%post\n    true\n", "expected a definition of Apptainer"),
         ("a.yml", "services: {web: {image: x}}\n", "expected an environment of conda"),
-        ("b.yml", "a: [\n", "cannot read YAML"),
+        ("b.yml", "a: [\n", "this is not YAML"),
         ("python.txt", "rich\n", "layer 'python' exists already"),
     ],
 )

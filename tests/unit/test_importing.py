@@ -1,10 +1,12 @@
 """Lines of other tools' files become what they mean there, or are reported as not carried."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import Draft, Goal
 from lumicontainer.importing.read import reader_of
 
@@ -253,3 +255,48 @@ def test_an_instruction_that_names_nothing_is_reported(dockerfile: Import, text:
 @pytest.mark.parametrize("text", ["apt-get install -y", "pip install -q", "conda create -n x"])
 def test_a_command_that_installs_nothing_is_not_needed(dockerfile: Import, text: str) -> None:
     assert rows(dockerfile(f"RUN {text}")) == [(2, "not needed", text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("dependencies:\n- pip: numpy", "dependencies:"),
+        ("dependencies:\n- pip: {a: b}", "dependencies:"),
+        ("dependencies:\n- pip: [[a], numpy]", "dependencies:"),
+        ("dependencies:\n- [a]\n- numpy", "dependencies:"),
+        ("dependencies: []\nvariables: {A: [1, 2], B: 1}", "A"),
+        ("dependencies: []\nvariables: 1", "variables:"),
+    ],
+)
+def test_a_value_of_another_kind_is_not_carried(imported: Import, text: str, refused: str) -> None:
+    draft = imported("environment.yml", text)
+    assert [text for _, outcome, text in rows(draft) if outcome == "not carried"] == [refused]
+    assert draft.environment in ({}, {"B": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.yml", "dependencies: []\n? [a, b]\n: c\n", "a.yml:2:3"),
+        ("a.yml", "dependencies: []\nvariables:\n  ? [a]\n  : c\n", "a.yml:3:5"),
+        ("a.yml", "[" * 2000, "a.yml:1:"),
+        ("Dockerfile", 'ARG A="x\nFROM debian\n', "Dockerfile:1:1"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_at_its_place(
+    imported: Import, name: str, text: str, says: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        imported(name, text)
+
+
+@pytest.mark.parametrize("requirement", ['numpy; os_name ~= "x"', "a @ https://[x/y"])
+def test_a_requirement_that_cannot_be_judged_is_not_carried(
+    imported: Import, requirement: str
+) -> None:
+    assert rows(imported("requirements.txt", requirement)) == [(1, "not carried", requirement)]
+
+
+@pytest.mark.parametrize("text", ["CMD [1, [2]]", "CMD null", "CMD []", "RUN " + "[" * 20000])
+def test_a_command_of_another_kind_is_reported(dockerfile: Import, text: str) -> None:
+    assert len(rows(dockerfile(text))) == 1
