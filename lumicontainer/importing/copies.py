@@ -37,8 +37,11 @@ class Copies:
                 return inner if (self.draft.folder / inner).is_file() else ""
         return ""
 
-    def add(self, line: FileLine, source: str, target: str) -> None:
-        """Add the copy of a file or a folder to an absolute path of the image."""
+    def add(self, line: FileLine, source: str, target: str, mode: int = 0) -> None:
+        """Add the copy of a file or a folder to an absolute path of the image.
+
+        With the mode 0, files keep their own.
+        """
         name = inner_name(source.lstrip("/") if source.startswith("/") else source)
         if not name and source.strip("./"):
             line.refuse("it leads out of the folder of what is imported")
@@ -47,7 +50,7 @@ class Copies:
             line.refuse(why)
             return
         if not any(letter in source for letter in "*?["):
-            self._add_one(line, name, target)
+            self._add_one(line, name, target, mode)
             return
         found: list[Path] = []
         # It may not be a pattern that can be read.
@@ -55,18 +58,20 @@ class Copies:
             found = sorted(self.draft.folder.glob(name))
         for path in found:
             one = path.relative_to(self.draft.folder).as_posix()
-            self._add_one(line.part(f"COPY {one} {target}"), one, f"{target.rstrip('/')}/")
+            part = line.part(f"COPY {one} {target}")
+            self._add_one(part, one, f"{target.rstrip('/')}/", mode)
         if not found:
             line.refuse("no file has such a name")
 
-    def _add_one(self, line: FileLine, name: str, target: str) -> None:
+    def _add_one(self, line: FileLine, name: str, target: str, mode: int) -> None:
         path = self.draft.folder / name
         if path.is_dir() and not path.is_symlink():
-            self._add_folder(line, name, target.rstrip("/") or "/")
+            self._add_folder(line, name, target.rstrip("/") or "/", mode)
         else:
-            self._add_file(line, name, f"{target}{path.name}" if target.endswith("/") else target)
+            place = f"{target}{path.name}" if target.endswith("/") else target
+            self._add_file(line, name, place, mode)
 
-    def _add_file(self, line: FileLine, name: str, target: str) -> None:
+    def _add_file(self, line: FileLine, name: str, target: str, mode: int) -> None:
         path = self.draft.folder / name
         try:
             content = read_bytes(self.draft.folder, name)
@@ -78,9 +83,9 @@ class Copies:
         if is_file_of(file) or path.name in ("environment.yml", "environment.yaml"):
             line.note(NOT_NEEDED, "it is read for packages, not installed")
         else:
-            self._install(line, file, target)
+            self._install(line, file, target, mode)
 
-    def _add_folder(self, line: FileLine, name: str, target: str) -> None:
+    def _add_folder(self, line: FileLine, name: str, target: str, mode: int) -> None:
         draft, problems = self.draft, Problems()
         self._places[target] = name
         if (draft.folder / _IGNORE).exists():
@@ -97,17 +102,20 @@ class Copies:
         draft.files |= {f"{FOLDER}/{file.name}": file for file in files}
         quoted, inner = shlex.quote(target), shlex.quote(f"{FOLDER}/{name}".rstrip("/") + "/.")
         if files:
-            draft.script.append(f"mkdir -p {quoted}\ncp -r {inner} {quoted}\n")
+            inside = [file.name.removeprefix(name).lstrip("/") for file in files]
+            places = [f"{target.rstrip('/')}/{each}" for each in inside]
+            changed = f"{shlex.join(['chmod', f'{mode:o}', *places])}\n" if mode else ""
+            draft.script.append(f"mkdir -p {quoted}\ncp -r {inner} {quoted}\n{changed}")
         line.note(CARRIED, f"{count(len(files), 'file')}; bind your code instead to edit it")
 
-    def add_text(self, line: FileLine, content: str, target: str) -> None:
+    def add_text(self, line: FileLine, content: str, target: str, mode: int) -> None:
         """Add a file whose content stands in the imported file."""
         name = f"line-{line.number}-{PurePosixPath(target).name}"
-        self._install(line, LayerFile(name, 0o644, content.encode()), target)
+        self._install(line, LayerFile(name, 0o644, content.encode()), target, mode)
 
-    def _install(self, line: FileLine, file: LayerFile, target: str) -> None:
+    def _install(self, line: FileLine, file: LayerFile, target: str, mode: int) -> None:
         own = f"{FOLDER}/{file.name}"
-        command = shlex.join(["install", "-D", "-m", f"{file.mode:o}", own, target])
+        command = shlex.join(["install", "-D", "-m", f"{mode or file.mode:o}", own, target])
         if why := hazard(command):
             line.refuse(why)
             return

@@ -13,7 +13,7 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.importing.draft import CARRIED, Draft, FileLine
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import expand_variables
+from lumicontainer.importing.shell_split import expand_variables, other_program
 from lumicontainer.importing.spython_parsers import section as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
@@ -42,7 +42,8 @@ def sections(text: str) -> Iterator[Section]:
             line, found = number, []
             name, rest = "bootstrap", ""
             if begins:
-                name, _, rest = bare[1:].partition(" ")
+                name, *words = re.split(r"\s+", bare[1:], maxsplit=1)
+                rest = "".join(words)
             else:
                 found = [each]
             continue
@@ -121,11 +122,11 @@ class _Reader(ShellReader):
             return
         for row in self._rows(each):
             for pair in parsed("files", [row.text]).files:
-                source, _, target = str(pair).partition(" ")
+                source, *target = str(pair).split(None, 1)
                 if source.startswith("/"):
                     row.refuse("it is not below the definition's folder")
                 else:
-                    self.copies.add(row, source, target.strip() or f"/{source}")
+                    self.copies.add(row, source, "".join(target) or f"/{source}")
 
     def _rows(self, each: Section) -> Iterator[FileLine]:
         for number, text in enumerate(each.lines, each.line + 1):
@@ -161,11 +162,18 @@ class _Reader(ShellReader):
                 add_variable(line, name, value)
 
     def _post(self, line: FileLine, each: Section) -> None:
-        self.read_shell("\n".join(each.lines), line.number + 1, {})
+        if why := other_program(re.sub(r"^-c\s+", "#!", each.rest)):
+            line.refuse(why)
+        else:
+            self.read_shell("\n".join(each.lines), line.number + 1, {})
 
     def _start(self, line: FileLine, each: Section) -> None:
-        command = next((text.strip() for text in each.lines if text.strip()), "")
-        line.start(command.removeprefix("exec "))
+        lines = [text.strip() for text in each.lines if text.strip()]
+        if why := other_program("\n".join(lines)):
+            line.refuse(why)
+        else:
+            command = next((text for text in lines if not text.startswith("#")), "")
+            line.start(command.removeprefix("exec "))
 
     _READERS: Mapping[str, Any] = {
         "bootstrap": _header,

@@ -19,7 +19,7 @@ from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draf
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables, is_shell
+from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables, other_program
 from lumicontainer.importing.spython_parsers import instruction as parsed
 from lumicontainer.system.files.recipe_folder import read_text
 
@@ -32,6 +32,7 @@ _HEREDOC = re.compile(
 )
 """A word that begins a heredoc of a Dockerfile: none of another form does."""
 _WITH_HEREDOCS = ("RUN", "COPY", "ADD", "ONBUILD")
+_COPY_OPTIONS = ("chmod", "chown", "link", "checksum", "keep-git-dir")
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
 
 
@@ -75,7 +76,8 @@ def instructions(text: str) -> Iterator[Instruction]:
             following = "\\" if lines[at].lstrip().startswith("#") else lines[at] or "\\"
             whole = f"{whole.rstrip()[:-1]}\\\n{following}"
             at += 1
-        name, _, rest = whole.lstrip().partition(" ")
+        name, *words = whole.split(None, 1)
+        rest = "".join(words)
         found = [*_heredocs(rest, lines[at:])] if name.upper() in _WITH_HEREDOCS else []
         at += sum(len(each.lines) + 1 for each in found)
         yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(found))
@@ -140,8 +142,8 @@ def read_dockerfile(draft: Draft, name: str) -> None:
 
 def _from(text: str) -> tuple[str, str]:
     bare = re.sub(r"^(--\S+\s+)+", "", text.replace("\\\n", " "))
-    base, _, rest = bare.partition(" ")
-    found = re.fullmatch(r"(?i)\s*as\s+(\S+)\s*", rest)
+    base, *stage = re.split(r"\s+", bare, maxsplit=1)
+    found = re.fullmatch(r"(?i)as\s+(\S+)\s*", "".join(stage))
     return base, found[1] if found else ""
 
 
@@ -163,6 +165,17 @@ def _defaults(each: Instruction, file: str) -> dict[str, str]:
         place = str(Place(file, each.line))
         problem = Problem("cannot read ARG", place, str(error), "close the quote, or remove it")
         raise InputError(problem) from error
+
+
+def _why_not(name: str, options: Mapping[str, str], rest: str) -> str:
+    """Return why a copy cannot be carried over; empty if its options and words do not say so."""
+    if stage := options.get("from"):
+        return f"'{stage}' does not become the image; install it, or name a source"
+    if not re.fullmatch("[0-7]{1,4}", mode := options.get("chmod", "0")):
+        return f"the mode '{mode}' is not of octal digits"
+    if unknown := [option for option in options if option not in _COPY_OPTIONS]:
+        return f"the option '--{unknown[0]}' of {name} has no counterpart"
+    return "it has a variable without a known value" if "$" in rest else ""
 
 
 class _Reader(ShellReader):
@@ -283,8 +296,8 @@ class _Reader(ShellReader):
             rest = shlex.join(words)
         elif each.heredocs and _HEREDOC.fullmatch(rest):
             lines, rest = "\n" * (each.text.count("\n") + 1), each.heredocs[0].content()
-            if (program := rest.partition("\n")[0]).startswith("#!") and not is_shell(program[2:]):
-                line.refuse(f"it is a script of '{program[2:].strip()}', not of a shell")
+            if why := other_program(rest):
+                line.refuse(why)
                 return
         else:
             bodies = ((*each.lines, each.word) for each in each.heredocs)
@@ -292,33 +305,34 @@ class _Reader(ShellReader):
         self.read_shell(lines + rest, each.line, self.values)
 
     def _copy(self, line: FileLine, each: Instruction) -> None:
-        rest = each.text.replace("\\\n", " ")
+        rest = expand_variables(each.text.replace("\\\n", " "), self.values)
+        options: dict[str, str] = {}
         while option := _OPTION.match(rest):
+            options[option[1]] = option[2] or ""
             rest = rest[option.end() :]
-            if option[1] == "from":
-                why = f"'{option[2]}' does not become the image; install it, or name a source"
-                line.refuse(why)
-                return
-        rest = expand_variables(rest, self.values)
+        if why := _why_not(each.name, options, rest):
+            line.refuse(why)
+            return
+        mode = int(options.get("chmod", "0"), 8)
         if each.heredocs:
-            self._copy_heredoc(line, each.heredocs[0], rest)
-            return
-        if "$" in rest:
-            line.refuse("it has a variable without a known value")
-            return
+            self._copy_heredoc(line, each.heredocs[0], rest, mode)
+        else:
+            self._copy_files(line, each.name, rest, mode)
+
+    def _copy_files(self, line: FileLine, name: str, rest: str, mode: int) -> None:
         *sources, target = _exec_form(rest) or shlex.split(rest)
         many = len(sources) > 1
         place = self._target(target if not many or target.endswith("/") else f"{target}/")
         for source in sources:
-            part = line.part(f"{each.name} {source} {target}") if many else line
+            part = line.part(f"{name} {source} {target}") if many else line
             if "://" in source:
                 part.refuse_source(url_source(source))
-            elif each.name == "ADD" and re.search(r"\.(tar|tgz|tar\.\w+)$", source):
+            elif name == "ADD" and re.search(r"\.(tar|tgz|tar\.\w+)$", source):
                 part.refuse("unpack it in a RUN line, or name it as a source")
             else:
-                self.copies.add(part, source, place)
+                self.copies.add(part, source, place, mode)
 
-    def _copy_heredoc(self, line: FileLine, only: Heredoc, rest: str) -> None:
+    def _copy_heredoc(self, line: FileLine, only: Heredoc, rest: str, mode: int) -> None:
         *_, target = words = rest.split()
         if len(words) > len(("<<WORD", target)):
             line.refuse("only one heredoc, and no other file beside it, can be carried over")
@@ -327,7 +341,8 @@ class _Reader(ShellReader):
             line.refuse(f"{why}: quote its word, or copy a file")
         else:
             place = self._target(target)
-            self.copies.add_text(line, only.content(), place + only.word * place.endswith("/"))
+            place += only.word if place.endswith("/") else ""
+            self.copies.add_text(line, only.content(), place, mode)
 
     def _target(self, path: str) -> str:
         end = "/" if path.endswith("/") or path in (".", "./") else ""
@@ -338,7 +353,7 @@ class _Reader(ShellReader):
     def _start(self, line: FileLine, each: Instruction) -> None:
         text = each.text.replace("\\\n", " ")
         recipe = parsed(each.name, text)
-        found: Any = recipe.cmd or recipe.entrypoint
+        found: Any = recipe.entrypoint if recipe.cmd is None else recipe.cmd
         line.start(shlex.join(map(str, found)) if isinstance(found, list) else text)
 
     _READERS: Mapping[str, Any] = {

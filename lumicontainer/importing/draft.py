@@ -91,7 +91,10 @@ class FileLine(NamedTuple):
 
     def start(self, command: str) -> None:
         """Add that ``lumicontainer run`` takes the place of a line that starts a command."""
-        self.note(REPLACED, f"lumicontainer run {self.draft.name}.sif -- {command}")
+        if command:
+            self.note(REPLACED, f"lumicontainer run {self.draft.name}.sif -- {command}")
+        else:
+            self.note(NOT_NEEDED, "it starts nothing")
 
     def refuse(self, why: str) -> None:
         """Add that the line is not carried over, and why."""

@@ -25,11 +25,14 @@ OTHER_EXPANSION = re.compile(r"\$\{(?!\w+\})")
 """Begins an expansion that is more than the value of a variable."""
 
 
-def is_shell(program: str) -> bool:
-    """Return whether a program, as behind ``#!``, reads the shell text that is read here."""
-    words = program.split()
-    names = [PurePosixPath(word).name for word in words if word != "-S"]
-    return any(name in ("sh", "bash", "dash") for name in names[names[:1] == ["env"] :][:1])
+def other_program(script: str) -> str:
+    """Return why a script is not shell text, by its line with ``#!``; empty if it may be."""
+    program = script.partition("\n")[0].removeprefix("#!").strip()
+    names = [PurePosixPath(word).name for word in program.split() if word != "-S"]
+    name = "".join(names[names[:1] == ["env"] :][:1])
+    if not script.startswith("#!") or name in ("sh", "bash", "dash"):
+        return ""
+    return f"it is a script of '{program}', not of a shell"
 
 
 class ShellCommand(NamedTuple):

@@ -300,3 +300,84 @@ def test_a_requirement_that_cannot_be_judged_is_not_carried(
 @pytest.mark.parametrize("text", ["CMD [1, [2]]", "CMD null", "CMD []", "RUN " + "[" * 20000])
 def test_a_command_of_another_kind_is_reported(dockerfile: Import, text: str) -> None:
     assert len(rows(dockerfile(text))) == 1
+
+
+def test_a_copy_has_the_mode_that_is_asked_for(dockerfile: Import) -> None:
+    draft = dockerfile(
+        "COPY --chmod=755 run.sh /usr/local/bin/run\nCOPY --link --chmod=0600 run.sh /opt/\n"
+        "COPY --chmod=640 <<EOF /etc/a\nx\nEOF",
+        **{"run.sh": "id\n"},
+    )
+    assert [each.split(" files/")[0] for each in draft.script] == [
+        "install -D -m 755",
+        "install -D -m 600",
+        "install -D -m 640",
+    ]
+
+
+def test_the_files_of_a_copied_folder_have_the_mode(dockerfile: Import, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/a b").write_text("id\n")
+    draft = dockerfile("COPY --chmod=755 bin /opt/bin")
+    assert draft.script[0].splitlines()[-1] == "chmod 755 '/opt/bin/a b'"
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--chmod=u+x", "the mode 'u+x' is not of octal digits"),
+        ("--chmod=$M", "the mode '$M' is not of octal digits"),
+        ("--parents", "the option '--parents' of COPY has no counterpart"),
+        ("--exclude=*.pt", "the option '--exclude' of COPY has no counterpart"),
+    ],
+)
+def test_an_option_that_changes_a_copy_is_not_ignored(
+    dockerfile: Import, option: str, why: str
+) -> None:
+    draft = dockerfile(f"COPY {option} run.sh /opt/", **{"run.sh": "id\n"})
+    assert (notes(draft), draft.files) == ([why], {})
+
+
+def test_instruction_names_end_at_any_blank(imported: Import) -> None:
+    text = "FROM\tdebian\tAS\ta\nRUN\tapt-get install\tjq\nFROM\ta\nENV\tA=b\n"
+    draft = imported("Dockerfile", text)
+    assert rows(draft) == [(2, "carried", "apt jq"), (4, "carried", "A=b")]
+
+
+def test_section_names_and_files_end_at_any_blank(imported: Import) -> None:
+    text = "Bootstrap: docker\nFrom: debian\n%files\n\ta\t/opt/b\n%post\t-c /bin/bash\nid\n"
+    draft = imported("a.def", text, a="x")
+    assert rows(draft)[1:] == [(4, "carried", "a\t/opt/b"), (6, "carried", "id")]
+    assert draft.script[0].endswith(" /opt/b\n")
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash -e", "/usr/bin/env bash", "bash"])
+def test_shell_of_any_name_is_read(imported: Import, shell: str) -> None:
+    draft = imported("a.def", f"Bootstrap: docker\nFrom: debian\n%post -c {shell}\nid\n")
+    assert rows(draft)[1:] == [(4, "carried", "id")]
+
+
+def test_text_for_another_program_is_not_carried(imported: Import) -> None:
+    text = (
+        "Bootstrap: docker\nFrom: debian\n%post -c /usr/bin/python3\nimport os\n"
+        "%runscript\n#!/usr/bin/python3\nimport os\n"
+    )
+    draft = imported("a.def", text)
+    assert rows(draft)[1:] == [
+        (3, "not carried", "%post -c /usr/bin/python3"),
+        (5, "not carried", "%runscript"),
+    ]
+    assert {*notes(draft)} == {"it is a script of '/usr/bin/python3', not of a shell"}
+
+
+def test_a_start_is_its_first_command(imported: Import) -> None:
+    text = (
+        "Bootstrap: docker\nFrom: debian\n%runscript\n#!/bin/bash\n\n# note\n  exec train $@\n"
+        "%startscript\n# none\n"
+    )
+    notes = [each.note for each in imported("a.def", text).lines[1:]]
+    assert notes == ["lumicontainer run mine.sif -- train $@", "it starts nothing"]
+
+
+def test_an_empty_command_starts_nothing(dockerfile: Import) -> None:
+    assert rows(dockerfile("CMD []")) == [(2, "not needed", "CMD []")]
