@@ -23,6 +23,7 @@ from lumicontainer.importing.draft import NOT_CARRIED, OUTCOMES, Draft, Goal, Im
 from lumicontainer.importing.read import name_for, reader_of
 from lumicontainer.importing.writing import files_of
 from lumicontainer.system.files.recipe_folder import display
+from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import print_json, print_table, report, say
 
 SHOWN = 60
@@ -150,7 +151,8 @@ def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
 
 
 def _short(text: str) -> str:
-    line = re.sub(r"(\\\n|\s)+", " ", text).strip()
+    # The rest of a secret that is cut off would not be known as one.
+    line = re.sub(r"(\\\n|\s)+", " ", masked(text)).strip()
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
 

@@ -5,15 +5,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer.core.model.requirements import requirement, requirement_lines
+from lumicontainer.core.model.requirements import requirement
 from lumicontainer.core.yaml import nodes
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import InputError, Problem, Problems
-from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault
+from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault, text_of
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.replacements import conda_name, table
-from lumicontainer.importing.requirements import add_line, add_requirement
-from lumicontainer.system.files.recipe_folder import display, read_bytes, read_text
+from lumicontainer.importing.requirements import add_line, add_requirement, file_lines
+from lumicontainer.system.files.recipe_folder import display
 
 _LIST = "dependencies"
 _SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*(.*)")
@@ -22,7 +22,7 @@ _SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*(.*)")
 def read_environment(draft: Draft, name: str) -> None:
     """Add the lines of an environment; raise ``InputError`` if the file is none."""
     shown, problems = display(draft.folder / name), Problems()
-    root = parse_yaml(read_text(draft.folder, name), shown, problems)
+    root = parse_yaml(text_of(draft, name), shown, problems)
     problems.raise_if_any()
     entries = root.entries if isinstance(root, nodes.Mapping) else ()
     if not any(key.text == _LIST and isinstance(node, nodes.Sequence) for key, node in entries):
@@ -96,8 +96,8 @@ def wanted(words: Sequence[str]) -> Wanted:
 
 def read_specs(draft: Draft, name: str) -> None:
     """Add the lines of a file with a package of conda in each."""
-    for each in requirement_lines(read_bytes(draft.folder, name)):
-        add_package(FileLine(draft, name, each.line, each.text))
+    for line in file_lines(draft, name):
+        add_package(line)
 
 
 def add_package(line: FileLine) -> None:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml.validators import RESERVED
 from lumicontainer.errors import InputError, Place, Problem
-from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine
+from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine, text_of
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
 from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables, other_program
 from lumicontainer.importing.spython_parsers import instruction as parsed
-from lumicontainer.system.files.recipe_folder import read_text
+from lumicontainer.system.terminal.masking import has_password
 
 _WORD = re.compile(
     r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\S)+""", re.DOTALL
@@ -64,7 +64,7 @@ class Instruction(NamedTuple):
 
 def instructions(text: str) -> Iterator[Instruction]:
     """Yield the instructions of a Dockerfile with their lines."""
-    lines = [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
+    lines = [line.rstrip("\r") for line in text.split("\n")]
     at = 0
     while at < len(lines):
         first, whole = at, lines[at]
@@ -118,7 +118,7 @@ def read_dockerfile(draft: Draft, name: str) -> None:
 
     Raises ``InputError`` if the file has no FROM.
     """
-    text = read_text(draft.folder, name)
+    text = text_of(draft, name)
     if found := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
         hint = "continue lines with a backslash, and remove the directive"
         raise InputError(Problem("cannot read another escape character", name, found[0], hint))
@@ -247,7 +247,8 @@ class _Reader(ShellReader):
             self.values[name] = known
             if line.decided("environment", name):
                 continue
-            if name in RESERVED or name.startswith(("LD_", "BASH_FUNC")) or "$" in known:
+            wrong = "$" in known or has_password(known)
+            if name in RESERVED or name.startswith(("LD_", "BASH_FUNC")) or wrong:
                 line.refuse("a parameter cannot have this name or value")
                 continue
             self.draft.parameters[name] = known

@@ -12,6 +12,8 @@ from lumicontainer.core.yaml.nodes import Scalar
 from lumicontainer.core.yaml.readers import Reader
 from lumicontainer.errors import Place, Problems
 from lumicontainer.importing.replacements import replacement_for
+from lumicontainer.system.files.recipe_folder import read_text
+from lumicontainer.system.terminal import masking
 
 CARRIED, REPLACED, NOT_NEEDED, NOT_CARRIED = OUTCOMES = (
     *("carried", "replaced", "not needed", "not carried"),
@@ -137,6 +139,16 @@ class FileLine(NamedTuple):
         elif "refuse" in row:
             self.refuse(row["refuse"])
         return bool(row)
+
+
+def text_of(draft: Draft, name: str) -> str:
+    """Return the text of an imported file, and hide the passwords of its URLs in what is printed.
+
+    Raises ``InputError`` if it cannot be read.
+    """
+    text = read_text(draft.folder, name).removeprefix("\ufeff")
+    masking.hide_urls([text])
+    return text
 
 
 def fault(reader: Reader[Any], text: str) -> str:

@@ -8,7 +8,9 @@ from lumicontainer.core.yaml.validators import absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, FileLine, fault
 from lumicontainer.importing.replacements import table
 from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables
+from lumicontainer.system.terminal.masking import has_password
 
+_READABLE = "it has a password, which all who read the image would have"
 UNKNOWN_EXPANSION = "it has an expansion whose value is not known"
 _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/bin", "/sbin")}
 
@@ -20,6 +22,9 @@ def add_variable(line: FileLine, name: str, value: str) -> None:
         return
     if why := fault(constant, name):
         line.refuse(why)
+        return
+    if has_password(value):
+        line.refuse(_READABLE)
         return
     line.draft.environment[name] = value
     line.note(CARRIED)
@@ -41,6 +46,8 @@ def add_path(line: FileLine, name: str, given: str, values: Mapping[str, str]) -
         return
     if OTHER_EXPANSION.search(value):
         line.refuse(UNKNOWN_EXPANSION)
+    elif has_password(value):
+        line.refuse(_READABLE)
     elif folders and not there:
         line.note(NOT_NEEDED, "the image does not have these folders")
     elif name != "PATH":

@@ -14,6 +14,7 @@ from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
 from lumicontainer.importing.replacements import table
 from lumicontainer.system.files.recipe_folder import read_bytes
+from lumicontainer.system.terminal import masking
 
 _HASH = re.compile(r"\s--hash[= ]\S+")
 _REQUIREMENT = ("-r", "--requirement")
@@ -27,8 +28,15 @@ def read_requirements(draft: Draft, name: str, seen: Sequence[str] = ()) -> None
 
     Raises ``InputError`` if the file cannot be read.
     """
-    for each in requirement_lines(read_bytes(draft.folder, name)):
-        add_line(FileLine(draft, name, each.line, each.text), (*seen, name))
+    for line in file_lines(draft, name):
+        add_line(line, (*seen, name))
+
+
+def file_lines(draft: Draft, name: str) -> list[FileLine]:
+    """Return the lines of a file as pip reads them, and hide the passwords of their URLs."""
+    found = [*requirement_lines(read_bytes(draft.folder, name))]
+    masking.hide_urls(each.text for each in found)
+    return [FileLine(draft, name, each.line, each.text) for each in found]
 
 
 def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
@@ -168,6 +176,8 @@ def url_source(url: str, file: str = "") -> dict[str, str]:
     address, _, fragment = url.partition("#")
     name = file or PurePosixPath(address.partition("?")[0]).name or "download"
     sha256 = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else FILL_IN
+    # A password has no place in a layer, and the URL may be one that cannot be parsed.
+    address = re.sub(r"(?<=://)[^/?#]*@", "", address)
     return {"url": address, "file": name, "sha256": sha256}
 
 

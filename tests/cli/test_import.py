@@ -176,6 +176,25 @@ def test_a_source_can_be_filled_in(lumicontainer: Run, import_text: Import, tmp_
         assert name in shown.stdout
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_passwords_of_urls_are_printed_nowhere(
+    lumicontainer: Run, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    first, second, third = (f"https://u:a-{word}-secret@h.example/f.tgz" for word in "xyz")
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM debian\nRUN curl -O {first} && pip install -r requirements.txt\n"
+        "COPY requirements.txt environment.yml /\nWORKDIR /\n"
+        "RUN pip install -r requirements.txt && conda env create\n"
+    )
+    (tmp_path / "requirements.txt").write_text(f"a @ {second}\n")
+    (tmp_path / "environment.yml").write_text(f"dependencies: [pip: ['{third}']]\n")
+    done = lumicontainer("import", "Dockerfile", "--name", "mine", *more, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.count("***") == 3
+    written = b"".join(files(tmp_path / "mine").values()).decode()
+    assert "-secret" not in done.stdout + done.stderr + written
+
+
 def test_lines_of_windows_and_a_byte_order_mark_are_read(import_text: Import) -> None:
     text = "\ufeffFROM debian\r\nRUN apt-get install jq \\\r\n  bc\r\n"
     done = succeeded(import_text("Dockerfile", text))

@@ -13,6 +13,8 @@ from lumicontainer.importing.read import reader_of
 Import = Callable[..., Draft]
 ONE = "an unquoted heredoc's '$' and backslashes are Docker's: quote its word, or copy a file"
 EXPANSION = "it has an expansion whose value is not known"
+URL = "https://u:a-secret-word@h.example/f.tgz"
+CONDA = "name: x\ndependencies: [polars]\n"
 MANY = "only one heredoc, and no other file beside it, can be carried over"
 
 
@@ -193,9 +195,6 @@ def test_variables_of_a_definition_are_expanded_as_those_of_a_dockerfile(importe
         "A=a${B:+x}",
         "B_PATH=${C:+/c}",
     ]
-
-
-CONDA = "name: x\ndependencies: [polars]\n"
 
 
 @pytest.mark.parametrize(
@@ -381,3 +380,21 @@ def test_a_start_is_its_first_command(imported: Import) -> None:
 
 def test_an_empty_command_starts_nothing(dockerfile: Import) -> None:
     assert rows(dockerfile("CMD []")) == [(2, "not needed", "CMD []")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"RUN curl -O {URL}",
+        f"RUN pip install {URL}",
+        f"ADD {URL} /opt/",
+        f"ENV A={URL}",
+        f"ARG A={URL}",
+        f"ENV A_PATH={URL}",
+    ],
+)
+def test_a_password_in_a_url_is_written_nowhere(dockerfile: Import, text: str) -> None:
+    draft = dockerfile(text)
+    assert [outcome for _, outcome, _ in rows(draft)] == ["not carried"]
+    assert all(each["url"] == "https://h.example/f.tgz" for each in draft.to_pin)
+    assert (draft.environment, draft.parameters) == ({}, {})
