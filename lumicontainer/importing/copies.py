@@ -65,7 +65,8 @@ class Copies:
 
     def _add_one(self, line: FileLine, name: str, target: str, mode: int) -> None:
         path = self.draft.folder / name
-        if path.is_dir() and not path.is_symlink():
+        # The folder of the imported file may be named by a link.
+        if path.is_dir() and not (name and path.is_symlink()):
             self._add_folder(line, name, target.rstrip("/") or "/", mode)
         else:
             place = f"{target}{path.name}" if target.endswith("/") else target

@@ -398,3 +398,21 @@ def test_a_password_in_a_url_is_written_nowhere(dockerfile: Import, text: str) -
     assert [outcome for _, outcome, _ in rows(draft)] == ["not carried"]
     assert all(each["url"] == "https://h.example/f.tgz" for each in draft.to_pin)
     assert (draft.environment, draft.parameters) == ({}, {})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
+def test_requirements_are_decoded_as_pip_does(
+    imported: Import, tmp_path: Path, encoding: str
+) -> None:
+    (tmp_path / "more.txt").write_bytes("numpy\r\nörx\r\n".encode(encoding))
+    draft = imported("requirements.txt", "-r more.txt")
+    assert rows(draft)[1:] == [(1, "carried", "numpy"), (2, "not carried", "örx")]
+
+
+def test_the_folder_of_a_file_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/Dockerfile").write_text("FROM debian\nCOPY . /app\n")
+    (tmp_path / "link").symlink_to("own")
+    draft = Draft(tmp_path / "link", Goal("cpu", "debian bookworm", "3.11"), "mine")
+    reader_of(Path("Dockerfile"))(draft, "Dockerfile")
+    assert rows(draft) == [(2, "carried", "COPY . /app")]

@@ -3,6 +3,7 @@
 A URL, a path or an option would have pip fetch, build and run code that nothing pins.
 """
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -76,6 +77,12 @@ requirement = checked(text, fault, pattern=r"^[A-Za-z0-9][^@/\\;]*$")
 KNOWN_FILES = ("requirements.txt", "tools.txt", "build.txt")
 """Files of a layer that are requirements by their names."""
 
+_CODECS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""By the mark at its start: how pip decodes a file (pip/_internal/utils/encoding.py)."""
 _HASHED = re.compile(rf"({NAME}==\S+)((?:\s+--hash=sha256:[0-9a-f]{{64}})+)")
 
 
@@ -90,7 +97,8 @@ class RequirementLine(NamedTuple):
 def requirement_lines(content: bytes) -> Iterator[RequirementLine]:
     """Yield the lines of a file as pip reads them: joined behind a backslash, without comments."""
     joined, start = "", 1
-    for number, raw in enumerate(content.decode("utf-8", "replace").split("\n"), 1):
+    codec = next((codec for mark, codec in _CODECS.items() if content.startswith(mark)), "utf-8")
+    for number, raw in enumerate(content.decode(codec, "replace").split("\n"), 1):
         whole = raw.rstrip("\r")
         # A comment begins the line, or stands behind a blank.
         bare = re.sub(r"(^|\s)#.*", "", whole)
